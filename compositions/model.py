@@ -51,6 +51,8 @@ class Stage:
     """Calls that wait at a time in one worker, of a stage that is an ``async def``."""
     partitions: int = 64
     """Of a partitioned stage: no more workers than that can share its keys."""
+    price: float = 0.0
+    """A worker that runs it costs so much more than another, for its memory or its accelerator."""
     ordered: bool = True
     """Results leave in the order of their items, and a stage with a state sees them in it. It cannot be switched off;
     who tries is told why."""

@@ -15,14 +15,21 @@ class ManagerError(RecomposeError):
 
 
 class Choices:
-    """``first``: active at the start; without it, the one the first snapshot names."""
+    """``first``: active at the start; without it, the one the first snapshot names. ``generated``: nobody wrote
+    ``compositions``, so a strategy may compose others."""
 
     def __init__(
-        self, stages: Iterable[Stage], compositions: Iterable[Composition], first: Composition | None = None
+        self,
+        stages: Iterable[Stage],
+        compositions: Iterable[Composition],
+        first: Composition | None = None,
+        *,
+        generated: bool = False,
     ) -> None:
         self.stages = tuple(stages)
         self.stateful = stateful_names(self.stages)
         self.compositions = tuple(compositions)
+        self.generated = generated
         self._active = first
         self.grant: Grant | None = None
         """What others on the machine leave; None: nobody counts."""

@@ -91,6 +91,9 @@ class ManagerContext:
             floor_workers,
             self.choices.stateful,
             objective.slo.limits.within(self.choices.granted),
+            self.choices.stages,
+            self.choices.generated,
+            self.anticipation.announced,
         )
 
     def hold(self, now_s: float, reason: str) -> None:

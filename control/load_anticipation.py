@@ -57,6 +57,11 @@ class LoadAnticipation:
         """All that there are. They are believed: there will be workers for each, a worker's start before it begins."""
         self._announced.set(announcements)
 
+    @property
+    def announced(self) -> tuple[Announcement, ...]:
+        """Return the loads that are to come, as far as they are known to be."""
+        return self._announced.coming
+
     def warm(self, rates_per_s: Iterable[float]) -> None:
         """The load before the start, a rate a bin (``BIN_S``) until now, oldest first; NaN at the end where it is not
         known."""

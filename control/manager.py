@@ -76,6 +76,7 @@ class Manager:
     def set_compositions(self, compositions: Iterable[Composition]) -> None:
         """Replaces what can be chosen from."""
         self._context.choices.compositions = tuple(compositions)
+        self._context.choices.generated = False
         self._context.strategy.prepare(self._context.choices.compositions)
         self._renew(Trigger.COMPOSITIONS, "the compositions were changed")
 
@@ -151,6 +152,7 @@ class Manager:
                 snapshot, None if self.objective is None else self.objective.wanted_s
             )
         observed = observe(now_s, snapshot, self._aim, self._context.backlog, self._context.settings.measuring)
+        self._context.strategy.observe(observed.snapshot, observed.aim.objective, self._context.choices.stages)
         answer = self._phase.step(observed, self._context)
         self._observed = observed
         self._phase = after(self._phase, answer.move, hands_off=self._aim.hands_off)

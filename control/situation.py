@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from compositions.model import Composition, TransitionKind
+from compositions.model import Composition, Stage, TransitionKind
 from control.assess import Assessment
 from control.decisions import Trigger
 from control.objectives.objective import Objective
 from control.settings import Settings
 from profiler.budget import FREE, Budget
-from profiler.snapshot import Snapshot
+from profiler.snapshot import Announcement, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,12 @@ class Situation:
     """Stages of which there is only one, whatever the number of workers."""
     budget: Budget = FREE
     """What may be spent."""
+    stages: tuple[Stage, ...] = ()
+    """Of the app, in its order."""
+    generated: bool = False
+    """Nobody wrote the compositions: whatever can be composed may be chosen."""
+    announced: tuple[Announcement, ...] = ()
+    """Loads that are to come."""
 
     def transition_to(self, composition: Composition) -> TransitionKind:
         """Return what it takes to get there."""

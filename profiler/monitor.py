@@ -54,6 +54,8 @@ class Running:
     """Where they changed since the start."""
     workers_on: Mapping[str, int] = field(default_factory=dict)
     """How many there are on each machine."""
+    inside_at: Mapping[str, int] = field(default_factory=dict)
+    """Items in flight by the stage that they need next."""
 
 
 ROWS_A_BUNDLE = 4
@@ -190,6 +192,7 @@ class Monitor:
                 self._rate_since(self._start(now_s), now_s),
                 self._deliveries.at(-1) if self._deliveries else None,
             ),
+            inside_at=running.inside_at,
         )
 
     # --- how it is computed -------------------------------------------------------------------------------------

@@ -199,6 +199,7 @@ class ServiceTimes:
         self._settings = settings if settings is not None else ProfileSettings()
         self._samples = {stage: Samples(self._settings.timings_kept) for stage in stages}
         self._left = CoresLeft()
+        self._done, self._worked_s = dict.fromkeys(stages, 0), dict.fromkeys(stages, 0.0)
 
     def add(self, at_s: float, timings: Sequence[StageTiming], items: int = 1) -> None:
         """Take the timings of one task that came back: what each stage took for its ``items`` together.
@@ -207,13 +208,20 @@ class ServiceTimes:
         """
         for timing in timings:
             self._samples[timing.stage].add(at_s, timing.wall_s / items, timing.cpu_s / items, items=items)
+            self._done[timing.stage] += items
+            self._worked_s[timing.stage] += timing.wall_s
 
     def profiles(self, now_s: float) -> tuple[StageProfile, ...]:
         """One profile a stage, in the app's order; stages without samples are missing. What other programs took of the
         cores (``cores_left``) is not in it."""
         known = {stage: samples for stage, samples in self._samples.items() if samples}
         return tuple(
-            replace(profile_of(stage, samples, now_s, self._settings, self._left), at_once=self._at_once.get(stage, 1))
+            replace(
+                profile_of(stage, samples, now_s, self._settings, self._left),
+                at_once=self._at_once.get(stage, 1),
+                done=self._done[stage],
+                worked_s=self._worked_s[stage],
+            )
             for stage, samples in known.items()
         )
 

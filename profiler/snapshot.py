@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import fmean
 from typing import NamedTuple
@@ -50,6 +50,10 @@ class StageProfile:
     """Calls that one worker has at a time, of a stage that waits; of others they are as many as workers run it."""
     bundle_items: float = 1.0
     """Mean number of items of its tasks."""
+    done: int = 0
+    """Items that it has finished since the start."""
+    worked_s: float = 0.0
+    """Time that this took, all workers together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +241,8 @@ class Snapshot:
     """Of ``cores``, where other programs take some: what there seems to be. ``None``: nothing tells of it."""
     demand: Demand | None = None
     """None where nobody counts what was asked for, as in a simulation of workers alone."""
+    inside_at: Mapping[str, int] = field(default_factory=dict)
+    """Items in flight by the stage that they need next."""
 
     @property
     def read_latency(self) -> LatencyStats | None:

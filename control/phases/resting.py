@@ -31,6 +31,8 @@ class Resting(Running):
         compared = context.hindsight.compare(observed.snapshot, observed.seen)
         if compared is not None:
             context.strategy.learn(context.situation(observed, compared.trigger))
+        if pace.each_turn:
+            return _ask(observed, context)
         if context.untold is not None:
             reason, context.untold = context.untold, None
             return tell_grant(observed, context, reason)
@@ -49,6 +51,17 @@ class Profiling(Resting):
     """The same before the first decision: the stages are being measured."""
 
     label: ClassVar[State] = State.PROFILING
+
+
+def _ask(observed: Observation, context: ManagerContext) -> Answer:
+    """Ask a strategy that has a belief of its own, whatever this turn shows."""
+    due, context.due, context.untold = context.due, None, None
+    missed = observed.seen.meets is False
+    trigger = due.trigger if due else Trigger.VIOLATION if missed else Trigger.INPUT_RATE
+    evidence = f"{due.reason}; {observed.seen.reason}" if due else observed.seen.reason
+    return advance(
+        observed, context, Episode(trigger, context.evidence(evidence), observed.now_s, context.choices.active)
+    )
 
 
 def _look_ahead(observed: Observation, context: ManagerContext) -> Answer | None:

@@ -7,14 +7,16 @@ from typing import Literal, cast
 
 from compositions.errors import RecomposeError
 from control.strategies.base import Static, Strategy
+from control.strategies.expected_cost import ExpectedCost
 from control.strategies.model import Model
 from control.strategies.published import Pdp21, Vogel
 from control.strategies.regulated import SparStrategy, TwoSidedStrategy
 from profiler.slo import FASTEST, Slo
 
-StrategyName = Literal["model", "vogel", "pdp21", "static", "spar", "two-sided"]
+StrategyName = Literal["model", "expected-cost", "vogel", "pdp21", "static", "spar", "two-sided"]
 STRATEGIES: Mapping[StrategyName, Callable[[], Strategy]] = {
     "model": Model,
+    "expected-cost": ExpectedCost,
     "vogel": Vogel,
     "pdp21": Pdp21,
     "static": Static,

@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import ClassVar
 
-from compositions.model import Composition
+from compositions.model import Composition, Stage
 from control.arbitration.arbiter import Reach
 from control.assess import Assessment
 from control.decisions import Candidate, CandidateStatus
@@ -16,7 +16,7 @@ from control.objectives.objective import Objective
 from control.settings import Settings
 from control.situation import Situation
 from profiler.budget import Budget
-from profiler.snapshot import LatencyFrom
+from profiler.snapshot import LatencyFrom, Snapshot
 from runtime.dispatch.events import SwitchStyle
 
 Limits = Sequence[Budget]
@@ -76,6 +76,8 @@ class Pace:
     foresees: bool = False
     """It can tell from profile and input rate alone: ask it at once when these change, and now and then when the SLO
     is met whether less would do."""
+    each_turn: bool = False
+    """It has a belief of its own: ask it at each turn at which nothing is under way."""
     every_step: bool = False
     """It regulates: ask it at every check interval, whatever that shows, and measure each by itself."""
 
@@ -88,6 +90,8 @@ class Strategy(ABC):
     """What it judges by unless a run says otherwise."""
     style: ClassVar[SwitchStyle] = SwitchStyle.SEAMLESS
     """How it has one composition follow another unless a run says otherwise."""
+    keeps_warm: ClassVar[bool] = True
+    """Whether workers that are not needed stay for a while unless a run says otherwise."""
     several: ClassVar[bool] = False
     """Whether it takes several objectives at once, and budgets; as published they take one objective, and no budget."""
 
@@ -98,6 +102,11 @@ class Strategy(ABC):
     def pace(self, settings: Settings) -> Pace:
         """That of the paper unless a strategy says otherwise: one look a check interval."""
         return Pace(settings.rhythm.check_interval_s, votes=1)
+
+    def observe(  # noqa: B027  # most need the present only
+        self, snapshot: Snapshot, objective: Objective | None, stages: Sequence[Stage]
+    ) -> None:
+        """Note what was seen at a turn, whatever is under way."""
 
     def prepare(self, compositions: tuple[Composition, ...]) -> None:  # noqa: B027  # most have nothing to prepare
         """These can be chosen from now on: what takes long over many of them is done here, not in a tick."""

@@ -101,7 +101,7 @@ class Play:
     @property
     def app_stages(self) -> tuple[Stage, ...]:
         kinds = (StageKind.STATEFUL if each.stateful else StageKind.STATELESS for each in self.stages)
-        return tuple(Stage(each.name, kind) for each, kind in zip(self.stages, kinds, strict=True))
+        return tuple(Stage(each.name, kind, price=each.price) for each, kind in zip(self.stages, kinds, strict=True))
 
     @property
     def apart(self) -> Groups:

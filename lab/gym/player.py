@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compositions.model import Composition
+from control.strategies import make_strategy
 from lab.gym.model import Floats, Play, compose, windows_of
 from lab.gym.plant import Plant
 from lab.gym.policies.port import Given, Policy
@@ -76,7 +77,10 @@ class _Playing:
         self._plant = Plant(play.work, play.stages, play.machine)
         first = _first(play, player)
         if isinstance(player, Strategy):
-            self.engine = Engine(Dispatcher(play.app_stages, first, DispatcherSettings()), self._plant)
+            settings = DispatcherSettings()
+            if not make_strategy(player.name).keeps_warm:
+                settings = settings.lean
+            self.engine = Engine(Dispatcher(play.app_stages, first, settings), self._plant)
             self._steering: Steering = ByStrategy(play, player.name, self.engine, first, self._take)
         else:
             make = player.make(play) if isinstance(player, Knowing) else player

@@ -13,6 +13,7 @@ from lab.gym.policies import PORTS, TUNED
 from lab.gym.policies.own import read_policy
 
 STRATEGIES: Mapping[str, Strategy] = {
+    "expected-cost": Strategy("expected-cost"),
     "model": Strategy("model"),
     "vogel": Strategy("vogel"),
     "pdp21": Strategy("pdp21"),

@@ -64,7 +64,7 @@ class ByStrategy:
         strategy = make_strategy(name)
         settings = Settings(measuring=Measuring(latency_from=strategy.latency_from), style=strategy.style)
         slo = Slo("latency", 1e3 * play.bound_s, statistic="share", share=play.share)
-        choices = Choices(stages, own_list(stages, machine.most_workers / 2), first)
+        choices = Choices(stages, own_list(stages, machine.most_workers / 2), first, generated=True)
         manager = Manager(settings, strategy, choices, slo=slo)
         manager.announce([Announcement(each.from_s, each.until_s, each.rate_per_s) for each in play.announced])
         names = [stage.name for stage in stages]

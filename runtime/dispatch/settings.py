@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from compositions.settings import check, ranged
@@ -43,6 +43,11 @@ class DispatcherSettings:
     """Wall time after which a call of a stage without a limit of its own counts as hung."""
     restart_pause_s: float = ranged(1.0, 0, 3600, "s")
     """Pause after a worker could not be started."""
+
+    @property
+    def lean(self) -> DispatcherSettings:
+        """Return the same without workers that are kept warm."""
+        return replace(self, spares=0, idle_worker_s=0.0)
 
     def __post_init__(self) -> None:
         check(self)

@@ -198,6 +198,7 @@ class ControlLoop:
             len(view.workers),
             self._settings.cores,
             Counter(worker.node for worker in view.workers),
+            view.positions,
         )
         return self.monitor.snapshot(now_s, running)
 

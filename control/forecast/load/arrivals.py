@@ -55,6 +55,10 @@ class Announced:
         """All that there are, in place of those before."""
         self._coming = tuple(announcements)
 
+    @property
+    def coming(self) -> tuple[Announcement, ...]:
+        return self._coming
+
     def within(self, now_s: float, horizon_s: float) -> float | None:
         """The highest rate that was announced for some of the time up to ``horizon_s`` from now; what is over is
         forgotten."""

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from apps.contract import App
+from compositions.enumeration import own_list
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage, all_sequential
 from compositions.settings import overridden
@@ -22,7 +23,14 @@ from datapipe.sources.sources import Source
 from profiler.snapshot import LatencyFrom
 from runtime.dispatch.events import SwitchStyle
 from service.runner.validation.durable import open_durable, push_door
-from service.runner.validation.resolution import NO_OVERRIDES, Overrides, choices_for, for_this_machine, rate_of
+from service.runner.validation.resolution import (
+    NO_OVERRIDES,
+    Overrides,
+    available_cores,
+    choices_for,
+    for_this_machine,
+    rate_of,
+)
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
 
 if TYPE_CHECKING:
@@ -40,11 +48,13 @@ class CheckedSpec:
         self.make_app = overrides.maker(spec)
         self.app = self.make_app()
         self.stages = tuple(self.app.stages)
-        self.settings = overridden(for_this_machine(), spec.settings)
         self.strategy = make_strategy(spec.method.strategy)
+        self.settings = overridden(for_this_machine(keeps_warm=self.strategy.keeps_warm), spec.settings)
         check_takes(spec.method.strategy, spec.slo)
         self.latency_from = _latency_from(spec, self.strategy)
         self.compositions = spec.compositions or choices_for(self.app)
+        self.listed = bool(spec.compositions) or self.compositions != own_list(self.stages, available_cores())
+        """Somebody wrote the compositions."""
         self.first = _first(spec, self.stages, self.compositions)
         _ = spec.batching.batching  # refuses what does not go together
         self.rate = rate_of(spec.input, spec.apps_dirs)

@@ -175,5 +175,7 @@ def for_machine(memory: int) -> RunSettings:
     )
 
 
-def for_this_machine() -> RunSettings:
-    return for_machine(memory_bytes())
+def for_this_machine(*, keeps_warm: bool = True) -> RunSettings:
+    """Return the defaults here; ``keeps_warm``: workers that are not needed stay for a while."""
+    settings = for_machine(memory_bytes())
+    return settings if keeps_warm else replace(settings, dispatcher=settings.dispatcher.lean)

@@ -123,7 +123,8 @@ def past_load(spec: RunSpec) -> Array:
 
 def manager_of(checked: CheckedSpec) -> Manager:
     """Build the manager, with the requested mode and objective, and with the past load."""
-    spec, choices = checked.spec, Choices(checked.stages, checked.compositions, checked.first)
+    spec, generated = checked.spec, not checked.listed
+    choices = Choices(checked.stages, checked.compositions, checked.first, generated=generated)
     manager = Manager(checked.manager_settings, checked.strategy, choices, spec.mode, spec.slo)
     if spec.mode is Mode.PINNED:
         manager.set_mode(spec.mode, spec.composition)

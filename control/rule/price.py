@@ -1,0 +1,55 @@
+"""The price of a late item: the dual variable of the objective."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from control.rule.settings import RuleSettings
+
+_DUAL_MOST = 2.0
+_LEAST_ITEMS = 20.0
+
+
+class Price:
+    """Rises while more items of the last window are late than are aimed at, and falls while fewer are (dual ascent).
+
+    Within a window it rises faster the more of the late items that may be are used up, as the next window does not make
+    up for this one.
+    """
+
+    def __init__(self, settings: RuleSettings) -> None:
+        self._settings = settings
+        self._turns = deque[tuple[float, float, float]]()
+        self._delivered = self._late = 0.0
+        self._used = 1.0
+        self._dual = 0.0
+
+    @property
+    def late_share(self) -> float:
+        """Return the share of late items in the last window."""
+        return self._late / self._delivered if self._delivered > 0 else 0.0
+
+    @property
+    def in_work(self) -> float:
+        """Return the price in the work that an item takes: 3 means that an item which comes late costs as much as
+        three that are worked on."""
+        settings = self._settings
+        raised = settings.usual_price * math.exp(settings.steepness * min(self._used, 3.0) + self._dual)
+        return min(400.0, raised)
+
+    def add(self, at_s: float, elapsed_s: float, delivered: float, late: float, expected: float, share: float) -> None:
+        """Note items of a turn. ``expected``: items of a whole window; ``share``: that which has to be in time."""
+        settings = self._settings
+        self._turns.append((at_s, delivered, late))
+        self._delivered += delivered
+        self._late += late
+        while self._turns[0][0] < at_s - settings.window_s:
+            _, delivered, late = self._turns.popleft()
+            self._delivered -= delivered
+            self._late -= late
+        items = max(self._delivered, expected, _LEAST_ITEMS)
+        self._used = self._late / (max(1e-3, 1 - share) * items) / settings.used_share
+        least = math.log(settings.least_price / settings.usual_price)
+        step = settings.dual_step * elapsed_s * (min(self._used, 2.0) - 0.5)
+        self._dual = min(_DUAL_MOST, max(least, self._dual + step))

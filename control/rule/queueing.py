@@ -1,0 +1,74 @@
+"""How long items would wait in a group under each future, and which share of them would be late."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from control.rule.stream import Array, Futures
+
+_AXIS = np.linspace(-4, 4, 81)
+_BELOW = np.array([NormalDist().cdf(value) for value in _AXIS.tolist()])
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNow:
+    """A group of stages as it is."""
+
+    stages: tuple[int, ...]
+    replicas: int
+    ready: int
+    """Workers that are there."""
+    waiting: float
+    """Items that wait at it or are in work."""
+    missing_s: float
+    """Time until the workers that are on their way are there."""
+
+
+def waits(now: GroupNow, replicas: Array, futures: Futures, each_s: float, start_s: float) -> tuple[Array, Array]:
+    """Return the wait of who arrives, by replicas, future and step, and the work left at the end, by replicas and
+    future; in seconds. ``each_s``: mean time of the group for an item.
+
+    Work is a fluid that all workers of the group drain (Lindley's recursion in steps). What a worker has in hand keeps
+    nobody waiting but its own next item: for each worker beyond the first half an item is taken off.
+    """
+    work_s = futures.items * futures.each_s[:, :, list(now.stages)].sum(axis=2)
+    in_hand = min(now.waiting, now.ready)
+    left_s = (now.waiting - 0.5 * in_hand) * each_s
+    at_s = np.arange(work_s.shape[1]) * futures.step_s
+    present = np.where(at_s < now.missing_s, now.ready, now.replicas)
+    wanted = replicas[:, None]
+    workers = np.where(at_s[None] < start_s, np.minimum(present[None], wanted), wanted)
+    net_s = np.cumsum(work_s[None] - workers[:, None, :] * futures.step_s, axis=2) + left_s
+    ahead_s = net_s - np.minimum(0.0, np.minimum.accumulate(net_s, axis=2))
+    count = np.maximum(workers, 0.5)[:, None, :]
+    in_hand_s = each_s * (np.maximum(count, 1.0) - 1) / (2 * np.maximum(count, 1.0))
+    return np.maximum(0.0, ahead_s / count - in_hand_s), ahead_s[:, :, -1]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemTime:
+    """Time that an item takes itself: log-normal."""
+
+    mean_log: float
+    deviation: float
+
+    @classmethod
+    def of(cls, mean_s: float, cv: float) -> ItemTime:
+        """Return the distribution with this mean and coefficient of variation."""
+        variance = math.log1p(cv * cv)
+        return cls(math.log(max(mean_s, 1e-9)) - variance / 2, math.sqrt(variance))
+
+    @property
+    def long_s(self) -> float:
+        """Return a time that nine of ten items do not exceed."""
+        return math.exp(self.mean_log + 1.3 * self.deviation)
+
+    def beyond(self, limit_s: Array) -> Array:
+        """Return the share of items that take longer."""
+        at = (np.log(np.maximum(limit_s, 1e-9)) - self.mean_log) / self.deviation
+        share: Array = 1 - np.interp(at, _AXIS, _BELOW)
+        return share

@@ -1,0 +1,43 @@
+"""The numbers of the rule, each with its reason; docs/research/rule.md shows what half and double of each would do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSettings:
+    """The numbers of the rule. They were chosen on the training part of the gym."""
+
+    futures: int = 32
+    """Futures of the stream that are looked at, the same for all compositions."""
+    steps: int = 20
+    """Steps of each future."""
+    fast_s: float = 1.0
+    """The present rate is a mean over this long, and …"""
+    fast_items: float = 8.0
+    """… over so many items more."""
+    slow_s: float = 20.0
+    """The rate beside which the present one rises or falls is a mean over this long."""
+    service_items: float = 30.0
+    """A stage's time for an item is a mean over so many items."""
+    least_price: float = 0.9
+    """Lowest price of a late item, in the work that an item takes."""
+    usual_price: float = 3.0
+    """Price at the start, before the objective's window says how many were late."""
+    steepness: float = 4.5
+    """Logarithm by which the price rises while the late items that may be are used up."""
+    used_share: float = 0.5
+    """So much of the late items that may be is aimed at: the rest is for what no future has foreseen."""
+    dual_step: float = 0.005
+    """Rate of the dual ascent, 1/s: a window of five minutes without a late item lowers the price to a half."""
+    window_s: float = 300.0
+    """The objective is to hold in each stretch of this length."""
+    beyond_s: float = 1.0
+    """The horizon ends so long after a worker asked for now has started and the bound has passed once more."""
+    change: float = 2.0
+    """Cost of any change, in worker-seconds."""
+    held_s: float = 10.0
+    """A worker is given back when it was not needed for so long."""
+    regroup: float = 0.15
+    """Other groups must save so much of the cost: their workers load other stages, and what is inside has to drain."""

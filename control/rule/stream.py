@@ -1,0 +1,186 @@
+"""The belief about the stream: what came and what it cost, turn by turn, and what may come next.
+
+The futures of the stream are what followed the most similar moments of the past, scaled to the present (analogue
+forecasting; Lorenz, "Atmospheric Predictability as Revealed by Naturally Occurring Analogues", J. Atmos. Sci. 26,
+1969). So bursts, waves, dispersion and runs of costly items are in them as they were, without a model of any. Until
+there is a past, futures are drawn from a Poisson process whose rate is as uncertain as its count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from control.rule.settings import RuleSettings
+
+Array = npt.NDArray[np.float64]
+
+_KEPT = 16_384
+"""Turns that are remembered: about an hour."""
+_FIRST = 20
+"""Turns at the start that no future begins with: their rates are those of a few items."""
+_POOL = 4
+"""From so many times as many similar moments as futures are needed, evenly spaced ones are taken: neighbours in time
+are the same story."""
+_LOOKED = 1500
+"""Moments of the past that are compared with the present."""
+_MOST_SCALED = 1.5
+"""Logarithm of the most by which a past rate is scaled to the present one."""
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Futures:
+    """Possible futures of the stream: a row each, a column a step."""
+
+    step_s: float
+    items: Array
+    """Items that arrive, by future and step."""
+    each_s: Array
+    """Time that an item takes, by future, step and stage."""
+
+    def announced(self, loads: Sequence[tuple[float, float, float]]) -> Futures:
+        """Return the same with loads that are to come: from and until, in seconds from now, and items/s."""
+        at_s = self.step_s * (np.arange(self.items.shape[1]) + 0.5)
+        items = self.items.copy()
+        for from_s, until_s, rate_per_s in loads:
+            then = (from_s <= at_s) & (at_s < until_s)
+            scatter = self.items[:, then] / max(float(self.items.mean()), 1e-9)
+            items[:, then] = rate_per_s * self.step_s * np.clip(scatter, 0.5, 2.0)
+        return Futures(self.step_s, items, self.each_s)
+
+
+class Stream:
+    """The memory of the arrivals and of the stages' times."""
+
+    def __init__(self, stages: int, settings: RuleSettings) -> None:
+        self._settings = settings
+        self._turn_s = 0.25
+        self._turns = 0
+        self._came = np.zeros(_KEPT + 1)
+        """Items that came up to each turn."""
+        self._each_s = np.zeros((_KEPT, stages))
+        self._features = np.zeros((_KEPT, 3))
+        """Logarithms of the rate, of the rate over the slow one, and of the work of an item."""
+        self._elapsed_s, self._all = 0.0, 0.0
+        self.rate_per_s = self.slow_per_s = 0.0
+        self.each_s = np.zeros(stages)
+        """Mean time of each stage for an item, in seconds."""
+        self._seen = np.zeros(stages)
+        self._variance = 0.0
+        self._noise = _normal(2 * settings.futures * settings.steps).reshape(2, settings.futures, settings.steps)
+
+    @property
+    def work_s(self) -> float:
+        """Return the time that an item takes in all stages, in seconds."""
+        return float(self.each_s.sum())
+
+    @property
+    def cv(self) -> float:
+        """Return the coefficient of variation of that time, between items."""
+        return math.sqrt(min(max(self._variance, 0.01), 16.0))
+
+    @property
+    def known(self) -> int:
+        """Return how many items the least known stage has finished."""
+        return int(self._seen.min())
+
+    def add(self, elapsed_s: float, arrived: float, done: Array, busy_s: Array) -> None:
+        """Note a turn: items that arrived, and by stage the items finished with the time that they took."""
+        settings = self._settings
+        if self._turns == _KEPT:
+            self._forget()
+        self._turn_s += (elapsed_s - self._turn_s) * (0.05 if self._turns else 1.0)
+        self._elapsed_s += elapsed_s
+        self._all += arrived
+        rate = arrived / elapsed_s
+        mean = (self._all + 1) / (self._elapsed_s + 1)
+        if not self._turns:
+            self.rate_per_s = self.slow_per_s = rate
+        span_s = settings.fast_s + settings.fast_items / max(self.slow_per_s, 0.2 * mean)
+        self.rate_per_s += (rate - self.rate_per_s) * min(1.0, elapsed_s / min(self._elapsed_s, span_s))
+        self.slow_per_s += (rate - self.slow_per_s) * min(1.0, elapsed_s / min(self._elapsed_s, settings.slow_s))
+        row = self._timed(done, busy_s)
+        turn, floor = self._turns, 0.05 * mean
+        self._came[turn + 1] = self._came[turn] + arrived
+        self._each_s[turn] = row
+        level = math.log(self.rate_per_s + floor)
+        self._features[turn] = (level, level - math.log(self.slow_per_s + floor), math.log(max(self.work_s, 1e-9)))
+        self._turns += 1
+
+    def futures(self, horizon_s: float) -> Futures:
+        """Return what may come within the horizon, which is rounded up to whole turns."""
+        settings = self._settings
+        stride = max(1, math.ceil(horizon_s / (settings.steps * self._turn_s)))
+        step_s = stride * self._turn_s
+        items, each_s = self._drawn(step_s)
+        past = self._similar(stride * settings.steps)
+        if len(past):
+            now, count = self._turns - 1, len(past)
+            at = past[:, None] + 1 + np.arange(settings.steps + 1)[None] * stride
+            scale = np.exp(np.clip(self._features[now, 0] - self._features[past, 0], -_MOST_SCALED, _MOST_SCALED))
+            items[:count] = np.diff(self._came[at], axis=1) * scale[:, None]
+            after = at[:, :-1, None] + np.arange(stride)[None, None]
+            before = np.maximum(0, past[:, None] - np.arange(8)[None])
+            then_s = np.maximum(self._each_s[before].mean(axis=1), 1e-9)
+            costs = np.clip(self.each_s / then_s, 0.2, 5.0)
+            each_s[:count] = self._each_s[after].mean(axis=2) * costs[:, None, :]
+        return Futures(step_s, items, each_s)
+
+    def _timed(self, done: Array, busy_s: Array) -> Array:
+        """Follow the stages' times, and return those of this turn; of a stage that finished nothing the usual ones."""
+        finished = done > 0
+        row = np.where(finished, busy_s / np.maximum(done, 1.0), self.each_s)
+        self._seen += done
+        weight = np.minimum(1.0, done / np.maximum(1.0, np.minimum(self._seen, self._settings.service_items)))
+        self.each_s = self.each_s + (row - self.each_s) * weight
+        count = float(done[-1])
+        if count and self._seen.min() > 5:
+            off_s = float((busy_s - done * self.each_s).sum())
+            share = min(1.0, count / min(float(self._seen.min()), 300.0))
+            self._variance += (off_s**2 / count / max(self.work_s, 1e-9) ** 2 - self._variance) * share
+        return row
+
+    def _similar(self, turns: int) -> npt.NDArray[np.int64]:
+        """Return moments of the past that were most like the present, whose next ``turns`` are known."""
+        last = self._turns - 1 - turns
+        if last <= 2 * _FIRST:
+            return np.zeros(0, np.int64)
+        rows = np.arange(last, _FIRST, -max(1, last // _LOOKED))
+        count = min(self._settings.futures, len(rows) // 8)
+        if not count:
+            return np.zeros(0, np.int64)
+        off = self._features[rows] - self._features[self._turns - 1]
+        far = off[:, 0] ** 2 + off[:, 1] ** 2 + 4.0 * off[:, 2] ** 2  # what an item costs changes less often than rates
+        pool = min(len(rows), _POOL * count)
+        near = np.sort(rows[np.argpartition(far, pool - 1)[:pool]])
+        chosen: npt.NDArray[np.int64] = near[np.arange(count) * pool // count]
+        return chosen
+
+    def _drawn(self, step_s: float) -> tuple[Array, Array]:
+        """Return futures of a Poisson process: the rate has the error of what was counted in the last seconds."""
+        futures = self._settings.futures
+        counted = max(1.0, min(self._elapsed_s, 5.0) * self.rate_per_s)
+        spread = (2 * (np.arange(futures) + 0.5) / futures - 1) * 1.7 / math.sqrt(counted)  # 1.7: even, of deviation 1
+        mean = np.maximum(self.rate_per_s * (1 + spread), 0.1 * self.rate_per_s)[:, None] * step_s
+        items = np.maximum(0.0, mean + np.sqrt(mean) * self._noise[0])
+        scatter = np.clip(1 + self.cv / np.sqrt(np.maximum(items, 1.0)) * self._noise[1], 0.1, 5.0)
+        return items, scatter[:, :, None] * self.each_s
+
+    def _forget(self) -> None:
+        """Forget the oldest quarter."""
+        gone = _KEPT // 4
+        for kept in (self._came, self._each_s, self._features):
+            kept[:-gone] = kept[gone:].copy()
+        self._turns -= gone
+
+
+def _normal(count: int) -> Array:
+    """Return evenly scattered values of the normal distribution (Weyl's sequence), the same each time."""
+    shares = (0.5 + _GOLDEN * np.arange(1, count + 1)) % 1.0
+    return np.array([NormalDist().inv_cdf(min(max(share, 1e-6), 1 - 1e-6)) for share in shares.tolist()])
