@@ -129,7 +129,9 @@ class Rule:
         """Return the choice for the next turns; None while too little is known of the stages."""
         if self.stream.known < _ENOUGH:
             return None
-        futures = self.stream.futures(now.start_s + now.bound_s + self._settings.beyond_s).announced(now.announced)
+        start_s = self._settings.start_share * now.start_s
+        horizon_s = start_s + now.bound_s + self._settings.beyond_s
+        futures = self.stream.futures(horizon_s).announced(now.announced)
         weighing = _Weighing(self, now, futures)
         found = weighing.of_list() if now.listed is not None else weighing.composed()
         wanted = min(found, key=lambda costs: costs.total)
@@ -184,11 +186,8 @@ class _Weighing:
         other = cheapest(self._stages, loads)
         here = grouping_cost(self._stages, loads, grouping)
         saved = here - grouping_cost(self._stages, loads, other)
-        if other != grouping and saved > max(1.0, self._settings.regroup * here) and self._may_regroup:
-            begin = [1 if self._alone(group) else math.ceil(staffed(self._load(group)) - 0.5) for group in other]
-            while sum(begin) > now.most_workers and max(begin) > 1:
-                begin[begin.index(max(begin))] -= 1
-            found += self._searched(other, begin)
+        if other != grouping and saved > self._settings.regroup * here and self._may_regroup:
+            found += self._searched(other, self._staffed(other))
         return found
 
     def of_list(self) -> list[Costs]:
@@ -223,9 +222,19 @@ class _Weighing:
     def _load(self, group: Sequence[int]) -> float:
         return self._rate_per_s * sum(self._each_s[index] for index in group)
 
+    def _staffed(self, grouping: Grouping) -> list[int]:
+        """Return about what the mean load needs, within the limit of workers."""
+        replicas = [1 if self._alone(group) else math.ceil(staffed(self._load(group)) - 0.5) for group in grouping]
+        while sum(replicas) > self._now.most_workers and max(replicas) > 1:
+            replicas[replicas.index(max(replicas))] -= 1
+        return replicas
+
     def _searched(self, grouping: Grouping, replicas: list[int]) -> list[Costs]:
         """Improve the replicas of one group after the other, twice where there are several."""
         found: dict[Plan, Costs] = {}
+        if len(grouping) > 1:  # where several groups are short, more for one of them alone is in vain
+            begins = [tuple(replicas), tuple(self._staffed(grouping))]
+            replicas = list(min(self._weighed(grouping, begins), key=lambda costs: costs.total).plan.replicas)
         for _ in range(1 if len(grouping) == 1 else 2):
             before = list(replicas)
             for at, group in enumerate(grouping):

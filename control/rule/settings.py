@@ -13,6 +13,8 @@ class RuleSettings:
     """Futures of the stream that are looked at, the same for all compositions."""
     steps: int = 20
     """Steps of each future."""
+    similar: float = 0.35
+    """Logarithm by which rate, its rise and the work of an item may differ in a moment that is like the present."""
     fast_s: float = 1.0
     """The present rate is a mean over this long, and …"""
     fast_items: float = 8.0
@@ -33,8 +35,10 @@ class RuleSettings:
     """Rate of the dual ascent, 1/s: a window of five minutes without a late item lowers the price to a half."""
     window_s: float = 300.0
     """The objective is to hold in each stretch of this length."""
+    start_share: float = 1.3
+    """The horizon has so many starts of a worker, as some take longer than the mean, the bound, and …"""
     beyond_s: float = 1.0
-    """The horizon ends so long after a worker asked for now has started and the bound has passed once more."""
+    """… so long for the next change to take effect."""
     change: float = 2.0
     """Cost of any change, in worker-seconds."""
     held_s: float = 10.0

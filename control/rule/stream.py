@@ -147,7 +147,8 @@ class Stream:
         return row
 
     def _similar(self, turns: int) -> npt.NDArray[np.int64]:
-        """Return moments of the past that were most like the present, whose next ``turns`` are known."""
+        """Return moments of the past that were like the present, whose next ``turns`` are known: the nearest; fewer
+        than futures where there are no others, and none after a change to what has not been before."""
         last = self._turns - 1 - turns
         if last <= 2 * _FIRST:
             return np.zeros(0, np.int64)
@@ -158,8 +159,10 @@ class Stream:
         off = self._features[rows] - self._features[self._turns - 1]
         far = off[:, 0] ** 2 + off[:, 1] ** 2 + 4.0 * off[:, 2] ** 2  # what an item costs changes less often than rates
         pool = min(len(rows), _POOL * count)
-        near = np.sort(rows[np.argpartition(far, pool - 1)[:pool]])
-        chosen: npt.NDArray[np.int64] = near[np.arange(count) * pool // count]
+        nearest = np.argpartition(far, pool - 1)[:pool]
+        near = np.sort(rows[nearest[far[nearest] <= self._settings.similar**2]])
+        count = min(count, len(near))
+        chosen: npt.NDArray[np.int64] = near[np.arange(count) * len(near) // max(1, count)]
         return chosen
 
     def _drawn(self, step_s: float) -> tuple[Array, Array]:

@@ -1,0 +1,94 @@
+"""Strategy ``expected-cost`` as users get it: the product's loop on the plant, in virtual time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from compositions.model import Composition, Group, Pattern, Stage
+from control.assess import Assessment
+from control.decisions import Trigger
+from control.objectives import objective_of
+from control.settings import Settings
+from control.situation import Situation
+from control.strategies import StrategyError, check_takes, make_strategy
+from control.strategies.base import Settle, Stay
+from lab.gym.player import Strategy, play_run
+from lab.gym.score import score_of
+from lab.gym.suite import SUITE
+from profiler.slo import Slo, SloStatus, parse_slo
+from profiler.snapshot import Demand, InputNow, LatencyFrom, LatencyStats, Snapshot, StageProfile
+
+STAGES = (Stage("a"), Stage("b"))
+ONE = Composition("sequential", (Group(("a",)), Group(("b",))))
+WIDE = Composition("wide", (Group(("a", "b"), Pattern.PAR, 6),))
+WIDER = Composition("wider", (Group(("a", "b"), Pattern.PAR, 12),))
+
+
+def test_it_holds_the_objective_with_few_more_workers_than_the_load_keeps_busy() -> None:
+    pair = next(each for each in SUITE if each.name == "wide/constant")
+    score = score_of(play_run(replace(pair, duration_s=900.0).play(), Strategy("expected-cost")))
+    assert score.holds
+    assert score.cost < 1.5 * pair.busy
+
+
+def test_it_refuses_what_it_has_no_rule_for() -> None:
+    check_takes("expected-cost", parse_slo("share95=400ms"))
+    with pytest.raises(StrategyError, match="expected-cost takes one objective"):
+        check_takes("expected-cost", parse_slo("fastest"))
+
+
+def proposals(
+    compositions: tuple[Composition, ...], *, generated: bool, rate: int = 10, active: Composition = ONE
+) -> list[Settle | Stay]:
+    """What is proposed at each turn of 100 s in which ``rate`` items of 0.4 s come each second and none waits long."""
+    strategy, found = make_strategy("expected-cost"), []
+    objective = objective_of(Slo("latency", 1600.0, statistic="share", share=0.95), LatencyFrom.DUE)
+    for turn in range(1, 401):
+        came = rate * turn // 4
+        stages = tuple(
+            StageProfile(name, each_s, each_s, 0.1, each_s, each_s, 100, done=came, worked_s=came * each_s)
+            for name, each_s in (("a", 0.1), ("b", 0.3))
+        )
+        latency = LatencyStats(0.5, 0.5, 0.6, 0.7, 100, percentiles_s=(0.5,) * 44)
+        seen = Snapshot(
+            now_s=0.25 * turn, composition=active.name, switching=False, stable_since_s=0.0, window_start_s=0.0,
+            input_rate_per_s=rate, throughput_per_s=rate, delivered=100, latency=latency, inside=latency, queued=0,
+            queued_change_per_s=0.0, in_flight=2, stages=stages, cores=16, workers_alive=active.workers, hop_s=1e-4,
+            input=InputNow(arrived=came), demand=Demand(came, came, 0, 0.0),
+        )  # fmt: skip
+        strategy.observe(seen, objective, STAGES)
+        situation = Situation(
+            Trigger.INPUT_RATE, seen, objective, Assessment(SloStatus.MET, True, "met"), active, compositions,
+            Settings(), stages=STAGES, generated=generated,
+        )  # fmt: skip
+        proposal = strategy.propose(situation, ())
+        assert isinstance(proposal, Settle | Stay)
+        found.append(proposal)
+    return found
+
+
+def test_where_nobody_wrote_a_list_it_composes_what_is_needed() -> None:
+    last = next(each for each in proposals((ONE, WIDE, WIDER), generated=True) if isinstance(each, Settle))
+    assert 4 < last.composition.workers < 9
+    assert "10 items/s that take 400 ms each" in last.reason
+    assert "5.0 % may be" in last.reason
+    assert last.candidates[0].reason.startswith("costs ")
+
+
+def test_of_a_users_list_it_takes_the_cheapest_that_will_do_by_its_name() -> None:
+    last = next(each for each in proposals((ONE, WIDE, WIDER), generated=False) if isinstance(each, Settle))
+    assert last.composition is WIDE
+
+
+def test_it_says_when_nothing_that_may_be_chosen_will_do() -> None:
+    last = proposals((ONE, WIDE), generated=False, rate=40, active=WIDE)[-1]
+    assert isinstance(last, Stay)
+    assert "no composition with at most 6 workers is expected to do" in last.reason
+
+
+def test_it_knows_nothing_before_the_stages_have_finished_items() -> None:
+    first = proposals((ONE, WIDE), generated=True, rate=4)[0]
+    assert isinstance(first, Stay)
+    assert first.reason.startswith("too few samples")

@@ -1,0 +1,188 @@
+"""The rule of expected cost: belief, waits, groups, price and choice, each held against what it should be."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from control.rule.grouping import Grouping, StageFacts, cheapest, grouping_cost
+from control.rule.price import Price
+from control.rule.queueing import GroupNow, ItemTime, waits
+from control.rule.rule import Choice, Now, Plan, Rule, Seen
+from control.rule.settings import RuleSettings
+from control.rule.stream import Futures, Stream
+
+TURN_S = 0.25
+STAGES = (StageFacts("a"), StageFacts("b"))
+APART, MERGED = ((0,), (1,)), ((0, 1),)
+
+
+def fed(rates_per_s: list[float], each_s: tuple[float, ...] = (0.1, 0.3), seed: int = 1) -> Stream:
+    """A stream with Poisson arrivals at these rates, one a second, of items that take about ``each_s``."""
+    rng, stream = np.random.default_rng(seed), Stream(len(each_s), RuleSettings())
+    for rate in rates_per_s:
+        for _ in range(4):
+            came = float(rng.poisson(rate * TURN_S))
+            stream.add(TURN_S, came, np.full(len(each_s), came), came * np.array(each_s))
+    return stream
+
+
+# --- belief -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rates", [[10.0] * 12, [10.0] * 300])
+def test_the_futures_of_a_calm_stream_have_its_rate_and_its_costs(rates: list[float]) -> None:
+    futures = fed(rates).futures(5.0)
+    assert futures.items.sum(axis=1).mean() == pytest.approx(50.0, rel=0.3)
+    assert futures.each_s.mean(axis=(0, 1)) == pytest.approx([0.1, 0.3], rel=0.1)
+
+
+def test_after_a_jump_the_futures_are_of_the_new_rate() -> None:
+    futures = fed([4.0] * 200 + [16.0] * 6).futures(5.0)
+    assert futures.items.mean() / futures.step_s == pytest.approx(16.0, rel=0.3)
+
+
+def test_what_followed_a_rise_before_is_expected_of_the_next() -> None:
+    wave = [4.0] * 30 + [6.0, 9.0, 13.0, 18.0] + [20.0] * 30
+    futures = fed(wave * 8 + wave[:33], seed=3).futures(5.0)
+    assert futures.items.mean() / futures.step_s > 15.0
+
+
+def test_an_announced_load_is_believed() -> None:
+    futures = fed([5.0] * 60).futures(10.0).announced(((4.0, 100.0, 50.0),))
+    rates = futures.items.mean(axis=0) / futures.step_s
+    assert rates[:6].mean() == pytest.approx(5.0, rel=0.4)
+    assert rates[10:].mean() == pytest.approx(50.0, rel=0.3)
+
+
+# --- waits ------------------------------------------------------------------------------------------------------------
+
+
+def test_one_worker_makes_items_wait_as_lindley_says() -> None:
+    work_s = np.array([3.0, 0.0, 2.0, 0.5, 0.0])
+    futures = Futures(1.0, work_s[None], np.ones((1, 5, 1)))
+    wait_s, left_s = waits(GroupNow((0,), 1, 1, 0.0, 0.0), np.array([1.0]), futures, 1.0, 0.0)
+    expected, ahead = [], 0.0
+    for came in work_s:
+        ahead = max(0.0, ahead + came - 1.0)
+        expected.append(ahead)
+    assert wait_s[0, 0] == pytest.approx(expected)
+    assert left_s[0, 0] == pytest.approx(expected[-1])
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 20), min_size=3, max_size=12), st.floats(0, 40), st.floats(0, 3))
+def test_more_workers_never_make_anybody_wait_longer(came: list[float], waiting: float, start_s: float) -> None:
+    futures = Futures(0.5, np.array([came]), np.full((1, len(came), 1), 0.3))
+    now = GroupNow((0,), 2, 2, waiting, 0.0)
+    _, left_s = waits(now, np.arange(1.0, 7.0), futures, 0.3, start_s)
+    assert all(more <= fewer + 1e-9 for fewer, more in pairwise(left_s[:, 0]))
+
+
+def test_the_share_of_long_items_is_that_of_the_log_normal() -> None:
+    drawn = np.random.default_rng(0).lognormal(0.0, 0.5, 200_000)
+    item = ItemTime.of(float(drawn.mean()), float(drawn.std() / drawn.mean()))
+    assert item.beyond(np.array([1.0, 2.0, 3.0])) == pytest.approx(
+        [(drawn > limit).mean() for limit in (1.0, 2.0, 3.0)], abs=0.01
+    )
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def every_grouping(count: int) -> list[Grouping]:
+    if not count:
+        return [()]
+    return [(*before, tuple(range(begin, count))) for begin in range(count) for before in every_grouping(begin)]
+
+
+@given(
+    st.lists(
+        st.builds(StageFacts, st.just("s"), st.booleans(), st.sampled_from([0.0, 1.0, 3.0])), min_size=1, max_size=5
+    ),
+    st.data(),
+)
+def test_no_cut_of_the_pipeline_is_cheaper(stages: list[StageFacts], data: st.DataObject) -> None:
+    loads = data.draw(st.lists(st.floats(0, 20), min_size=len(stages), max_size=len(stages)))
+    found = grouping_cost(stages, loads, cheapest(stages, loads))
+    assert found == pytest.approx(min(grouping_cost(stages, loads, each) for each in every_grouping(len(stages))))
+
+
+def test_neighbours_share_workers_but_for_a_state_or_an_accelerator() -> None:
+    plain = [StageFacts(name) for name in "abc"]
+    assert cheapest(plain, [1.0, 1.0, 1.0]) == ((0, 1, 2),)
+    assert cheapest([plain[0], StageFacts("b", alone=True), plain[2]], [1.0, 0.5, 1.0]) == ((0,), (1,), (2,))
+    assert cheapest([plain[0], StageFacts("b", price=9.0), plain[2]], [3.0, 0.5, 3.0]) == ((0,), (1,), (2,))
+
+
+# --- price ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_price_rises_while_items_are_late_and_falls_while_none_is() -> None:
+    price = Price(RuleSettings())
+    for turn in range(400):
+        price.add(TURN_S * turn, TURN_S, 2.0, 0.0, 600.0, 0.95)
+    calm = price.in_work
+    for turn in range(400, 440):
+        price.add(TURN_S * turn, TURN_S, 2.0, 1.5, 600.0, 0.95)
+    assert price.in_work > 5 * calm
+    assert price.late_share == pytest.approx(60 / 880)
+    for turn in range(440, 8000):
+        price.add(TURN_S * turn, TURN_S, 2.0, 0.0, 600.0, 0.95)
+    assert price.in_work == pytest.approx(RuleSettings().least_price, rel=0.01)
+
+
+# --- choice -----------------------------------------------------------------------------------------------------------
+
+
+def chosen(
+    rate_per_s: float, active: Plan, *, listed: tuple[Plan, ...] | None = None, backlog: float = 0.0, most: int = 16
+) -> Choice:
+    rng, rule = np.random.default_rng(5), Rule(STAGES)
+    choice = None
+    for turn in range(1, 400):
+        came = float(rng.poisson(rate_per_s * TURN_S))
+        rule.observe(
+            Seen(TURN_S * turn, TURN_S, came, np.full(2, came), came * np.array([0.1, 0.3]), came, 0.0), share=0.95
+        )
+        now = Now(active, active.workers, backlog, [0, 0], 1.6, 0.95, most, 1.0, listed=listed)
+        choice = rule.choose(now)
+    assert choice is not None
+    return choice
+
+
+def test_as_many_workers_as_the_load_needs_and_little_more() -> None:
+    # 10 items/s of 0.4 s keep 4 workers busy.
+    assert 4 < chosen(10.0, Plan(MERGED, (8,))).chosen.plan.workers <= 6
+
+
+def test_neighbours_are_merged_and_what_waits_gets_more_workers() -> None:
+    assert chosen(1.0, Plan(APART, (1, 1))).chosen.plan == Plan(MERGED, (1,))
+    calm, pressed = (chosen(10.0, Plan(MERGED, (5,)), backlog=backlog).chosen.plan for backlog in (0.0, 60.0))
+    assert pressed.workers > calm.workers
+
+
+def test_where_two_groups_are_short_both_get_more() -> None:
+    replicas = chosen(10.0, Plan(APART, (1, 1))).chosen.plan.replicas
+    assert sum(replicas) > 4
+
+
+def test_of_a_users_list_only_what_is_in_it() -> None:
+    listed = (Plan(APART, (1, 1)), Plan(MERGED, (3,)), Plan(MERGED, (7,)))
+    assert chosen(10.0, listed[1], listed=listed).chosen.plan == listed[2]
+
+
+def test_the_limit_of_workers_holds_and_the_lack_shows() -> None:
+    choice = chosen(30.0, Plan(MERGED, (6,)), most=6)
+    assert choice.chosen.plan.workers <= 6
+    assert choice.chosen.late_share > 0.5
+
+
+def test_nothing_is_chosen_before_each_stage_has_finished_some_items() -> None:
+    rule = Rule(STAGES)
+    rule.observe(Seen(1.0, 1.0, 9.0, np.array([9.0, 2.0]), np.array([0.9, 0.6]), 2.0, 0.0), share=0.95)
+    assert rule.choose(Now(Plan(APART, (1, 1)), 2, 0.0, [0, 0], 1.0, 0.95, 8, 1.0)) is None
