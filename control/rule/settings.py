@@ -23,7 +23,7 @@ class RuleSettings:
     """The rate beside which the present one rises or falls is a mean over this long."""
     service_items: float = 30.0
     """A stage's time for an item is a mean over so many items."""
-    least_price: float = 0.9
+    least_price: float = 0.4
     """Lowest price of a late item, in the work that an item takes."""
     usual_price: float = 3.0
     """Price at the start, before the objective's window says how many were late."""
