@@ -117,6 +117,9 @@ OPEN_PATHS = ("/healthz", "/readyz", "/")
 OPEN_FOLDER = "/dashboard/"
 """The page and its scripts hold no data: what they show they ask for, with the token."""
 MAX_BODY_BYTES = 1024 * 1024
+MAX_COMMAS = 25_000
+"""Maximum number of commas in a JSON body that has no items: values that nobody needs, but that are read and refused
+one by one while other requests wait."""
 PARSED_AT_ONCE_BYTES = 16 * 1024
 LARGER_ITEMS = ", or in several requests; recompose serve --max-item-bytes allows more"
 USER = "recompose.user"
@@ -150,7 +153,7 @@ class Guard:
         refused = self._check_sender(scope, headers)
         if refused is None:
             body = await self._read(scope, receive, headers)
-            refused = body if isinstance(body, Response) else await _checked(body, headers)
+            refused = body if isinstance(body, Response) else await _checked(body, headers, _pushes(scope))
         if refused is not None:
             await refused(scope, receive, send)
         else:
@@ -266,14 +269,21 @@ async def read_aside(read: Callable[[bytes], T], body: bytes) -> T:
     return await run_in_threadpool(read, body) if len(body) > PARSED_AT_ONCE_BYTES else read(body)
 
 
-async def _checked(body: bytes, headers: Headers) -> Response | None:
+async def _checked(body: bytes, headers: Headers, has_items: bool) -> Response | None:
     if not body or not is_json(headers):
         return None
     try:
+        if not has_items:
+            _check_length(body)
         await read_aside(parse_json, body)
     except JsonRefusedError as error:
         return problem(422, str(error), errors=[FieldError(loc=["body"], msg=str(error))])
     return None
+
+
+def _check_length(body: bytes) -> None:
+    if (commas := body.count(b",")) > MAX_COMMAS:
+        raise JsonRefusedError(f"the body lists too many values: it has {commas:,} commas; at most {MAX_COMMAS:,}")
 
 
 def media_type(headers: Headers) -> str:

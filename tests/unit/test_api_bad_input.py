@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
@@ -269,6 +270,14 @@ def test_a_bad_query(client: TestClient, query: str) -> None:
 
 
 MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "text", ["[" + "1," * 500_000 + "1]", '{"app":"a",' + ",".join(f'"k{n}":1' for n in range(90_000)) + "}"]
+)
+def test_a_body_of_many_values_is_refused_before_it_is_read(client: TestClient, text: str) -> None:
+    response = client.post("/slo", content=text, headers={"content-type": "application/json"})
+    assert re.match(r"the body lists too many values: it has \d+,000 commas; at most 25,000", refused(response))
 
 
 def test_a_large_body_is_refused_by_its_announcement(client: TestClient) -> None:
