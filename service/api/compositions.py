@@ -25,7 +25,7 @@ SHOWN = 1000
 """Compositions in the answer to a document; the rest are a page further (GET)."""
 MARKED = 100
 """Faults whose line is looked for; nobody reads on after so many."""
-Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of compositions.")]
 AfterName = Annotated[str | None, Query(max_length=200, description="Only those listed after the one of this name.")]
 AfterBoth = Annotated[str | None, Query(max_length=300, description="Only those listed after APP/NAME.")]
 CHOICES: Responses = {200: {"model": list[Choice]}}
