@@ -197,7 +197,7 @@ class Watch:
 
     def held(self, now_s: float) -> str | None:
         left_s = self._hold_until_s - now_s
-        return f"{self._hold_reason}; judged again in {left_s:.1f} s" if left_s > 0 else None
+        return f"{self._hold_reason}; next evaluation in {left_s:.1f} s" if left_s > 0 else None
 
     def met(self, now_s: float, assessment: Assessment) -> None:
         """Nobody asks what is due, but time passes in which the SLO is met."""

@@ -15,6 +15,7 @@ names.answer()
 
 if TYPE_CHECKING:
     from apps.contract import App, Options, Output, Outputs
+    from apps.event_time import END, Clock, KeyedWindows, Pane, Sessions, Sliding, Tumbling, Windowing
     from compositions.errors import RecomposeError
     from compositions.model import Stage, StageKind
     from profiler.slo import Slo
@@ -25,19 +26,27 @@ if TYPE_CHECKING:
     from service.schemas.status import Status
 
 __all__ = [
+    "END",
     "App",
+    "Clock",
+    "KeyedWindows",
     "LiveRun",
     "Options",
     "Output",
     "Outputs",
+    "Pane",
     "RecomposeError",
     "Result",
     "RunFailed",
+    "Sessions",
+    "Sliding",
     "Slo",
     "Stage",
     "StageKind",
     "Status",
     "Summary",
+    "Tumbling",
+    "Windowing",
     "objective",
     "pipeline",
     "run",
@@ -45,6 +54,7 @@ __all__ = [
 
 _PLACES = {
     "apps.contract": ("App", "Options", "Output", "Outputs"),
+    "apps.event_time": ("END", "Clock", "KeyedWindows", "Pane", "Sessions", "Sliding", "Tumbling", "Windowing"),
     "compositions.errors": ("RecomposeError",),
     "compositions.model": ("Stage", "StageKind"),
     "profiler.slo": ("Slo",),

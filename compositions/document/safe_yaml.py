@@ -12,6 +12,9 @@ from compositions.errors import CompositionError, Fault, shown, sub_path
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 20
+MAX_VALUES = 100_000
+"""Keys and values: twice those of as many compositions in short notation as an app may have. More would take seconds
+to read."""
 
 # libyaml's loader builds the same values as the Python one about ten times as fast; some builds of PyYAML lack it.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -20,8 +23,8 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def read_yaml(text: str | bytes) -> object:
     """The one document in ``text`` as dicts, lists and scalars.
 
-    Raises: CompositionError when it is larger than 1 MiB, nested deeper than 20, uses aliases or tags, gives a key
-    twice, or is not YAML (with line and column).
+    Raises: CompositionError when it is larger than 1 MiB, has more than 100,000 keys and values, is nested deeper than
+    20, uses aliases or tags, gives a key twice, or is not YAML (with line and column).
     """
     size = len(text if isinstance(text, bytes) else text.encode(errors="surrogatepass"))
     if size > MAX_BYTES:
@@ -38,8 +41,13 @@ def read_yaml(text: str | bytes) -> object:
 
 def _check_events(text: str | bytes) -> None:
     """Refuses while reading the flat sequence of events, so that nothing deep is ever built or recursed into."""
-    depth = 0
+    depth = values = 0
     for event in yaml.parse(text, Loader=_LOADER):
+        values += isinstance(event, yaml.NodeEvent)
+        if values > MAX_VALUES:
+            raise _refusal(
+                f"{_place(event.start_mark)}: more than {MAX_VALUES:,} keys and values; send several documents"
+            )
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -106,8 +106,8 @@ def grain_of(
     wanted, bearable = _wanted(work_s, hop_s * len(composition.groups)), _bearable(work_s, patience_s)
     if wanted < _PAYS_FROM:
         return Grain(1, f"a hop of {figure(hop_s * 1e3, 2)} ms is cheap against {figure(work_s * 1e3, 2)} ms of work")
-    limit = "" if wanted <= bearable else f", which wait {figure(patience_s * 1e3)} ms for each other at most"
-    shows = f"a hop of {figure(hop_s * 1e3, 2)} ms shows beside {figure(work_s * 1e3, 2)} ms of work{limit}"
+    limit = "" if wanted <= bearable else f"; items wait at most {figure(patience_s * 1e3)} ms for a bundle to fill"
+    shows = f"a hop of {figure(hop_s * 1e3, 2)} ms is dear against {figure(work_s * 1e3, 2)} ms of work{limit}"
     return Grain(_size(wanted, bearable), shows, pays=True)
 
 

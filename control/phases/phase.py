@@ -86,7 +86,7 @@ class Running(Phase):
     def step(self, observed: Observation, context: ManagerContext) -> Answer:
         context.choices.recognise(observed.snapshot.composition)
         if context.backlog.reset_due(observed.aim.objective, observed.snapshot, observed.seen):
-            return remain(observed, "the backlog is worked off; measuring anew", ResetWindow())
+            return remain(observed, "backlog cleared; measuring again", ResetWindow())
         return self.go_on(observed, context)
 
     @abstractmethod

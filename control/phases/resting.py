@@ -79,7 +79,7 @@ def _look_ahead(observed: Observation, context: ManagerContext) -> Answer | None
     if due is not None:
         held = replace(observed, snapshot=context.anticipation.held(observed.snapshot))
         if enough and context.strategy.suffices(context.situation(held, due.trigger)) is False:
-            return rest(observed, "what was needed a moment ago would take more than there is: nothing is given back")
+            return rest(observed, "demand a moment ago exceeded the capacity, so no worker is released")
         origin = context.choices.active
         return advance(held, context, Episode(due.trigger, due.reason, observed.now_s, origin, rising=due.rising))
     if outlook.moving:
@@ -98,7 +98,7 @@ def _decide(observed: Observation, context: ManagerContext) -> Answer:
             return rest(observed, context.log.quiet(found, observed.seen, rough=observed.snapshot.counted))
         if found.trigger is Trigger.INPUT_RATE and not context.foresees:
             context.due = found
-            return remain(observed, f"{found.reason}; measuring anew", ResetWindow())
+            return remain(observed, f"{found.reason}; measuring again", ResetWindow())
         due = found
     if observed.seen.meets is None and not context.foresees:
         return remain(observed, observed.seen.reason)

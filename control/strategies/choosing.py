@@ -67,7 +67,7 @@ def next_step(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial
         return _reviewed(situation, forecasts)
     if _releasing(situation, forecasts, trials):
         if not trials and _rising(situation):
-            return Stay("the input rate is rising: nothing is given back now")
+            return Stay("the input rate is rising, so no worker is released yet")
         return _fewer(situation, forecasts, trials)
     return _enough(situation, forecasts, trials)
 

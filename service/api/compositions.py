@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from compositions.document.apart import LARGE_BYTES
 from compositions.document.positions import Positions
 from compositions.errors import CompositionError
 from compositions.rules import MAX_REPLICAS
@@ -24,9 +25,7 @@ SHOWN = 1000
 """Compositions in the answer to a document; the rest are a page further (GET)."""
 MARKED = 100
 """Faults whose line is looked for; nobody reads on after so many."""
-MARKED_BYTES = 256 * 1024
-"""Maximum size of a document for which line numbers are determined, in bytes: it costs as much again as reading it."""
-Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of compositions.")]
 AfterName = Annotated[str | None, Query(max_length=200, description="Only those listed after the one of this name.")]
 AfterBoth = Annotated[str | None, Query(max_length=300, description="Only those listed after APP/NAME.")]
 CHOICES: Responses = {200: {"model": list[Choice]}}
@@ -58,11 +57,11 @@ def _page(choices: Sequence[Choice], names: Sequence[str], limit: int, after: st
 @router.post("/compositions", responses={**CHOICES, **documented(409, 415, 503, 507)})
 def add_compositions(text: YamlText, daemon: ThisDaemon) -> Response:
     """Adds or replaces compositions of an app, live. A faulty document is refused whole: every fault with its path and,
-    where it can be told, its ``line``."""
+    in a document of up to 64 KiB, its ``line``."""
     try:
         return problems.Body(daemon.compositions.add(text)[:SHOWN])
     except CompositionError as error:
-        marked = error.faults[:MARKED] if len(text) <= MARKED_BYTES else ()
+        marked = error.faults[:MARKED] if len(text) <= LARGE_BYTES else ()
         positions = Positions(text)
         places = {fault: positions.line_of(fault) for fault in marked}
         return problems.refused(error, places)

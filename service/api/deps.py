@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, params
+from fastapi.dependencies.utils import get_flat_params
 from starlette.exceptions import HTTPException
 
 from compositions.dynamic import SCHEDULER_NAMES
@@ -54,8 +55,9 @@ async def known_query(request: Request) -> None:
     asked = request.query_params.keys()
     if not asked:
         return
-    operation = request.app.openapi()["paths"][request.scope["route"].path_format][request.method.lower()]
-    taken = {each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"}
+    # not from the OpenAPI document: to generate it takes a second, in which no other request is answered
+    parameters = get_flat_params(request.scope["route"].dependant)
+    taken = {each.alias for each in parameters if isinstance(each.field_info, params.Query)}
     for name in sorted(asked - taken):
         accepted = did_you_mean(name, taken) or f"; accepted are {', '.join(sorted(taken)) or 'none'}"
         raise BadValueError(f"unknown query parameter {shown(name)}{accepted}")

@@ -24,13 +24,14 @@ from service.api.problems import problem
 from service.schemas.results import FieldError
 
 MAX_DEPTH = 64
+MAX_DIGITS = 1_000
 
 
 class JsonRefusedError(ValueError):
     """The text is not acceptable JSON."""
 
 
-def parse_json(text: bytes) -> Any:
+def parse_json(text: bytes, decoder: json.JSONDecoder | None = None) -> Any:
     """Return the value of a text that is JSON as RFC 8259 and I-JSON define it, in a time linear in its length.
 
     Raises: JsonRefusedError for bad syntax or UTF-8, NaN, infinities, numbers that overflow, repeated keys, lone
@@ -38,7 +39,7 @@ def parse_json(text: bytes) -> Any:
     """
     try:
         decoded = text.decode("utf-8")
-        value = _DECODER.decode(decoded)
+        value = (decoder or _DECODER).decode(decoded)
     except UnicodeDecodeError as error:
         raise JsonRefusedError(f"the body is not UTF-8 (byte {error.start})") from error
     except json.JSONDecodeError as error:
@@ -67,6 +68,12 @@ def _float(text: str) -> float:
     return value
 
 
+def _short_int(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"it has {len(text):,} digits; at most {MAX_DIGITS:,}")
+    return int(text)
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
@@ -78,6 +85,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 _DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float, object_pairs_hook=_object)
 """One decoder for all texts: creating one costs more than reading a line with it."""
+_WITHOUT_ITEMS = json.JSONDecoder(
+    parse_constant=_constant, parse_float=_float, parse_int=_short_int, object_pairs_hook=_object
+)
+"""For bodies without items. The time to read an integer grows with the square of its length."""
 
 
 def _check_values(value: Any) -> None:
@@ -117,6 +128,9 @@ OPEN_PATHS = ("/healthz", "/readyz", "/")
 OPEN_FOLDER = "/dashboard/"
 """The page and its scripts hold no data: what they show they ask for, with the token."""
 MAX_BODY_BYTES = 1024 * 1024
+MAX_COMMAS = 25_000
+"""Maximum number of commas in a JSON body that has no items: values that nobody needs, but that are read and refused
+one by one while other requests wait."""
 PARSED_AT_ONCE_BYTES = 16 * 1024
 LARGER_ITEMS = ", or in several requests; recompose serve --max-item-bytes allows more"
 USER = "recompose.user"
@@ -150,7 +164,7 @@ class Guard:
         refused = self._check_sender(scope, headers)
         if refused is None:
             body = await self._read(scope, receive, headers)
-            refused = body if isinstance(body, Response) else await _checked(body, headers)
+            refused = body if isinstance(body, Response) else await _checked(body, headers, _pushes(scope))
         if refused is not None:
             await refused(scope, receive, send)
         else:
@@ -266,14 +280,20 @@ async def read_aside(read: Callable[[bytes], T], body: bytes) -> T:
     return await run_in_threadpool(read, body) if len(body) > PARSED_AT_ONCE_BYTES else read(body)
 
 
-async def _checked(body: bytes, headers: Headers) -> Response | None:
+async def _checked(body: bytes, headers: Headers, has_items: bool) -> Response | None:
     if not body or not is_json(headers):
         return None
     try:
-        await read_aside(parse_json, body)
+        await read_aside(parse_json if has_items else _parse_without_items, body)
     except JsonRefusedError as error:
         return problem(422, str(error), errors=[FieldError(loc=["body"], msg=str(error))])
     return None
+
+
+def _parse_without_items(body: bytes) -> Any:
+    if (commas := body.count(b",")) > MAX_COMMAS:
+        raise JsonRefusedError(f"the body lists too many values: it has {commas:,} commas; at most {MAX_COMMAS:,}")
+    return parse_json(body, _WITHOUT_ITEMS)
 
 
 def media_type(headers: Headers) -> str:

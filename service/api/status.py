@@ -95,7 +95,7 @@ class Broadcaster:
 router = APIRouter(tags=["observation"])
 GRACE_S = 2.0
 """At shutdown a stream ends by itself after its next status; only then its connection is cut."""
-Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of entries.")]
 Kinds = Annotated[list[EntryKind] | None, Query(description="Only entries of this kind; may be given several times.")]
 
 
@@ -116,7 +116,7 @@ Number = Annotated[int, Path(ge=1, le=2**53, description="The decision's `id`.")
 After = Annotated[int, Query(ge=-1, le=2**53, description="Only serial numbers above this one; none: from the oldest.")]
 OfRun = Annotated[str, Query(max_length=100, description="The run in which `after` was read; any other is gone.")]
 Serial = Annotated[int | None, Query(ge=0, le=2**53, description="Only the item with this serial number.")]
-Slowest = Annotated[int, Query(ge=1, le=100, description="At most so many.")]
+Slowest = Annotated[int, Query(ge=1, le=100, description="Maximum number of entries.")]
 LastSeconds = Annotated[int, Query(ge=1, le=KEPT_S, description="Seconds back from now.")]
 Most = Annotated[int, Query(ge=2, le=1000, description="Samples of each app, at most.")]
 EVENTS: Responses = {200: {"description": "One status each quarter of a second.", "content": {"text/event-stream": {}}}}

@@ -132,7 +132,13 @@ def _figures(status: Status) -> Text:
     line += f"\nannounced: {planned_text(status)}" if status.requested.announced else ""
     shared = None if status.resources.grant is None else status.resources.grant.reason
     alerts = [(f"alert since {clock(each.at)}: {each.told}", "red") for each in status.supervision.alerts or ()]
-    told = (*alerts, (shared, ""), (status.health.held_up, "yellow"), (status.health.failure, "red"))
+    told = (
+        *alerts,
+        (status.requested.slo_note, "yellow"),
+        (shared, ""),
+        (status.health.held_up, "yellow"),
+        (status.health.failure, "red"),
+    )
     return Text.assemble(line, _begin(status), *(("\n" + text, style) for text, style in told if text))
 
 

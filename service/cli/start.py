@@ -60,7 +60,8 @@ def _request(**given: Any) -> StartRequest:
 
 def _told(status: Status) -> str:
     run = f", run {status.origin.run}" if status.origin.run else ""
-    return f"{status.app}: {status.state}{run}"
+    note = status.requested.slo_note
+    return f"{status.app}: {status.state}{run}" + (f"\n{note}" if note else "")
 
 
 @click.command()

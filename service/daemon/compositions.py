@@ -16,7 +16,7 @@ import structlog
 
 from apps import registry
 from apps.contract import App
-from compositions.document import loader
+from compositions.document import apart
 from compositions.enumeration import own_list
 from compositions.errors import Fault
 from compositions.model import Composition, Stage, all_sequential
@@ -151,7 +151,7 @@ class Compositions:
         Raises: CompositionError with every fault; ConflictError when the active one would become another one;
         NotStoredError and UnavailableError, and then nothing was changed.
         """
-        document = loader.load(text, self._choices.stages)
+        document = apart.load(text, self._choices.stages)
         with self._runs.changing(document.app):
             self._spare_those_in_use(document.app, document.compositions)
             with self._choices.added(document.app, document.compositions):

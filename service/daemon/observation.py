@@ -11,6 +11,7 @@ from service.daemon.supervision.restart_policy import Ended, Failed, Stopping, U
 from service.daemon.supervision.watchdog import Watchdog
 from service.runner.rpc.requests import ReadHistory, ReadResults, ReadStatus
 from service.runner.rpc.window import Window
+from service.runner.validation.resolution import follows_itself
 from service.schemas.decisions import KINDS, Decision, Entry, EntryKind, history_of
 from service.schemas.figures import Demand
 from service.schemas.refusals import NotFoundError, UnavailableError
@@ -35,7 +36,9 @@ class Observation:
         if watchdog is None:
             return self._resting(name, State.STOPPED, None).but(supervision=Supervision(alerts=alerts))
         supervision = Supervision(alerts=alerts, runner_restarts=watchdog.condition.deaths.restarts)
-        return self._of_run(name, watchdog, timeout_s).but(supervision=supervision)
+        status = self._of_run(name, watchdog, timeout_s)
+        note = {"slo_note": follows_itself(watchdog.desired.spec)}
+        return status.but(supervision=supervision, requested=status.requested.model_copy(update=note))
 
     def _of_run(self, name: str, watchdog: Watchdog, timeout_s: float) -> Status:
         last = watchdog.remembered.status

@@ -14,7 +14,7 @@ export class Notice {
   }
 
   show(status) {
-    renew(this.element, JSON.stringify([status.state, status.slo_status, status.failure, status.mode, status.run, status.epoch, status.alerts]), () => noticesOf(status));
+    renew(this.element, JSON.stringify([status.state, status.slo_status, status.slo_note, status.failure, status.mode, status.run, status.epoch, status.alerts]), () => noticesOf(status));
     const told = overload(status, this.dropped(status));
     renew(this.load, told?.join() ?? "", () => (told ? notice("warn", ...told) : []));
   }
@@ -57,6 +57,7 @@ function noticesOf(status) {
   if (status.state === "failed") notices.push(failed(status.failure));
   else if (status.failure) notices.push(notice("warn", "Trouble.", status.failure));
   if (status.slo_status === "infeasible") notices.push(notice("warn", "The SLO is out of reach.", `No known composition can meet ${format.objective(status.slo)} here. ${status.composition ? `${status.composition.name} is the best found and stays active.` : ""} ${wouldHelp(status)} “What if” tells which.`));
+  if (status.slo_note) notices.push(notice("", "Objective without effect.", format.sentence(status.slo_note)));
   if (status.mode === "observe") notices.push(notice("", "Observing.", "The manager decides and reports, but does not act."));
   return notices;
 }

@@ -103,12 +103,13 @@ class Card {
     this.name = h("a", { href: `#/app/${segment(app)}` }, app);
     this.chips = h("p", { class: "chips" });
     this.composition = h("p", { class: "notation" });
-    this.figures = ["Input", "Output", "Latency", "Workers", "SLO met"].map((label) => ({ value: h("dd"), element: null, label }));
+    this.figures = ["Input", "Output", "Latency", "Workers", "SLO met in this run"].map((label) => ({ value: h("dd"), element: null, label }));
     const figures = h("dl", { class: "mini" }, this.figures.map((each) => h("div", {}, h("dt", {}, each.label), each.value)));
     this.words = h("p", { class: "hint" });
     this.last = h("p", { class: "last" });
+    this.scale = h("p", { class: "scale" });
     this.spark = s("svg", { class: "spark", viewBox: "0 0 300 56", preserveAspectRatio: "none", role: "img", "aria-label": "Input rate and throughput of the last 5 minutes" }, s("path", { class: "input" }), s("path", { class: "output" }));
-    this.element = h("article", { class: "card" }, h("h2", {}, this.name), this.chips, this.composition, figures, this.spark, this.last, this.words);
+    this.element = h("article", { class: "card" }, h("h2", {}, this.name), this.chips, this.composition, figures, this.spark, this.scale, this.last, this.words);
   }
 
   show(status) {
@@ -122,6 +123,7 @@ class Card {
     const share = format.known(status.slo_met_share) ? `${format.share(status.slo_met_share)} of the time` : "–";
     const values = [`${format.rate(status.offered_per_s ?? status.input_rate_per_s)}/s`, `${format.rate(status.throughput_per_s)}/s`, format.time(latency) + bound, workersOf(status), share];
     this.figures.forEach((figure, index) => say(figure.value, values[index]));
+    this.figures[3].value.title = spareText(status);
     say(this.words, words(status));
     renew(this.last, JSON.stringify(status.last_decision), () => lastOf(status.last_decision));
   }
@@ -131,7 +133,9 @@ class Card {
     const list = joined(this.before, samplesOf(this.app).list.filter((sample) => sample.t > until));
     const end = list.length ? list[list.length - 1].t : 0;
     const seen = list.filter((sample) => sample.t > end - SPARK_S);
-    const top = Math.max(1e-9, ...seen.map((sample) => Math.max(sample.offered ?? 0, sample.output ?? 0))) * 1.08;
+    const most = Math.max(0, ...seen.map((sample) => Math.max(sample.offered ?? 0, sample.output ?? 0)));
+    say(this.scale, `5 minutes, up to ${format.rate(most)}/s`);
+    const top = Math.max(1e-9, most) * 1.08;
     const line = (key) => path(seen.map((sample) => [300 - (end - sample.t), sample[key] === null ? null : 54 - (52 * sample[key]) / top]));
     ["offered", "output"].forEach((key, index) => this.spark.children[index].setAttribute("d", line(key)));
   }
@@ -177,11 +181,18 @@ function workersOf({ cost, composition }) {
   return `${cost.workers}${cost.spares ? ` + ${cost.spares}` : ""} on ${cost.cores} ${cost.cores === 1 ? "core" : "cores"}`;
 }
 
+/** What spare workers are for, and what they cost. */
+function spareText({ cost, workers }) {
+  if (!cost?.spares) return "";
+  const memory = workers.filter((worker) => worker.group === null).reduce((total, worker) => total + (worker.memory_bytes ?? 0), 0);
+  return `${cost.spares} spare: started and idle, so that a change or a lost worker need not wait for a new process${memory ? `; ${format.bytes(memory)} of memory` : ""}`;
+}
+
 /** Why it runs as it does: the last decision. */
 function lastOf(decision) {
   if (!decision) return [];
   const moved = decision.from === decision.to ? `stays with ${decision.to}` : `${decision.from} → ${decision.to}`;
-  return [h("time", { datetime: decision.at }, format.clock(decision.at, false)), " ", h("b", {}, moved), ` · ${decision.reason}`];
+  return [h("time", { datetime: decision.at }, format.clock(decision.at, false)), " ", h("b", {}, moved), h("span", { title: decision.reason }, ` · ${decision.reason}`)];
 }
 
 function words(status) {

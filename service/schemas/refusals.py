@@ -136,5 +136,7 @@ def _one_of(given: Any, expected: str) -> str:
 
 def _shown(detail: Detail) -> str:
     value = detail["ctx"]["tag"] if detail["type"] == "union_tag_invalid" else detail["input"]
+    if isinstance(value, list):
+        value = value[: SHOWN // 3 + 1]  # its text is longer than what is shown
     text = value if isinstance(value, bytes) else repr(value)
     return (repr(text) if isinstance(text, bytes) else text)[:SHOWN]

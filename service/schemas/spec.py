@@ -138,6 +138,10 @@ class InputSpec(Frozen):
     def rate(self) -> RateSpec:
         return RateSpec(**self.model_dump())
 
+    @property
+    def is_paced(self) -> bool:
+        return self.rate_per_s is not None or self.pattern is not None
+
 
 def _count_or_auto(value: Any) -> int | Literal["auto"]:
     value = whole(value)

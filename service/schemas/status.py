@@ -98,6 +98,8 @@ class Requested(Answer):
     mode: Mode
     slo: SloInForce | None
     slo_status: SloStatus
+    slo_note: str | None = None
+    """Why the objective is met by any composition of this run, if it is."""
     batching: BatchingStatus | None = None
     """Bundle size: the requested one and the one in use."""
     announced: list[ComingBody] | None = None

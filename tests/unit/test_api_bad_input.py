@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
@@ -269,6 +270,22 @@ def test_a_bad_query(client: TestClient, query: str) -> None:
 
 
 MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "text", ["[" + "1," * 500_000 + "1]", '{"app":"a",' + ",".join(f'"k{n}":1' for n in range(90_000)) + "}"]
+)
+def test_a_body_of_many_values_is_refused_before_it_is_read(client: TestClient, text: str) -> None:
+    response = client.post("/slo", content=text, headers={"content-type": "application/json"})
+    assert re.match(r"the body lists too many values: it has \d+,000 commas; at most 25,000", refused(response))
+
+
+def test_an_endless_integer_is_refused_unless_it_is_an_item(client: TestClient) -> None:
+    response = client.post("/slo", content="[" + "9" * 4299 + "]", headers={"content-type": "application/json"})
+    assert "a number that cannot be read: it has 4,299 digits; at most 1,000" in refused(response)
+    client.post("/apps/synthetic/start", json={"source": {"kind": "push"}})
+    sent = client.post("/apps/synthetic/items", content="9" * 4299, headers={"content-type": "application/json"})
+    assert "cannot be read" not in sent.text
 
 
 def test_a_large_body_is_refused_by_its_announcement(client: TestClient) -> None:

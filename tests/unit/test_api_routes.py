@@ -78,6 +78,14 @@ def test_the_bound_follows_the_input_rate_once_that_is_known(client: TestClient)
     assert status["slo"]["target"] == "input_rate"
 
 
+def test_an_objective_that_any_composition_meets_is_explained_in_the_answer_to_a_start(client: TestClient) -> None:
+    client.post("/slo", json={"app": "synthetic", "metric": "throughput", "target": "input_rate"})
+    started = client.post("/apps/synthetic/start", json={"source": {"kind": "replay"}}).json()
+    assert "the source has no rate of its own" in started["slo_note"]
+    assert "set a rate, or ask for fastest" in client.get("/status/synthetic").json()["slo_note"]
+    assert client.put("/apps/synthetic/input", json={"rate_per_s": 10}).json()["slo_note"] is None
+
+
 JOINT: dict[str, Any] = {
     "app": "synthetic",
     "objectives": [{"metric": "latency", "target": 400, "statistic": "p95"}, {"metric": "throughput", "target": 10}],

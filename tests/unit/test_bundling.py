@@ -97,7 +97,7 @@ def test_the_size_follows_the_hop() -> None:
     assert bench.look(each_s=100e-6, hop_s=1e-3) == 32  # a tenth of the work is 20 us; 10 ms of waiting bear 50 items
     assert bench.look(each_s=100e-6, hop_s=50e-6) == 4
     assert bench.bundling.sizes == [1, 32, 4]
-    assert bench.bundling.grain.reason == "a hop of 0.05 ms shows beside 0.2 ms of work"
+    assert bench.bundling.grain.reason == "a hop of 0.05 ms is dear against 0.2 ms of work"
 
 
 def test_large_results_keep_bundles_small() -> None:
@@ -216,7 +216,7 @@ def test_a_controller_without_an_objective_says_so_and_leaves_the_size_to_the_ru
     assert (status.controller, status.asked, status.size) == ("auto", "pid", 64)
     assert status.reason == (
         "pid needs a latency objective, and there is none; until then as auto has it: "
-        "a hop of 1 ms shows beside 0.1 ms of work, which wait 10 ms for each other at most"
+        "a hop of 1 ms is dear against 0.1 ms of work; items wait at most 10 ms for a bundle to fill"
     )
     bench.manager.set_slo(Slo("latency", 20.0))
     assert bench.look(each_s=50e-6) == 6

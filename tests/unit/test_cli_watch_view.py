@@ -168,9 +168,9 @@ def test_what_holds_the_stream_up_is_shown() -> None:
 
 def test_how_many_items_a_bundle_may_hold_is_shown_while_it_runs() -> None:
     status = a_status(
-        batching=BatchingStatus.of(Batching(), Held("auto", None, 16, "a hop of 0.3 ms shows beside 0.2 ms of work"))
+        batching=BatchingStatus.of(Batching(), Held("auto", None, 16, "a hop of 0.3 ms is dear against 0.2 ms of work"))
     )
-    told = "at most 16 items (auto: a hop of 0.3 ms shows beside 0.2 ms of work)"
+    told = "at most 16 items (auto: a hop of 0.3 ms is dear against 0.2 ms of work)"
     assert render.batching_text(status) == told
     assert told in drawn(WatchView(list), status)
     assert render.batching_text(a_status()) is None, "nobody has decided it yet"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import time
+import warnings
 from typing import get_args
 
 import pytest
 
-from datapipe.source_kinds import KINDS, PathMeans
+from apps.contract import App
+from compositions.model import Stage
+from datapipe import sink_kinds
+from datapipe.source_kinds import KINDS, PathMeans, open_source
 from recompose.started import _source
 from service.cli.texts import parse_sink, parse_source
 from service.schemas.spec import SinkSpec, SourceSpec
@@ -55,6 +61,35 @@ def test_a_run_in_a_script_takes_a_kind_with_a_colon_and_a_path_without() -> Non
     assert _source("redis://h/0?stream=a").kind == "redis"
     assert _source("folder:in") == SourceSpec(kind="folder", path="in")
     assert _source("folder") == SourceSpec(path="folder")
+
+
+class Plain(App):
+    name = "plain"
+    stages = (Stage("same"),)
+
+    def same(self, value: object) -> object:
+        return value
+
+
+BROKERS = {
+    "redis": "redis://h/0?stream=a",
+    "kafka": "kafka://h/a",
+    "nats": "nats://h/a",
+    "mqtt": "mqtt://h/a",
+    "rabbitmq": "amqp://h/?queue=a",
+}
+
+
+@pytest.mark.parametrize("kind", BROKERS)
+def test_a_place_that_is_only_checked_leaves_nothing_to_close(kind: str) -> None:
+    gc.collect()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", ResourceWarning)
+        source = open_source(Plain(), kind, BROKERS[kind], clock=time.monotonic)
+        sink = sink_kinds.KINDS[kind].open(sink_kinds.Opening(BROKERS[kind], "r", 1, {}))  # type: ignore[index]
+        del source, sink
+        gc.collect()
+    assert [str(each.message) for each in said] == []
 
 
 def test_an_unknown_kind_is_answered_with_all_forms() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compositions.document import apart
 from compositions.document.loader import load
 from compositions.document.positions import Positions
 from compositions.errors import CompositionError, Fault
@@ -96,3 +97,21 @@ def _counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     compose: Callable[..., Any] = positions.yaml.compose
     monkeypatch.setattr(positions.yaml, "compose", lambda *args, **more: calls.append(args) or compose(*args, **more))
     return calls
+
+
+def test_a_large_document_is_read_in_another_process_with_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages, lines = {"a": [Stage("s")]}, "".join(f"  - {{name: n{number}, notation: Seq}}\n" for number in range(3000))
+    sound, faulty = f"app: a\ncompositions:\n{lines}", f"app: a\ncompositions:\n{lines}  - {{name: x}}\n"
+    there = load(sound, stages)
+    with pytest.raises(CompositionError) as refused:
+        load(faulty, stages)
+    monkeypatch.setattr(apart.loader, "load", lambda *_: pytest.fail("it was read in this process"))
+    assert apart.load(sound, stages) == there
+    with pytest.raises(CompositionError) as refused_apart:
+        apart.load(faulty, stages)
+    assert refused_apart.value.faults == refused.value.faults
+
+
+def test_a_document_of_more_values_than_anybody_needs_is_refused_while_it_is_read() -> None:
+    with pytest.raises(CompositionError, match=r"line \d+, column 3: more than 100,000 keys and values"):
+        load("app: a\ncompositions:\n" + "- a\n" * 110_000, {"a": [Stage("s")]})

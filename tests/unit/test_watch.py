@@ -116,7 +116,7 @@ def test_a_hold_says_why_and_for_how_long() -> None:
     made = watch()
     made.hold(12.0, "just switched to 7")
     made.hold(11.0, "a shorter one does not count")
-    assert made.held(10.5) == "just switched to 7; judged again in 1.5 s"
+    assert made.held(10.5) == "just switched to 7; next evaluation in 1.5 s"
     assert made.held(12.0) is None
 
 

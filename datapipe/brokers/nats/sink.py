@@ -9,13 +9,12 @@ progress of the run): from then on the condition of the runner before it is wron
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from compositions.errors import RecomposeError
-from datapipe.brokers.nats.source import ANSWER_S, FORM, ONCE, see_others_out, told_by_answers
+from datapipe.brokers.nats.source import ANSWER_S, FORM, ONCE, own_loop, told_by_answers
 from datapipe.brokers.opening import library, parts_of
 from datapipe.sinks.port import Gather, Row, followed, line_of
 
@@ -45,7 +44,7 @@ class NatsSink:
         self._subject = f"{self._stream}.{run}"
         self._run, self._epoch = run, epoch
         self._nats = library("nats", WHO, "nats-py", "nats")
-        self._loop = asyncio.new_event_loop()
+        self._loop = own_loop()
         """Run by whoever writes, while it writes."""
         self._client: Any = None
         """None: not reached yet, or something went wrong, and how far the run is has to be looked up."""
@@ -63,16 +62,17 @@ class NatsSink:
 
     def close(self) -> None:
         try:
-            self._loop.run_until_complete(self._end())
+            if self._client is not None:
+                self._loop.run(self._leave())
         finally:
             self._loop.close()
 
     def _asked(self, question: Coroutine[Any, Any, T]) -> T:
         errors = self._nats.errors
         try:
-            return self._loop.run_until_complete(question)
+            return self._loop.run(question)
         except (errors.Error, OSError) as error:
-            self._loop.run_until_complete(self._leave())
+            self._loop.run(self._leave())
             never = isinstance(error, errors.AuthorizationError | errors.MaxPayloadError)
             raise (RecomposeError if never else OSError)(f"sink nats cannot be written: {error!r}") from error
 
@@ -146,10 +146,6 @@ class NatsSink:
         if client is not None and not client.is_closed:
             with suppress(self._nats.errors.Error, OSError):  # it may be why we leave
                 await client.close()
-
-    async def _end(self) -> None:
-        await self._leave()
-        await see_others_out()
 
 
 def _headers(row: Row) -> dict[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
+from time import monotonic
 from typing import Any, TypeVar
 
 import structlog
@@ -27,12 +28,10 @@ async def told_by_answers(_: Exception) -> None:
     """The library would log it; whatever it is, the next answer says so."""
 
 
-async def see_others_out() -> None:
-    """The library leaves tasks behind that a loop must see to their end before it is closed."""
-    rest = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in rest:
-        task.cancel()
-    await asyncio.gather(*rest, return_exceptions=True)
+def own_loop() -> asyncio.Runner:
+    """Return an event loop that is created by its first use, so that an adapter that was only checked holds nothing.
+    Closing it ends the tasks that the library leaves behind."""
+    return asyncio.Runner(loop_factory=asyncio.new_event_loop)
 
 
 T = TypeVar("T")
@@ -60,12 +59,12 @@ class NatsFeed:
         self._goes_on = goes_on(WHO, options)
         self._nats = library("nats", WHO, "nats-py", "nats")
         self._subject = str(options["subject"]) if "subject" in options else None
-        self._loop = asyncio.new_event_loop()
+        self._loop = own_loop()
         """Run by whoever asks, while it asks."""
         self._client: Any = None
         self._messages: Any = None
         self._heard_s = 0.0
-        """By the loop's clock."""
+        """By the monotonic clock."""
         self._next = 0
         """The sequence number behind what was read."""
         self._per_subject = 0
@@ -83,13 +82,14 @@ class NatsFeed:
 
     def close(self) -> None:
         try:
-            self._asked(self._end())
+            if self._client is not None:
+                self._asked(self._leave())
         finally:
             self._loop.close()
 
     def _asked(self, question: Coroutine[Any, Any, T]) -> T:
         try:
-            return self._loop.run_until_complete(question)
+            return self._loop.run(question)
         except self._nats.js.errors.NotFoundError as error:
             raise OSError(f"nats does not have stream {self._stream!r}, or its reader, now") from error
         except self._nats.errors.Error as error:
@@ -117,7 +117,7 @@ class NatsFeed:
             mem_storage=True,
         )
         self._messages = await stream.pull_subscribe(self._subject or "", stream=self._stream, config=how)
-        self._heard_s = self._loop.time()
+        self._heard_s = monotonic()
 
     async def _fetch(self, most: int, wait_s: float) -> Sequence[Message]:
         try:
@@ -127,7 +127,7 @@ class NatsFeed:
                 raise OSError("nats has closed the connection") from None
             await self._look()
             return ()
-        self._heard_s = self._loop.time()
+        self._heard_s = monotonic()
         found = [Message(self._stream, each.metadata.sequence.stream + 1, each.data) for each in messages]
         await self._passed(found)
         return found
@@ -160,18 +160,14 @@ class NatsFeed:
 
     async def _look(self) -> None:
         """Whether anything can still come."""
-        if self._loop.time() - self._heard_s >= QUIET_S:
+        if monotonic() - self._heard_s >= QUIET_S:
             await self._messages.consumer_info()
-            self._heard_s = self._loop.time()
+            self._heard_s = monotonic()
 
     async def _leave(self) -> None:
         if self._client is not None and not self._client.is_closed:
             await self._client.close()
         self._client = None
-
-    async def _end(self) -> None:
-        await self._leave()
-        await see_others_out()
 
 
 def _address(url: str) -> tuple[str, str]:

@@ -109,7 +109,7 @@ def follows_itself(spec: RunSpec) -> str | None:
     Items of an app's data set, of files and of a script are read as fast as the app accepts them, unless a rate is set.
     """
     asked = spec.slo is not None and any(each.target == INPUT_RATE for each in spec.slo.each)
-    if not asked or spec.source.kind != "replay" or rate_of(spec.input, spec.apps_dirs) is not None:
+    if not asked or spec.source.kind != "replay" or spec.input.is_paced:
         return None
     return (
         f"throughput={INPUT_RATE} asks for nothing here: the source has no rate of its own and is read as fast as "
