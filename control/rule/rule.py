@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +55,28 @@ class Plan:
         return sum(self.replicas)
 
 
+class Listing:
+    """The plans that a user's list allows, by grouping."""
+
+    def __init__(self, plans: Iterable[Plan]) -> None:
+        by_grouping: dict[Grouping, list[tuple[int, ...]]] = {}
+        for plan in plans:
+            by_grouping.setdefault(plan.grouping, []).append(plan.replicas)
+        self.replicas = {grouping: np.array(counts) for grouping, counts in by_grouping.items()}
+
+    def near(self, needs: Callable[[Grouping], Sequence[float]], most_workers: int, count: int) -> list[Plan]:
+        """Return the plans nearest to what their groups need: what a group lacks counts four times."""
+        found: list[tuple[float, Plan]] = []
+        for grouping, replicas in self.replicas.items():
+            room = replicas - np.array(needs(grouping))
+            far = np.where(room > 0, room, -4 * room).sum(axis=1) + 0.1 * len(grouping)
+            far[replicas.sum(axis=1) > most_workers] = np.inf
+            nearest = np.argsort(far, kind="stable")[:count]
+            found += [(float(far[row]), Plan(grouping, tuple(replicas[row].tolist()))) for row in nearest.tolist()]
+        ranked = sorted((each for each in found if each[0] < math.inf), key=lambda each: each[0])
+        return [plan for _, plan in ranked[:count]]
+
+
 @dataclass(frozen=True, slots=True)
 class Now:
     """What runs, what is asked for, and what may be had."""
@@ -74,7 +96,7 @@ class Now:
     """Time that a worker takes to start."""
     announced: tuple[tuple[float, float, float], ...] = ()
     """Loads that are to come: from and until, in seconds from now, and items/s."""
-    listed: tuple[Plan, ...] | None = None
+    listed: Listing | None = None
     """What may be chosen; None: whatever can be composed."""
 
 
@@ -133,7 +155,7 @@ class Rule:
         horizon_s = start_s + now.bound_s + self._settings.beyond_s
         futures = self.stream.futures(horizon_s).announced(now.announced)
         weighing = _Weighing(self, now, futures)
-        found = weighing.of_list() if now.listed is not None else weighing.composed()
+        found = weighing.of_list(now.listed) if now.listed is not None else weighing.composed()
         wanted = min(found, key=lambda costs: costs.total)
         chosen = self._held(wanted, now)
         others = sorted((each for each in found if each.plan != chosen.plan), key=lambda costs: costs.total)
@@ -190,26 +212,17 @@ class _Weighing:
             found += self._searched(other, self._staffed(other))
         return found
 
-    def of_list(self) -> list[Costs]:
-        """Weigh the compositions of a user's list, those nearest to the need first."""
-        now = self._now
-        listed = [plan for plan in now.listed or () if plan.workers <= now.most_workers]
-        if not self._may_regroup:
-            listed = [plan for plan in listed if plan.grouping == now.active.grouping]
-        near = sorted(listed, key=self._far)[:_SCREENED]
-        by_grouping: dict[Grouping, list[tuple[int, ...]]] = {now.active.grouping: [now.active.replicas]}
-        for plan in near:
-            if plan != now.active:
+    def of_list(self, listed: Listing) -> list[Costs]:
+        """Weigh the compositions of a user's list that are nearest to the need."""
+        active = self._now.active
+        by_grouping: dict[Grouping, list[tuple[int, ...]]] = {active.grouping: [active.replicas]}
+        for plan in listed.near(self._needs, self._now.most_workers, _SCREENED):
+            if plan != active and (plan.grouping == active.grouping or self._may_regroup):
                 by_grouping.setdefault(plan.grouping, []).append(plan.replicas)
         return [costs for grouping, counts in by_grouping.items() for costs in self._weighed(grouping, counts)]
 
-    def _far(self, plan: Plan) -> float:
-        """Return how far the plan is from what the mean load needs: what a group lacks counts most."""
-        off = 0.0
-        for group, count in zip(plan.grouping, plan.replicas, strict=True):
-            room = count - (1.0 if self._alone(group) else staffed(self._load(group)))
-            off += room if room > 0 else -4 * room
-        return off + 0.1 * len(plan.grouping)
+    def _needs(self, grouping: Grouping) -> list[float]:
+        return [1.0 if self._alone(group) else staffed(self._load(group)) for group in grouping]
 
     @property
     def _may_regroup(self) -> bool:
@@ -224,7 +237,7 @@ class _Weighing:
 
     def _staffed(self, grouping: Grouping) -> list[int]:
         """Return about what the mean load needs, within the limit of workers."""
-        replicas = [1 if self._alone(group) else math.ceil(staffed(self._load(group)) - 0.5) for group in grouping]
+        replicas = [math.ceil(need - 0.5) for need in self._needs(grouping)]
         while sum(replicas) > self._now.most_workers and max(replicas) > 1:
             replicas[replicas.index(max(replicas))] -= 1
         return replicas

@@ -5,7 +5,7 @@ The rule itself is :mod:`control.rule`; here it gets its turns, and its choices 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,14 @@ from compositions.wording import figure
 from control.decisions import Candidate, CandidateStatus
 from control.objectives.objective import Objective
 from control.rule.grouping import StageFacts
-from control.rule.rule import Choice, Costs, Now, Plan, Rule, Seen
+from control.rule.rule import Choice, Costs, Listing, Now, Plan, Rule, Seen
 from control.settings import Settings
 from control.situation import Situation
 from control.strategies.base import Pace, Proposal, Settle, Stay, Strategy, Trial
 from profiler.snapshot import Snapshot
 
+Shape = tuple[tuple[tuple[str, ...], int], ...]
+_Written = tuple[tuple[Composition, ...], tuple[str, ...]]
 _MEAN_SHARE = 0.8
 """For a mean latency so many of the items are to be within it: of an exponential wait 0.63 are, of an even one more."""
 _BEHIND_S, _KEPT_UP_SHARE = 2.0, 0.95
@@ -63,6 +65,7 @@ class ExpectedCost(Strategy):
     def __init__(self) -> None:
         self._rule: Rule | None = None
         self._counts: _Counts | None = None
+        self._list: tuple[_Written, Listing, Mapping[Shape, Composition]] | None = None
         self._start_s: float | None = None
         """Measured time that workers take to start."""
         self._asked: tuple[float, int] | None = None
@@ -101,8 +104,9 @@ class ExpectedCost(Strategy):
         rule, active = self._rule, situation.active
         if rule is None or active.dyn is not None:
             return Stay(f"{active.name} stays: {self.name} has no belief about workers that choose their stage")
-        plans = _Plans(situation)
-        goal, present = Goal.of(situation.objective), plans.plan(active)
+        listed, named = self._known(situation)
+        plans = _Plans(situation, listed, named)
+        goal, present = Goal.of(situation.objective), _plan(active)
         choice = rule.choose(self._now(situation, plans, goal))
         if choice is None:
             return Stay(f"too few samples: a stage has {rule.stream.known} timings")
@@ -117,12 +121,23 @@ class ExpectedCost(Strategy):
             self._asked = (situation.now_s, wanted.workers)
         return Settle(wanted, _candidates(choice, rule, plans), reason, _short(choice, goal, plans.most_workers))
 
+    def _known(self, situation: Situation) -> tuple[Listing | None, Mapping[Shape, Composition]]:
+        """Return what may be chosen where somebody wrote it, or where stages share keys, and the compositions by shape;
+        made anew when they change."""
+        written = situation.compositions, tuple(situation.unavailable)
+        if self._list is None or self._list[0] != written:
+            bound = [each for each in situation.compositions if each.dyn is None]
+            free = (_plan(each) for each in bound if each.name not in situation.unavailable)
+            self._list = written, Listing(free), {each.shape: each for each in bound}
+        keyed = any(stage.kind is StageKind.PARTITIONED for stage in situation.stages)
+        return (self._list[1] if keyed or not situation.generated else None), self._list[2]
+
     def _now(self, situation: Situation, plans: _Plans, goal: Goal) -> Now:
         snapshot, now_s = situation.snapshot, situation.now_s
         start_s = situation.settings.trust.worker_start_s if self._start_s is None else self._start_s
         announced = tuple((a.from_s - now_s, a.until_s - now_s, a.rate_per_s) for a in situation.announced)
         return Now(
-            plans.plan(situation.active),
+            _plan(situation.active),
             snapshot.workers_alive,
             snapshot.backlog,
             [snapshot.inside_at.get(name, 0) for name in plans.names],
@@ -150,25 +165,21 @@ def _counted(snapshot: Snapshot) -> _Counts:
     return _Counts(snapshot.now_s, arrived, 0 if demand is None else demand.missed, done)
 
 
+def _plan(composition: Composition) -> Plan:
+    numbers = {name: number for number, name in enumerate(composition.stages)}
+    grouping = tuple(tuple(numbers[name] for name in group.stages) for group in composition.groups)
+    return Plan(grouping, tuple(group.replicas for group in composition.groups))
+
+
 class _Plans:
     """Compositions as plans of the rule, and back."""
 
-    def __init__(self, situation: Situation) -> None:
-        self._situation = situation
+    def __init__(self, situation: Situation, listed: Listing | None, named: Mapping[Shape, Composition]) -> None:
+        self.listed, self._named = listed, named
         self.names = situation.active.stages
         budget = situation.budget.workers
         most = max((each.workers for each in situation.compositions), default=situation.active.workers)
         self.most_workers = most if budget is None else min(most, budget)
-        keyed = any(stage.kind is StageKind.PARTITIONED for stage in situation.stages)
-        self.listed: tuple[Plan, ...] | None = None
-        if not situation.generated or keyed:
-            bound = (each for each in situation.compositions if each.dyn is None)
-            self.listed = tuple(self.plan(each) for each in bound if each.name not in situation.unavailable)
-
-    def plan(self, composition: Composition) -> Plan:
-        numbers = {name: number for number, name in enumerate(self.names)}
-        grouping = tuple(tuple(numbers[name] for name in group.stages) for group in composition.groups)
-        return Plan(grouping, tuple(group.replicas for group in composition.groups))
 
     def composition(self, plan: Plan) -> Composition:
         """Return the composition, under the name that it has among those that can be chosen."""
@@ -177,8 +188,7 @@ class _Plans:
             for group, count in zip(plan.grouping, plan.replicas, strict=True)
         )
         made = Composition("", groups)
-        named = (each for each in self._situation.compositions if each.dyn is None and each.shape == made.shape)
-        return next(named, Composition(short_notation(made), groups))
+        return self._named.get(made.shape) or Composition(short_notation(made), groups)
 
 
 def _short(choice: Choice, goal: Goal, most_workers: int) -> bool:

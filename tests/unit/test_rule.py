@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from control.rule.grouping import Grouping, StageFacts, cheapest, grouping_cost
 from control.rule.price import Price
 from control.rule.queueing import GroupNow, ItemTime, waits
-from control.rule.rule import Choice, Now, Plan, Rule, Seen
+from control.rule.rule import Choice, Listing, Now, Plan, Rule, Seen
 from control.rule.settings import RuleSettings
 from control.rule.stream import Futures, Stream
 
@@ -140,7 +140,7 @@ def test_the_price_rises_while_items_are_late_and_falls_while_none_is() -> None:
 
 
 def chosen(
-    rate_per_s: float, active: Plan, *, listed: tuple[Plan, ...] | None = None, backlog: float = 0.0, most: int = 16
+    rate_per_s: float, active: Plan, *, listed: Listing | None = None, backlog: float = 0.0, most: int = 16
 ) -> Choice:
     rng, rule = np.random.default_rng(5), Rule(STAGES)
     choice = None
@@ -173,7 +173,7 @@ def test_where_two_groups_are_short_both_get_more() -> None:
 
 def test_of_a_users_list_only_what_is_in_it() -> None:
     listed = (Plan(APART, (1, 1)), Plan(MERGED, (3,)), Plan(MERGED, (7,)))
-    assert chosen(10.0, listed[1], listed=listed).chosen.plan == listed[2]
+    assert chosen(10.0, listed[1], listed=Listing(listed)).chosen.plan == listed[2]
 
 
 def test_the_limit_of_workers_holds_and_the_lack_shows() -> None:
