@@ -178,7 +178,7 @@ class Monitor:
             queued=running.queued,
             queued_change_per_s=self._queue_growth(start_s),
             in_flight=running.in_flight,
-            stages=self._service_times.profiles(now_s),
+            stages=self._service_times.profiles(now_s, running.inside_at),
             cores=cores,
             workers_alive=running.workers_alive,
             hop_s=self._settings.hop_s if (hop_s := self._hops.price_s(running.workers_on)) is None else hop_s,
@@ -192,7 +192,6 @@ class Monitor:
                 self._rate_since(self._start(now_s), now_s),
                 self._deliveries.at(-1) if self._deliveries else None,
             ),
-            inside_at=running.inside_at,
         )
 
     # --- how it is computed -------------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ class ServiceTimes:
             self._done[timing.stage] += items
             self._worked_s[timing.stage] += timing.wall_s
 
-    def profiles(self, now_s: float) -> tuple[StageProfile, ...]:
+    def profiles(self, now_s: float, inside_at: Mapping[str, int] | None = None) -> tuple[StageProfile, ...]:
         """One profile a stage, in the app's order; stages without samples are missing. What other programs took of the
         cores (``cores_left``) is not in it."""
         known = {stage: samples for stage, samples in self._samples.items() if samples}
@@ -221,6 +221,7 @@ class ServiceTimes:
                 at_once=self._at_once.get(stage, 1),
                 done=self._done[stage],
                 worked_s=self._worked_s[stage],
+                inside=(inside_at or {}).get(stage, 0),
             )
             for stage, samples in known.items()
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
 from typing import NamedTuple
@@ -54,6 +54,8 @@ class StageProfile:
     """Items that it has finished since the start."""
     worked_s: float = 0.0
     """Time that this took, all workers together."""
+    inside: int = 0
+    """Items in flight that need it next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +243,6 @@ class Snapshot:
     """Of ``cores``, where other programs take some: what there seems to be. ``None``: nothing tells of it."""
     demand: Demand | None = None
     """None where nobody counts what was asked for, as in a simulation of workers alone."""
-    inside_at: Mapping[str, int] = field(default_factory=dict)
-    """Items in flight by the stage that they need next."""
 
     @property
     def read_latency(self) -> LatencyStats | None:

@@ -1,4 +1,4 @@
-"""How long items would wait in a group under each future, and which share of them would be late."""
+"""Compute how long items would wait in a group under each future, and which share of them would be late."""
 
 from __future__ import annotations
 

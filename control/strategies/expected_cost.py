@@ -135,12 +135,13 @@ class ExpectedCost(Strategy):
     def _now(self, situation: Situation, plans: _Plans, goal: Goal) -> Now:
         snapshot, now_s = situation.snapshot, situation.now_s
         start_s = situation.settings.trust.worker_start_s if self._start_s is None else self._start_s
+        inside = {each.name: each.inside for each in snapshot.stages}
         announced = tuple((a.from_s - now_s, a.until_s - now_s, a.rate_per_s) for a in situation.announced)
         return Now(
             _plan(situation.active),
             snapshot.workers_alive,
             snapshot.backlog,
-            [snapshot.inside_at.get(name, 0) for name in plans.names],
+            [inside.get(name, 0) for name in plans.names],
             goal.bound_s,
             goal.share,
             plans.most_workers,

@@ -111,7 +111,7 @@ def test_a_policy_that_fails_or_asks_for_the_impossible_is_a_sentence(tmp_path: 
 
 
 def test_unknown_players_and_pairs_are_refused_before_anything_runs() -> None:
-    with pytest.raises(RecomposeError, match="unknown policy 'luck'; there are model"):
+    with pytest.raises(RecomposeError, match="unknown policy 'luck'; there are expected-cost, model"):
         Contest(["luck"], [PAIR]).play()
     with pytest.raises(RecomposeError, match="unknown load 'storms'"):
         Contest(["model"], [Pair("wide", "storms", 1.0, "own")]).play()

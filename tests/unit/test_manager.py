@@ -311,7 +311,9 @@ def test_static_never_moves() -> None:
 
 
 def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
-    with pytest.raises(StrategyError, match="unknown strategy 'best'; there are model, vogel, pdp21, static"):
+    with pytest.raises(
+        StrategyError, match="unknown strategy 'best'; there are model, expected-cost, vogel, pdp21, static"
+    ):
         make_strategy("best")
 
 

@@ -53,8 +53,6 @@ class CheckedSpec:
         check_takes(spec.method.strategy, spec.slo)
         self.latency_from = _latency_from(spec, self.strategy)
         self.compositions = spec.compositions or choices_for(self.app)
-        self.listed = bool(spec.compositions) or self.compositions != own_list(self.stages, available_cores())
-        """Somebody wrote the compositions."""
         self.first = _first(spec, self.stages, self.compositions)
         _ = spec.batching.batching  # refuses what does not go together
         self.rate = rate_of(spec.input, spec.apps_dirs)
@@ -68,6 +66,11 @@ class CheckedSpec:
         self.source.close()
         if self.stored is not None:
             self.stored.writer.close()
+
+    @property
+    def listed(self) -> bool:
+        """Return whether somebody wrote the compositions."""
+        return bool(self.spec.compositions) or self.compositions != own_list(self.stages, available_cores())
 
     @property
     def style(self) -> SwitchStyle:
