@@ -28,6 +28,7 @@ STREAM = "/status/{app}/stream"
 """Never ends for an app that exists; that of all apps never ends."""
 NOT_WHEN_RUNNING = [checks.positive_data_acceptance, checks.ensure_resource_availability, checks.use_after_free]
 CANNOT_SAY = (
+    "PUT /alerts",
     *("POST /compositions", "POST /apps/{app}/items", "POST /slo", "PUT /budget"),
     *("POST /apps/{app}/announce", "PUT /apps/{app}/batching"),
 )
