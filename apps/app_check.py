@@ -96,6 +96,8 @@ def _call_faults(stage: Stage, method: object) -> Iterator[str]:
     if is_async and (stage.batch or stateful):
         other = "a batch stage" if stage.batch else stage.kind
         yield f"is an async def and {other}; only a stateless stage that gets one value at a time may wait"
+    if isinstance(stage.price, bool) or not isinstance(stage.price, int | float) or not 0 <= stage.price < math.inf:
+        yield f"has price = {stage.price!r}; must be a number from 0 on"
     if not _is_count(stage.concurrency):
         yield f"has concurrency = {stage.concurrency!r}; must be a whole number, 1 or more"
     elif stage.concurrency > 1 and not is_async:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -156,8 +156,9 @@ class Rule:
         futures = self.stream.futures(horizon_s).announced(now.announced)
         weighing = _Weighing(self, now, futures)
         found = weighing.of_list(now.listed) if now.listed is not None else weighing.composed()
+        found = [each for each in found if each.plan.workers <= now.most_workers] or found
         wanted = min(found, key=lambda costs: costs.total)
-        chosen = self._held(wanted, now)
+        chosen = self._held(wanted, {each.plan: each for each in found}, now)
         others = sorted((each for each in found if each.plan != chosen.plan), key=lambda costs: costs.total)
         present = [each for each in others if each.plan == now.active]
         told = dict.fromkeys((*present, *others))
@@ -176,15 +177,21 @@ class Rule:
         priced = zip(plan.grouping, plan.replicas, strict=True)
         return float(sum(worker_price(self._stages, group) * count for group, count in priced))
 
-    def _held(self, wanted: Costs, now: Now) -> Costs:
+    def _held(self, wanted: Costs, found: Mapping[Plan, Costs], now: Now) -> Costs:
         """Return what is wanted; where that is less than there is, the most that was wanted of late."""
         while self._wanted and self._wanted[0][0] < self._at_s - self._settings.held_s:
             self._wanted.popleft()
         self._wanted.append((self._at_s, wanted))
         if wanted.plan.grouping != now.active.grouping or wanted.plan.workers > now.active.workers:
             return wanted
-        most: Costs = max((costs for _, costs in self._wanted), key=lambda costs: self.worker_cost(costs.plan))
-        return most
+        kept = [found.get(costs.plan, costs) for _, costs in self._wanted if self._allowed(costs.plan, found, now)]
+        return max(kept, key=lambda costs: self.worker_cost(costs.plan), default=wanted)
+
+    @staticmethod
+    def _allowed(plan: Plan, found: Mapping[Plan, Costs], now: Now) -> bool:
+        """Return whether a plan that was wanted of late may still be had: limit and list may have changed since."""
+        alike = plan.grouping == now.active.grouping and plan.workers <= now.most_workers
+        return alike and (now.listed is None or plan in found)
 
 
 class _Weighing:

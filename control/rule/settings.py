@@ -1,4 +1,4 @@
-"""The numbers of the rule, each with its reason; docs/research/rule.md shows what half and double of each would do."""
+"""The numbers of the rule, each with its meaning; their effect at half and double the value was not studied yet."""
 
 from __future__ import annotations
 

@@ -117,8 +117,8 @@ class ExpectedCost(Strategy):
         if wanted.name in situation.unavailable:
             return Stay(f"{active.name} stays: {wanted.name} {situation.unavailable[wanted.name]}")
         rule.changed(choice.chosen.plan, present)
-        if wanted.workers > situation.snapshot.workers_alive:
-            self._asked = (situation.now_s, wanted.workers)
+        more = wanted.workers > situation.snapshot.workers_alive
+        self._asked = (situation.now_s, wanted.workers) if more else None
         return Settle(wanted, _candidates(choice, rule, plans), reason, _short(choice, goal, plans.most_workers))
 
     def _known(self, situation: Situation) -> tuple[Listing | None, Mapping[Shape, Composition]]:

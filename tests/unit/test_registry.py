@@ -220,6 +220,7 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
         ({"stages": (Stage("one", time_limit_s=0),)}, "has time_limit_s = 0; must be seconds above 0, or None"),
         ({"stages": (Stage("one", time_limit_s=math.nan),)}, "has time_limit_s = nan; must be seconds above 0"),
         ({"stages": (Stage("one", concurrency=2),)}, "has concurrency = 2 and is no async def"),
+        ({"stages": (Stage("one", price=-1),)}, "has price = -1; must be a number from 0 on"),
         ({"two": waiting_with_state, **KEYED}, "stage 'two' is an async def and partitioned"),
         ({"stages": KEYED["stages"]}, "stage 'two' is partitioned and needs a method two_key(self, value)"),
         ({**KEYED, "two_key": lambda self: 1}, "its method two_key must take (self, value)"),

@@ -186,3 +186,18 @@ def test_nothing_is_chosen_before_each_stage_has_finished_some_items() -> None:
     rule = Rule(STAGES)
     rule.observe(Seen(1.0, 1.0, 9.0, np.array([9.0, 2.0]), np.array([0.9, 0.6]), 2.0, 0.0), share=0.95)
     assert rule.choose(Now(Plan(APART, (1, 1)), 2, 0.0, [0, 0], 1.0, 0.95, 8, 1.0)) is None
+
+
+def test_a_smaller_limit_counts_at_once_also_for_what_was_wanted_before() -> None:
+    rng, rule, plans = np.random.default_rng(5), Rule(STAGES), []
+    for turn in range(1, 400):
+        came = float(rng.poisson(10.0 * TURN_S))
+        rule.observe(
+            Seen(TURN_S * turn, TURN_S, came, np.full(2, came), came * np.array([0.1, 0.3]), came, 0.0), share=0.95
+        )
+        most = 16 if turn < 380 else 3
+        choice = rule.choose(Now(Plan(APART, (2, 4)), 6, 0.0, [0, 0], 1.6, 0.95, most, 1.0))
+        if choice is not None and turn >= 380:
+            plans.append(choice.chosen.plan)
+    assert plans
+    assert all(plan.workers <= 3 for plan in plans)
