@@ -106,8 +106,8 @@ setup-brokers:
 # Development, the image, and what builds the wheel in the image; the last two take their versions from the first. And
 # what installs the first.
 lock:
-	$(LOCK) $(UPGRADE) --extra samples --extra spark --extra redis --extra kafka --extra nats --extra mqtt --extra rabbitmq --extra sql --extra dev pyproject.toml -o requirements.lock
-	$(LOCK) --constraint requirements.lock --extra samples pyproject.toml -o requirements-run.lock
+	$(LOCK) $(UPGRADE) --extra ray --extra service --extra arrow --extra report --extra video --extra apps --extra samples --extra spark --extra redis --extra kafka --extra nats --extra mqtt --extra rabbitmq --extra sql --extra dev pyproject.toml -o requirements.lock
+	$(LOCK) --constraint requirements.lock --extra ray --extra service --extra arrow --extra report --extra video --extra apps --extra samples pyproject.toml -o requirements-run.lock
 	echo uv | $(LOCK) $(UPGRADE) - -o requirements-uv.lock
 	$(PYTHON) -c '$(BUILD_REQUIRES)' | $(LOCK) --constraint requirements.lock - -o requirements-build.lock
 

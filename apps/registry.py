@@ -24,6 +24,7 @@ import compositions
 from apps.app_check import faults_of, takes_options
 from apps.contract import App, Options
 from compositions.errors import Fault, RecomposeError
+from compositions.extras import advice
 from compositions.wording import did_you_mean
 
 ENTRY_POINT_GROUP = "recompose.apps"
@@ -268,4 +269,4 @@ def _place_of(app_class: AppClass) -> str:
 
 
 def _why(error: BaseException) -> str:
-    return f"cannot be loaded: {type(error).__name__}: {error}"
+    return f"cannot be loaded: {advice(error) or f'{type(error).__name__}: {error}'}"

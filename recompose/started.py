@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from apps.app_check import faults_of
 from apps.contract import App
 from compositions.errors import RecomposeError
+from compositions.extras import extras_named
 from compositions.wording import did_you_mean
 from datapipe.source_kinds import KINDS
 from profiler.slo import Slo, parse_slo, together
@@ -47,8 +48,9 @@ def run(
     spec = spec_of(_name(app), source, wanted(slo), sink, settings)
     unread = Unread() if spec.ending.out_path is None and spec.sink is None else None
     given = Overrides(None if isinstance(app, str) else app, own_items(source), unread)
-    _join_ray(spec.pool)
-    live = LiveRun(Runner(spec, given), unread, show=settings.get("progress", True))
+    with extras_named():
+        _join_ray(spec.pool)
+        live = LiveRun(Runner(spec, given), unread, show=settings.get("progress", True))
     if callable(sink):
         live.feed(sink)
     return live

@@ -13,6 +13,7 @@ from click.exceptions import NoArgsIsHelpError
 from click.shell_completion import CompletionItem, get_completion_class
 
 from compositions.errors import RecomposeError
+from compositions.extras import extras_named
 
 COMMANDS = {
     "serve": ("serve:serve", "Run the service."),
@@ -83,7 +84,8 @@ class Commands(click.Group):
         """Every error is one sentence on stderr, usage errors too."""
         extra["standalone_mode"] = False
         try:
-            sys.exit(super().main(*args, **extra) or 0)
+            with extras_named():
+                sys.exit(super().main(*args, **extra) or 0)
         except NoArgsIsHelpError as error:
             click.echo(error.format_message(), err=True)
             sys.exit(error.exit_code)

@@ -15,6 +15,7 @@ from typing import TypeVar
 import structlog
 
 from compositions.errors import RecomposeError
+from compositions.extras import advice
 from runtime.dispatch.event_log import DispatcherError, EventLog
 from service.runner.handlers.answers import AtRest, answers_of
 from service.runner.handlers.status import RunnerStatus
@@ -53,6 +54,8 @@ def failure_text(error: Exception, app: str) -> str:
     it again."""
     if isinstance(error, RecomposeError) and not isinstance(error, DispatcherError):
         return str(error)
+    if sentence := advice(error):
+        return sentence
     stack = "".join(traceback.format_exception(error)).rstrip()
     return f"{stack}\n{_kept(error.log, app)}" if isinstance(error, DispatcherError) else stack
 

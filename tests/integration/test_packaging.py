@@ -21,6 +21,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 WHEEL: dict[str, Any] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
 ROOMS: list[str] = WHEEL["hooks"]["custom"]["rooms"]
 PACKAGES: list[str] = ["recompose", *ROOMS]
+IN_THE_IMAGE = ("ray", "service", "arrow", "report", "video", "apps", "samples")
 LOCKS = ["requirements.lock", "requirements-run.lock", "requirements-build.lock"]
 
 
@@ -128,8 +129,9 @@ def test_locks_are_complete_and_agree() -> None:
     everything, run, build = map(pins, LOCKS)
     project = PROJECT["project"]
     extras = project["optional-dependencies"]
-    assert wanted([*project["dependencies"], *extras["samples"]]) <= run.keys()
-    assert wanted([*project["dependencies"], *extras["samples"], *extras["dev"]]) <= everything.keys()
+    served = [each for name in IN_THE_IMAGE for each in extras[name]]
+    assert wanted([*project["dependencies"], *served]) <= run.keys()
+    assert wanted([*project["dependencies"], *served, *extras["dev"]]) <= everything.keys()
     assert wanted(PROJECT["build-system"]["requires"]) <= build.keys()
     assert run.items() | build.items() <= everything.items()
     assert "pytest" not in run

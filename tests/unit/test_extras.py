@@ -1,0 +1,58 @@
+"""The core works where no extra is installed, and says which one is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from compositions.extras import EXTRAS, MissingExtra, advice, extras_named
+
+ROOT = Path(__file__).parents[2]
+MODULES = [module for modules in EXTRAS.values() for module in modules]
+WITHOUT = f"import sys\nsys.modules.update(dict.fromkeys({MODULES!r}))\n"
+
+
+def ran(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", WITHOUT + code], capture_output=True, text=True, check=False)
+
+
+def test_a_script_runs_in_threads_without_any_extra() -> None:
+    done = ran(
+        "from recompose import RecomposeError, pipeline, run\n"
+        "def double(value): return 2 * value\n"
+        "print([each.value for each in run(pipeline(double), source=[1, 2], pool='local')])\n"
+        "try:\n    run(pipeline(double), source=[1])\nexcept RecomposeError as error:\n    print(error)"
+    )
+    assert done.stdout.splitlines() == ["[2, 4]", "ray is not installed: pip install 'recompose[ray]'"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"), [(["status"], "service"), (["serve"], "service"), (["run", "synthetic"], "ray")]
+)
+def test_a_command_names_the_extra_that_it_needs(words: list[str], extra: str) -> None:
+    done = ran(f"sys.argv[1:] = {words!r}\nfrom recompose.__main__ import main\nmain()")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(f"is not installed: pip install 'recompose[{extra}]'")
+
+
+def test_the_help_needs_no_extra() -> None:
+    command = ["from service.cli.main import main", "main(['run', '--help'])"]
+    assert "Usage" in ran("\n".join(command)).stdout
+
+
+def test_every_extra_is_one_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert EXTRAS.keys() <= project["optional-dependencies"].keys()
+
+
+def test_other_missing_modules_stay_what_they_are() -> None:
+    assert advice(ModuleNotFoundError("No module named 'mine'", name="mine")) is None
+    with pytest.raises(MissingExtra, match=r"^cv2 is not installed"), extras_named():
+        raise ModuleNotFoundError("No module named 'cv2'", name="cv2")
+    with pytest.raises(ModuleNotFoundError, match="mine"), extras_named():
+        raise ModuleNotFoundError("No module named 'mine'", name="mine")
