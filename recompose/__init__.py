@@ -1,6 +1,7 @@
 """The public API: ``from recompose import App, Stage, run``. Each name is loaded when it is first used.
 
-An app needs ``App``, ``Stage``, ``StageKind``, ``Options``, ``Outputs``; a script or a notebook ``run`` and, where
+An app needs ``App``, ``Stage``, ``StageKind``, ``Options``, ``Outputs``, and with event time the names of
+``apps.event_time``, such as ``Tumbling``; a script or a notebook ``run`` and, where
 plain functions are enough, ``pipeline``.
 """
 
@@ -15,7 +16,25 @@ names.answer()
 
 if TYPE_CHECKING:
     from apps.contract import App, Options, Output, Outputs
-    from apps.event_time import END, Clock, KeyedWindows, Pane, Sessions, Sliding, Tumbling, Windowing
+    from apps.event_time import (
+        END,
+        Clock,
+        KeyedPane,
+        KeyedWindows,
+        Late,
+        Pane,
+        Reading,
+        Sessions,
+        Sliding,
+        Slots,
+        Timers,
+        Tumbling,
+        Window,
+        Windowing,
+        due,
+        with_timer,
+        without_timer,
+    )
     from compositions.errors import RecomposeError
     from compositions.model import Stage, StageKind
     from profiler.slo import Slo
@@ -29,32 +48,59 @@ __all__ = [
     "END",
     "App",
     "Clock",
+    "KeyedPane",
     "KeyedWindows",
+    "Late",
     "LiveRun",
     "Options",
     "Output",
     "Outputs",
     "Pane",
+    "Reading",
     "RecomposeError",
     "Result",
     "RunFailed",
     "Sessions",
     "Sliding",
     "Slo",
+    "Slots",
     "Stage",
     "StageKind",
     "Status",
     "Summary",
+    "Timers",
     "Tumbling",
+    "Window",
     "Windowing",
+    "due",
     "objective",
     "pipeline",
     "run",
+    "with_timer",
+    "without_timer",
 ]
 
 _PLACES = {
     "apps.contract": ("App", "Options", "Output", "Outputs"),
-    "apps.event_time": ("END", "Clock", "KeyedWindows", "Pane", "Sessions", "Sliding", "Tumbling", "Windowing"),
+    "apps.event_time": (
+        "END",
+        "Clock",
+        "KeyedPane",
+        "KeyedWindows",
+        "Late",
+        "Pane",
+        "Reading",
+        "Sessions",
+        "Sliding",
+        "Slots",
+        "Timers",
+        "Tumbling",
+        "Window",
+        "Windowing",
+        "due",
+        "with_timer",
+        "without_timer",
+    ),
     "compositions.errors": ("RecomposeError",),
     "compositions.model": ("Stage", "StageKind"),
     "profiler.slo": ("Slo",),

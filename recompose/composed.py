@@ -11,16 +11,18 @@ from compositions.errors import RecomposeError
 from compositions.model import Stage
 
 Function = Callable[..., Any]
-Step = Function | tuple[Stage, Function]
+Step = Function | tuple[Stage, Function] | tuple[Stage, Function, Function]
 
 
 def pipeline(*steps: Step, name: str = "pipeline", description: str = "") -> type[App]:
     """An app whose stages are ``steps``, in their order: functions, each a stateless stage of its name, or pairs of a
-    ``Stage`` that says more (``(Stage("count", StageKind.STATEFUL), count)``) and a function.
+    ``Stage`` that says more (``(Stage("count", StageKind.STATEFUL), count)``) and a function. A partitioned stage is
+    followed by the function of its key as well: ``(Stage("total", StageKind.PARTITIONED), total, key)``.
 
     A function takes what the method of an app takes, without ``self``. Raises: RecomposeError for what is no stage.
     """
     pairs = [_pair(step) for step in steps]
+    keyed = [step for step in steps if isinstance(step, tuple) and len(step) == 3]
     body = {
         "__module__": pairs[0][1].__module__ if pairs else __name__,
         "__doc__": description,
@@ -28,6 +30,7 @@ def pipeline(*steps: Step, name: str = "pipeline", description: str = "") -> typ
         "description": description,
         "stages": tuple(stage for stage, _ in pairs),
         **{stage.name: staticmethod(function) for stage, function in pairs},
+        **{f"{stage.name}_key": staticmethod(key) for stage, _, key in keyed},
     }
     app = type("Pipeline", (App,), body)
     if faults := [*_named_twice(pairs), *faults_of(app)]:
@@ -38,8 +41,9 @@ def pipeline(*steps: Step, name: str = "pipeline", description: str = "") -> typ
 def _pair(step: Step) -> tuple[Stage, Function]:
     """Raises: RecomposeError."""
     if isinstance(step, tuple):
-        stage, function = step
-        return stage, function
+        if not 2 <= len(step) <= 3 or not isinstance(step[0], Stage) or not all(map(callable, step[1:])):
+            raise RecomposeError(f"{step!r} is no stage; give (Stage(…), function), or (Stage(…), function, key)")
+        return step[0], step[1]
     name = getattr(step, "__name__", None)
     if not callable(step) or not isinstance(name, str) or not name.isidentifier():
         raise RecomposeError(f'{step!r} has no name to call the stage by; give (Stage("its_name"), it)')

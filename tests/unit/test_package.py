@@ -83,6 +83,36 @@ def test_an_app_is_a_class_with_options_or_a_known_name() -> None:
     assert len(list(started("synthetic", items=4, options={"total_ms": 1}))) == 4
 
 
+def test_a_partitioned_stage_takes_its_key_from_a_function() -> None:
+    def first(text: str) -> str:
+        return text[0]
+
+    def count(text: str, seen: int | None) -> tuple[tuple[str, int], int]:
+        return (text[0], (seen or 0) + 1), (seen or 0) + 1
+
+    app = pipeline((Stage("count", StageKind.PARTITIONED), count, first))
+    values = [tuple(each.value) for each in started(app, source=["tea", "cup", "tin"])]
+    assert values == [("t", 1), ("c", 1), ("t", 2)]
+
+
+def test_a_pipeline_has_async_stages_and_stages_of_bundles() -> None:
+    async def fetch(value: int) -> int:
+        return value + 1
+
+    def halve(values: list[int]) -> list[float]:
+        return [value / 2 for value in values]
+
+    app = pipeline((Stage("fetch", concurrency=4), fetch), (Stage("halve", batch=True), halve))
+    assert [each.value for each in started(app, source=range(4))] == [0.5, 1.0, 1.5, 2.0]
+
+
+def test_names_of_event_time_are_those_of_the_package() -> None:
+    import recompose
+    from apps import event_time
+
+    assert all(getattr(recompose, name) is getattr(event_time, name) for name in event_time.__all__)
+
+
 def test_values_of_one_item_are_rows_of_its_serial_number() -> None:
     def letters(text: str) -> Iterator[str]:
         yield from text
@@ -233,6 +263,9 @@ def test_what_is_no_app_is_refused() -> None:
         ((), "stages is"),
         ((lambda value: value,), "has no name to call the stage by"),
         ((double, double), "2 stages are named 'double'"),
+        (((Stage("total"), double, double, double),), "is no stage; give"),
+        ((("total", double),), "is no stage; give"),
+        (((Stage("total", StageKind.PARTITIONED), total),), "needs a method total_key"),
         (((Stage("total", StageKind.STATEFUL), double),), r"must take \(self, value, state\)"),
     ],
 )
