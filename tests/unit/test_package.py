@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
 from profiler.slo import parse_slo
@@ -81,6 +84,21 @@ def test_results_come_in_order_and_each_once() -> None:
 def test_an_app_is_a_class_with_options_or_a_known_name() -> None:
     assert [each.value for each in started(Scaled, options={"factor": 5})] == [5, 10]
     assert len(list(started("synthetic", items=4, options={"total_ms": 1}))) == 4
+
+
+def test_a_result_is_any_object_unless_it_is_written_as_json(tmp_path: Any) -> None:
+    def several(value: int) -> Any:
+        return [np.ones(3), datetime(2026, 1, 1), {1, 2}, b"x", float("nan")][value]
+
+    values = [each.value for each in started(pipeline(several), source=range(5))]
+    assert values[0].tolist() == [1.0, 1.0, 1.0]
+    assert values[1:4] == [datetime(2026, 1, 1), {1, 2}, b"x"]
+    assert math.isnan(values[4])
+    got: list[Result] = []
+    started(pipeline(several), source=range(3), sink=got.append).wait()
+    assert [type(each.value) for each in got] == [np.ndarray, datetime, set]
+    with pytest.raises(RunFailed, match="not JSON serializable"):
+        started(pipeline(several), source=[0], sink=tmp_path / "out.jsonl").wait()
 
 
 def test_a_partitioned_stage_takes_its_key_from_a_function() -> None:

@@ -52,7 +52,9 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
     begin = begin_of(checked, codec)
     sink_writer = sink_writer_of(checked, begin.next_serial, pool.wake)
     table = sink_writer or checked.link or results
-    sink = ResultSink(checked.app, codec.decode, spec.ending.out_path, spec.ending.dead_letters_path, table)
+    in_program = table is not None and table is results
+    ending = spec.ending
+    sink = ResultSink(checked.app, codec.decode, ending.out_path, ending.dead_letters_path, table, in_program)
     with ExitStack() as undoing:
         undoing.callback(sink.close)
         source = SourceThread(

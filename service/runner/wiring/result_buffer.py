@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]  # None where there is no C
 from math import isfinite
+from sys import getsizeof
 from typing import Any, overload
 
 from apps.contract import App, Outputs
@@ -51,10 +52,11 @@ class Formed:
 
 
 class JsonForm:
-    """Converts the results of one app to JSON data. ``in_texts``: with the text of each."""
+    """Converts the results of one app to JSON data. ``in_texts``: with the text of each. ``objects``: a program reads
+    the values themselves, so that any object will do."""
 
-    def __init__(self, app: App, in_texts: bool = False) -> None:
-        self._app, self._in_texts = app, in_texts
+    def __init__(self, app: App, in_texts: bool = False, objects: bool = False) -> None:
+        self._app, self._in_texts, self._objects = app, in_texts, objects
         self._as_it_is = type(app).encode_result is App.encode_result
 
     def of(self, values: Sequence[Any]) -> Formed:
@@ -73,7 +75,7 @@ class JsonForm:
         formed.size_bytes = _text_bytes(formed.values)
         if not formed.size_bytes:
             self._look_at_each(formed)
-            formed.size_bytes = _text_bytes(formed.values)
+            formed.size_bytes = _text_bytes(formed.values) or sum(map(getsizeof, formed.values))
         return formed
 
     def _encode(self, formed: Formed) -> None:
@@ -90,6 +92,7 @@ class JsonForm:
         for place, value in enumerate(formed.values):
             if isinstance(value, Broken):
                 formed.refuse(place, value.why)
+            if isinstance(value, Broken) or self._objects:
                 continue
             try:
                 JSON(value).encode()

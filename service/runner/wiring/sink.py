@@ -205,9 +205,11 @@ class ResultSink:
         out_path: str | None = None,
         dead_letters_path: str | None = None,
         table: Table | SinkWriter | None = None,
+        objects: bool = False,
     ) -> None:
+        """``objects``: results stay in this program, which takes any object."""
         self._decode = decode
-        self._form = JsonForm(app, in_texts=isinstance(table, SinkWriter))
+        self._form = JsonForm(app, in_texts=isinstance(table, SinkWriter), objects=objects)
         self.buffer = ResultBuffer(self.KEPT, self.KEPT_BYTES)
         self._output = app.open_output(Path(out_path)) if out_path is not None else None
         self._out = OutputFile(out_path, buffer_bytes=BUFFER_BYTES) if out_path and self._output is None else None
