@@ -20,33 +20,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import click
-
 from compositions.errors import RecomposeError
 from service.cli import render
-from service.cli.check import apps_option
 from service.cli.demo_course import AppClient, Course, DemoView
 from service.cli.follow import INTERRUPTED, Ending
 from service.cli.http import Client, ServiceError
 from service.cli.texts import parse_options
 from service.cli.watch_view import DECISIONS
 
-STEPS_S = (10.0, 45.0, 25.0)
-"""Low, high and low input again."""
 OPTIONS: Mapping[str, Mapping[str, object]] = {"ferret": {"top_k": 30}, "synthetic": {"compute": "wait"}}
 """So that there is something to see on two cores: Ferret's rank has three quarters of the work, as in Vogel et al.;
 stages that wait scale beyond the cores."""
 
 
-@click.command()
-@click.argument("app", default="ferret")
-@apps_option
-@click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
-@click.option(
-    "--steps", type=(float, float, float), default=STEPS_S, hidden=True, help="Seconds of low, high, low input."
-)
-def demo(app: str, apps_dirs: tuple[Path, ...], options: tuple[str, ...], steps: tuple[float, float, float]) -> None:
-    """Show on this machine how APP is kept at an SLO while its input rises and falls."""
+def on_ray(app: str, apps_dirs: tuple[Path, ...], options: tuple[str, ...], steps: tuple[float, float, float]) -> None:
+    """Show on this machine how ``app`` is kept at an SLO while its input rises and falls."""
     began_s = time.monotonic()
     given = {**OPTIONS.get(app, {}), **parse_options(options)}
     with DemoView(app) as view:

@@ -56,3 +56,18 @@ def test_other_missing_modules_stay_what_they_are() -> None:
         raise ModuleNotFoundError("No module named 'cv2'", name="cv2")
     with pytest.raises(ModuleNotFoundError, match="mine"), extras_named():
         raise ModuleNotFoundError("No module named 'mine'", name="mine")
+
+
+def test_the_demo_shows_the_gain_without_ray() -> None:
+    """The first composition misses the objective under the load; the chosen one meets it."""
+    done = ran(
+        "from control.decisions import Mode\nfrom service.cli.demonstrate import Scene, in_threads\n"
+        "in_threads((Scene(160.0, 3.0, Mode.OBSERVE, 'watched'), Scene(160.0, 6.0, Mode.AUTO, 'adapted')))"
+    )
+    watched, _, adapted = done.stdout.partition("adapted: 160 items/s")
+    assert watched.splitlines()[-2].endswith("ms, missed"), done.stderr
+    assert "Seq(f1)-Seq(f2)-Seq(f3), 3 workers" in watched
+    shown, _, summary = adapted.partition("Summary")
+    assert "  decision 1 → " in shown
+    assert shown.splitlines()[-1].endswith("ms, met")
+    assert "lost 0" in summary
