@@ -27,7 +27,8 @@ def apps(daemon: ThisDaemon) -> Response:
 @router.post("/apps/{app}/start", dependencies=[ExpectJson], responses=CHANGE)
 def start(app: str, daemon: ThisDaemon, request: StartRequest | None = None) -> Response:
     """Starts an app. The answer comes at once, in state starting; its status tells when it runs, or why not."""
-    return problems.Body(daemon.apps.start((request or StartRequest()).spec(app)))
+    asked = request or StartRequest()
+    return problems.Body(daemon.apps.start(asked.spec(app), asked.objective))
 
 
 @router.post("/apps/{app}/stop", dependencies=[ExpectJson], responses=CHANGE)

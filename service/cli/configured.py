@@ -4,7 +4,7 @@ changes."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -12,53 +12,18 @@ from typing import Annotated, Any, Literal
 
 import click
 import structlog
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import Field, ValidationError
 from watchfiles import watch
 
 from compositions.document.safe_yaml import read_yaml
 from compositions.errors import CompositionError, Fault, RecomposeError
-from profiler.slo import Slo, parse_slo, together
+from profiler.slo import Slo
 from service.daemon.daemon import Daemon
 from service.schemas.alerts import AlertsRequest
 from service.schemas.refusals import message, no_app
-from service.schemas.requests import StartRequest, Threshold
-from service.schemas.slo import BudgetBody, MachineBudgetRequest
+from service.schemas.requests import RUN_FIELDS, StartRequest
+from service.schemas.slo import MachineBudgetRequest
 from service.schemas.spec import WHOLE, Frozen, Number, RunSpec
-
-
-def _texts(value: Any) -> Any:
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not texts or not all(isinstance(each, str) for each in texts):
-        raise ValueError("must be a text such as p95=400ms, or a list of them")
-    for text in texts:
-        _told(text)
-    return texts
-
-
-def _told(text: str) -> None:
-    """Raises: ValueError; a fault of a file is told with its place."""
-    try:
-        parse_slo(text)
-    except RecomposeError as error:
-        raise ValueError(str(error).removeprefix("slo: ")) from error
-
-
-class AppConfig(StartRequest):
-    """The fields of a start body, and the objectives of the app."""
-
-    slo: Annotated[list[str], BeforeValidator(_texts)] | None = None
-    """As on the command line; several are to hold together. Null: nothing is wanted of it."""
-    threshold: Threshold = 0.2
-    budget: BudgetBody | None = None
-    """What may be spent on it."""
-
-    @property
-    def wanted(self) -> Slo | None:
-        """Raises: RecomposeError for objectives that cannot hold together."""
-        if self.slo is None:
-            return None
-        slos: Sequence[Slo] = [parse_slo(text, threshold=float(self.threshold)) for text in self.slo]
-        return together(slos, None if self.budget is None else self.budget.budget())
 
 
 class ServeConfig(Frozen):
@@ -84,7 +49,7 @@ class ServiceConfig(Frozen):
     """Null: nobody changes those in force."""
     budget: MachineBudgetRequest | None = None
     """What all apps together may spend; null: nobody changes that in force."""
-    apps: dict[str, AppConfig] = {}
+    apps: dict[str, StartRequest] = {}
     """By name: these run, as is said here."""
 
 
@@ -137,10 +102,7 @@ def _may_be_shown(detail: Any) -> bool:
 def _of_app(name: str, app: Any) -> list[Fault]:
     """Return what no field says by itself."""
     faults = [] if app.source.fault is None else [Fault(f"apps.{name}.source", app.source.fault)]
-    if app.budget is not None and app.slo is None:
-        faults.append(Fault(f"apps.{name}.budget", "a budget is for an objective; say which with slo"))
     try:
-        _ = app.wanted
         _ = app.batching.batching
     except RecomposeError as error:
         faults.append(Fault(f"apps.{name}", str(error)))
@@ -189,7 +151,7 @@ class Configured:
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
-        self._done: dict[str, AppConfig] = {}
+        self._done: dict[str, StartRequest] = {}
         """What was brought about as the file had it; an entry that has not changed since is left alone."""
         self._alerts: AlertsRequest | None = None
         self._budget: MachineBudgetRequest | None = None
@@ -221,9 +183,9 @@ class Configured:
             self._daemon.apps.stop(name)
             log.info("stopped, as the configuration says", app=name)
 
-    def _set(self, name: str, app: AppConfig) -> None:
+    def _set(self, name: str, app: StartRequest) -> None:
         """The objective first, so that a start has it."""
-        self._want(name, app.wanted)
+        self._want(name, app.objective)
         apps, spec = self._daemon.apps, app.spec(name)
         running = apps.running_spec(name)
         changed = set() if running is None else differing(running, spec)
@@ -248,7 +210,7 @@ class Configured:
 
 def differing(running: RunSpec, wanted: RunSpec) -> set[str]:
     """The fields of a start body in which they do. Where no composition is named, any may be the first one."""
-    named = StartRequest.model_fields.keys() - ({"composition"} if wanted.composition is None else set())
+    named = RUN_FIELDS - ({"composition"} if wanted.composition is None else set())
     has, wants = running.model_dump(), wanted.model_dump()
     return {field for field in named if has[field] != wants[field]}
 

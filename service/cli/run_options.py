@@ -35,13 +35,23 @@ from service.schemas.spec import BatchingSpec, DurabilityName, Ending, InputSpec
 
 Options = tuple[Callable[[Any], Any], ...]
 
-STREAM: Options = (
-    click.option(
+
+def _slo_option(parse: Callable[[str], object]) -> Callable[[Any], Any]:
+    return click.option(
         "--slo",
         multiple=True,
-        callback=each_as_usage(parse_slo, "--slo"),
+        callback=each_as_usage(parse, "--slo"),
         help="Objective: latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; several must hold together.",
-    ),
+    )
+
+
+def _slo_text(text: str) -> str:
+    """Raises: SloError for a text that is no objective."""
+    parse_slo(text)
+    return text
+
+
+STREAM: Options = (
     budget_option,
     threshold_option,
     click.option("--composition", help="First composition (without --slo the only one)."),
@@ -91,6 +101,7 @@ STREAM: Options = (
 """Of a run here and of one in the service."""
 RUN: Options = (
     app_argument,
+    _slo_option(parse_slo),
     *STREAM,
     click.option("--out", type=click.Path(dir_okay=False), help="File for results as JSON lines, in input order."),
     click.option("--telemetry", type=click.Path(file_okay=False), help="Folder for telemetry; see recompose report."),
@@ -104,6 +115,7 @@ RUN: Options = (
 )
 START: Options = (
     app_argument,
+    _slo_option(_slo_text),
     *STREAM,
     click.option(
         "--overload",

@@ -11,10 +11,11 @@ from service.cli import render
 from service.cli.clients import connected, items_of_service, json_option, show, url_option
 from service.cli.http import read, segment
 from service.cli.run_options import START, batching_of
-from service.cli.texts import all_together, app_argument, options, parse_options
+from service.cli.texts import app_argument, options, parse_options
 from service.schemas.base import plain
 from service.schemas.refusals import refusal
-from service.schemas.requests import JointSlo, StartRequest
+from service.schemas.requests import StartRequest
+from service.schemas.slo import BudgetBody
 from service.schemas.status import Status
 
 STOP_S = 620.0
@@ -26,21 +27,19 @@ STOP_S = 620.0
 @url_option
 @json_option
 def start(app: str, url: str, as_json: bool, **given: Any) -> None:
-    """Start APP in the service, on its own data unless --source names another; --slo sets its objective first."""
-    slo = all_together(given.pop("slo"), given.pop("threshold"), given.pop("budget"))
+    """Start APP in the service, on its own data unless --source names another; --slo replaces its objective."""
     items = given.pop("items")
     request = _request(**given)
     with connected(url) as client:
         if items is not None:
             request = request.model_copy(update={"items": items_of_service(client, app, items)})
-        if slo is not None:
-            client.request("POST", "/slo", json=plain(JointSlo.of(app, slo)))
         status = client.request("POST", f"/apps/{segment(app)}/start", json=plain(request))
     show(status, as_json, lambda answer: _told(read(Status, answer)))
 
 
 def _request(**given: Any) -> StartRequest:
     """Return the request with the given options only; the service chooses the rest."""
+    slo, threshold, budget = (given.pop(name) for name in ("slo", "threshold", "budget"))
     batching = {name: given.pop(name) for name in ("batch", "batch_bytes", "linger_ms")}
     if given["rate"] and given["pattern"]:
         raise click.UsageError("--rate and --pattern exclude each other")
@@ -49,11 +48,14 @@ def _request(**given: Any) -> StartRequest:
         "input": given.pop("rate") or given["pattern"],
         "batching": batching_of(*batching.values()) if any(batching.values()) else None,
         "duration_s": given.pop("duration"),
+        "slo": list(slo),
+        "budget": BudgetBody.of(budget),
         **given,
     }
     del fields["pattern"]
     try:
-        return StartRequest(**{name: value for name, value in fields.items() if value})
+        objective = {"threshold": threshold} if slo else {}
+        return StartRequest(**objective, **{name: value for name, value in fields.items() if value})
     except ValidationError as error:
         raise click.UsageError(refusal(error)) from error
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
 from control.decisions import Mode
+from profiler.slo import Slo
 from service.daemon.checks import check_batching, check_composition, check_input, check_objectives, check_start
 from service.daemon.compositions import Specs
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
-from service.daemon.store.store import DaemonStore, Started
+from service.daemon.store.store import DaemonStore, Started, undone_by_failure
 from service.daemon.supervision.restart_policy import Stopping
 from service.daemon.supervision.watchdog import END_S
 from service.runner.durable.journal import Debt, debts_of
@@ -110,24 +112,37 @@ class Apps:
             for name, app in self._runs.apps.items()
         ]
 
-    def start(self, spec: RunSpec) -> Status:
-        """Start an app; its runner comes up in the background. Raises: ConflictError when it runs already,
-        BadValueError."""
+    def start(self, spec: RunSpec, slo: Slo | None = None) -> Status:
+        """Start an app; its runner comes up in the background. ``slo`` replaces the stored objective; None keeps it.
+
+        Raises: ConflictError when it runs already, BadValueError, NotStoredError; then nothing was changed."""
         self._runs.app(spec.app)
-        self._check(spec)
+        self._check(spec, slo)
         with self._runs.changing(spec.app):
             if self._runs.present(spec.app) is not None:
                 raise ConflictError(f"{spec.app} is running already; {in_two_ways('stop', spec.app)}")
-            started = self.owing.begun(self._specs.complete(spec))
-            self._store.put_started(spec.app, started.alone)
+            with self._stored(spec.app, slo):
+                started = self.owing.begun(self._specs.complete(spec))
+                self._store.put_started(spec.app, started.alone)
             self._runs.begin(started)
         return self._observation.status(spec.app)
 
-    def _check(self, spec: RunSpec) -> None:
+    @contextmanager
+    def _stored(self, app: str, slo: Slo | None) -> Iterator[None]:
+        """Store the objective, if one is given; the former one is in force again if the block fails."""
+        if slo is None:
+            yield
+            return
+        before = self._store.slo(app)
+        self._store.put_slo(app, slo)
+        with undone_by_failure(lambda: self._store.put_back_slo(app, before)):
+            yield
+
+    def _check(self, spec: RunSpec, slo: Slo | None) -> None:
         choices = self._specs.compositions(spec)
         check_start(spec)
         stored = self._store.slo(spec.app)
-        check_objectives(spec.method.strategy, stored.slo if stored else None)
+        check_objectives(spec.method.strategy, slo or (stored.slo if stored else None))
         check_composition(spec.app, spec.composition, choices, self._runs.cores())
 
     def stop(self, name: str, how: Stop | None = None) -> Status:

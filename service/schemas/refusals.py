@@ -112,6 +112,8 @@ def sentence(detail: Detail) -> str:
     where, said = ".".join(map(str, place(detail))), message(detail)
     if said.startswith("is missing"):
         return f"{where} {said}"
+    if detail["type"] == "value_error" and isinstance(detail["input"], Mapping):  # of fields together; may hold secrets
+        return said if where in ("", "body") else f"{where}: {said}"
     return f"{where} = {_shown(detail)}: {said}" if where else said
 
 

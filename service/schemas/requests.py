@@ -20,7 +20,18 @@ from pydantic import (
 from control.decisions import Mode
 from control.strategies import StrategyName
 from datapipe.source_kinds import KindName
-from profiler.slo import FASTEST, INPUT_RATE, MAX_TARGET, MAX_TOGETHER, Slo, SloError, Statistic, Target, together
+from profiler.slo import (
+    FASTEST,
+    INPUT_RATE,
+    MAX_TARGET,
+    MAX_TOGETHER,
+    Slo,
+    SloError,
+    Statistic,
+    Target,
+    parse_slo,
+    together,
+)
 from runtime.dispatch.events import SwitchStyle
 from service.schemas.slo import BudgetBody
 from service.schemas.spec import (
@@ -171,6 +182,18 @@ def _source(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
 
+def _objectives(value: Any) -> Any:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts or not all(isinstance(each, str) for each in texts):
+        raise ValueError("must be a text such as p95=400ms, or a list of them")
+    for text in texts:
+        try:
+            parse_slo(text)
+        except SloError as error:
+            raise ValueError(str(error).removeprefix("slo: ")) from error
+    return texts
+
+
 Source = Annotated[SourceSpec, BeforeValidator(_source, json_schema_input_type=SourceSpec | KindName)]
 """With nothing but its kind, the kind alone."""
 
@@ -215,13 +238,42 @@ class StartRequest(Frozen):
         description="With a durability: wait for the disk at each commit. If false, nothing is lost if a process dies, "
         "but a power loss may lose the last moments.",
     )
+    slo: Annotated[list[str], BeforeValidator(_objectives, json_schema_input_type=str | list[str])] | None = Field(
+        default=None,
+        description="Objectives as on the command line, such as p95=400ms; several must hold together. They are stored "
+        "as with POST /slo. null: the stored ones stay.",
+    )
+    threshold: Threshold = 0.2
+    budget: BudgetBody | None = Field(default=None, description="What may be spent on slo.")
     items: Annotated[int, Field(strict=True, gt=0, le=10**12), WHOLE] | None = None
     duration_s: Annotated[Number, Field(gt=0, le=1e9)] | None = None
 
+    @model_validator(mode="after")
+    def _objectives_go_together(self) -> Self:
+        if self.budget is not None and self.slo is None:
+            raise ValueError("a budget is for an objective; say which with slo")
+        try:
+            _ = self.objective
+        except SloError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def objective(self) -> Slo | None:
+        """The objectives of ``slo`` as one, within the budget; None if there are none."""
+        if self.slo is None:
+            return None
+        slos = [parse_slo(text, threshold=float(self.threshold)) for text in self.slo]
+        return together(slos, None if self.budget is None else self.budget.budget())
+
     def spec(self, app: str) -> RunSpec:
-        """Return the spec of a run of ``app``."""
-        asked = {name: value for name, value in self if name in StartRequest.model_fields}
+        """Return the spec of a run of ``app``, without its objectives."""
+        asked = {name: value for name, value in self if name in RUN_FIELDS}
         return RunSpec.model_validate({"app": app, **asked})
+
+
+RUN_FIELDS = StartRequest.model_fields.keys() - {"slo", "threshold", "budget"}
+"""Fields of a start body that the spec of a run has too; objectives are stored apart from the run."""
 
 
 class StopRequest(Frozen):

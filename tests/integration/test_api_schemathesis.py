@@ -30,10 +30,11 @@ NOT_WHEN_RUNNING = [checks.positive_data_acceptance, checks.ensure_resource_avai
 CANNOT_SAY = (
     "PUT /alerts",
     *("POST /compositions", "POST /apps/{app}/items", "POST /slo", "PUT /budget"),
-    *("POST /apps/{app}/announce", "PUT /apps/{app}/batching"),
+    *("POST /apps/{app}/announce", "PUT /apps/{app}/batching", "POST /apps/{app}/start"),
 )
 """A schema cannot express the rules of docs/guide/compositions.md, JSON lines, a share without statistic share,
-a budget without workers, cores or registered apps, a load that ends before it begins, or items with a controller."""
+a budget without workers, cores or registered apps, a load that ends before it begins, items with a controller, or the
+text of an objective."""
 BRIEF = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 BROAD = settings(BRIEF, max_examples=30)
 

@@ -57,6 +57,24 @@ def test_an_app_that_cannot_be_stored_as_started_is_not_started(client: TestClie
     assert client.post("/apps/synthetic/start", json=PUSHED).status_code == 200
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_the_objective_of_a_start_that_cannot_be_stored_is_not_in_force(
+    client: TestClient, disk: DaemonStore, left: int
+) -> None:
+    client.post("/slo", json=LATENCY)
+    before = known_after_a_restart(disk)
+    fill(disk, left)
+    assert "no room" in detail(client.post("/apps/synthetic/start", json=PUSHED | {"slo": "p95=50ms"}), 507)
+    free(disk)
+    assert known_after_a_restart(disk) == before
+
+
+def test_a_start_that_is_refused_changes_no_objective(running: TestClient) -> None:
+    running.post("/slo", json=LATENCY)
+    assert running.post("/apps/synthetic/start", json=PUSHED | {"slo": "p95=50ms"}).status_code == 409
+    assert running.get("/slo/synthetic").json()["target"] == LATENCY["target"]
+
+
 def test_what_a_silent_runner_was_not_told_is_not_in_force_later(running: TestClient, disk: DaemonStore) -> None:
     running.post("/slo", json=LATENCY)
     before = known_after_a_restart(disk)

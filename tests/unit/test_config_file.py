@@ -54,10 +54,10 @@ def config(text: str, folder: Path) -> ServiceConfig:
 def test_it_says_how_to_serve_and_what_to_run(file: Path) -> None:
     read = read_config(file)
     app = read.apps["synthetic"]
-    assert app.wanted is not None
-    assert [each.target for each in app.wanted.each] == [400.0, "input_rate"]
-    assert app.wanted.budget is not None
-    assert app.wanted.budget.workers == 4
+    assert app.objective is not None
+    assert [each.target for each in app.objective.each] == [400.0, "input_rate"]
+    assert app.objective.budget is not None
+    assert app.objective.budget.workers == 4
     assert app.spec("synthetic").source.kind == "push"
     folder = file.parent
     expected = {"port": 9090, "apps_dirs": [f"{folder}/own"], "state_dir": f"{folder}/here", "telemetry": False}
@@ -85,7 +85,7 @@ def test_options_on_the_command_line_win(file: Path) -> None:
         ("apps: {x: {source: fax}}", r"apps.x.source.kind: is not accepted: .*'replay'"),
         ("apps: {x: {source: kafka}}", r"apps.x.source: source kafka needs a path, such as kafka://HOST:9092/TOPIC"),
         ("apps: {x: {source: spark}}", "apps.x.source: source spark needs a format"),
-        ("apps: {x: {budget: {workers: 3}}}", "apps.x.budget: a budget is for an objective"),
+        ("apps: {x: {budget: {workers: 3}}}", "apps.x: .*a budget is for an objective"),
         ("apps: {x: {slo: [latency=1s, latency=2s]}}", "apps.x: .*latency"),
         ("service: {port: 99999}", "service.port: 99999 is not accepted: .* less than or equal to 65535"),
         ("service: {prot: 1}", "service.prot: is not known here"),
