@@ -29,6 +29,7 @@ def pipeline(*steps: Step, name: str = "pipeline", description: str = "") -> typ
         "name": name,
         "description": description,
         "stages": tuple(stage for stage, _ in pairs),
+        "from_frame": staticmethod(_frame),
         **{stage.name: staticmethod(function) for stage, function in pairs},
         **{f"{stage.name}_key": staticmethod(key) for stage, _, key in keyed},
     }
@@ -36,6 +37,11 @@ def pipeline(*steps: Step, name: str = "pipeline", description: str = "") -> typ
     if faults := [*_named_twice(pairs), *faults_of(app)]:
         raise RecomposeError(f"pipeline {name!r}: {'; '.join(faults)}")
     return app
+
+
+def _frame(frame: Any, number: int) -> Any:
+    """A frame of source ``video`` is the item."""
+    return frame
 
 
 def _pair(step: Step) -> tuple[Stage, Function]:

@@ -30,6 +30,8 @@ RUN_ELSEWHERE = {
     r"export (RECOMPOSE_TOKEN|RAY_AUTH_TOKEN)=.+": "tests/integration/test_deploy.py::"
     "test_nothing_starts_without_its_token",
     r"\.venv/bin/python docs/scripts/shout\.py": "tests/integration/test_scripts.py::test_a_script_runs_on_ray",
+    r"\.venv/bin/python docs/examples/\w+\.py": "tests/integration/test_scripts.py::"
+    "test_an_example_prints_what_its_page_shows",
     r"make lock.*": "tests/integration/test_packaging.py::test_locks_are_complete_and_agree",
     r"\.venv/bin/recompose run (person_recognition|face_recognizer) .+": "tests/integration/test_real_files.py::"
     "test_persons_on_a_users_film_under_an_slo",
@@ -187,7 +189,7 @@ def test_python_is_python_and_an_app_is_the_one_that_is_tested(block: Block) -> 
 
 def test_the_configuration_of_the_documentation_is_accepted() -> None:
     config = read_config(ROOT / "docs" / "service.yaml")
-    assert [app.wanted is not None for app in config.apps.values()] == [True, True]
+    assert [app.objective is not None for app in config.apps.values()] == [True, True]
     assert config.apps.keys() <= discover([OWN_APP]).keys()
 
 

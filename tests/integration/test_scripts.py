@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from markdown import ROOT, blocks
 
 SCRIPTS = ROOT / "docs" / "scripts"
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 
 
 def output_of(*words: str, cwd: Path) -> str:
@@ -25,6 +28,18 @@ def test_a_script_runs_on_ray(tmp_path: Path) -> None:
     assert rows[0] == ["0", "{'word': 'TO', 'count': 1}"]
     assert [serial for serial, _ in rows] == ["0", "0", "1", "1", "2", "2"]
     assert rows[-1] == ["2", "{'word': 'BE', 'count': 2}"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.stem)
+def test_an_example_prints_what_its_page_shows(example: Path, tmp_path: Path) -> None:
+    """The times of the calls differ."""
+    sections = (ROOT / "docs" / "examples" / "README.md").read_text().split("\n## ")
+    section = next(part for part in sections if f"({example.name})" in part)
+    shown = section.partition("```text\n")[2].partition("```")[0]
+    printed = output_of(str(example), cwd=tmp_path)
+    times = r"in .*/s|take .*" if example.stem == "calls" else "never"
+    assert re.sub(times, "…", printed) == re.sub(times, "…", shown)
+    assert len(example.read_text().splitlines()) <= 60
 
 
 def test_a_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
