@@ -5,7 +5,7 @@ UV ?= uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
-.PHONY: setup run check test test-long lint quick-tests tools classes browser pictures setup-java setup-net setup-brokers setup-promtool lock clean
+.PHONY: setup run check test test-long lint quick-tests tools classes browser pictures setup-java setup-net setup-brokers setup-promtool lock release clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make setup-net installs Debian's iproute2 for the tests over a network; without it they are skipped"
 	@echo "make setup-promtool installs Debian's prometheus for the test of its rules; without it that is skipped"
 	@echo "make setup-brokers installs Debian's redis-server, nats-server, mosquitto and rabbitmq-server for the tests of sources and sinks; without it they are skipped"
+	@echo "make release builds wheels, source archive and bill of materials into dist/; SIGN=KEY signs their sums"
 	@echo "make lock   pin the dependencies anew (needs uv); UPGRADE=--upgrade takes newer versions"
 
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -110,6 +111,16 @@ lock:
 	$(LOCK) --constraint requirements.lock --extra ray --extra service --extra arrow --extra report --extra video --extra apps --extra samples pyproject.toml -o requirements-run.lock
 	echo uv | $(LOCK) $(UPGRADE) - -o requirements-uv.lock
 	$(PYTHON) -c '$(BUILD_REQUIRES)' | $(LOCK) --constraint requirements.lock - -o requirements-build.lock
+
+# dist/ gets wheels, source archives, the bill of materials of the locked set-up, and their sums; SIGN=KEY signs the sums.
+release: setup
+	rm -rf dist
+	$(BIN)/python -m hatchling build --directory dist
+	cd lab && ../$(BIN)/python -m hatchling build --target wheel --directory ../dist
+	$(LIKE_PIP) $(BIN)/uv tool run --from cyclonedx-bom==7.5.0 cyclonedx-py requirements --output-reproducible \
+		--pyproject pyproject.toml -o dist/recompose.cdx.json requirements-run.lock
+	cd dist && sha256sum * > SHA256SUMS
+	test -z "$(SIGN)" || ssh-keygen -Y sign -f "$(SIGN)" -n recompose dist/SHA256SUMS
 
 clean:
 	rm -rf $(VENV)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterator
@@ -48,6 +49,19 @@ def test_the_laboratory_is_a_wheel_of_its_own(wheel: zipfile.ZipFile, tmp_path: 
     assert not any(name.startswith("recompose/lab/") for name in wheel.namelist())
     assert "gym = recompose.lab.commands.gym:gym" in entries
     assert "from recompose.lab.gym.contest import Contest" in program
+
+
+def test_the_source_archive_makes_the_same_wheel(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "--target"]
+    subprocess.run([*build, "sdist", "--directory", str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = (each for each in tmp_path.iterdir() if each.is_dir())
+    subprocess.run([*build, "wheel", "--directory", str(tmp_path)], cwd=source, check=True, capture_output=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as made:
+        assert {each.filename: each.CRC for each in made.infolist()} == {
+            each.filename: each.CRC for each in wheel.infolist()
+        }
 
 
 # --- installed --------------------------------------------------------------------------------------------------------
