@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from math import inf
 
@@ -75,6 +75,16 @@ def place(cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> Placemen
         if not found.lacking:
             break
     return best
+
+
+def lacking_for(cluster: Cluster, app: str, need: Need, workers: int) -> str | None:
+    """Return why the cluster could not hold so many workers of an app if it held nothing else; None if it could. Nodes
+    that are away for now count."""
+    if not need.is_declared:
+        return None
+    states = (NodeState.UP, NodeState.SUSPECT)
+    nodes = tuple(replace(node, taken=Amounts()) for node in cluster.nodes if node.state in states)
+    return next(iter(place(Cluster(nodes), [Shape(app, need, workers)], {}).reasons), None)
 
 
 def _orders(cluster: Cluster, shapes: Sequence[Shape]) -> Iterator[tuple[Sequence[Shape], bool]]:
