@@ -321,7 +321,7 @@ class _Attempt:
         )
         custom = {name: most.free.get(f"custom {name}", 0) / PARTS for name in need.custom}
         has = amounts(most.free[CPUS] / PARTS, gpus / PARTS, most.free[MEMORY], custom)
-        has += " and no GPU" if need.gpus and not gpus else ""
+        has += ", but no GPU" if need.gpus and not gpus else ""
         return f"{fit}: each needs {need}, and the node with the most left has {has}"
 
 

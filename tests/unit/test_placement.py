@@ -59,8 +59,8 @@ def test_four_quarters_share_a_gpu_and_a_fifth_finds_none() -> None:
     assert place(cluster, shapes, {}).seats["detect"] == {"gpu": 4}
     shapes = [Shape("detect", Need(cpus=1, gpus=0.25), 5)]
     assert place(cluster, shapes, {}).reasons == (
-        "4 of 5 workers of detect fit: each needs 1 CPU and 0.25 GPU, and the node with the most left has 8 CPUs "
-        "and no GPU",
+        "4 of 5 workers of detect fit: each needs 1 CPU and 0.25 GPU, and the node with the most left has 8 CPUs, "
+        "but no GPU",
     )
 
 
