@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from apps.contract import App, Options
 from apps.keys import MOST_PARTITIONS
-from compositions.errors import shown
+from compositions.errors import RecomposeError, shown
 from compositions.model import Stage, StageKind
+from compositions.resources import need_of, resource_faults
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _KINDS = " or ".join(f"StageKind.{kind.name}" for kind in StageKind)
@@ -24,7 +25,16 @@ def faults_of(app: App | type[App]) -> list[str]:
     stages = getattr(app, "stages", ())
     if not stages or not all(isinstance(stage, Stage) for stage in stages):
         return [*faults, f"stages is {stages!r}; must be a tuple of one or more Stage"]
-    return [*faults, *_repeated(stages), *(fault for stage in stages for fault in _stage_faults(app, stage))]
+    faults += [*_repeated(stages), *(fault for stage in stages for fault in _stage_faults(app, stage))]
+    return faults or list(_shared_faults(stages))
+
+
+def _shared_faults(stages: tuple[Stage, ...]) -> Iterator[str]:
+    """Yield what keeps a worker from holding all stages."""
+    try:
+        need_of(stages)
+    except RecomposeError as error:
+        yield str(error)
 
 
 def _class_faults(app: App | type[App]) -> Iterator[str]:
@@ -64,8 +74,8 @@ def _stage_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
         kind = f"{stage.kind} batch" if stage.batch else stage.kind
         yield f"the method of {kind} stage {stage.name!r} must take (self, {arguments})"
     else:
-        faults = (*_order_faults(stage), *_call_faults(stage, method), *_key_faults(app, stage))
-        yield from (f"stage {stage.name!r} {fault}" for fault in faults)
+        calls = (*_order_faults(stage), *_call_faults(stage, method), *_key_faults(app, stage))
+        yield from (f"stage {stage.name!r} {fault}" for fault in (*calls, *resource_faults(stage)))
 
 
 def _arguments(stage: Stage) -> tuple[str, ...]:

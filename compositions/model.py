@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from compositions.batching import Batching
 from compositions.dynamic import Dyn
+from compositions.resources import Amount
 
 
 class StageKind(StrEnum):
@@ -56,6 +57,14 @@ class Stage:
     ordered: bool = True
     """Results leave in the order of their items, and a stage with a state sees them in it. It cannot be switched off;
     who tries is told why."""
+    cpus: float | None = None
+    """CPUs that a worker reserves which runs it; None: none."""
+    gpus: float = 0.0
+    """Share of one GPU, up to 1, or a whole number of GPUs."""
+    memory: int | str = 0
+    """Memory that it keeps, in bytes or as a text: ``2GB``, ``512MiB``."""
+    custom: Mapping[str, Amount] = field(default_factory=dict, hash=False)
+    """Amounts of custom Ray resources (``{"decoder": 1}``), and labels that the node must have (``{"zone": "a"}``)."""
 
     @property
     def keeps_state(self) -> bool:

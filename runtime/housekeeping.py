@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from runtime.placement.cluster import CpuReport, cores_of
+
 PREFIX = "recompose-"
 """Prefix of the folder's name; the id of the owning process follows."""
 
@@ -70,11 +72,16 @@ _V2 = ("", "unified")
 
 def available_cores() -> float:
     """Return the number of cores that this process may use; an integer unless it is fractional."""
-    cores: float = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = cpu_quota()
-    if quota is None or quota >= cores:
-        return cores
-    return int(quota) if quota == int(quota) else round(quota, 3)
+    seen = cpu_report()
+    cores = cores_of(seen.machine, seen)
+    return int(cores) if cores == int(cores) else cores
+
+
+def cpu_report() -> CpuReport:
+    """Return what this process sees of its CPUs."""
+    machine = os.cpu_count() or 1
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else machine
+    return CpuReport(machine, affinity, cpu_quota())
 
 
 def cpu_quota(proc: Path = PROC, mounted: Path = MOUNTED) -> float | None:

@@ -69,7 +69,9 @@ class ByStrategy:
         manager.announce([Announcement(each.from_s, each.until_s, each.rate_per_s) for each in play.announced])
         names = [stage.name for stage in stages]
         self._monitor = Monitor(MonitorSettings(), names, machine.cores, concurrencies(stages))
-        self._loop = ControlLoop(engine, self._monitor, manager, LoopSettings(machine.cores, settings.style), take)
+        self._loop = ControlLoop(
+            engine, self._monitor, manager, LoopSettings(lambda: machine.cores, settings.style), take
+        )
         self._turn: TickResult | None = None
         self.changes: list[Change] = []
 

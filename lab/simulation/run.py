@@ -72,12 +72,12 @@ def loop_on(pool: SimulatedPool, scenario: Scenario, sink: Sink, bundler: Bundle
     if scenario.pilot is not None:
         pilot = scenario.pilot()
         steered = Piloted(scenario.settings, choices, scenario.slo, pilot, engine.view)
-        loop = ControlLoop(engine, monitor, steered, LoopSettings(cores), sink, bundler)
+        loop = ControlLoop(engine, monitor, steered, LoopSettings(lambda: cores), sink, bundler)
         loop.tap = pilot.observe
         return loop
     strategy = make_strategy(scenario.strategy)
     settings = replace(scenario.settings, style=strategy.style)
     manager = Manager(settings, strategy, choices, scenario.mode, scenario.slo)
     return ControlLoop(
-        engine, monitor, manager, LoopSettings(cores, strategy.style, tick_s=scenario.tick_s), sink, bundler
+        engine, monitor, manager, LoopSettings(lambda: cores, strategy.style, tick_s=scenario.tick_s), sink, bundler
     )

@@ -28,7 +28,8 @@ class Crew:
         over the groups in time."""
 
     def __len__(self) -> int:
-        return len(self.workers)
+        """Return the number of workers that stay."""
+        return sum(not worker.leaves for worker in self.workers.values())
 
     def join(self, event: WorkerJoined) -> None:
         self._starting = max(0, self._starting - 1)
@@ -70,7 +71,7 @@ class Crew:
     def start_missing(self, wanted: int, now_s: float) -> int:
         """Return how many to start, so that ``wanted`` are there or on their way; none during the pause after a
         failure."""
-        missing = max(0, wanted - len(self.workers) - self._starting)
+        missing = max(0, wanted - len(self) - self._starting)
         if now_s < self._start_again_s:
             return 0
         self._starting += missing
@@ -86,7 +87,9 @@ class Crew:
     # --- bindings ---------------------------------------------------------------------------------------------------
 
     def free(self) -> list[WorkerState]:
-        return [worker for worker in self.workers.values() if worker.group is None and not worker.tests]
+        """Return the workers that no group has, and that stay."""
+        unbound = (worker for worker in self.workers.values() if worker.group is None and not worker.leaves)
+        return [worker for worker in unbound if not worker.tests]
 
     def is_last(self, group: GroupState) -> bool:
         """Return whether the group has only one worker left and another can be started. If groups share workers, all
@@ -117,12 +120,14 @@ class Crew:
         return min(fit, key=lambda each: (each.group is not group, len(each.outstanding)), default=None)
 
     def remove_surplus(self, wanted: int, idle_before_s: float) -> list[WorkerId]:
-        """Takes free workers beyond ``wanted`` off the list that have had no task since ``idle_before_s``."""
+        """Take free workers beyond ``wanted`` off the list that have had no task since ``idle_before_s``; and those
+        that leave, if they have neither group nor task."""
         idle = [w.worker for w in self.free() if not w.outstanding and w.idle_since_s < idle_before_s]
-        surplus = idle[: max(0, len(self.workers) - wanted)]
-        for worker in surplus:
+        done = [w.worker for w in self.workers.values() if w.leaves and w.group is None and not w.outstanding]
+        gone = [*done, *idle[: max(0, len(self) - wanted)]]
+        for worker in gone:
             self.remove(worker)
-        return surplus
+        return gone
 
     def bind(self, worker: WorkerState, group: GroupState) -> None:
         """The newest comes first: who joins a group for its load takes part at once, whoever else is idle."""
@@ -148,11 +153,7 @@ class Crew:
         for group in pipeline.groups:
             surplus = max(0, len(group.workers) - group.group.replicas - group.tested)
             for worker in sorted(group.workers, key=lambda worker: len(worker.outstanding))[:surplus]:
-                if group.keyed and pipeline.roaming is None and not self.short:
-                    group.workers.remove(worker)
-                    group.leaving.append(worker)
-                else:
-                    self.unbind(worker)
+                _let_go(self, group, worker)
 
     def free_left(self, pipeline: Pipeline, has_left: Callable[[GroupState, WorkerState], bool]) -> bool:
         """Frees those that were leaving and have. Returns whether any was."""
@@ -181,6 +182,7 @@ class Crew:
         that end a task first. A group that still has no worker borrows one from the group with the most, if that has
         two. If workers choose their work, the active composition needs no binding: they come when they are idle.
         """
+        _relieve(self)
         changed = []
         present = [each for each in (draining, active) if each is not None]
         there = sum(worker.group is not None or not worker.tests for worker in self.workers.values())
@@ -190,7 +192,8 @@ class Crew:
                 self.free_left(pipeline, lambda group, worker: True)
         free = sorted(self.free(), key=lambda worker: -len(worker.outstanding))
         for group in list(_wanting(draining, active)):
-            worker = group.leaving[-1] if group.leaving else free.pop() if free else None
+            back = [worker for worker in group.leaving if not worker.leaves]
+            worker = back[-1] if back else free.pop() if free else None
             if worker is None and group.pipeline is not active and not self.short:
                 worker = _lent(group, active)
             if worker is not None:
@@ -204,7 +207,27 @@ class Crew:
         return changed
 
     def idle(self) -> list[WorkerState]:
-        return [worker for worker in self.workers.values() if not worker.outstanding]
+        """Return the workers without a task, but for those that leave and have somebody to take their work."""
+        stays = len(self) > 0
+        return [each for each in self.workers.values() if not each.outstanding and not (each.leaves and stays)]
+
+
+def _relieve(crew: Crew) -> None:
+    """Have free workers take the places of those that leave; one with partitions leaves when they have moved."""
+    for worker in [each for each in crew.workers.values() if each.leaves and each.group is not None]:
+        group, free = worker.group, crew.free()
+        if group is not None and free and worker not in group.leaving:
+            _let_go(crew, group, worker)
+            crew.bind(min(free, key=lambda each: len(each.outstanding)), group)
+
+
+def _let_go(crew: Crew, group: GroupState, worker: WorkerState) -> None:
+    """Take a worker off its group, or, where it holds partitions, begin to."""
+    if group.keyed and group.pipeline.roaming is None and not crew.short:
+        group.workers.remove(worker)
+        group.leaving.append(worker)
+    else:
+        crew.unbind(worker)
 
 
 def _shares(pipeline: Pipeline, workers: int) -> bool:

@@ -26,6 +26,7 @@ from runtime.dispatch.events import (
     Tick,
     WorkerAnswered,
     WorkerJoined,
+    WorkerLeaving,
     WorkerLost,
     WorkerStartFailed,
 )
@@ -63,6 +64,7 @@ class Handlers:
             TaskFailed: self._noted(results.failed),
             WorkerJoined: self._noted(self._worker_joined),
             WorkerAnswered: self._noted(failures.answered),
+            WorkerLeaving: self._noted(staffing.leaving),
             WorkerLost: self._noted(failures.lost),
             WorkerStartFailed: self._noted(failures.start_failed),
             SwitchRequested: self._noted(transition.request),

@@ -59,6 +59,7 @@ CLASSES: tuple[type, ...] = (
         events.ItemFault,
         events.KeyedDone,
         events.WorkerLost,
+        events.WorkerLeaving,
         events.WorkerStartFailed,
         events.SwitchRequested,
         events.SwitchCalledOff,

@@ -137,6 +137,14 @@ class WorkerLost:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerLeaving:
+    """The worker's node is to go: another takes its place, and then it ends with no task."""
+
+    at_s: float
+    worker: WorkerId
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerStartFailed:
     """A requested worker could not be started (``setup`` raised, no resources)."""
 
@@ -182,6 +190,7 @@ Event = (
     | WorkerJoined
     | WorkerAnswered
     | WorkerLost
+    | WorkerLeaving
     | WorkerStartFailed
     | SwitchRequested
     | SwitchCalledOff

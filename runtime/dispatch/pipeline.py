@@ -68,6 +68,8 @@ class WorkerState:
     restarts: int = 0
     heard: int = 0
     group: GroupState | None = None
+    leaves: bool = False
+    """Another one takes its place as soon as there is one; then it gets no more tasks."""
     stays_until_s: float = 0.0
     """It chose its group, and gets more of it until then."""
     outstanding: deque[TaskInWork] = field(default_factory=deque)

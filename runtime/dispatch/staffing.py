@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from runtime.dispatch.dynamic import Roaming
-from runtime.dispatch.events import WorkerJoined
+from runtime.dispatch.events import WorkerJoined, WorkerLeaving
 from runtime.dispatch.instructions import StartWorkers, StopWorker
 from runtime.dispatch.outcomes import Turn, WorkersChanged
 from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
@@ -34,13 +34,20 @@ class Staffing:
         self._crew.join(event)
         self._turn.outcomes.append(WorkersChanged(event.at_s, joined=(event.worker,)))
 
+    def leaving(self, event: WorkerLeaving) -> None:
+        """A worker's node is to go: start another one, and let it go when that is there."""
+        if (worker := self._crew.workers.get(event.worker)) is not None:
+            worker.leaves = True
+            self.start_missing()
+            self.assign()
+
     def start_missing(self) -> None:
         """Starts what is wanted and neither there nor on its way."""
         if missing := self._crew.start_missing(self._wanted, self._turn.now_s):
             self._turn.instructions.append(StartWorkers(missing))
 
     def stop_surplus(self) -> None:
-        """Stops workers beyond those wanted that have been idle for long."""
+        """Stops workers beyond those wanted that have been idle for long, and those that leave and are not needed."""
         idle_before_s = self._turn.now_s - self._settings.idle_worker_s
         for worker in self._crew.remove_surplus(self._wanted, idle_before_s):
             self._stateful.lose(worker)

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from fastapi.staticfiles import StaticFiles
 
-from service.api import apps, compositions, dashboard, items, operation, problems, slo, status
+from service.api import apps, compositions, dashboard, items, nodes, operation, problems, slo, status
 from service.api.deps import KnownQuery, add_schemas, add_security, remove_unused, yaml_body
 from service.api.guard import Access, Guard
 from service.api.operation import Exposition
@@ -37,7 +37,7 @@ def create_app(daemon: Daemon, access: Access | None = None, recent: operation.S
     app.state.recent = recent or operation.Said()
     app.state.metrics = Exposition(seen.statuses)
     app.state.broadcaster = Broadcaster(lambda name: seen.status(name) if name else seen.statuses())
-    topics = (slo, apps, items, status, compositions, operation, dashboard)
+    topics = (slo, apps, items, status, compositions, nodes, operation, dashboard)
     for topic in topics:
         app.include_router(topic.router, dependencies=[] if topic is dashboard else [KnownQuery])
     app.state.routes = [route for topic in topics for route in topic.router.routes]

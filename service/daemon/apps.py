@@ -9,7 +9,14 @@ from typing import Any
 
 from control.decisions import Mode
 from profiler.slo import Slo
-from service.daemon.checks import check_batching, check_composition, check_input, check_objectives, check_start
+from service.daemon.checks import (
+    check_batching,
+    check_composition,
+    check_input,
+    check_objectives,
+    check_resources,
+    check_start,
+)
 from service.daemon.compositions import Specs
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
@@ -143,7 +150,11 @@ class Apps:
         check_start(spec)
         stored = self._store.slo(spec.app)
         check_objectives(spec.method.strategy, slo or (stored.slo if stored else None))
-        check_composition(spec.app, spec.composition, choices, self._runs.cores())
+        cluster = self._runs.cluster()
+        check_composition(spec.app, spec.composition, choices, cluster.cores)
+        if self._specs.reserves:
+            named = [each.workers for each in choices if each.name == spec.composition]
+            check_resources(spec.app, self._specs.stages(spec), max(named, default=1), cluster)
 
     def stop(self, name: str, how: Stop | None = None) -> Status:
         """Delivers what was accepted, then ends the runner; ``how``: with a limit of the user's. A stop under way is
@@ -183,7 +194,7 @@ class Apps:
     def set_mode(self, name: str, mode: Mode, composition: str | None) -> Status:
         """``pinned`` without a composition pins the active one. Raises: as ``set_input``."""
         watchdog = self._runs.expect(name)
-        check_composition(name, composition, watchdog.desired.spec.compositions, self._runs.cores())
+        check_composition(name, composition, watchdog.desired.spec.compositions, self._runs.cluster().cores)
         if composition is not None and mode is not Mode.PINNED:
             raise BadValueError(f"composition {composition!r} goes with mode pinned only, not with {mode}")
         if mode is Mode.PINNED and composition is None:

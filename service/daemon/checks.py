@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from compositions.errors import Fault, RecomposeError
-from compositions.model import Composition
+from compositions.model import Composition, Stage
+from compositions.resources import need_of
 from compositions.settings import overridden
 from control.strategies import check_takes
 from datapipe.sink_kinds import KINDS, Opening
 from datapipe.source_kinds import PathMeans
 from profiler.slo import Slo
+from runtime.placement.cluster import Cluster
+from runtime.placement.place import lacking_for
 from service.runner.validation.durable import durability_fault
 from service.runner.validation.resolution import for_this_machine, rate_of
 from service.schemas.refusals import BadValueError, listed
@@ -36,7 +39,7 @@ def _refuse(field: str, message: str) -> NoReturn:
     raise BadValueError(message, [Fault(field, message)])
 
 
-def check_composition(app: str, name: str | None, choices: Sequence[Composition], cores: int) -> None:
+def check_composition(app: str, name: str | None, choices: Sequence[Composition], cores: float) -> None:
     """Raises: BadValueError when ``name`` is given and not among ``choices``, or ``cores`` cannot bear its workers."""
     if name is None:
         return
@@ -44,9 +47,15 @@ def check_composition(app: str, name: str | None, choices: Sequence[Composition]
     if found is None:
         known = listed([each.name for each in choices])
         _refuse("composition", f"{app} has no composition {name!r}; it has {known}")
-    if found.workers > (most := cores * WORKERS_PER_CORE):
+    if found.workers > (most := int(cores * WORKERS_PER_CORE)):
         has = f"composition {name!r} has {found.workers:,} workers"
-        _refuse("composition", f"{has}; on {cores} cores an app may have {most:,}, {WORKERS_PER_CORE} a core")
+        _refuse("composition", f"{has}; on {cores:g} cores an app may have {most:,}, {WORKERS_PER_CORE} a core")
+
+
+def check_resources(app: str, stages: Sequence[Stage], workers: int, cluster: Cluster) -> None:
+    """Raises: BadValueError when the nodes could never hold so many workers with what the stages need."""
+    if (lacking := lacking_for(cluster, app, need_of(stages), workers)) is not None:
+        _refuse("app", f"{app} cannot start on these nodes: {lacking}")
 
 
 def check_input(input: InputSpec, apps_dirs: Sequence[str]) -> None:

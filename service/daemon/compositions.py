@@ -7,7 +7,7 @@ layers win by name. An app without any has a list of its own: what the cores her
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from service.daemon.runs import Runs
 from service.daemon.store.store import DaemonStore, undone_by_failure
 from service.daemon.supervision.desired_state import holding
 from service.runner.rpc.requests import ReadCompositions, ReadWhatIf, SetCompositions
-from service.runner.validation.resolution import available_cores, choices_for, shipped
+from service.runner.validation.resolution import choices_for, shipped
 from service.schemas.compositions import Choice, WhatIf
 from service.schemas.refusals import BadValueError, ConflictError, NotFoundError, listed
 from service.schemas.spec import RunSpec
@@ -35,8 +35,8 @@ from service.schemas.spec import RunSpec
 class Choices:
     """Thread-safe. Removed compositions stay removed after a restart, also those that come from a file."""
 
-    def __init__(self, apps: Mapping[str, type[App]], store: DaemonStore) -> None:
-        self.apps, self._store = apps, store
+    def __init__(self, apps: Mapping[str, type[App]], store: DaemonStore, cores: Callable[[], float]) -> None:
+        self.apps, self._store, self._cores = apps, store, cores
         self._shipped = {name: shipped(app) for name, app in apps.items()}
         self._directory: dict[str, tuple[Composition, ...]] = {}
         self._lock = threading.Lock()
@@ -52,7 +52,7 @@ class Choices:
         known: dict[str, Composition | None] = {each.name: each for each in self._shipped[app]}
         known.update((each.name, each) for each in self._directory.get(app, ()))
         if not known and not any(overlay.values()):
-            known.update((each.name, each) for each in own_list(self.apps[app].stages, available_cores()))
+            known.update((each.name, each) for each in own_list(self.apps[app].stages, self._cores()))
         known.update(overlay)
         present = tuple(each for each in known.values() if each is not None)
         return present or (all_sequential(self.apps[app].stages),)
@@ -98,9 +98,12 @@ class Choices:
 class Specs:
     """``base`` carries what all runs share: the directories of apps, the kind of pool, telemetry."""
 
-    def __init__(self, apps: Mapping[str, type[App]], store: DaemonStore, base: RunSpec) -> None:
-        self.choices = Choices(apps, store)
-        self._store, self._base = store, base
+    def __init__(
+        self, apps: Mapping[str, type[App]], store: DaemonStore, base: RunSpec, cores: Callable[[], float]
+    ) -> None:
+        """``cores``: of all nodes."""
+        self.choices = Choices(apps, store, cores)
+        self._store, self._base, self._cores = store, base, cores
 
     def complete(self, spec: RunSpec) -> RunSpec:
         stored = self._store.slo(spec.app)
@@ -116,8 +119,19 @@ class Specs:
 
     def compositions(self, spec: RunSpec) -> tuple[Composition, ...]:
         """Return the compositions of the app that fit ``spec``, whose options may have changed its stages."""
-        app = registry.create(spec.app, spec.options, [Path(folder) for folder in self._base.apps_dirs])
-        return choices_for(app, self.choices.of(spec.app))
+        return choices_for(self._app(spec), self.choices.of(spec.app), self._cores())
+
+    @property
+    def reserves(self) -> bool:
+        """Return whether workers reserve what stages ask for: those of Ray do, threads share what the process has."""
+        return self._base.pool == "ray"
+
+    def stages(self, spec: RunSpec) -> Sequence[Stage]:
+        """Return the stages of the app with the options of ``spec``."""
+        return self._app(spec).stages
+
+    def _app(self, spec: RunSpec) -> App:
+        return registry.create(spec.app, spec.options, [Path(folder) for folder in self._base.apps_dirs])
 
 
 log = structlog.get_logger()

@@ -13,6 +13,7 @@ from apps.contract import App
 from service.daemon.apps import Apps, Owing
 from service.daemon.compositions import Compositions, Specs
 from service.daemon.machine import Machine
+from service.daemon.nodes import Nodes
 from service.daemon.objectives import Objectives
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
@@ -40,7 +41,7 @@ class Daemon:
         *,
         make_ticker: Callable[[str], Ticker] = Ticker,
     ) -> None:
-        self._specs = specs = Specs(apps, store, base or RunSpec(app=""))
+        self._specs = specs = Specs(apps, store, base or RunSpec(app=""), lambda: host.cluster().cores)
         choices = specs.choices
         self._runs = Runs(apps, host, store, make_ticker)
         self._host, self._store = host, store
@@ -53,6 +54,7 @@ class Daemon:
         self.alerts = self.objectives.alerts
         self._look_at_alerts = make_ticker("alerts")
         self.compositions = Compositions(self._runs, choices, specs, self.observation)
+        self.nodes = Nodes(host, self.observation, make_ticker("nodes"))
         self.machine = Machine(self._runs, store, make_ticker("budget"))
 
     def names(self) -> list[str]:
@@ -66,6 +68,7 @@ class Daemon:
                 self._runs.begin(replace(started, spec=self._specs.complete(started.spec)), attach=True)
         self.machine.start()
         self._look_at_alerts.start(self.alerts.look)
+        self.nodes.start()
         self.restored = True
 
     def readiness(self) -> list[str]:
@@ -84,6 +87,7 @@ class Daemon:
         """Stops all runners at once, in parallel; they stay registered as started, for the next daemon."""
         self.machine.end()
         self._look_at_alerts.end()
+        self.nodes.end()
         self.alerts.end()
         how = Stop(drain, CLOSE_TIMEOUT_S)
         stops = [threading.Thread(target=each.stop, args=(how,)) for each in self._runs.all()]

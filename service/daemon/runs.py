@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 from apps.contract import App
+from runtime.placement.cluster import Cluster
 from service.daemon.store.store import DaemonStore, Started
 from service.daemon.supervision.desired_state import DesiredState
 from service.daemon.supervision.history import HistoryPuller
@@ -42,9 +43,9 @@ class Runs:
         self._queue = StartQueue()
         self._changing = {name: threading.Lock() for name in apps}
 
-    def cores(self) -> int:
-        """Return the number of cores of all machines that workers may be on."""
-        return self._host.cores()
+    def cluster(self) -> Cluster:
+        """Return the nodes that workers may be on."""
+        return self._host.cluster()
 
     def app(self, name: str) -> type[App]:
         """Raises: NotFoundError."""

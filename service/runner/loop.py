@@ -54,8 +54,8 @@ class Bundler:
 class LoopSettings:
     """The settings of the loop: how it measures and switches."""
 
-    cores: float
-    """Cores that the workers may use."""
+    cores: Callable[[], float]
+    """Cores that the workers may use now, of all their nodes."""
     style: SwitchStyle = SwitchStyle.SEAMLESS
     drain_sample: DrainSample = field(default_factory=ScheduleSample)
     seen_at_once: bool = True
@@ -91,7 +91,7 @@ class ControlLoop:
         self.monitor = monitor
         self.manager = manager
         self.journal = Journal()
-        self.handovers = Handovers(self.journal, settings.cores, settings.drain_sample)
+        self.handovers = Handovers(self.journal, settings.drain_sample)
         self.snapshot: Snapshot | None = None
         self.result: TickResult | None = None
         self.failures = WorkerFailures()
@@ -196,7 +196,7 @@ class ControlLoop:
             view.queued,
             view.in_flight,
             len(view.workers),
-            self._settings.cores,
+            self._settings.cores(),
             Counter(worker.node for worker in view.workers),
             view.positions,
         )
@@ -228,11 +228,10 @@ class Expected:
 class Handovers:
     """Drain estimates and output gaps; every switch is entered in the journal."""
 
-    def __init__(self, journal: Journal, cores: float, drain_sample: DrainSample) -> None:
+    def __init__(self, journal: Journal, drain_sample: DrainSample) -> None:
         self.drain = DrainEstimator()
         self.gaps = OutputGaps()
         self._journal = journal
-        self._cores = cores
         self._drain_sample = drain_sample
         self._sizes = SizeLaws()
         self._record = SwitchRecord(None, None)
@@ -257,7 +256,7 @@ class Handovers:
         mean_s, bound_s = (expected.srtt_s, expected.bound_s) if expected else (None, None)
         self._record = SwitchRecord(mean_s, bound_s)
         self.gaps.switch_begins(self._record)
-        costs = stage_costs(snapshot.stages, self._cores)
+        costs = stage_costs(snapshot.stages, snapshot.cores)
         work_s = snapshot.bundle_items * sum(cost.service_s for cost in costs.values())
         return Expected(mean_s, bound_s, work_s + snapshot.hop_s * len(composition.groups))
 
@@ -273,8 +272,8 @@ class Handovers:
         """Those under which items are drained; None where too little is known."""
         if not snapshot.stages:
             return None
-        costs = stage_costs(snapshot.stages, self._cores)
-        return Conditions(costs, self._cores, snapshot.hop_s, self._sizes, self.drain.calibration)
+        costs = stage_costs(snapshot.stages, snapshot.cores)
+        return Conditions(costs, snapshot.cores, snapshot.hop_s, self._sizes, self.drain.calibration)
 
 
 def _left(view: DispatcherView) -> InFlight:

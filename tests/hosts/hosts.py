@@ -1,11 +1,13 @@
-"""Two machines on one: each has its addresses, its processes and its folder for sockets; a cable of 1 ms is between.
+"""Several machines on one: each has its addresses, its processes and its folder for sockets; cables of 1 ms lead from
+the first one to the others.
 
-    python tests/hosts/hosts.py COMMAND…
+    python tests/hosts/hosts.py [--cpus 2,16] COMMAND…
 
-runs the command on the near one, with a Ray of both: its head is near, ``RAY_ADDRESS`` names it. All is in namespaces
+runs the command on the first, near one, with a Ray of all: its head is near, ``RAY_ADDRESS`` names it. ``--cpus 1,4,2``
+makes three machines, for whose Ray so many CPUs are declared; without a command it opens a shell. All is in namespaces
 that end with their first process, so that nothing is left, whoever is killed.
 
-The cable is made here of two tunnel devices: netem, which delays packets in the kernel, is not in every kernel.
+A cable is made here of two tunnel devices: netem, which delays packets in the kernel, is not in every kernel.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import tempfile
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -43,14 +46,22 @@ _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 _MTU = 65000  # few packets: a cable in Python is to be long, not slow
 
 
+CPUS = (2, 16)
+
+
+def address_of(machine: int) -> str:
+    """Return the address of a machine; 0 is the near one."""
+    return f"10.77.0.{machine + 1}"
+
+
 def outside(*command: str) -> list[str]:
     """The command line that makes the near machine and runs ``command`` there; it ends with who started it."""
     return ["setpriv", "--pdeathsig", "KILL", *_NAMESPACES, sys.executable, __file__, *command]
 
 
-def ran(*command: str, patience_s: float) -> str:
-    """What Python printed on the near one, with the bytes that went through the cable at the end."""
-    line = outside(sys.executable, *command)
+def ran(*command: str, patience_s: float, cpus: Sequence[int] = CPUS) -> str:
+    """What Python printed on the near one, with the bytes that went through the cables at the end."""
+    line = outside("--cpus", ",".join(map(str, cpus)), sys.executable, *command)
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=patience_s, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     return done.stdout
@@ -147,13 +158,15 @@ class Far:
         raise TimeoutError(f"the far machine did not start within {PATIENCE_S:g} s")
 
 
-def _connect(far: Far) -> Cable:
-    cable = Cable("near", "far", DELAY_S)
-    _do("ip", "link", "set", "far", "netns", str(far.pid))
-    for do, name, here, there in ((_do, "near", NEAR, FAR), (far.run, "far", FAR, NEAR)):
-        do("ip", "address", "add", here, "peer", there, "dev", name)
+def _connect(far: Far, machine: int) -> Cable:
+    ends = f"near{machine}", f"far{machine}"
+    cable, there = Cable(*ends, DELAY_S), address_of(machine)
+    _do("ip", "link", "set", ends[1], "netns", str(far.pid))
+    for do, name, own, peer in ((_do, ends[0], NEAR, there), (far.run, ends[1], there, NEAR)):
+        do("ip", "address", "add", own, "peer", peer, "dev", name)
         do("ip", "link", "set", name, "up", "mtu", str(_MTU), "txqueuelen", "1000")
-        do("ip", "route", "add", "default", "dev", name)  # by which Ray finds an address of its own
+        if do is not _do or machine == 1:
+            do("ip", "route", "add", "default", "dev", name)  # by which Ray finds an address of its own
     cable.start()
     return cable
 
@@ -168,27 +181,35 @@ def _room(name: str, cpus: int) -> list[str]:
     return [f"--num-cpus={cpus}", f'--resources={{"{name}": 100}}']
 
 
+def _set_cut(cables: Sequence[Cable], yes: bool) -> None:
+    for cable in cables:
+        cable.cut = yes
+
+
 def main() -> int:
     if os.getpid() != 1:  # it is to be the first process of a machine of its own: at the end it kills all that it sees
         os.execvp("setpriv", outside(*sys.argv[1:]))
+    cpus, command = CPUS, sys.argv[1:]
+    if command[:1] == ["--cpus"]:
+        cpus, command = tuple(map(int, command[1].split(","))), command[2:]
     _do("ip", "link", "set", "lo", "up")
     with tempfile.TemporaryDirectory(prefix="rc") as folder:  # a short name: sockets are in it
         address = f"{NEAR}:{PORT}"
         os.environ.update(TMPDIR=folder, RAY_TMPDIR=folder, RAY_AUTH_MODE="disabled", RAY_worker_niceness="0")
         os.environ["PYTHONPATH"] = f"{ROOT}:{ROOT / 'tests' / 'contract'}"
-        far = Far(folder)
-        cable = _connect(far)
-        signal.signal(signal.SIGUSR1, lambda *_: setattr(cable, "cut", True))
-        signal.signal(signal.SIGUSR2, lambda *_: setattr(cable, "cut", False))
-        _do(
-            *_ray(
-                "--head", f"--node-ip-address={NEAR}", f"--port={PORT}", "--include-dashboard=false", *_room("near", 2)
-            )
-        )
-        far.run(*_ray(f"--address={address}", f"--node-ip-address={FAR}", *_room("far", 16)))
-        there = {**os.environ, "RAY_ADDRESS": address, FAR_PID: str(far.pid)}
-        ended = subprocess.run(sys.argv[1:], env=there, check=False).returncode
-        print(f"{SEEN}{cable.passed_bytes}", flush=True)
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")  # far machines reach each other by the near one
+        fars = [Far(folder) for _ in cpus[1:]]
+        cables = [_connect(far, machine) for machine, far in enumerate(fars, 1)]
+        signal.signal(signal.SIGUSR1, lambda *_: _set_cut(cables, True))
+        signal.signal(signal.SIGUSR2, lambda *_: _set_cut(cables, False))
+        head = "--head", f"--port={PORT}", "--include-dashboard=false"
+        _do(*_ray(*head, f"--node-ip-address={NEAR}", *_room("near", cpus[0])))
+        for machine, far in enumerate(fars, 1):
+            room = _room("far", cpus[machine])
+            far.run(*_ray(f"--address={address}", f"--node-ip-address={address_of(machine)}", *room))
+        there = {**os.environ, "RAY_ADDRESS": address, FAR_PID: str(fars[0].pid)}
+        ended = subprocess.run(command or ["bash"], env=there, check=False).returncode
+        print(f"{SEEN}{sum(cable.passed_bytes for cable in cables)}", flush=True)
         for process in psutil.process_iter():
             if process.pid != os.getpid():
                 process.send_signal(signal.SIGKILL)

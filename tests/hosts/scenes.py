@@ -7,22 +7,23 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from hosts import FAR, FAR_PID, cut
+from hosts import FAR, FAR_PID, address_of, cut
 from rig import Rig
 
 from lab.benchmarks.kills import judged, longest_gap_s, runner_of, wait_until_up
 from lab.benchmarks.workloads import Empty
 from runtime.dispatch.outcomes import TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
-from runtime.pools.ray import cluster
+from runtime.pools.ray import cluster, nodes
 from runtime.pools.ray.pool import RayPool
 from runtime.pools.ray.settings import RayPoolSettings
-from service.runner.rpc.requests import ReadStatus, ResetGaps, Start, Stop
+from service.runner.rpc.requests import ReadStatus, ReadWhatIf, ResetGaps, Start, Stop
 
 ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
@@ -75,6 +76,33 @@ def _wait_until(what: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
+def cores() -> dict[str, Any]:
+    """Three machines of 1, 4 and 2 CPUs: what status and what-if say, where workers are, and one machine is drained."""
+    cluster.connect(os.environ["RAY_ADDRESS"])
+    out_path = os.path.join(os.environ["TMPDIR"], "results.jsonl")
+    runner = runner_of(out_path, settings={"spares": 0})
+    runner.ask(Start())
+    try:
+        wait_until_up(runner)
+        status = runner.ask(ReadStatus())
+        told = {"cost": status.resources.cost.cores, "what_if": runner.ask(ReadWhatIf()).cores}
+        before = Counter(worker.node for worker in status.workers)
+        to_drain = next(node.id for node in cluster.nodes() if node.address == address_of(2))
+        nodes.drain(to_drain, 60.0)
+        began_s = time.monotonic()
+        _wait_until(lambda: not any(each.node == address_of(2) for each in runner.ask(ReadStatus()).workers))
+        emptied_s = time.monotonic() - began_s
+        later = runner.ask(ReadStatus())
+        left = Counter(worker.node for worker in later.workers)
+        time.sleep(2.0)
+        told |= {"after": runner.ask(ReadStatus()).resources.cost.cores}
+        restarts = later.health.restarts or 0
+    finally:
+        runner.ask(Stop(drain=True, timeout_s=30.0))
+    seen = asdict(judged(runner, out_path, 0, restarts, 0.0))
+    return {**seen, **told, "workers": dict(before), "left": dict(left), "emptied_s": emptied_s}
+
+
 def hops() -> dict[str, Any]:
     """By machine and size of bundles: p50 of a hop, one bundle at a time; items a second, as many as there is room
     for. A hop is from a task's sending to its return, without its work: what the monitor gets."""
@@ -103,7 +131,7 @@ def _hops(where: str, size: int) -> dict[str, float]:
 
 def main() -> None:
     cluster.connect(os.environ["RAY_ADDRESS"])
-    print(json.dumps({"killed": killed, "parted": parted, "hops": hops}[sys.argv[1]]()), flush=True)
+    print(json.dumps({"killed": killed, "parted": parted, "hops": hops, "cores": cores}[sys.argv[1]]()), flush=True)
 
 
 if __name__ == "__main__":

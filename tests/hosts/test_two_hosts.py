@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hosts import DELAY_S, ran, why_not
+from hosts import CPUS, DELAY_S, address_of, ran, why_not
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
 
-def scene(name: str) -> dict[str, Any]:
-    printed = ran("tests/hosts/scenes.py", name, patience_s=300)
+def scene(name: str, cpus: Sequence[int] = CPUS) -> dict[str, Any]:
+    printed = ran("tests/hosts/scenes.py", name, patience_s=300, cpus=cpus)
     (figures,) = re.findall(r"^\{.*\}$", printed, re.MULTILINE)
     seen: dict[str, Any] = json.loads(figures)
     return seen
@@ -42,6 +43,18 @@ def test_what_is_measured_of_a_hop_has_the_way_between_machines_in_it() -> None:
     for size in (1, 64, 512):
         assert seen[f"far {size}"]["hop_ms"] >= 2 * DELAY_S * 1e3
         assert seen[f"far {size}"]["items_per_s"] > 0
+
+
+def test_three_machines_are_counted_filled_up_to_their_cpus_and_one_is_drained_without_a_retry() -> None:
+    """Six workers that compute, on 1, 4 and 2 CPUs: the near machine first. The last one is drained."""
+    seen, cpus = scene("cores", (1, 4, 2)), {address_of(0): 1, address_of(1): 4, address_of(2): 2}
+    assert (seen["cost"], seen["what_if"], seen["after"]) == (7, 7, 5)
+    assert sum(seen["workers"].values()) == sum(seen["left"].values()) == 6
+    assert all(count <= cpus[node] for node, count in seen["workers"].items())
+    assert seen["workers"][address_of(0)] == 1
+    assert set(seen["left"]) == {address_of(0), address_of(1)}
+    assert [seen[name] for name in ("restarts", "failed", "lost", "doubled", "misordered", "wrong")] == [0] * 6
+    assert seen["accepted"] == seen["delivered"] > 100
 
 
 def supervised(name: str) -> dict[str, Any]:

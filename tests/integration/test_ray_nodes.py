@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
     [
         ("machine_lost", "every worker of the machine was replaced, none on it"),
         ("head_lost", "the worker that was left answered"),
+        ("gpus", "each worker saw its device"),
     ],
 )
 def test_a_stream_does_not_wait_for_ray(scene: str, told: str) -> None:

@@ -240,10 +240,13 @@ def test_a_worker_that_takes_too_long_to_start_is_given_up(make_pool: MakePool) 
 
 
 def test_a_worker_without_the_resources_it_asks_for_is_given_up(make_pool: MakePool) -> None:
-    pool = make_pool(RayPoolSettings(start_timeout_s=0.5, resources={"accelerator-that-is-not-there": 1}))
+    pool = make_pool(RayPoolSettings(resources={"decoder": 1}))
     pool.start(1)
     (failed,) = events(pool, 1)
     assert isinstance(failed, WorkerStartFailed)
+    assert failed.reason.startswith(
+        "0 of 1 worker of the app fit: each needs 1 decoder, and the node with the most left"
+    )
 
 
 def test_workers_run_libraries_with_one_thread(make_pool: MakePool) -> None:

@@ -38,6 +38,7 @@ from runtime.dispatch.events import (
     Tick,
     WorkerAnswered,
     WorkerJoined,
+    WorkerLeaving,
     WorkerLost,
 )
 from runtime.dispatch.instructions import AskWorker, Instruction, KillWorker, SendTask, StartWorkers, StopWorker, Task
@@ -60,6 +61,7 @@ KEYED_FIRST = (
 KEYS = 5
 NAMES = tuple(stage.name for stage in STAGES)
 ACTIONS = (
+    "leave",
     "admit",
     "admit",
     "admit",
@@ -163,6 +165,7 @@ class World:
         self.failed: dict[str, int] = {}
         """The latest task of a worker that came to nothing."""
         self.gone: list[tuple[str, Task]] = []
+        self.leaving: set[str] = set()
         self.asked: list[AskWorker] = []
         self.to_start = self.names = 0
         self.admitted = begin.next_serial
@@ -330,7 +333,7 @@ class World:
         for worker, tasks in running.items():
             assert list(self.tasks[worker])[: len(tasks)] == tasks
         drains = view.switching and not view.preparing
-        over = view.preparing + (drains or composition.workers <= len(self.tasks))
+        over = view.preparing + (drains or composition.workers <= len(self.tasks.keys() - self.leaving))
         assert self.ended == ended + over, "one that waits gives way, and while one drains no other begins"
 
     def call_off(self) -> None:
@@ -352,6 +355,13 @@ class World:
             worker = sorted(self.tasks)[pick % len(self.tasks)]
             self.forget(worker)
             self.handle(WorkerLost(self.now_s, worker))
+
+    def leave(self, pick: int) -> None:
+        """Its node is to go."""
+        if self.tasks:
+            worker = sorted(self.tasks)[pick % len(self.tasks)]
+            self.leaving.add(worker)
+            self.handle(WorkerLeaving(self.now_s, worker))
 
     def finish(self) -> None:
         for step in range(20_000):
@@ -440,6 +450,8 @@ def act(world: World, action: str, pick: int) -> None:
         world.lose(pick)
     elif action == "late":
         world.late(pick)
+    elif action == "leave":
+        world.leave(pick)
     else:
         world.answer(pick, how=action)
 

@@ -30,7 +30,7 @@ def held_back() -> ControlLoop:
     monitor = Monitor(MonitorSettings(), "a", 2)
     manager = Manager(Settings(), make_strategy("model"), Choices(STAGES, (ONE,), ONE), Mode.AUTO, None)
     engine = Engine(Dispatcher(STAGES, ONE), SimulatedPool(constant_cost({"a": 0.04}), Machine(cores=2)))
-    loop = ControlLoop(engine, monitor, manager, LoopSettings(cores=2))
+    loop = ControlLoop(engine, monitor, manager, LoopSettings(lambda: 2))
     for turn in range(21):
         monitor.record_demand(turn / 4, Demand(45 * turn // 4, 25 * turn // 4, 2 * turn // 4, 2.0))
     loop.tick(5.0)

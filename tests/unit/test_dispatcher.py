@@ -13,6 +13,7 @@ from runtime.dispatch.events import (
     TaskFailed,
     WorkerAnswered,
     WorkerJoined,
+    WorkerLeaving,
     WorkerLost,
     WorkerStartFailed,
 )
@@ -428,3 +429,33 @@ def test_bundles_larger_than_the_reorder_limit_keep_every_group_at_work() -> Non
         for task_id in [task_id for task_id, (_, task) in bench.tasks.items() if task.start == 0][:2]:
             bench.done(task_id)
     assert {worker for worker, _ in bench.tasks.values()} == {"w1", "w2", "w3"}
+
+
+def test_a_worker_whose_node_is_to_go_works_until_another_has_its_place_and_loses_no_task():
+    bench = Bench("Seq(a,b)-Seq(c)", spares=0)
+    bench.join("w1", "w2")
+    bench.admit(2)
+    bench.instructions.clear()
+    (leaver,) = [worker for worker, _, stages in bench.running() if stages == ("a", "b")]
+    bench.handle(WorkerLeaving(0.0, leaver))
+    assert bench.instructions == [StartWorkers(1)]
+    bench.done(0)
+    assert leaver in [worker for worker, _, _ in bench.running()], "there is no other yet"
+    bench.join("w3")
+    bench.admit(1)
+    bench.finish()
+    bench.tick(1.0)
+    assert StopWorker(leaver) in bench.instructions
+    assert [out.serial for out in bench.of(Delivered)] == [0, 1, 2]
+    assert bench.dispatcher.view(1.0).restarts == 0
+    assert not bench.of(StartFailed)
+
+
+def test_a_warm_spare_takes_the_place_of_a_worker_that_leaves_at_once():
+    bench = Bench("Seq(a,b,c)", spares=1)
+    bench.join("w1", "w2")
+    bench.handle(WorkerLeaving(0.0, "w1"))
+    bench.admit(1)
+    assert [worker for worker, _, _ in bench.running()] == ["w2"]
+    bench.tick(1.0)
+    assert StopWorker("w1") in bench.instructions

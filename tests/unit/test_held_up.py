@@ -100,7 +100,7 @@ def test_it_is_told_while_it_lasts() -> None:
     pool = SimulatedPool(constant_cost({stage.name: 0.01 for stage in STAGES}), Machine(cores=4))
     engine = Engine(Dispatcher(STAGES, FOUR, DispatcherSettings(spares=0)), pool)
     manager = Manager(Settings(), make_strategy("model"), Choices(STAGES, (FOUR,), FOUR), Mode.AUTO, None)
-    loop = ControlLoop(engine, Monitor(MonitorSettings(), "abcd", 4), manager, LoopSettings(cores=4))
+    loop = ControlLoop(engine, Monitor(MonitorSettings(), "abcd", 4), manager, LoopSettings(lambda: 4))
 
     def told() -> str | None:
         loop.tick(engine.now_s)

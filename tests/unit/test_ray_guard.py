@@ -6,14 +6,15 @@ import logging
 import socket
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from runtime.pools.ray.cluster import Node
+from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
 from runtime.pools.ray.guard import AWAY_S, Facts, Verdict, answering
-from service.daemon.supervision.ray_host import Machines
+from service.daemon.nodes import NodeBook
 
 WELL = Facts(True)
 
@@ -65,11 +66,15 @@ def talkative() -> Iterator[None]:
 
 @pytest.mark.usefixtures("talkative")
 def test_a_machine_that_is_lost_is_a_line_at_warning() -> None:
-    machines, near, far = Machines(), Node("n1", "10.0.0.1", 2), Node("n2", "10.0.0.2", 4)
+    book = NodeBook()
+    near, far = (Node(name, Amounts(2), address=f"10.0.0.{name[1]}") for name in ("n1", "n2"))
     with capture_logs() as logs:
-        machines.compare({"n1": near, "n2": far})
-        machines.compare({"n1": near})
-        machines.compare({"n1": near, "n2": far})
+        for at, seen in enumerate([(near, far), (near,), (near, replace(far, state=NodeState.DRAINING)), (near,)]):
+            known = book.note(Cluster(seen), float(at))
     (lost,) = (line for line in logs if line["log_level"] == "warning")
     assert (lost["event"], lost["node"]) == ("machine lost", "10.0.0.2")
     assert "other machines" in lost["consequence"]
+    assert [line["event"] for line in logs] == ["machine lost", "machine drains", "machine left"]
+    assert [(each.node.id, each.node.state) for each in known] == [("n1", NodeState.UP), ("n2", NodeState.LOST)]
+    book.note(Cluster((near,)), 4000.0)
+    assert [each.node.id for each in book.note(Cluster((near,)), 4001.0)] == ["n1"], "forgotten after an hour"

@@ -221,6 +221,22 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
         ({"stages": (Stage("one", time_limit_s=math.nan),)}, "has time_limit_s = nan; must be seconds above 0"),
         ({"stages": (Stage("one", concurrency=2),)}, "has concurrency = 2 and is no async def"),
         ({"stages": (Stage("one", price=-1),)}, "has price = -1; must be a number from 0 on"),
+        ({"stages": (Stage("one", cpus=0),)}, "stage 'one' has cpus = 0; must be a number above 0, or None to reserve"),
+        (
+            {"stages": (Stage("one", gpus=1.5),)},
+            "stage 'one' has gpus = 1.5; must be a share of one GPU from 0 to 1, or",
+        ),
+        ({"stages": (Stage("one", gpus=True),)}, "stage 'one' has gpus = True; must be a share of one GPU"),
+        (
+            {"stages": (Stage("one", memory="2 GX"),)},
+            "stage 'one' has memory = '2 GX', which is no size; give bytes, or",
+        ),
+        ({"stages": (Stage("one", custom={"x": 0}),)}, "stage 'one' has custom['x'] = 0; must be an amount above 0"),
+        ({"stages": (Stage("one", custom=["x"]),)}, "stage 'one' has custom = ['x']; must be a dict"),
+        (
+            {"stages": (Stage("one", custom={"zone": "a"}), Stage("two", StageKind.STATEFUL, custom={"zone": "b"}))},
+            "stages ask for nodes with zone=a and zone=b; a worker runs all of them, so give one label",
+        ),
         ({"two": waiting_with_state, **KEYED}, "stage 'two' is an async def and partitioned"),
         ({"stages": KEYED["stages"]}, "stage 'two' is partitioned and needs a method two_key(self, value)"),
         ({**KEYED, "two_key": lambda self: 1}, "its method two_key must take (self, value)"),

@@ -37,7 +37,7 @@ def test_the_manager_waits_for_a_switch_as_long_as_the_dispatcher_does():
     assert Settings().rhythm.switch_limit_s < PREPARE_LIMIT_S
     engine = Engine(Dispatcher(STAGES, ONE, settings, validate=True), ShortPool(constant_cost({"a": 0.01})))
     manager = Manager(Settings(), make_strategy("static"), Choices(STAGES, (ONE, WIDE), ONE), Mode.AUTO, None)
-    loop = ControlLoop(engine, Monitor(MonitorSettings(), ["a"], 2), manager, LoopSettings(2))
+    loop = ControlLoop(engine, Monitor(MonitorSettings(), ["a"], 2), manager, LoopSettings(lambda: 2))
     engine.start()
     manager.set_mode(Mode.PINNED, "wide")
     said: list[tuple[float, str]] = []

@@ -17,6 +17,7 @@ from compositions.errors import NotNow, RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode, State
 from profiler.slo import Slo
+from runtime.placement.cluster import Amounts, Cluster, Node
 from service.daemon.store.store import DaemonStore, Started
 from service.daemon.supervision import ticker, watchdog
 from service.daemon.supervision.desired_state import DesiredState
@@ -108,8 +109,13 @@ class Host:
     def sweep(self, name: str) -> None:
         self.swept.append(name)
 
-    def cores(self) -> int:
-        return 2
+    def joined(self) -> bool:
+        return True
+
+    def cluster(self) -> Cluster:
+        return Cluster((Node("local", Amounts(2)),))
+
+    def drain(self, node: str, deadline_s: float) -> None: ...
 
     def ready(self) -> bool:
         return True

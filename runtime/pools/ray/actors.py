@@ -12,7 +12,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -27,6 +27,7 @@ from runtime.dispatch.events import WorkerId
 from runtime.housekeeping import unsettle
 from runtime.pools.limits import Limits, hold
 from runtime.pools.ray import cluster
+from runtime.pools.ray.seating import NodeId
 from runtime.pools.ray.settings import RayPoolSettings
 from runtime.pools.ray.worker import POOL_GONE, MakeApp, run_worker, set_up
 from runtime.transport.pending import Invitation
@@ -60,34 +61,6 @@ def end_workers_of(owner: str) -> None:
         ray.kill(worker, no_restart=True)
 
 
-NodeId = str
-
-
-class Places:
-    """Sockets tell at once what Ray notices after seconds: a machine that lost all its workers may be gone."""
-
-    def __init__(self, suspect_s: float) -> None:
-        self._suspect_s = suspect_s
-        self._suspects: dict[NodeId, float] = {}
-        """Until when each is one."""
-
-    def lost(self, node: NodeId, left: Collection[NodeId], now_s: float) -> None:
-        """A worker on ``node`` was lost; ``left`` says where the others are."""
-        if node and node not in left:
-            self._suspects[node] = now_s + self._suspect_s
-
-    def joined(self, node: NodeId) -> None:
-        self._suspects.pop(node, None)
-
-    def choose(self, nodes: Sequence[NodeId], workers_on: Sequence[NodeId], now_s: float) -> NodeId | None:
-        """One of ``nodes`` that is above suspicion, with the fewest workers; None: it may be any."""
-        self._suspects = {node: until_s for node, until_s in self._suspects.items() if now_s < until_s}
-        trusted = [node for node in nodes if node not in self._suspects]
-        if not trusted or len(trusted) == len(nodes):
-            return None
-        return min(trusted, key=workers_on.count)
-
-
 FREE_S = 1.0
 """A worker of a pool that is gone is taken over if it says so soon that it is free; one that hangs is killed."""
 NO_LIMITS = Limits()
@@ -118,12 +91,6 @@ class Actors:
         self._orphans_until_s = 0.0
         """They may have ended after that."""
 
-    def nodes(self) -> Mapping[NodeId, bool]:
-        """Return the machines that Ray believes alive, and whether each answers."""
-        found = cluster.nodes()
-        silent = cluster.silent(found)
-        return {node.id: node.id not in silent for node in found}
-
     def start(self, invitation: Invitation, node: NodeId | None) -> None:
         """On ``node``, if that is possible; Ray chooses where it is None. One that is there already is where it is."""
         actor = self._orphan() or self._new(invitation.worker, node)
@@ -134,7 +101,7 @@ class Actors:
         running.future().add_done_callback(partial(self._over, invitation.worker))
 
     def _new(self, worker: WorkerId, node: NodeId | None) -> Any:
-        options: dict[str, Any] = {**self._where(node), "resources": dict(self._settings.resources)}
+        options = self._reserving() | self._where(node)
         if self._orphan_s:
             options |= {"name": new_name(self._owner), "lifetime": "detached"}
         limits = Limits(self._settings.worker_memory_mb, self._settings.worker_processes)
@@ -148,13 +115,20 @@ class Actors:
             self._orphans.clear()
         return self._orphans.pop() if self._orphans else None
 
+    def _reserving(self) -> dict[str, Any]:
+        """Return what Ray takes off its node's resources while the worker lives."""
+        need = self._settings.need_of_worker
+        options: dict[str, Any] = {"num_cpus": need.cpus or 0, "resources": dict(need.custom)}
+        if need.gpus:
+            options["num_gpus"] = need.gpus
+        return options | ({"memory": need.memory_bytes} if need.memory_bytes else {})
+
     def _where(self, node: NodeId | None) -> dict[str, Any]:
         """An actor that needs nothing is placed by any machine, also one that is gone; one that needs some, by ours."""
-        cpus = self._settings.worker_cpus
         if node is None:
-            return {"num_cpus": cpus}
-        affinity = NodeAffinitySchedulingStrategy(node, soft=True)
-        return {"num_cpus": max(cpus, cluster.LEAST_CPUS), "scheduling_strategy": affinity}
+            return {}
+        cpus = max(self._settings.need_of_worker.cpus or 0, cluster.LEAST_CPUS)
+        return {"num_cpus": cpus, "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=True)}
 
     def kill(self, worker: WorkerId) -> None:
         actor = self._actors.pop(worker, None)

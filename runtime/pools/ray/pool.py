@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -18,11 +18,22 @@ from ray.util import get_node_ip_address
 
 from apps.contract import App
 from compositions.errors import RecomposeError
-from runtime.dispatch.events import Event, WorkerAnswered, WorkerId, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.dispatch.events import (
+    Event,
+    WorkerAnswered,
+    WorkerId,
+    WorkerJoined,
+    WorkerLeaving,
+    WorkerLost,
+    WorkerStartFailed,
+)
 from runtime.dispatch.instructions import Task
+from runtime.placement.cluster import Cluster
 from runtime.pools.limits import OVER_LIMIT, Process
-from runtime.pools.ray.actors import Actors, NodeId, Places
+from runtime.pools.ray.actors import Actors
 from runtime.pools.ray.language import Language
+from runtime.pools.ray.nodes import NodeWatch
+from runtime.pools.ray.seating import NodeId, Seating
 from runtime.pools.ray.settings import RayPoolSettings, ways_of
 from runtime.transport.hub import Hub
 from runtime.transport.wire import Kind, Message
@@ -144,6 +155,16 @@ class _Member:
     """0 until it has joined."""
     node: NodeId = ""
     process: Process = field(default_factory=Process)
+    stays: bool = True
+    """Its node is not to go, as far as was told."""
+
+
+def _leaving(members: Mapping[WorkerId, _Member], draining: Collection[NodeId], now_s: float) -> list[Event]:
+    """Return an event for each worker whose node has begun to drain, once."""
+    gone = [worker for worker, each in members.items() if each.pid and each.node in draining and each.stays]
+    for worker in gone:
+        members[worker].stays = False
+    return [WorkerLeaving(now_s, worker) for worker in gone]
 
 
 class RayPool:
@@ -165,7 +186,8 @@ class RayPool:
         self._language = Language(stages, self._hub.accounts.codec)
         self._actors = Actors(make_app, tuple(stages), self._settings, self._actor_began, self._actor_ended)
         self._calls = BlockingCalls(self._hub.wake)
-        self._places = Places(self._settings.suspect_s)
+        self._seating = Seating(NodeWatch().look, self._settings.need_of_worker, self._settings.suspect_s)
+        self._seating.note(self._seating.look())
         self._starts = StartLimits(self._settings.start_timeout_s)
         self._members: dict[WorkerId, _Member] = {}
         self._ended: deque[tuple[WorkerId, str, bool]] = deque()
@@ -177,11 +199,17 @@ class RayPool:
     def now_s(self) -> float:
         return time.monotonic()
 
+    def cores(self) -> float:
+        """Return the cores of all nodes that workers may be on, as of a few seconds ago."""
+        if self._seating.is_due(time.monotonic()):
+            self._calls.ask(self._seating.look, self._seating.note)
+        return self._seating.cluster.cores
+
     def start(self, count: int) -> None:
         workers = [f"w{next(self._numbers)}" for _ in range(count)]
         self._members.update((worker, _Member()) for worker in workers)
         self._starts.ask(workers, time.monotonic())
-        self._calls.ask(self._actors.nodes, partial(self._invite, workers), partial(self._not_started, workers))
+        self._calls.ask(self._seating.look, partial(self._invite, workers), partial(self._not_started, workers))
 
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         member = self._remove(worker)
@@ -217,6 +245,7 @@ class RayPool:
                 events += self._came_or_went(now_s, worker, message)
         if self._calls.answers:
             self._calls.answer()
+            events += _leaving(self._members, self._seating.draining, now_s)
         if self._starts.told:
             self._starts.note(now_s)
         if now_s >= waking_s:
@@ -243,19 +272,19 @@ class RayPool:
 
     # --- workers --------------------------------------------------------------------------------------------------
 
-    def _invite(self, workers: Sequence[WorkerId], nodes: Mapping[NodeId, bool]) -> None:
-        """Start the workers, now that the machines and which of them answer are known."""
-        if self._ways.network(len(nodes)):
+    def _invite(self, workers: Sequence[WorkerId], cluster: Cluster) -> None:
+        """Start the workers, now that the nodes and which of them answer are known."""
+        self._seating.note(cluster)
+        if self._ways.network(len(cluster.nodes)):
             self._hub.open_network(self._host)
-        for node in (node for node, answers in nodes.items() if not answers):
-            self._places.lost(node, (), time.monotonic())
-        for worker in workers:
-            if member := self._members.get(worker):
-                taken = [each.node for each in self._members.values()]
-                place = self._places.choose(list(nodes), taken, time.monotonic())
-                member.node = place or ""
-                start = partial(self._actors.start, self._hub.invite(worker), place)
-                self._calls.ask(start, otherwise=partial(self._not_started, [worker]))
+        taken = [each.node for each in self._members.values() if each.node]
+        wanted = [worker for worker in workers if worker in self._members]
+        nodes, lacking = self._seating.choose(len(wanted), taken, time.monotonic())
+        for worker, node in zip(wanted, nodes, strict=False):
+            self._members[worker].node = node or ""
+            start = partial(self._actors.start, self._hub.invite(worker), node)
+            self._calls.ask(start, otherwise=partial(self._not_started, [worker]))
+        self._ended.extend((worker, lacking, False) for worker in wanted[len(nodes) :])
 
     def _not_started(self, workers: Sequence[WorkerId], error: Exception) -> None:
         """As when an app cannot be pickled, or Ray was left."""
@@ -281,7 +310,7 @@ class RayPool:
         how = member.process.how_ended()
         reason = reason if how is None else f"its process ended: {TOLD.get(how, how)}"
         self._kill(worker, member)
-        self._places.lost(member.node, [each.node for each in self._members.values() if each.pid], now_s)
+        self._seating.lost(member.node, [each.node for each in self._members.values() if each.pid], now_s)
         return [WorkerLost(now_s, worker, reason) if member.pid else WorkerStartFailed(now_s, reason, passing)]
 
     def _kill(self, worker: WorkerId, member: _Member) -> None:
@@ -316,5 +345,5 @@ class RayPool:
         member.pid, member.node = here.pid, here.node
         self._starts.forget(worker)
         member.process = Process(here.pid, here.pid_space)
-        self._places.joined(here.node)
+        self._seating.joined(here.node)
         return WorkerJoined(now_s, worker, here.pid, here.address)

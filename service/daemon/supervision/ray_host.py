@@ -10,19 +10,19 @@ import structlog
 
 from compositions.errors import NotNow
 from runtime.housekeeping import settle
-from runtime.pools.ray import actors, cluster
+from runtime.placement.cluster import Cluster
+from runtime.pools.ray import actors, cluster, nodes
 from runtime.pools.ray.guard import LOST_RAY, Guard
 from service import logs
 from service.daemon.supervision.runner_slot import GivenUp, waited_for
-from service.daemon.supervision.ticker import Ticker
 from service.logs import Printed
 from service.runner.rpc.port import ANSWER_S, RunnerPort
 from service.runner.rpc.requests import Request
 from service.runner.rpc.vital import Vital
+from service.schemas.refusals import ConflictError
 from service.schemas.spec import RunSpec
 
 A = TypeVar("A")
-MACHINES_EVERY_S = 5.0
 
 
 class RayRunner:
@@ -57,8 +57,6 @@ class RayHost:
     def __init__(self, address: str | None = None) -> None:
         cluster.connect(address, hear=Printed(logs.relay).line)
         self._guard = Guard(_leave)
-        self._machines = Ticker("machines")
-        self._machines.start(Machines().look)
 
     def spawn(self, name: str, spec: RunSpec, given_up: GivenUp = waited_for) -> RunnerPort:
         left_over = cluster.find(name)
@@ -81,36 +79,21 @@ class RayHost:
     def ready(self) -> bool:
         return cluster.head_answers()
 
-    def cores(self) -> int:
-        return int(sum(node.cores for node in cluster.nodes()))
+    def joined(self) -> bool:
+        return cluster.joined()
+
+    def cluster(self) -> Cluster:
+        return nodes.WATCH.recent()
+
+    def drain(self, node: str, deadline_s: float) -> None:
+        try:
+            nodes.drain(node, deadline_s)
+        except cluster.ClusterError as error:
+            raise ConflictError(str(error)) from error
 
     def close(self) -> None:
         self._guard.close()
-        self._machines.end()
         cluster.shutdown()
-
-
-class Machines:
-    """Tells the log which machines join the cluster and which are lost."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, cluster.Node] | None = None
-
-    def look(self) -> float | None:
-        """Returns when to look again; None: Ray was left."""
-        if not cluster.joined():
-            return None
-        if cluster.head_answers():
-            self.compare({node.id: node for node in cluster.nodes()})
-        return MACHINES_EVERY_S
-
-    def compare(self, found: dict[str, cluster.Node]) -> None:
-        known, self._known = self._known, found
-        for node in (each for each in (known or {}).values() if each.id not in found):
-            consequence = "its runners and workers are started on other machines"
-            structlog.get_logger().warning("machine lost", node=node.address, id=node.id, consequence=consequence)
-        for node in (each for each in found.values() if known is not None and each.id not in known):
-            structlog.get_logger().info("machine joined", node=node.address, id=node.id, cores=node.cores)
 
 
 def _runner(spec: RunSpec) -> RunnerPort:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from math import ceil
 from typing import Protocol, TypeVar
 
 import structlog
 
+from runtime.housekeeping import available_cores
+from runtime.placement.cluster import Amounts, Cluster, Node
 from service.runner.rpc.port import ANSWER_S, RunnerPort
 from service.runner.rpc.requests import Request
 from service.runner.rpc.vital import Vital
-from service.runner.validation.resolution import available_cores
+from service.schemas.refusals import ConflictError
 from service.schemas.spec import RunSpec
 
 GivenUp = Callable[[], bool]
@@ -41,8 +42,14 @@ class Host(Protocol):
 
     def ready(self) -> bool: ...
 
-    def cores(self) -> int:
-        """Return the number of cores of all machines that workers may be on."""
+    def joined(self) -> bool:
+        """Return whether the place was not left yet."""
+
+    def cluster(self) -> Cluster:
+        """Return the nodes that workers may be on."""
+
+    def drain(self, node: str, deadline_s: float) -> None:
+        """Let no more workers onto a node, which is ended at the deadline. Raises: ConflictError if it cannot go."""
 
     def close(self) -> None:
         """Lets go of the place; runners that can live on do."""
@@ -66,8 +73,14 @@ class LocalHost:
     def ready(self) -> bool:
         return True
 
-    def cores(self) -> int:
-        return ceil(available_cores())
+    def joined(self) -> bool:
+        return True
+
+    def cluster(self) -> Cluster:
+        return Cluster((Node("local", Amounts(available_cores()), address="local"),), "local")
+
+    def drain(self, node: str, deadline_s: float) -> None:
+        raise ConflictError("workers are threads of this process; there is no other node")
 
     def close(self) -> None:
         """Do nothing: its runners end with the process."""

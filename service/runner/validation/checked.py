@@ -14,6 +14,7 @@ from apps.contract import App
 from compositions.enumeration import own_list
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage, all_sequential
+from compositions.resources import need_of
 from compositions.settings import overridden
 from control.settings import Settings
 from control.strategies import check_takes, make_strategy
@@ -26,10 +27,10 @@ from service.runner.validation.durable import open_durable, push_door
 from service.runner.validation.resolution import (
     NO_OVERRIDES,
     Overrides,
-    available_cores,
     choices_for,
     for_this_machine,
     rate_of,
+    usable_cores,
 )
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
 
@@ -47,12 +48,17 @@ class CheckedSpec:
         self.spec = spec
         self.make_app = overrides.maker(spec)
         self.app = self.make_app()
-        self.stages = tuple(self.app.stages)
         self.strategy = make_strategy(spec.method.strategy)
-        self.settings = overridden(for_this_machine(keeps_warm=self.strategy.keeps_warm), spec.settings)
+        defaults = for_this_machine(
+            keeps_warm=self.strategy.keeps_warm, reserves=need_of(self.stages).is_declared and spec.pool == "ray"
+        )
+        self.settings = overridden(defaults, spec.settings)
         check_takes(spec.method.strategy, spec.slo)
         self.latency_from = _latency_from(spec, self.strategy)
-        self.compositions = spec.compositions or choices_for(self.app)
+        cores = usable_cores(spec.pool)
+        self.compositions = spec.compositions or choices_for(self.app, cores=cores)
+        self.listed = bool(spec.compositions) or self.compositions != own_list(self.stages, cores)
+        """Whether somebody wrote the compositions."""
         self.first = _first(spec, self.stages, self.compositions)
         _ = spec.batching.batching  # refuses what does not go together
         self.rate = rate_of(spec.input, spec.apps_dirs)
@@ -68,9 +74,9 @@ class CheckedSpec:
             self.stored.writer.close()
 
     @property
-    def listed(self) -> bool:
-        """Return whether somebody wrote the compositions."""
-        return bool(self.spec.compositions) or self.compositions != own_list(self.stages, available_cores())
+    def stages(self) -> tuple[Stage, ...]:
+        """Return the stages of this instance, whose options may have changed them."""
+        return tuple(self.app.stages)
 
     @property
     def style(self) -> SwitchStyle:

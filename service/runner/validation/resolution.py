@@ -18,6 +18,7 @@ from compositions.document import loader
 from compositions.enumeration import own_list
 from compositions.errors import CompositionError, Fault
 from compositions.model import Composition
+from compositions.resources import Need
 from compositions.settings import check, ranged
 from control.settings import Settings
 from datapipe.sources.rate_spec import from_spec
@@ -117,7 +118,17 @@ def follows_itself(spec: RunSpec) -> str | None:
     )
 
 
-__all__ = ["available_cores", "choices_for", "shipped"]
+__all__ = ["available_cores", "choices_for", "shipped", "usable_cores"]
+
+
+def usable_cores(pool: str) -> float:
+    """Return the cores that workers of a run may use: of all nodes with pool ``ray``, else of this process."""
+    if pool == "ray":
+        from runtime.pools.ray import cluster, nodes  # imported here: a local run needs no Ray
+
+        if cluster.joined():
+            return nodes.WATCH.recent().cores
+    return available_cores()
 
 
 def shipped(app: type[App]) -> tuple[Composition, ...]:
@@ -131,12 +142,14 @@ def shipped(app: type[App]) -> tuple[Composition, ...]:
         raise CompositionError([Fault(f"{path}", str(fault)) for fault in error.faults]) from error
 
 
-def choices_for(app: App, known: Sequence[Composition] | None = None) -> tuple[Composition, ...]:
+def choices_for(
+    app: App, known: Sequence[Composition] | None = None, cores: float | None = None
+) -> tuple[Composition, ...]:
     """Return the compositions of ``known`` (default: shipped) that fit this instance, whose options may have changed
-    its stages."""
+    its stages; else a list of its own for so many ``cores`` (default: those of this process)."""
     stages = tuple(stage.name for stage in app.stages)
     found = shipped(type(app)) if known is None else known
-    return tuple(each for each in found if each.stages == stages) or own_list(app.stages, available_cores())
+    return tuple(each for each in found if each.stages == stages) or own_list(app.stages, cores or available_cores())
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +175,9 @@ class RunSettings:
     pool: RayPoolSettings = field(default_factory=RayPoolSettings)
     dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
 
-    def of_pool(self, followed: bool) -> RayPoolSettings:
-        """Workers wait for the next runner where one goes on with the run."""
-        return self.pool if followed else replace(self.pool, orphan_s=0.0)
+    def of_pool(self, followed: bool, need: Need) -> RayPoolSettings:
+        """Workers wait for the next runner where one goes on with the run; ``need`` is that of the app's stages."""
+        return replace(self.pool, need=need, orphan_s=self.pool.orphan_s if followed else 0.0)
 
 
 def for_machine(memory: int) -> RunSettings:
@@ -175,7 +188,9 @@ def for_machine(memory: int) -> RunSettings:
     )
 
 
-def for_this_machine(*, keeps_warm: bool = True) -> RunSettings:
-    """Return the defaults here; ``keeps_warm``: workers that are not needed stay for a while."""
+def for_this_machine(*, keeps_warm: bool = True, reserves: bool = False) -> RunSettings:
+    """Return the defaults here; ``keeps_warm``: workers that are not needed stay for a while. Workers that reserve
+    resources have no spares: these would keep others from them."""
     settings = for_machine(memory_bytes())
-    return settings if keeps_warm else replace(settings, dispatcher=settings.dispatcher.lean)
+    dispatcher = settings.dispatcher if keeps_warm else settings.dispatcher.lean
+    return replace(settings, dispatcher=replace(dispatcher, spares=0) if reserves else dispatcher)

@@ -7,13 +7,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic, time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from apps.contract import App
 from apps.keys import Partitions
 from compositions.model import StageKind, concurrencies
+from compositions.resources import need_of
 from control.choices import Choices
 from control.decisions import Mode
 from control.forecast.load.arrivals import BIN_S, KEPT, Array
@@ -27,6 +28,7 @@ from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.keys import KeyStates, Payload
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.engine import Engine
+from runtime.housekeeping import available_cores
 from runtime.pools.keyed import routing
 from runtime.pools.local import LocalPool, PickleCodec
 from runtime.pools.port import Codec, WorkerPool
@@ -34,7 +36,7 @@ from runtime.pools.ray.settings import RayPoolSettings
 from service.runner.bundling import Bundling
 from service.runner.loop import Bundler, ControlLoop, LoopSettings, Sink
 from service.runner.validation.checked import CheckedSpec
-from service.runner.validation.resolution import Table, available_cores
+from service.runner.validation.resolution import Table
 from service.runner.wiring.checkpointer import CHECKPOINTERS, Checkpointer
 from service.runner.wiring.result_buffer import ResultBatch
 from service.runner.wiring.run import Intake, Run
@@ -48,7 +50,9 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
     checked.app.prepare()
     spec = checked.spec
     names = [stage.name for stage in checked.stages]
-    pool, codec = POOLS[spec.pool](checked.make_app, names, checked.settings.of_pool(checked.stored is not None))
+    settings = checked.settings.of_pool(checked.stored is not None, need_of(checked.stages))
+    opened = POOLS[spec.pool](checked.make_app, names, settings)
+    pool, codec, _ = opened
     begin = begin_of(checked, codec)
     sink_writer = sink_writer_of(checked, begin.next_serial, pool.wake)
     table = sink_writer or checked.link or results
@@ -67,7 +71,7 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
         )
         bundling = Bundling(source, spec.batching.batching, checked.first)
         checkpointer = checkpointer_of(checked, codec, sink, begin, sink_writer, pool.wake)
-        loop = loop_of(checked, pool, codec, way_out(checkpointer, sink), bundling, begin)
+        loop = loop_of(checked, opened, way_out(checkpointer, sink), bundling, begin)
         workers = 1 if begin.next_serial else checked.first.workers  # what goes on is late already: the first begins
         intake = Intake(source, loop.engine, loop.monitor, bundling, workers, lambda: checked.pushes.waiting)
         intake.admitted, checkpointer.seen = checkpointer.admitted, loop.seen
@@ -86,19 +90,29 @@ def _limits(checked: CheckedSpec, done: int) -> SourceLimits:
 
 
 MakeApp = Callable[[], App]
-PoolMaker = Callable[[MakeApp, Sequence[str], RayPoolSettings], tuple[WorkerPool, Codec]]
+
+
+class OpenPool(NamedTuple):
+    """A pool, what makes its payloads, and what tells how many cores its workers may use now."""
+
+    pool: WorkerPool
+    codec: Codec
+    cores: Callable[[], float]
+
+
+PoolMaker = Callable[[MakeApp, Sequence[str], RayPoolSettings], OpenPool]
 """From what makes an app instance, the names of its stages, and settings; threads need none of these."""
 
 
-def _local(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) -> tuple[WorkerPool, Codec]:
-    return LocalPool(make_app), PickleCodec()
+def _local(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) -> OpenPool:
+    return OpenPool(LocalPool(make_app), PickleCodec(), available_cores)
 
 
-def _ray(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) -> tuple[WorkerPool, Codec]:
+def _ray(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) -> OpenPool:
     from runtime.pools.ray.pool import RayPool  # imported here: a local run needs no Ray
 
     pool = RayPool(make_app, list(stages), settings)
-    return pool, pool.codec
+    return OpenPool(pool, pool.codec, pool.cores)
 
 
 POOLS: Mapping[str, PoolMaker] = {"local": _local, "ray": _ray}
@@ -134,20 +148,19 @@ def manager_of(checked: CheckedSpec) -> Manager:
     return manager
 
 
-def loop_of(
-    checked: CheckedSpec, pool: WorkerPool, codec: Codec, sink: Sink, bundler: Bundler, begin: Checkpoint
-) -> ControlLoop:
-    """Build the loop on ``pool``, whose payloads are those of ``codec``; outcomes go to ``sink``. ``begin``: progress
-    of an earlier runner."""
-    spec, cores = checked.spec, available_cores()
+def loop_of(checked: CheckedSpec, opened: OpenPool, sink: Sink, bundler: Bundler, begin: Checkpoint) -> ControlLoop:
+    """Build the loop on a pool; outcomes go to ``sink``. ``begin``: progress of an earlier runner."""
+    spec, cores = checked.spec, opened.cores()
     settings = replace(checked.settings.dispatcher, overload=spec.overload)
     begun = None if checked.stored is None else begin
-    engine = Engine(Dispatcher(checked.stages, checked.first, settings, codec.size_bytes, begin=begun), pool)
+    engine = Engine(
+        Dispatcher(checked.stages, checked.first, settings, opened.codec.size_bytes, begin=begun), opened.pool
+    )
     monitor = Monitor(
         checked.settings.monitor, [stage.name for stage in checked.stages], cores, concurrencies(checked.stages)
     )
     seen_at_once = spec.durable.durability != "exactly-once"
-    how = LoopSettings(cores, checked.style, checked.settings.drain.made, seen_at_once)
+    how = LoopSettings(opened.cores, checked.style, checked.settings.drain.made, seen_at_once)
     return ControlLoop(engine, monitor, manager_of(checked), how, sink, bundler)
 
 

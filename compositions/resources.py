@@ -1,0 +1,132 @@
+"""The resources that a stage asks for, and those of a worker that runs several stages.
+
+A number in ``custom`` is an amount of a Ray resource; a text is a label that the worker's node must have.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from compositions.errors import RecomposeError, shown
+from compositions.wording import figure
+
+Amount = float | str
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?i?)B?\s*")
+_POWERS = {"": 0, "k": 1, "M": 2, "G": 3, "T": 4}
+MOST_BYTES = 2**60
+
+
+class Asking(Protocol):
+    """A stage, as far as its resources go."""
+
+    @property
+    def cpus(self) -> float | None: ...
+    @property
+    def gpus(self) -> float: ...
+    @property
+    def memory(self) -> int | str: ...
+    @property
+    def custom(self) -> Mapping[str, Amount]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The resources that one worker takes for as long as it lives."""
+
+    cpus: float | None = None
+    """CPUs; None: none is reserved, and it counts as one CPU where there is a choice of nodes."""
+    gpus: float = 0.0
+    """A share of one GPU, up to 1, or a whole number of GPUs."""
+    memory_bytes: int = 0
+    custom: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """Amounts of custom Ray resources."""
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Labels that the node must have."""
+
+    @property
+    def is_declared(self) -> bool:
+        """Return whether anything is asked for."""
+        return self != Need()
+
+    def __str__(self) -> str:
+        """The need in words: ``1 CPU, 0.25 GPU and 2 GB of memory on a node with zone=a``."""
+        taken = amounts(self.cpus or 0.0, self.gpus, self.memory_bytes, self.custom)
+        return f"{taken} on a node with {labels_told(self.labels)}" if self.labels else taken
+
+
+def need_of(stages: Sequence[Asking]) -> Need:
+    """Return the need of a worker that holds these stages and runs them in turns: the sum of their memory, which stays
+    loaded, and the most that one of them uses of all else.
+
+    Raises: RecomposeError for a memory that cannot be read, or two stages that ask for different nodes.
+    """
+    cpus = [stage.cpus for stage in stages if stage.cpus is not None]
+    custom: dict[str, float] = {}
+    labels: dict[str, str] = {}
+    for stage in stages:
+        for name, value in stage.custom.items():
+            if not isinstance(value, str):
+                custom[name] = max(custom.get(name, 0.0), value)
+            elif labels.setdefault(name, value) != value:
+                asked = f"stages ask for nodes with {name}={labels[name]} and {name}={value}"
+                raise RecomposeError(f"{asked}; a worker runs all of them, so give one label")
+    gpus = max((stage.gpus for stage in stages), default=0.0)
+    return Need(max(cpus, default=None), gpus, sum(size_bytes(stage.memory) for stage in stages), custom, labels)
+
+
+def size_bytes(memory: int | str) -> int:
+    """Return a size in bytes: ``2GB`` is 2·10⁹, ``2GiB`` is 2·2³⁰. Raises: RecomposeError for anything else."""
+    if isinstance(memory, int) and not isinstance(memory, bool) and 0 <= memory <= MOST_BYTES:
+        return memory
+    found = _SIZE.fullmatch(memory) if isinstance(memory, str) else None
+    if found is not None:
+        base = 1024.0 if found[2].endswith("i") else 1000.0
+        size: float = float(found[1]) * base ** _POWERS[found[2].rstrip("i").replace("K", "k")]
+        if size <= MOST_BYTES:
+            return round(size)
+    raise RecomposeError(f"has memory = {shown(memory)}, which is no size; give bytes, or a text as '2GB' or '512MiB'")
+
+
+def resource_faults(stage: Asking) -> Iterator[str]:
+    """Yield what is wrong with the resources of a stage; each continues ``stage 'detect' …``."""
+    cpus, gpus = stage.cpus, stage.gpus
+    if cpus is not None and not (_is_amount(cpus) and cpus > 0):
+        yield f"has cpus = {shown(cpus)}; must be a number above 0, or None to reserve none"
+    if not _is_amount(gpus) or (gpus > 1 and gpus != int(gpus)):
+        yield f"has gpus = {shown(gpus)}; must be a share of one GPU from 0 to 1, or a whole number of GPUs"
+    try:
+        size_bytes(stage.memory)
+    except RecomposeError as error:
+        yield str(error)
+    if not isinstance(stage.custom, Mapping):
+        yield f"has custom = {shown(stage.custom)}; must be a dict, as in {{'decoder': 1, 'zone': 'a'}}"
+        return
+    for name, value in stage.custom.items():
+        if not isinstance(name, str) or not name or not (isinstance(value, str) or (_is_amount(value) and value > 0)):
+            what = f"custom[{shown(name)}] = {shown(value)}"
+            yield f"has {what}; must be an amount above 0 of a Ray resource, or a text that a label of the node equals"
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def amounts(cpus: float, gpus: float, memory_bytes: int, custom: Mapping[str, float]) -> str:
+    """Return amounts of resources in words; those that are 0 are left out."""
+    parts = [f"{figure(cpus, 6)} {'CPU' if cpus <= 1 else 'CPUs'}"] if cpus else []
+    parts += [f"{figure(gpus, 6)} {'GPU' if gpus <= 1 else 'GPUs'}"] if gpus else []
+    parts += [f"{figure(memory_bytes / 1e9, 4)} GB of memory"] if memory_bytes else []
+    parts += [f"{figure(value, 6)} {name}" for name, value in custom.items() if value]
+    if len(parts) < 2:
+        return "".join(parts) or "nothing"
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def labels_told(labels: Mapping[str, str]) -> str:
+    """Return labels in words: ``zone=a``."""
+    return ", ".join(f"{name}={value}" for name, value in labels.items())

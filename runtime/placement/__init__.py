@@ -1,0 +1,1 @@
+"""Place workers on the nodes of a cluster: pure functions of nodes, needs and present workers."""

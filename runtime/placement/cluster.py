@@ -1,0 +1,81 @@
+"""Describe a cluster: its nodes with what they have, what is taken of it, and how many cores that makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class NodeState(StrEnum):
+    """The state of a node. Workers are placed on ``up`` only, and on ``suspect`` where no other has room."""
+
+    UP = "up"
+    SUSPECT = "suspect"
+    """It does not answer, or lost its last worker a short time ago."""
+    DRAINING = "draining"
+    """It keeps its workers until others have taken their place, and gets none."""
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Amounts of the resources that add up."""
+
+    cpus: float = 0.0
+    gpus: float = 0.0
+    memory_bytes: float = 0.0
+    custom: Mapping[str, float] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the cluster. A GPU can be shared; several are told apart."""
+
+    id: str
+    has: Amounts
+    taken: Amounts = Amounts()
+    """Amounts that others have reserved: other apps, other programs in the same Ray."""
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    state: NodeState = NodeState.UP
+    address: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it may get workers."""
+        return self.state in (NodeState.UP, NodeState.SUSPECT)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """All nodes that Ray knows; ``near`` is the id of the node on which a hop is cheapest, as the runner is there."""
+
+    nodes: tuple[Node, ...]
+    near: str | None = None
+
+    @property
+    def cores(self) -> float:
+        """Return the number of cores of all nodes that may get workers; an integer unless it is fractional."""
+        cores = round(sum(node.has.cpus for node in self.nodes if node.is_open), 3)
+        return int(cores) if cores == int(cores) else cores
+
+
+@dataclass(frozen=True, slots=True)
+class CpuReport:
+    """What a process on a node sees of its CPUs."""
+
+    machine: int
+    """CPUs of the machine."""
+    affinity: int
+    """CPUs that the process may run on."""
+    quota: float | None
+    """CPU time that its control group may use per second of wall time; None: no limit."""
+
+
+def cores_of(declared: float, seen: CpuReport | None) -> float:
+    """Return the cores of a node. ``declared`` is Ray's number of CPUs: an operator's choice where it differs from the
+    machine's count, else the affinity decides; a quota caps both."""
+    if seen is None:
+        return declared
+    cores = declared if declared != seen.machine else min(declared, seen.affinity)
+    return cores if seen.quota is None else min(cores, round(seen.quota, 3))

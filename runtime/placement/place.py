@@ -1,0 +1,352 @@
+"""Place workers of several shapes on a cluster: present workers stay, the runner's node comes first, then best fit.
+
+All amounts are counted in ten-thousandths, as Ray does, so that ten tenths of a GPU are one. A share of a GPU goes to
+the fullest device that has room, which is Ray's choice too.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from math import inf
+
+from compositions.resources import Need, amounts, labels_told
+from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
+
+PARTS = 10_000
+CPUS, MEMORY = "cpus", "memory"
+NO_LIMIT = 2**40
+ORDERS_OF_ALL, MOVES_OF_ALL = 2_400, 2_400
+"""Orders that are tried, and workers that are moved in each to make room for one, for one shape on one node; the fewer
+the more there are of these. So 1,000 workers on 100 nodes take some 20 ms."""
+Seats = Mapping[str, Mapping[str, int]]
+"""Workers of each shape (by its name) on each node (by its id)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Workers that are alike: their need, and how many are wanted."""
+
+    name: str
+    need: Need
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Workers by shape and node; ``lacking`` counts those of each shape that found no place, and says why."""
+
+    seats: Seats
+    lacking: Mapping[str, int]
+    reasons: tuple[str, ...] = ()
+    """A sentence for each shape that lacks workers."""
+
+    @property
+    def workers(self) -> int:
+        """Return how many workers found a place."""
+        return sum(sum(on.values()) for on in self.seats.values())
+
+    def started(self, present: Seats) -> dict[str, dict[str, int]]:
+        """Return the workers to start, by shape and node."""
+        return _more(self.seats, present)
+
+    def ended(self, present: Seats) -> dict[str, dict[str, int]]:
+        """Return the workers to end, by shape and node."""
+        return _more(present, self.seats)
+
+
+def place(cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> Placement:
+    """Place the workers of ``shapes``. Those in ``present`` stay where they are, as long as their node is open and has
+    room and their shape wants as many; one moves only if another worker finds no place otherwise.
+
+    A shape that reserves no CPU takes one while there are free ones. Workers beyond that go to the node with the fewest
+    workers per core; they take no reservation from others.
+    """
+    best = Placement({}, {shape.name: shape.count for shape in shapes})
+    size = len(shapes) * max(1, len(cluster.nodes))
+    for order, mixed in islice(_orders(cluster, shapes), max(3, ORDERS_OF_ALL // size)):
+        attempt = _Attempt(cluster, shapes, present)
+        attempt.fill(order, mixed, max(1, MOVES_OF_ALL // size))
+        found = attempt.placement(shapes)
+        if found.workers > best.workers or not best.reasons:
+            best = found
+        if not found.lacking:
+            break
+    return best
+
+
+def lacking_for(cluster: Cluster, app: str, need: Need, workers: int) -> str | None:
+    """Return why the cluster could not hold so many workers of an app if it held nothing else; None if it could. Nodes
+    that are away for now count."""
+    if not need.is_declared:
+        return None
+    states = (NodeState.UP, NodeState.SUSPECT)
+    nodes = tuple(replace(node, taken=Amounts()) for node in cluster.nodes if node.state in states)
+    return next(iter(place(Cluster(nodes), [Shape(app, need, workers)], {}).reasons), None)
+
+
+def _orders(cluster: Cluster, shapes: Sequence[Shape]) -> Iterator[tuple[Sequence[Shape], bool]]:
+    """Yield orders in which to seat, and whether each node gets a mixture of all shapes first: the largest shape first,
+    which leaves the least over; the smallest first; then each shape first, and each last."""
+    large = sorted(shapes, key=lambda shape: -_share(shape.need, cluster.nodes))
+    yield large, False
+    if len(shapes) > 1:
+        yield large, True
+        yield large[::-1], False
+        yield large[::-1], True
+        for backwards, shape in product((False, True), large):
+            others = [each for each in large[:: -1 if backwards else 1] if each is not shape]
+            yield [shape, *others], False
+            yield [*others, shape], False
+
+
+def _share(need: Need, nodes: Iterable[Node]) -> float:
+    """Return the largest share that a worker takes of any resource of the nodes that it may be on."""
+    total = _sum(node.has for node in nodes if node.is_open and _has_labels(node, need.labels))
+    pairs = [(need.cpus or 0.0, total.cpus), (need.gpus, total.gpus), (need.memory_bytes, total.memory_bytes)]
+    pairs += [(value, total.custom.get(name, 0.0)) for name, value in need.custom.items()]
+    return max((wanted / there if there else inf) if wanted else 0.0 for wanted, there in pairs)
+
+
+def _has_labels(node: Node, labels: Mapping[str, str]) -> bool:
+    return all(node.labels.get(name) == value for name, value in labels.items())
+
+
+class _Ask:
+    """The need of a shape in the units of ``_Room``; ``cpus`` are those of one that reserves none."""
+
+    def __init__(self, need: Need, cpus: float = 1.0) -> None:
+        self.labels = need.labels
+        self.gpu = _parts(need.gpus)
+        cpus = cpus if need.cpus is None else need.cpus
+        amounts_ = _plain(Amounts(cpus, 0.0, need.memory_bytes, need.custom))
+        self.amounts = {name: value for name, value in amounts_.items() if value}
+
+
+class _Room:
+    """The resources that are left on one node, and the devices of the workers that were placed on it."""
+
+    def __init__(self, node: Node) -> None:
+        taken = _plain(node.taken)
+        self.node = node
+        self.free = {name: value - taken.get(name, 0) for name, value in _plain(node.has).items()}
+        self.devices = [PARTS] * int(node.has.gpus)
+        self._take_gpus(_parts(node.taken.gpus))
+        self._held: dict[str, list[list[int]]] = {}
+        """The devices of each worker, by shape."""
+        self.workers = 0
+
+    def fits(self, ask: _Ask) -> int:
+        """Return how many workers of a shape have room."""
+        if (ask.gpu and not self.devices) or (ask.labels and not _has_labels(self.node, ask.labels)):
+            return 0
+        most = NO_LIMIT
+        for name, value in ask.amounts.items():
+            if (room := self.free.get(name, 0) // value) < most:
+                most = room
+        if ask.gpu > PARTS:
+            most = min(most, self.devices.count(PARTS) // (ask.gpu // PARTS))
+        elif ask.gpu and most > 0:
+            most = min(most, sum(free // ask.gpu for free in self.devices))
+        return max(0, most)
+
+    def seat(self, name: str, ask: _Ask, count: int) -> None:
+        """Take the resources of ``count`` workers."""
+        self._change(ask, count)
+        if ask.gpu:
+            self._held.setdefault(name, []).extend(self._take_gpus(ask.gpu) for _ in range(count))
+
+    def leave(self, name: str, ask: _Ask) -> None:
+        """Give back the resources of one worker: the one whose device has the most room."""
+        self._change(ask, -1)
+        if ask.gpu:
+            held = max(self._held[name], key=lambda devices: max(self.devices[at] for at in devices))
+            self._held[name].remove(held)
+            for at in held:
+                self.devices[at] += min(ask.gpu, PARTS)
+
+    def _change(self, ask: _Ask, count: int) -> None:
+        self.workers += count
+        for name, value in ask.amounts.items():
+            self.free[name] = self.free.get(name, 0) - count * value
+
+    def _take_gpus(self, share: int) -> list[int]:
+        """Take whole devices, and a rest from the fullest one that has room; return their indexes."""
+        taken = []
+        while share >= PARTS and PARTS in self.devices:
+            taken.append(self.devices.index(PARTS))
+            self.devices[taken[-1]] = 0
+            share -= PARTS
+        fit = [(free, at) for at, free in enumerate(self.devices) if free >= share > 0]
+        if fit:
+            taken.append(min(fit)[1])
+            self.devices[taken[-1]] -= share
+        return taken
+
+    def left_over(self, ask: _Ask) -> tuple[int, int]:
+        """Return what would be spoiled here: what the shape has no use for, and the CPUs that stay free."""
+        unused = sum(self.devices) if not ask.gpu else 0
+        unused += sum(free for name, free in self.free.items() if name not in (*ask.amounts, CPUS, MEMORY))
+        return unused, self.free[CPUS]
+
+    @property
+    def crowd(self) -> tuple[bool, float]:
+        """Return how crowded the node would be with one more worker: a suspect one last, then workers per core."""
+        return self.node.state is NodeState.SUSPECT, (self.workers + 1) / max(self.node.has.cpus, 1 / PARTS)
+
+
+class _Attempt:
+    """One way to seat all shapes: those with reservations first, as the others take nothing from them."""
+
+    def __init__(self, cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> None:
+        self._near, self._present = cluster.near, present
+        self._rooms = {node.id: _Room(node) for node in cluster.nodes if node.is_open}
+        self._asks = {shape.name: _Ask(shape.need) for shape in shapes}
+        self._seats: dict[str, dict[str, int]] = {shape.name: {} for shape in shapes}
+        self._lacking = {shape.name: shape.count for shape in shapes}
+
+    def fill(self, order: Sequence[Shape], mixed: bool, most_moves: int) -> None:
+        """Seat what is wanted, in this order, at first ``mixed``; make room for at most ``most_moves`` workers."""
+        firm = [shape.name for shape in order if shape.need.cpus is not None]
+        loose = {shape.name: _Ask(shape.need, 0.0) for shape in order if shape.need.cpus is None}
+        for name in firm:
+            self._keep(name, self._asks[name])
+        for room in sorted(self._rooms.values(), key=lambda room: room.node.id != self._near) if mixed else ():
+            self._mix(firm, room)
+        for name in firm:
+            self._pack(name)
+        for name in firm:
+            moved = True
+            while moved and most_moves and self._lacking[name]:
+                moved = self._make_room(name, firm)
+                most_moves -= 1
+        for name, ask in loose.items():
+            self._keep(name, ask)
+        for name, ask in loose.items():
+            self._pack(name)
+            self._overfill(name, ask)
+
+    def placement(self, shapes: Sequence[Shape]) -> Placement:
+        """Return what was found."""
+        lacking = {name: count for name, count in self._lacking.items() if count}
+        seats = {name: {node: count for node, count in on.items() if count} for name, on in self._seats.items()}
+        return Placement(seats, lacking, tuple(self._why(each) for each in shapes if each.name in lacking))
+
+    def _seat(self, name: str, node: str, count: int) -> None:
+        if count > 0:
+            self._rooms[node].seat(name, self._asks[name], count)
+            self._seats[name][node] = self._seats[name].get(node, 0) + count
+            self._lacking[name] -= count
+
+    def _keep(self, name: str, ask: _Ask) -> None:
+        """Seat the present workers where they are, the near ones first."""
+        for node, count in sorted(self._present.get(name, {}).items(), key=lambda on: on[0] != self._near):
+            if node in self._rooms:
+                self._seat(name, node, min(count, self._rooms[node].fits(ask), self._lacking[name]))
+
+    def _mix(self, names: Sequence[str], room: _Room) -> None:
+        """Seat as large a part of all that is lacking as the node has room for: of each shape the same part, so that
+        none uses up what the others need."""
+        here = [name for name in names if _has_labels(room.node, self._asks[name].labels)]
+        wanted: dict[str, int] = {}
+        for name in here:
+            for resource, value in self._asks[name].amounts.items():
+                wanted[resource] = wanted.get(resource, 0) + value * self._lacking[name]
+        gpus = sum(self._asks[name].gpu * self._lacking[name] for name in here)
+        parts = [room.free.get(resource, 0) / value for resource, value in wanted.items() if value]
+        part = min([1.0, *parts, *([sum(room.devices) / gpus] if gpus else [])])
+        for name in here:
+            count = int(part * self._lacking[name] + 1 / PARTS)
+            self._seat(name, room.node.id, min(count, room.fits(self._asks[name])))
+
+    def _pack(self, name: str) -> None:
+        """Fill node after node: the near one, then those that are up, and of these the one with the least left over."""
+        ask = self._asks[name]
+
+        def rank(room: _Room) -> tuple[bool, bool, int, int, str]:
+            return room.node.state is NodeState.SUSPECT, room.node.id != self._near, *room.left_over(ask), room.node.id
+
+        for room in sorted(self._rooms.values(), key=rank) if self._lacking[name] else ():
+            if not self._lacking[name]:
+                break
+            self._seat(name, room.node.id, min(self._lacking[name], room.fits(ask)))
+
+    def _make_room(self, name: str, firm: Sequence[str]) -> bool:
+        """Seat one worker where one of another shape can move elsewhere. Return whether that was possible."""
+        ask = self._asks[name]
+        homes = {each: [at for at, room in self._rooms.items() if room.fits(self._asks[each])] for each in firm}
+        for node, room in self._rooms.items() if any(homes.values()) else ():
+            for other in firm if _has_labels(room.node, ask.labels) else ():
+                home = next((at for at in homes[other] if at != node), None)
+                if (
+                    other == name
+                    or not self._seats[other].get(node)
+                    or home is None
+                    or not _has_labels(room.node, ask.labels)
+                ):
+                    continue
+                room.leave(other, self._asks[other])
+                if room.fits(ask):
+                    self._seats[other][node] -= 1
+                    self._lacking[other] += 1
+                    self._seat(other, home, 1)
+                    self._seat(name, node, 1)
+                    return True
+                room.seat(other, self._asks[other], 1)
+        return False
+
+    def _overfill(self, name: str, ask: _Ask) -> None:
+        """Seat workers that reserve no CPU beyond the CPUs, on the node with the fewest workers per core."""
+        heap = [(room.crowd, node) for node, room in self._rooms.items()]
+        heapq.heapify(heap)
+        while heap and self._lacking[name]:
+            _, node = heapq.heappop(heap)
+            room = self._rooms[node]
+            if room.fits(ask):
+                self._seat(name, node, 1)
+                heapq.heappush(heap, (room.crowd, node))
+
+    def _why(self, shape: Shape) -> str:
+        """Return the sentence for a shape that lacks workers."""
+        seated, need = shape.count - self._lacking[shape.name], shape.need
+        fit = f"{seated} of {shape.count} {'worker' if shape.count == 1 else 'workers'} of {shape.name} fit"
+        rooms = [room for room in self._rooms.values() if _has_labels(room.node, need.labels)]
+        if not rooms:
+            return f"{fit}: there is no node with {labels_told(need.labels)}"
+        rank = [PARTS * room.devices.count(PARTS) if need.gpus > 1 else max(room.devices, default=0) for room in rooms]
+        gpus, most = max(
+            zip(rank, rooms, strict=True), key=lambda pair: (pair[0] * bool(need.gpus), pair[1].free[CPUS])
+        )
+        custom = {name: most.free.get(f"custom {name}", 0) / PARTS for name in need.custom}
+        has = amounts(most.free[CPUS] / PARTS, gpus / PARTS, most.free[MEMORY], custom)
+        has += ", but no GPU" if need.gpus and not gpus else ""
+        return f"{fit}: each needs {need}, and the node with the most left has {has}"
+
+
+def _more(those: Seats, than: Seats) -> dict[str, dict[str, int]]:
+    found = {
+        name: {at: count - than.get(name, {}).get(at, 0) for at, count in on.items()} for name, on in those.items()
+    }
+    return {name: {at: count for at, count in on.items() if count > 0} for name, on in found.items()}
+
+
+def _sum(of: Iterable[Amounts]) -> Amounts:
+    cpus = gpus = memory = 0.0
+    custom: dict[str, float] = {}
+    for each in of:
+        cpus, gpus, memory = cpus + each.cpus, gpus + each.gpus, memory + each.memory_bytes
+        for name, value in each.custom.items():
+            custom[name] = custom.get(name, 0.0) + value
+    return Amounts(cpus, gpus, memory, custom)
+
+
+def _plain(of: Amounts) -> dict[str, int]:
+    """Return all amounts but GPUs as whole numbers, by name."""
+    custom = {f"custom {name}": _parts(value) for name, value in of.custom.items()}
+    return {CPUS: _parts(of.cpus), MEMORY: int(of.memory_bytes)} | custom
+
+
+def _parts(value: float) -> int:
+    return round(value * PARTS)

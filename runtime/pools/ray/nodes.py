@@ -1,0 +1,126 @@
+"""See the nodes of a Ray cluster: what each has, what is taken of it, its cores and its state; and drain one.
+
+Ray's number of CPUs is a count of the machine or an operator's choice; which CPUs a process may use, and how much of
+them, only a process on that node can see. So each other node is asked by a short task, once a minute.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+from ray._private import state as ray_state
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from runtime.housekeeping import cpu_report
+from runtime.placement.cluster import Amounts, Cluster, CpuReport, Node, NodeState, cores_of
+from runtime.pools.ray import guard
+from runtime.pools.ray.hosted import ClusterError
+
+REPORT_EVERY_S = 60.0
+KEPT_S = 2.0
+PREEMPTION = 2
+"""Ray's reason to drain a node that is in use; it is ended when its last worker has left, or at the deadline."""
+HEAD = "node:__internal_head__"
+_OWN = ("CPU", "GPU", "memory", "object_store_memory")
+"""Resources that are no custom ones."""
+
+
+class NodeWatch:
+    """Look at the nodes whenever asked. Thread-safe; each look may wait for Ray's head."""
+
+    def __init__(self) -> None:
+        self._reports: dict[str, CpuReport] = {}
+        self._asked: dict[str, tuple[Any, float]] = {}
+        """The task that was sent to each node, and when."""
+        self._seen, self._seen_s = Cluster(()), -KEPT_S
+        self._lock = threading.Lock()
+
+    def recent(self) -> Cluster:
+        """Return what was seen last, if that is at most some seconds ago; else look."""
+        fresh = time.monotonic() < self._seen_s + KEPT_S
+        return self._seen if fresh and self._seen.near == _here() else self.look()
+
+    def look(self) -> Cluster:
+        """Return the living nodes. One that does not answer is ``suspect``."""
+        with self._lock:
+            living = [node for node in ray.nodes() if node["Alive"]]
+            here = _here()
+            self._collect_reports(here, {node["NodeID"] for node in living}, time.monotonic())
+            free, draining = ray_state.available_resources_per_node(), ray_state.state.get_draining_nodes()
+            silent = _silent(living)
+            states = dict.fromkeys(silent, NodeState.SUSPECT) | dict.fromkeys(draining, NodeState.DRAINING)
+            found = [self._node(node, free.get(node["NodeID"]), states) for node in living]
+            self._seen = Cluster(tuple(sorted(found, key=lambda node: (node.address, node.id))), here)
+            self._seen_s = time.monotonic()
+            return self._seen
+
+    def _collect_reports(self, here: str, living: set[str], now_s: float) -> None:
+        self._reports[here] = cpu_report()
+        for node in living - {here}:
+            task, asked_s = self._asked.get(node, (None, now_s - REPORT_EVERY_S))
+            if task is not None and ray.wait([task], timeout=0)[0]:
+                self._note_report(node, task)
+                self._asked[node] = None, asked_s
+            elif now_s >= asked_s + REPORT_EVERY_S:
+                affinity = NodeAffinitySchedulingStrategy(node, soft=False)
+                self._asked[node] = _report.options(scheduling_strategy=affinity).remote(), now_s
+        for node in [node for node in self._asked if node not in living]:
+            del self._asked[node]
+
+    def _note_report(self, node: str, task: Any) -> None:
+        try:
+            self._reports[node] = ray.get(task)
+        except ray.exceptions.RayError:  # the node is away, or on its way out: Ray's number stands
+            self._reports.pop(node, None)
+
+    def _node(self, node: Mapping[str, Any], free: Mapping[str, float] | None, states: Mapping[str, NodeState]) -> Node:
+        has = _amounts(node["Resources"])
+        name = node["NodeID"]
+        taken = Amounts() if free is None else _less(has, _amounts(free))
+        has = Amounts(cores_of(has.cpus, self._reports.get(name)), has.gpus, has.memory_bytes, has.custom)
+        state = states.get(name, NodeState.UP)
+        return Node(name, has, taken, node.get("Labels") or {}, state, node["NodeManagerAddress"])
+
+
+def drain(node: str, deadline_s: float) -> None:
+    """Tell Ray that a node is to go: it places nothing there any more. At the deadline the node is ended with whatever
+    still runs there. Raises: ClusterError if Ray refuses."""
+    head = next((each["NodeID"] for each in ray.nodes() if HEAD in each["Resources"]), None)
+    if node == head:
+        raise ClusterError(f"node {node} has the head of Ray, without which no node works; it cannot be drained")
+    client = ray._raylet.GcsClient(address=ray.get_runtime_context().gcs_address)
+    by_ms = time.time_ns() // 1_000_000 + round(1000 * deadline_s)
+    accepted, why = client.drain_node(node, PREEMPTION, "drained by a user of Recompose", by_ms)
+    if not accepted:
+        raise ClusterError(f"Ray does not drain node {node}: {why}")
+    WATCH.look()
+
+
+def _here() -> str:
+    node: str = ray.get_runtime_context().get_node_id()
+    return node
+
+
+def _silent(living: list[dict[str, Any]]) -> set[str]:
+    """Return the nodes, of several, that do not take a connection."""
+    ports = {node["NodeID"]: (node["NodeManagerAddress"], node["NodeManagerPort"]) for node in living}
+    return set(ports) - guard.answering(ports) if len(ports) > 1 else set()
+
+
+def _amounts(of: Mapping[str, float]) -> Amounts:
+    custom = {name: value for name, value in of.items() if name not in _OWN and not name.startswith("node:")}
+    return Amounts(of.get("CPU", 0.0), of.get("GPU", 0.0), of.get("memory", 0.0), custom)
+
+
+def _less(has: Amounts, free: Amounts) -> Amounts:
+    custom = {name: value - free.custom.get(name, 0.0) for name, value in has.custom.items()}
+    return Amounts(has.cpus - free.cpus, has.gpus - free.gpus, has.memory_bytes - free.memory_bytes, custom)
+
+
+WATCH = NodeWatch()
+"""The one of this process, for calls that come at any time."""
+_report: Any = ray.remote(num_cpus=0, max_retries=0)(cpu_report)

@@ -1,0 +1,150 @@
+"""Show the nodes of the cluster with their states and workers, tell the log of changes, and drain a node."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import structlog
+
+from runtime.placement.cluster import Cluster, Node, NodeState
+from service.daemon.observation import Observation
+from service.daemon.supervision.runner_slot import Host
+from service.daemon.supervision.ticker import Ticker
+from service.schemas.base import utc_now
+from service.schemas.nodes import DrainRequest, NodeBody
+from service.schemas.refusals import ConflictError, NotFoundError, listed
+from service.schemas.status import Status
+
+LOOK_EVERY_S = 5.0
+LOST_KEPT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A node as it was seen last."""
+
+    node: Node
+    since: str
+    """When its state was seen first."""
+    changed_s: float
+    """The same on the monotonic clock."""
+
+
+class NodeBook:
+    """Remembers since when each node has its state, and those that were lost. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Known] = {}
+        self._begun = False
+        self._lock = threading.Lock()
+
+    def note(self, cluster: Cluster, now_s: float) -> list[Known]:
+        """Take what was seen now; return all nodes. Changes are logged, but for those of the first look."""
+        with self._lock:
+            found = {node.id: node for node in cluster.nodes}
+            lost = [replace(known.node, state=NodeState.LOST) for known in self._missing(found)]
+            for node in (*found.values(), *lost):
+                known = self._known.get(node.id)
+                if known is None or known.node.state is not node.state:
+                    self._known[node.id] = Known(node, utc_now(), now_s)
+                    if self._begun:
+                        _log(known, node)
+                else:
+                    self._known[node.id] = replace(known, node=node)
+            self._begun = True
+            self._forget(now_s)
+            return list(self._known.values())
+
+    def _missing(self, found: Mapping[str, Node]) -> list[Known]:
+        return [known for name, known in self._known.items() if name not in found]
+
+    def _forget(self, now_s: float) -> None:
+        for name, known in list(self._known.items()):
+            if known.node.state is NodeState.LOST and now_s - known.changed_s > LOST_KEPT_S:
+                del self._known[name]
+
+
+def _log(before: Known | None, node: Node) -> None:
+    log, where = structlog.get_logger(), {"node": node.address, "id": node.id}
+    if node.state is NodeState.LOST and before is not None and before.node.state is NodeState.DRAINING:
+        log.info("machine left", **where, reason="it was drained")
+    elif node.state is NodeState.LOST:
+        log.warning("machine lost", **where, consequence="its runners and workers are started on other machines")
+    elif node.state is NodeState.SUSPECT:
+        log.warning("machine does not answer", **where, consequence="it gets no workers where another has room")
+    elif node.state is NodeState.DRAINING:
+        log.info("machine drains", **where, consequence="its workers are replaced on other machines")
+    elif before is None:
+        log.info("machine joined", **where, cores=node.has.cpus)
+    else:
+        log.info("machine answers again", **where)
+
+
+class Nodes:
+    """The nodes on which workers of the apps may be."""
+
+    def __init__(self, host: Host, observation: Observation, ticker: Ticker) -> None:
+        self._host, self._observation, self._ticker = host, observation, ticker
+        self._book = NodeBook()
+
+    def start(self) -> None:
+        """Look for changes from now on."""
+        self._ticker.start(self.look)
+
+    def end(self) -> None:
+        """Look no more."""
+        self._ticker.end()
+
+    def look(self) -> float | None:
+        """Look for changes; return when to look again, None if the host has been left."""
+        if not self._host.joined():
+            return None
+        if self._host.ready():
+            self._present()
+        return LOOK_EVERY_S
+
+    def all(self) -> list[NodeBody]:
+        """Return all nodes, by address."""
+        known, statuses = self._present(), self._observation.statuses()
+        shared = Counter(each.node.address for each in known if each.node.state is not NodeState.LOST)
+        bodies = []
+        for each in sorted(known, key=lambda known: (known.node.address, known.node.id)):
+            own = each.node.state is not NodeState.LOST and shared[each.node.address] == 1
+            bodies.append(NodeBody.of(each.node, each.since, _workers(statuses, each.node.address) if own else {}))
+        return bodies
+
+    def drain(self, name: str, asked: DrainRequest) -> NodeBody:
+        """Have all apps leave a node, given by its id or address; it takes no worker any more.
+
+        Raises: NotFoundError for a node that is not there; ConflictError for one that cannot go, or is the only one.
+        """
+        living = [each.node for each in self._present() if each.node.state is not NodeState.LOST]
+        found = [node for node in living if name in (node.id, node.address)]
+        if len(found) != 1:
+            there = listed([node.address for node in living])
+            how = "there is no" if not found else "several nodes are"
+            raise NotFoundError(f"{how} node {name!r}; there are {there}, which may be given by their ids as well")
+        if not any(node.is_open for node in living if node.id != found[0].id):
+            raise ConflictError(f"node {name} is the only one that takes workers; add another before draining it")
+        runners = [each.app for each in self._observation.statuses() if _runs_on(each, found[0].address)]
+        if runners:
+            how = "stop it, drain the node, and start it again"
+            raise ConflictError(f"the runner of {listed(runners)} is on node {name}; {how}")
+        self._host.drain(found[0].id, asked.deadline_s)
+        return next(each for each in self.all() if each.node == found[0].id)
+
+    def _present(self) -> list[Known]:
+        return self._book.note(self._host.cluster(), time.monotonic())
+
+
+def _workers(statuses: list[Status], address: str) -> dict[str, int]:
+    counts = {each.app: sum(worker.node == address for worker in each.workers) for each in statuses}
+    return {app: count for app, count in counts.items() if count}
+
+
+def _runs_on(status: Status, address: str) -> bool:
+    return bool(status.workers) and status.health.runner is not None and status.health.runner.node == address

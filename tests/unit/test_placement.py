@@ -1,0 +1,133 @@
+"""Placement, case by case: where workers go, and the sentence for those that find no place."""
+
+from __future__ import annotations
+
+import pytest
+
+from compositions.errors import RecomposeError
+from compositions.model import Stage
+from compositions.resources import Need, need_of, size_bytes
+from runtime.placement.cluster import Amounts, Cluster, CpuReport, Node, NodeState, cores_of
+from runtime.placement.place import Shape, place
+
+GB = 10**9
+THREE = Cluster((Node("a", Amounts(1)), Node("b", Amounts(4)), Node("c", Amounts(2))), near="c")
+
+
+def test_the_cores_of_a_cluster_are_the_sum_over_its_open_nodes() -> None:
+    assert THREE.cores == 7
+    lost = Node("d", Amounts(8), state=NodeState.LOST)
+    drained = Node("e", Amounts(8), state=NodeState.DRAINING)
+    assert Cluster((*THREE.nodes, lost, drained, Node("f", Amounts(0.5)))).cores == 7.5
+
+
+@pytest.mark.parametrize(
+    ("declared", "seen", "cores"),
+    [
+        (4, None, 4),  # nobody on the node was asked yet
+        (4, CpuReport(2, 2, None), 4),  # an operator's word
+        (64, CpuReport(64, 2, None), 2),  # Ray counted the machine; its processes may use two of them
+        (64, CpuReport(64, 64, 2.0), 2),  # a container's limit
+        (1, CpuReport(2, 2, 0.5), 0.5),  # Ray has no fractions
+        (4, CpuReport(2, 2, 0.5), 0.5),  # no word makes a quota larger
+    ],
+)
+def test_cores_of_a_node(declared: float, seen: CpuReport | None, cores: float) -> None:
+    assert cores_of(declared, seen) == cores
+
+
+def test_workers_that_reserve_nothing_take_free_cpus_first_and_then_share_by_cores() -> None:
+    def seats(count: int) -> dict[str, int]:
+        return dict(place(THREE, [Shape("app", Need(), count)], {}).seats["app"])
+
+    assert seats(2) == {"c": 2}
+    assert seats(7) == {"a": 1, "b": 4, "c": 2}
+    assert seats(14) == {"a": 2, "b": 8, "c": 4}
+
+
+def test_workers_that_reserve_nothing_take_no_room_from_those_that_do() -> None:
+    shapes = [Shape("free", Need(), 7), Shape("firm", Need(cpus=1), 7)]
+    found = place(THREE, shapes, {"free": {"b": 7}})
+    assert found.lacking == {}
+    assert found.seats["free"] == {"b": 7}
+    assert sum(found.seats["firm"].values()) == 7
+
+
+def test_four_quarters_share_a_gpu_and_a_fifth_finds_none() -> None:
+    cluster = Cluster((Node("cpu", Amounts(8)), Node("gpu", Amounts(8, 1))), near="cpu")
+    shapes = [Shape("detect", Need(cpus=1, gpus=0.25), 4)]
+    assert place(cluster, shapes, {}).seats["detect"] == {"gpu": 4}
+    shapes = [Shape("detect", Need(cpus=1, gpus=0.25), 5)]
+    assert place(cluster, shapes, {}).reasons == (
+        "4 of 5 workers of detect fit: each needs 1 CPU and 0.25 GPU, and the node with the most left has 8 CPUs, "
+        "but no GPU",
+    )
+
+
+def test_shares_of_gpus_do_not_reach_over_devices() -> None:
+    two = Cluster((Node("gpu", Amounts(8, 2)),))
+    assert place(two, [Shape("big", Need(cpus=1, gpus=0.75), 3)], {}).lacking == {"big": 1}
+    shapes = [Shape("small", Need(cpus=1, gpus=0.5), 2), Shape("whole", Need(cpus=1, gpus=1), 1)]
+    assert place(two, shapes, {}).lacking == {}
+
+
+def test_a_worker_moves_where_another_finds_no_place_otherwise() -> None:
+    cluster = Cluster((Node("gpu", Amounts(2, 1)), Node("cpu", Amounts(2))))
+    shapes = [Shape("light", Need(cpus=2), 1), Shape("heavy", Need(cpus=1, gpus=1), 1)]
+    found = place(cluster, shapes, {"light": {"gpu": 1}})
+    assert found.started({"light": {"gpu": 1}}) == {"light": {"cpu": 1}, "heavy": {"gpu": 1}}
+    assert found.ended({"light": {"gpu": 1}}) == {"light": {"gpu": 1}}
+
+
+def test_a_draining_node_gets_no_worker_and_a_suspect_one_only_the_last() -> None:
+    draining = Node("a", Amounts(4), state=NodeState.DRAINING)
+    suspect = Node("b", Amounts(4), state=NodeState.SUSPECT)
+    cluster = Cluster((draining, suspect, Node("c", Amounts(1))), near="b")
+    found = place(cluster, [Shape("app", Need(cpus=1), 2)], {"app": {"a": 2}})
+    assert found.seats["app"] == {"c": 1, "b": 1}
+    assert found.ended({"app": {"a": 2}}) == {"app": {"a": 2}}
+
+
+def test_reasons_name_labels_and_amounts() -> None:
+    cluster = Cluster((Node("a", Amounts(2, memory_bytes=4 * GB, custom={"decoder": 1}), labels={"zone": "a"}),))
+    shapes = [
+        Shape("far", Need(cpus=1, labels={"zone": "b"}), 1),
+        Shape("big", Need(cpus=1, memory_bytes=8 * GB), 2),
+        Shape("coded", Need(custom={"decoder": 1.0}), 2),
+    ]
+    assert place(cluster, shapes, {}).reasons == (
+        "0 of 1 worker of far fit: there is no node with zone=b",
+        "0 of 2 workers of big fit: each needs 1 CPU and 8 GB of memory, and the node with the most left has 1 CPU and "
+        "4 GB of memory",
+        "1 of 2 workers of coded fit: each needs 1 decoder, and the node with the most left has 1 CPU and 4 GB of "
+        "memory",
+    )
+
+
+# --- the need of a worker ---------------------------------------------------------------------------------------------
+
+
+def test_a_worker_needs_the_sum_of_memory_and_the_most_of_what_is_used_in_turns() -> None:
+    stages = (
+        Stage("decode", cpus=1, custom={"decoder": 1}),
+        Stage("detect", gpus=0.25, memory="2GB"),
+        Stage("track", cpus=0.5, gpus=0.5, memory="512MiB", custom={"zone": "a"}),
+    )
+    need = need_of(stages)
+    assert need == Need(1, 0.5, 2 * GB + 2**29, {"decoder": 1}, {"zone": "a"})
+    assert str(need) == "1 CPU, 0.5 GPU, 2.537 GB of memory and 1 decoder on a node with zone=a"
+    assert need.is_declared
+    assert not need_of((Stage("a"), Stage("b"))).is_declared
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("2GB", 2 * GB), ("2 GiB", 2**31), ("1.5kB", 1500), ("1KB", 1000), ("7", 7), (0, 0)]
+)
+def test_sizes(text: str | int, size: int) -> None:
+    assert size_bytes(text) == size
+
+
+@pytest.mark.parametrize("wrong", ["", "2 apples", "-1", -1, True, "1e9", "9999999TB", None])
+def test_what_is_no_size_is_refused(wrong: object) -> None:
+    with pytest.raises(RecomposeError, match="is no size; give bytes, or a text as '2GB' or '512MiB'"):
+        size_bytes(wrong)  # type: ignore[arg-type]
