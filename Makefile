@@ -5,7 +5,7 @@ UV ?= uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
-.PHONY: setup run check test test-long lint quick-tests tools classes browser pictures setup-java setup-net setup-brokers setup-promtool lock clean
+.PHONY: sbom setup run check test test-long lint quick-tests tools classes browser pictures setup-java setup-net setup-brokers setup-promtool lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make setup-net installs Debian's iproute2 for the tests over a network; without it they are skipped"
 	@echo "make setup-promtool installs Debian's prometheus for the test of its rules; without it that is skipped"
 	@echo "make setup-brokers installs Debian's redis-server, nats-server, mosquitto and rabbitmq-server for the tests of sources and sinks; without it they are skipped"
+	@echo "make sbom   write sbom.cdx.json: the bill of materials of the wheel, as CycloneDX"
 	@echo "make lock   pin the dependencies anew (needs uv); UPGRADE=--upgrade takes newer versions"
 
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -109,7 +110,14 @@ lock:
 	$(LOCK) $(UPGRADE) --extra samples --extra spark --extra redis --extra kafka --extra nats --extra mqtt --extra rabbitmq --extra sql --extra dev pyproject.toml -o requirements.lock
 	$(LOCK) --constraint requirements.lock --extra samples pyproject.toml -o requirements-run.lock
 	echo uv | $(LOCK) $(UPGRADE) - -o requirements-uv.lock
+	echo cyclonedx-bom | $(LOCK) $(UPGRADE) - -o requirements-sbom.lock
 	$(PYTHON) -c '$(BUILD_REQUIRES)' | $(LOCK) --constraint requirements.lock - -o requirements-build.lock
 
+# What the wheel needs, pinned, as CycloneDX. The image carries one of what is installed in it: the Dockerfile makes it.
+sbom:
+	$(PYTHON) -m venv $(VENV)-sbom
+	$(VENV)-sbom/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-sbom.lock
+	$(VENV)-sbom/bin/cyclonedx-py requirements requirements-run.lock --pyproject pyproject.toml --output-reproducible --of JSON -o sbom.cdx.json
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV)-sbom sbom.cdx.json
