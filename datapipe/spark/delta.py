@@ -59,15 +59,17 @@ class TableKind:
         return table
 
 
-def append(frame: Any, kind: TableKind, batch: tuple[str, int], mode: str = "append") -> int:
+def append(frame: Any, kind: TableKind, batch: tuple[str, int], mode: str = "append", *, gather: bool = True) -> int:
     """Add the rows of a Spark DataFrame, or replace all others by them; return how many. Rows of a ``batch`` (the name
-    of a stream, a number that grows) that is in the table are not added again."""
+    of a stream, a number that grows) that is in the table are not added again. ``gather``: one file for each value of
+    the partition columns, instead of one for each task."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     done = kind.opened().transaction_version(batch[0])
     if done is not None and done >= batch[1]:
         return 0
-    rows = frame.select(*kind.schema.names).repartition(*kind.partition_by)
+    rows = frame.select(*kind.schema.names)
+    rows = rows.repartition(*kind.partition_by) if gather else rows
     written = rows.mapInArrow(partial(write_files, kind), from_arrow_schema(ADDED)).collect()
     if written or mode == "overwrite":
         commit(kind, [row.asDict() for row in written], batch, mode)

@@ -32,6 +32,7 @@ EPOCH = _field(
 )
 
 APP_VERSION = _field("app_version", pa.string(), "hash of the app's source; null in older files")
+WRITTEN = _field("written", INSTANT, "instant of the record; the last of a number holds; null in older files")
 COMPOSITION_VERSION = _field(
     "composition_version", pa.string(), "hash of the composition's form; null in older files, and before it was active"
 )
@@ -113,6 +114,7 @@ DECISIONS = [
     _field("body", pa.string(), "JSON as in /decisions: candidates, figures, outcome"),
     EPOCH,
     APP_VERSION,
+    WRITTEN,
 ]
 
 SWITCHES = [
@@ -130,6 +132,7 @@ SWITCHES = [
     _field("error", pa.string(), "why it failed; null if it did not"),
     EPOCH,
     APP_VERSION,
+    WRITTEN,
 ]
 
 RUNS = [

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from compositions.errors import RecomposeError
-from datapipe.telemetry.schema import SUFFIX, VERSION, version_of
+from datapipe.telemetry.schema import SCHEMAS, SUFFIX, VERSION, version_of
 
 
 class TelemetryError(RecomposeError):
@@ -53,16 +53,34 @@ TABLE = "windows"
 CHECKPOINT = "checkpoint"
 
 
-def table(spark: Any, out: Path) -> Any:
-    """Return the windows as they stand: of each the row that was written last. Raises: TelemetryError without any."""
+LAST: dict[str, tuple[tuple[str, ...], str]] = {
+    "decisions": (("app", "run", "id"), "written"),
+    "switches": (("app", "run", "number"), "written"),
+    "runs": (("app", "run", "epoch"), "at"),
+}
+"""Of rows with these columns in common the one holds in which the other column is highest."""
+
+
+def table(spark: Any, out: Path, name: str = TABLE) -> Any:
+    """Return a table as it stands: of rows that were written again the last. Raises: TelemetryError without one."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     from datapipe.spark.delta import frame_of
     from datapipe.telemetry.windows import BATCH, KEYS
 
-    if not (out / TABLE / "_delta_log").is_dir():
-        raise TelemetryError(f"{str(out)!r} has no table of windows; write one with recompose telemetry")
-    last = Window.partitionBy(*KEYS).orderBy(F.col(BATCH).desc())
-    rows = frame_of(spark, out / TABLE)
-    return rows.withColumn("_", F.row_number().over(last)).where("_ = 1").drop("_", BATCH, "date")
+    if not (out / name / "_delta_log").is_dir():
+        raise TelemetryError(f"{str(out)!r} has no table of {name}; write one with recompose telemetry")
+    rows = frame_of(spark, out / name)
+    if name not in LAST and name != TABLE:
+        return rows
+    keys, newest = LAST.get(name, (KEYS, BATCH))
+    last = Window.partitionBy(*keys).orderBy(F.col(newest).desc_nulls_last())
+    return rows.withColumn("_", F.row_number().over(last)).where("_ = 1").drop("_", BATCH)
+
+
+def views(spark: Any, out: Path) -> None:
+    """Give all tables in ``out`` to Spark SQL, by their names."""
+    for name in (TABLE, *SCHEMAS):
+        if (out / name / "_delta_log").is_dir():
+            table(spark, out, name).createOrReplaceTempView(name)

@@ -33,15 +33,25 @@ def default_source() -> Path:
 @click.option("--batch", is_flag=True, help="Build the whole table once, from all records.")
 @click.option("--once", is_flag=True, help="Stream, and end when everything is read.")
 @click.option("--master", help="Spark master, such as spark://host:7077 (default: this machine's cores).")
+@click.option("--sql", "query", help="Ask the tables in Spark SQL, print rows as JSON lines, and end.")
 @click.option("--state", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
 def telemetry(
-    source: Path | None, out: Path | None, batch: bool, once: bool, master: str | None, state: Path | None
+    source: Path | None,
+    out: Path | None,
+    batch: bool,
+    once: bool,
+    master: str | None,
+    query: str | None,
+    state: Path | None,
 ) -> None:
     """Keep tables of the telemetry in folder SOURCE up to date, with windows of 1 s, 10 s and 1 min, until Ctrl-C."""
     source = source or default_source()
     out = out or source / "tables"
     from datapipe.telemetry.store import TABLE, some_files_of, table
 
+    if query is not None:
+        _ask(out, query, master)
+        return
     files = some_files_of(source, "items")
     with _progress(f"starting Spark; {len(files)} files of items") as say, _session(master) as spark:
         if batch:
@@ -50,6 +60,16 @@ def telemetry(
             _stream(spark, source, out, once, _told(say, state))
         count = table(spark, out).count()
     click.echo(f"{out / TABLE}: {count} windows")
+
+
+def _ask(out: Path, query: str, master: str | None) -> None:
+    from datapipe.telemetry.store import TABLE, table, views
+
+    with _session(master) as spark, told_in_a_sentence("the query failed"):
+        table(spark, out, TABLE)  # says what to do where there are none
+        views(spark, out)
+        for row in spark.sql(query).toJSON().toLocalIterator():
+            click.echo(row)
 
 
 @contextmanager

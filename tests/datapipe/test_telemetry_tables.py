@@ -27,7 +27,7 @@ LIMIT_S = 120.0
 
 def rows(frame: Any) -> dict[tuple[Any, ...], dict[str, Any]]:
     """By key; a key that comes twice would be a row too many."""
-    found = [row.asDict() for row in frame.collect()]
+    found = [row.asDict() for row in frame.drop("date").collect()]
     keyed = {tuple(row[key] for key in KEYS): row for row in found}
     assert len(keyed) == len(found)
     return keyed
@@ -168,9 +168,11 @@ def test_streaming_equals_batch_when_the_job_is_killed(spark: Any, tmp_path: Pat
             write(tmp_path, f"{number:03}", parts[number])
         seen = versions(out)
         process = job(tmp_path, out)
-        until(lambda: versions(out) > seen, process)  # noqa: B023 - called at once
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        try:
+            until(lambda: versions(out) > seen, process)  # noqa: B023 - called at once
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     for number in (2 * kills, 2 * kills + 1):
         write(tmp_path, f"{number:03}", parts[number])
     assert job(tmp_path, out, "--once").wait(LIMIT_S) == 0

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from time import time
 from typing import Any
 
 import numpy as np
@@ -183,7 +184,7 @@ class Telemetry:
             if self._known.get((kind, record[0])) != record:
                 self._known[kind, record[0]] = record
                 self._known.pop((kind, record[0] - LATE), None)
-                self._writer.put(kind, record)
+                self._writer.put(kind, (*record, round(time() * 1e6)))
 
     def status(self) -> TelemetryStatus:
         return TelemetryStatus.model_validate(self._writer)
@@ -315,9 +316,10 @@ def _nanos(seconds: Sequence[float]) -> Any:
     return pa.array(np.rint(np.asarray(seconds, np.float64) * 1e9).astype(np.int64))
 
 
-DECISION_FIELDS = ("id", "at", "trigger", "from", "to", "reason", "body")
+DECISION_FIELDS = ("id", "at", "trigger", "from", "to", "reason", "body", "written")
 SWITCH_FIELDS = (
     "number", "at", "from", "to", "style", "gap_ms", "drain_mean_ms", "drain_estimate_ms", "drain_actual_ms", "error",
+    "written",
 )  # fmt: skip
 SNAPSHOT_FIELDS = (
     "at", "composition", "state", "switching", "input_rate_per_s", "throughput_per_s", "latency_mean_ms",
