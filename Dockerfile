@@ -1,8 +1,8 @@
 # One image for the service, the Ray head and the Ray workers, so that all run the same code on the same Ray.
-FROM python:3.11-slim AS build
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7 AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_RETRIES=10
 WORKDIR /build
-COPY requirements-build.lock requirements-run.lock ./
+COPY requirements-build.lock requirements-run.lock requirements-sbom.lock ./
 RUN python -m venv /opt/recompose
 RUN /opt/recompose/bin/pip install --require-hashes -r requirements-run.lock
 RUN python -m venv --without-pip /opt/build
@@ -10,8 +10,12 @@ RUN /opt/recompose/bin/pip --python /opt/build/bin/python install --require-hash
 COPY . .
 RUN /opt/recompose/bin/pip --python /opt/build/bin/python wheel --no-deps --no-build-isolation --wheel-dir /wheels .
 RUN /opt/recompose/bin/pip install --no-deps --no-index --find-links /wheels recompose
+# The bill of materials of all Python packages in the image. That of Debian's packages: docker buildx build --sbom=true.
+RUN python -m venv --without-pip /opt/sbom
+RUN /opt/recompose/bin/pip --python /opt/sbom/bin/python install --require-hashes -r requirements-sbom.lock
+RUN /opt/sbom/bin/cyclonedx-py environment --output-reproducible --of JSON -o /opt/recompose/sbom.cdx.json /opt/recompose/bin/python
 
-FROM python:3.11-slim
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 LABEL org.opencontainers.image.title="recompose" org.opencontainers.image.licenses="Apache-2.0"
 RUN useradd --system --uid 10001 --user-group --create-home --home-dir /home/recompose recompose
 # A new volume takes over the owner of the directory it covers: the state, and what Ray's processes share.

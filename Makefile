@@ -5,7 +5,7 @@ UV ?= uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
-.PHONY: setup run check test test-long lint quick-tests tools classes browser pictures setup-java setup-net setup-brokers setup-promtool lock release clean
+.PHONY: sbom setup run check test test-long lint quick-tests tools classes browser pictures setup-java setup-net setup-brokers setup-promtool lock release clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make setup-promtool installs Debian's prometheus for the test of its rules; without it that is skipped"
 	@echo "make setup-brokers installs Debian's redis-server, nats-server, mosquitto and rabbitmq-server for the tests of sources and sinks; without it they are skipped"
 	@echo "make release builds wheels, source archive and bill of materials into dist/; SIGN=KEY signs their sums"
+	@echo "make sbom   write sbom.cdx.json: the bill of materials of the wheel, as CycloneDX"
 	@echo "make lock   pin the dependencies anew (needs uv); UPGRADE=--upgrade takes newer versions"
 
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -110,17 +111,23 @@ lock:
 	$(LOCK) $(UPGRADE) --extra ray --extra service --extra arrow --extra report --extra video --extra apps --extra samples --extra spark --extra redis --extra kafka --extra nats --extra mqtt --extra rabbitmq --extra sql --extra dev pyproject.toml -o requirements.lock
 	$(LOCK) --constraint requirements.lock --extra ray --extra service --extra arrow --extra report --extra video --extra apps --extra samples pyproject.toml -o requirements-run.lock
 	echo uv | $(LOCK) $(UPGRADE) - -o requirements-uv.lock
+	echo cyclonedx-bom | $(LOCK) $(UPGRADE) - -o requirements-sbom.lock
 	$(PYTHON) -c '$(BUILD_REQUIRES)' | $(LOCK) --constraint requirements.lock - -o requirements-build.lock
 
+# What the wheel needs, pinned, as CycloneDX. The image carries one of what is installed in it: the Dockerfile makes it.
+sbom:
+	$(PYTHON) -m venv $(VENV)-sbom
+	$(VENV)-sbom/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-sbom.lock
+	$(VENV)-sbom/bin/cyclonedx-py requirements requirements-run.lock --pyproject pyproject.toml --output-reproducible --of JSON -o sbom.cdx.json
+
 # dist/ gets wheels, source archives, the bill of materials of the locked set-up, and their sums; SIGN=KEY signs the sums.
-release: setup
+release: setup sbom
 	rm -rf dist
 	$(BIN)/python -m hatchling build --directory dist
 	cd lab && ../$(BIN)/python -m hatchling build --target wheel --directory ../dist
-	$(LIKE_PIP) $(BIN)/uv tool run --from cyclonedx-bom==7.5.0 cyclonedx-py requirements --output-reproducible \
-		--pyproject pyproject.toml -o dist/recompose.cdx.json requirements-run.lock
+	cp sbom.cdx.json dist/recompose.cdx.json
 	cd dist && sha256sum * > SHA256SUMS
 	test -z "$(SIGN)" || ssh-keygen -Y sign -f "$(SIGN)" -n recompose dist/SHA256SUMS
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV)-sbom sbom.cdx.json

@@ -11,21 +11,18 @@ from hashlib import sha256
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from apps.data_sets.files import Listed, Place
 from apps.data_sets.recipe import TASKS, Recipe, record_schema
 from apps.data_sets.versions import INDEX, MANIFEST, DataSet, Unusable, share, writing
-from apps.data_sets.work import Engine, in_process
+from apps.data_sets.work import SHARDS, Engine, in_process, shard_of
 from compositions.errors import RecomposeError
-
-SHARDS = 16
-"""Parts of the features table, by a hash of the path: a new version writes those anew in which something changed."""
 
 FILES = pa.schema(
     [
@@ -37,10 +34,6 @@ FILES = pa.schema(
         ("rows", pa.int32()),
     ]
 )
-
-
-def shard_of(path: str) -> int:
-    return crc32(path.encode("utf-8", "surrogateescape")) % SHARDS
 
 
 def features_schema(columns: pa.Schema) -> pa.Schema:
@@ -80,9 +73,7 @@ def features(records: pa.Table, columns: pa.Schema) -> pa.Table:
 
 
 def file_rows(records: pa.Table) -> pa.Table:
-    """Records without their rows."""
-    counts = pc.cast(pc.fill_null(pc.list_value_length(records["rows"]), 0), pa.int32())
-    return records.set_column(records.schema.get_field_index("rows"), "rows", counts).cast(FILES)
+    return records.set_column(records.schema.get_field_index("rows"), "rows", pc.fill_null(records["rows"], 0))
 
 
 def files_table(before: pa.Table, same: pa.Table, new: pa.Table, gone: Sequence[str]) -> pa.Table:
@@ -102,37 +93,43 @@ def quarantine(files: pa.Table) -> pa.Table:
     return pa.table({"path": bad["path"], "reason": bad["error"]})
 
 
-def by_shard(table: pa.Table) -> list[pa.Table]:
-    paths = table["path"].combine_chunks().dictionary_encode()
-    known = pa.array([shard_of(path) for path in paths.dictionary.to_pylist()], pa.int32())
-    numbers = known.take(paths.indices)
-    return [table.filter(pc.equal(numbers, shard)) for shard in range(SHARDS)]
-
-
 class Staging:
-    """``folder`` is that of jobs which would find out the same of the same file."""
+    """Records as the engine put them into ``folder``, which is that of jobs that would find out the same of the same
+    file. ``columns`` are the recipe's."""
 
-    def __init__(self, folder: Path, schema: pa.Schema) -> None:
-        self._folder, self._schema = folder, schema
-
-    def put(self, records: pa.Table) -> None:
-        """Appears whole or not at all."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        number = len(list(self._folder.glob("*.parquet")))
-        draft = self._folder / "draft"
-        pq.write_table(records, draft)
-        draft.rename(self._folder / f"{number:06d}.parquet")
+    def __init__(self, folder: Path, columns: pa.Schema) -> None:
+        self.folder, self._columns = folder, columns
 
     def records(self, tasks: Sequence[Task]) -> pa.Table:
-        """Return the records of tasks whose file could be read and has not changed since."""
-        parts = [pq.read_table(file, schema=self._schema) for file in sorted(self._folder.glob("*.parquet"))]
-        if not parts:
-            return self._schema.empty_table()
+        """Return the records of tasks whose file has not changed since, with the number of their rows instead of them:
+        null for a file that is what was known, or cannot be used."""
+        names = [*FILES.names[:-1], "count"]
+        staged = (
+            self._read(names).rename_columns(FILES.names).sort_by([("sha256", "ascending")])
+        )  # unreadable ones last
         now = {(task.path, task.size, task.mtime_ns) for task in tasks}
-        staged = pa.concat_tables(parts)
-        staged = staged.filter(pc.is_valid(staged["sha256"]))
         columns = zip(*(staged[name].to_pylist() for name in ("path", "size", "mtime_ns")), strict=True)
-        return staged.filter(pa.array([key in now for key in columns], pa.bool_()))
+        return _once(staged.filter(pa.array([key in now for key in columns], pa.bool_()))).cast(FILES)
+
+    def features(self, shard: int, new: pa.Table) -> pa.Table:
+        """Return the rows of a shard, of files in ``new``."""
+        names = ["path", "size", "mtime_ns", "rows"]
+        staged = self._read(names, (pc.field("shard") == shard) & pc.field("rows").is_valid())
+        now = set(zip(*(new[name].to_pylist() for name in names[:3]), strict=True))
+        columns = zip(*(staged[name].to_pylist() for name in names[:3]), strict=True)
+        return features(_once(staged.filter(pa.array([key in now for key in columns], pa.bool_()))), self._columns)
+
+    def _read(self, names: Sequence[str], only: Any = None) -> pa.Table:
+        schema = pa.schema([*record_schema(self._columns), ("shard", pa.int32()), ("count", pa.int32())])
+        files = [str(file) for file in sorted(self.folder.glob("*.parquet"))]
+        whole = ds.dataset(files, schema, format="parquet") if files else ds.dataset(schema.empty_table())
+        return whole.to_table(columns=list(names), filter=only)
+
+
+def _once(records: pa.Table) -> pa.Table:
+    """The first of several records of one file: a part that is computed again may be cut differently."""
+    _, first = np.unique(np.array(records["path"].to_pylist(), object), return_index=True)
+    return records.take(pa.array(np.sort(first), pa.int64()))
 
 
 class Known(NamedTuple):
@@ -247,10 +244,10 @@ class _Job(NamedTuple):
         return before is not None and before["index_parameters"] == self.parameters["index_parameters"]
 
     @property
-    def staging(self) -> Path:
-        """Return the folder of jobs with the same parameters, over the same version and the same place."""
+    def staging(self) -> Staging:
+        """Return what jobs with the same parameters, over the same version and the same place, have found out."""
         key = json.dumps([self.data.version, self.place.name, self.parameters["parameters"]], sort_keys=True)
-        return self.data.staging / sha256(key.encode()).hexdigest()[:16]
+        return Staging(self.data.staging / sha256(key.encode()).hexdigest()[:16], self.recipe.columns)
 
     def files_before(self) -> pa.Table:
         if not self.continues:
@@ -283,17 +280,16 @@ def _next(job: _Job, engine: Engine, tell: Callable[[int, int], None]) -> Ingest
 
 
 def _compute(job: _Job, todo: Plan, engine: Engine, tell: Callable[[int, int], None]) -> pa.Table:
-    schema = record_schema(job.recipe.columns)
-    staging = Staging(job.staging, schema)
-    parts = [staging.records(todo.todo)]
-    done = set(parts[0]["path"].to_pylist())
-    left = [task._asdict() for task in todo.todo if task.path not in done]
+    done = _readable(job.staging.records(todo.todo))["path"].to_pylist()
+    left = [task._asdict() for task in todo.todo if task.path not in set(done)]
     tell(count := len(done), len(todo.todo))
-    for records in engine(pa.Table.from_pylist(left, TASKS)):
-        parts.append(records.cast(schema))
-        staging.put(parts[-1])
-        tell(count := count + records.num_rows, len(todo.todo))
-    return pa.concat_tables(parts)
+    for computed_now in engine(pa.Table.from_pylist(left, TASKS), job.staging.folder):
+        tell(count := count + computed_now, len(todo.todo))
+    return job.staging.records(todo.todo)
+
+
+def _readable(records: pa.Table) -> pa.Table:
+    return records.filter(pc.is_valid(records["sha256"]))
 
 
 def _refuse_empty(job: _Job, files: pa.Table) -> None:
@@ -306,9 +302,11 @@ def _refuse_empty(job: _Job, files: pa.Table) -> None:
 def _write(job: _Job, draft: Path, files: pa.Table, new: pa.Table, gone: Iterable[str]) -> None:
     touched = [*new["path"].to_pylist(), *gone]
     changed = {shard_of(path) for path in touched} if job.continues else set(range(SHARDS))
-    rows = by_shard(features(new, job.recipe.columns))
+    staging = job.staging
     shards = [
-        _merged(job, draft, shard, touched, rows[shard]) if shard in changed else _shared(job, draft, shard)
+        _merged(job, draft, shard, touched, staging.features(shard, new))
+        if shard in changed
+        else _shared(job, draft, shard)
         for shard in range(SHARDS)
     ]
     pq.write_table(files, draft / "files.parquet")

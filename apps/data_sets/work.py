@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from pathlib import Path
+from threading import get_ident
 from time import monotonic
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from apps.data_sets.files import Place
 from apps.data_sets.recipe import Recipe, record_schema
 from compositions.errors import RecomposeError
 
+SHARDS = 16
+"""Parts of the features table, by a hash of the path: a new version writes those anew in which something changed."""
 CHUNK_FILES = 512
 """Files between two times that what was found out is put on disk, at most."""
 FIRST_FILES = 8
@@ -23,8 +31,12 @@ CHUNK_S = 4.0
 TURN_FILES = 4
 """Files that a thread takes at a time."""
 
-Engine = Callable[[pa.Table], Iterable[pa.Table]]
-"""From tasks to records, in chunks as they become ready."""
+Engine = Callable[[pa.Table, Path], Iterable[int]]
+"""Computes the records of tasks and puts them into a folder; yields how many are there, as they become ready."""
+
+
+def shard_of(path: str) -> int:
+    return crc32(path.encode("utf-8", "surrogateescape")) % SHARDS
 
 
 def records(recipe: Recipe, place: Place, tasks: pa.RecordBatch) -> pa.RecordBatch:
@@ -33,14 +45,31 @@ def records(recipe: Recipe, place: Place, tasks: pa.RecordBatch) -> pa.RecordBat
     return pa.RecordBatch.from_pylist(found, schema=record_schema(recipe.columns))
 
 
+def stage(folder: Path, found: pa.Table) -> int:
+    """Put records into one file of ``folder``, whole or not at all; return how many. Those of the same files again
+    replace it. A row group for each shard, so that what is read of a shard later is little more than its rows."""
+    paths = found["path"].to_pylist()
+    name = sha256("\n".join(paths).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    counts = pc.list_value_length(found["rows"])
+    whole = found.append_column("shard", pa.array(map(shard_of, paths), pa.int32())).append_column("count", counts)
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{name}-{os.getpid()}-{get_ident()}"
+    with pq.ParquetWriter(draft, whole.schema) as writer:
+        for shard in sorted(set(whole["shard"].to_pylist())):
+            writer.write_table(whole.filter(pc.equal(whole["shard"], shard)))
+    draft.replace(folder / f"{name}.parquet")
+    return int(found.num_rows)
+
+
 def in_process(recipe: Recipe, place: Place) -> Engine:
     """The engine for a machine without Spark: threads, of which compiled kernels keep all cores busy."""
 
-    def engine(tasks: pa.Table) -> Iterator[pa.Table]:
+    def engine(tasks: pa.Table, folder: Path) -> Iterator[int]:
         with ThreadPoolExecutor() as pool:
             for chunk in chunks(tasks, CHUNK_FILES):
                 turns = chunk.to_batches(max_chunksize=TURN_FILES)
-                yield pa.Table.from_batches(pool.map(lambda batch: records(recipe, place, batch), turns))
+                made = pool.map(lambda batch: records(recipe, place, batch), turns)
+                yield stage(folder, pa.Table.from_batches(made))
 
     return engine
 

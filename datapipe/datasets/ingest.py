@@ -1,7 +1,7 @@
 """The engine that spreads the making of a data set over Spark's executors.
 
-An executor reads the files itself and gives Arrow batches of records back; the driver alone writes, so that a cluster
-needs no file system in common but the one that the files are read from.
+An executor reads the files itself and puts their records into the staging folder of the data set; the driver learns how
+many. A cluster needs a file system in common for both.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from apps import registry
 from apps.data_sets.files import Place
-from apps.data_sets.recipe import TASKS, Recipe, record_schema
-from apps.data_sets.work import CHUNK_FILES, Engine, chunks, records
+from apps.data_sets.recipe import TASKS, Recipe
+from apps.data_sets.work import CHUNK_FILES, Engine, chunks, records, stage
 from compositions.errors import RecomposeError
 from datapipe.spark.session import NoSpark, interrupted
 
@@ -54,19 +54,17 @@ def on_spark(spark: Any, make_recipe: MakeRecipe, place: Place) -> Engine:
 
     Raises (while it runs): NoSpark when a job fails; KeyboardInterrupt.
     """
-    schema = record_schema(make_recipe().columns)
 
-    def engine(tasks: pa.Table) -> Iterator[pa.Table]:
+    def engine(tasks: pa.Table, folder: Path) -> Iterator[int]:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
-        from pyspark.sql.pandas.types import from_arrow_schema
 
-        work = partial(_batches, make_recipe, place)
+        work = partial(_stage, make_recipe, place, folder.absolute())
         cores = _cores(spark)
         for chunk in chunks(tasks, max(CHUNK_FILES, PARTITION_FILES * ROUNDS * cores)):
             spread = spark.createDataFrame(chunk).repartition(_partitions(chunk.num_rows, cores))
             try:
-                yield spread.mapInArrow(work, from_arrow_schema(schema)).toArrow()
+                yield sum(row["records"] for row in spread.mapInArrow(work, "records BIGINT").collect())
             except (PySparkException, Py4JError) as error:
                 if interrupted(error):
                     raise KeyboardInterrupt from None
@@ -75,10 +73,13 @@ def on_spark(spark: Any, make_recipe: MakeRecipe, place: Place) -> Engine:
     return engine
 
 
-def _batches(make_recipe: MakeRecipe, place: Place, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _stage(
+    make_recipe: MakeRecipe, place: Place, folder: Path, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     recipe = make_recipe()
     for batch in batches:
-        yield records(recipe, place, batch.cast(TASKS))
+        count = stage(folder, pa.Table.from_batches([records(recipe, place, batch.cast(TASKS))]))
+        yield pa.RecordBatch.from_pydict({"records": pa.array([count], pa.int64())})
 
 
 def _partitions(files: int, cores: int) -> int:

@@ -16,11 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from compositions.errors import RecomposeError
-from datapipe.telemetry.schema import SCHEMAS, SEPARATOR
+from datapipe.telemetry.schema import INSTANT_OF, SCHEMAS, SEPARATOR
 from datapipe.telemetry.store import files_of
 
 Floats = npt.NDArray[np.float64]
-INSTANT_OF = {"items": "delivered", "snapshots": "at", "decisions": "at", "switches": "at"}
 
 
 @dataclass(frozen=True, slots=True)

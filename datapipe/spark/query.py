@@ -53,9 +53,10 @@ class PartTable:
 
     def write(self, key: Key, first: int, results: Sequence[str]) -> None:
         aside = f"{self._root}/_staging/{key.query}-{key.batch}-{first}"
-        shaped(self._spark, first, results, self._schema).coalesce(1).write.format(self._format).options(
-            **self._options
-        ).mode("overwrite").save(aside)
+        raw = self._spark.createDataFrame(row_for_each_value(first, results))
+        shaped(raw, self._schema).coalesce(1).write.format(self._format).options(**self._options).mode(
+            "overwrite"
+        ).save(aside)
         (written,) = [name for name in self._files.names(aside) if name.startswith("part-")]
         suffix = written[written.index(".") :]
         self._files.move(f"{aside}/{written}", self._folder(key), part_name(first, len(results)) + suffix)
@@ -80,11 +81,11 @@ def covered(names: Sequence[str]) -> int:
     return until
 
 
-def shaped(spark: Any, first: int, results: Sequence[str], schema: str | None) -> Any:
-    """A DataFrame of results: ``row``, ``error``, ``value`` as JSON or in the columns of ``schema``, and ``part``."""
+def shaped(raw: Any, schema: str | None) -> Any:
+    """Return ``row``, ``error``, ``value`` as JSON or in the columns of ``schema``, and ``part``, of a DataFrame with
+    ``row``, ``part`` and ``result``."""
     from pyspark.sql import functions as f
 
-    raw = spark.createDataFrame(row_for_each_value(first, results))
     value, error = f.get_json_object("result", "$.value"), f.get_json_object("result", "$.error")
     if schema is None:
         return raw.select("row", error.alias("error"), value.alias("value"), "part")
@@ -223,15 +224,16 @@ def _reader(spark: Any, source: StreamSource) -> Any:
 def in_order_of_text(rows: Any) -> Any:
     """The same rows in an order that is the same each time, as that in which a shuffle hands them on is not: a row's
     number must mean the same row when its batch comes again."""
-    return rows.withColumn(_TEXT, _as_json()).orderBy(_TEXT).drop(_TEXT)
+    return rows.withColumn(_TEXT, as_json()).orderBy(_TEXT).drop(_TEXT)
 
 
 def texts_of(rows: Any) -> Iterator[str]:
     """The rows of a micro-batch as JSON, in the order of its partitions, some at a time."""
-    return (row["row"] for row in rows.select(_as_json().alias("row")).toLocalIterator())
+    return (row["row"] for row in rows.select(as_json().alias("row")).toLocalIterator())
 
 
-def _as_json() -> Any:
+def as_json() -> Any:
+    """Return a column with the whole row as JSON."""
     from pyspark.sql import functions as f
 
     return f.to_json(f.struct("*"), {"ignoreNullFields": "false"})

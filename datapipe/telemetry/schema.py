@@ -1,7 +1,8 @@
 """The files that a runner leaves: one Arrow schema for each kind of record, with its units and its version.
 
-Layout: ``DIR/<kind>/<app>--<run>-<number>.parquet``; a file that is being written begins with a dot. Times are whole
-numbers (epoch microseconds, nanoseconds of work), so that sums do not depend on the order in which they are made.
+Layout: ``DIR/<kind>/<app>--<run>-<number>.parquet``, where the number begins with the epoch; a file that is being
+written begins with a dot. Times are whole numbers (epoch microseconds, nanoseconds of work), so that sums do not depend
+on the order in which they are made.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-VERSION = 1
-"""Of all schemas together; a reader refuses what is newer than itself."""
+VERSION = 2
+"""Of all schemas together. A version adds columns that may be null, and changes none: a reader finds columns by name,
+takes null for those that an older file lacks, and refuses what is newer than itself. 2: runs, costs, versions."""
 VERSION_KEY = b"recompose.telemetry.version"
 UNIT_KEY = b"unit"
 SUFFIX = ".parquet"
@@ -27,6 +29,12 @@ def _field(name: str, kind: Any, unit: str, nullable: bool = True) -> Any:
 
 EPOCH = _field(
     "epoch", pa.int64(), "of the run: counts the runners since the app was started, from 1; null in older files"
+)
+
+APP_VERSION = _field("app_version", pa.string(), "hash of the app's source; null in older files")
+WRITTEN = _field("written", INSTANT, "instant of the record; the last of a number holds; null in older files")
+COMPOSITION_VERSION = _field(
+    "composition_version", pa.string(), "hash of the composition's form; null in older files, and before it was active"
 )
 
 STAGE = pa.struct([
@@ -51,6 +59,8 @@ ITEMS = [
     _field("stages", pa.list_(STAGE), "one for each stage that ran"),
     _field("read", INSTANT, "instant, when the source read it; null in older files, which counted from then"),
     EPOCH,
+    APP_VERSION,
+    COMPOSITION_VERSION,
 ]
 
 SNAPSHOT_STAGE = pa.struct([
@@ -88,6 +98,8 @@ SNAPSHOTS = [
     _field("latency_p99_ms", pa.float64(), "ms, over the monitor's window"),
     _field("latency_share_ms", pa.float64(), "ms, within which the share of the items is that the SLO asks for"),
     EPOCH,
+    APP_VERSION,
+    COMPOSITION_VERSION,
 ]
 
 DECISIONS = [
@@ -101,6 +113,8 @@ DECISIONS = [
     _field("reason", pa.string(), "a sentence"),
     _field("body", pa.string(), "JSON as in /decisions: candidates, figures, outcome"),
     EPOCH,
+    APP_VERSION,
+    WRITTEN,
 ]
 
 SWITCHES = [
@@ -117,6 +131,43 @@ SWITCHES = [
     _field("drain_actual_ms", pa.float64(), "ms; null for a drain cut short, disturbed or empty"),
     _field("error", pa.string(), "why it failed; null if it did not"),
     EPOCH,
+    APP_VERSION,
+    WRITTEN,
+]
+
+RUNS = [
+    _field("app", pa.string(), "name of the app"),
+    _field("run", pa.string(), "name of the run, unique"),
+    _field("at", INSTANT, "instant of the record; the last record of a run and epoch holds"),
+    _field("began", INSTANT, "instant at which its runner began"),
+    _field("objective", pa.string(), "as it was asked for; null without one"),
+    _field("source", pa.string(), "kind of the source"),
+    _field("product", pa.string(), "version of Recompose"),
+    _field("accepted", pa.int64(), "items so far"),
+    _field("delivered", pa.int64(), "items so far"),
+    _field("failed", pa.int64(), "items so far: a stage raised, or the result was not written"),
+    _field("shed", pa.int64(), "items so far"),
+    _field("refused", pa.int64(), "rows and messages so far that the app did not take"),
+    _field("missed", pa.int64(), "items so far that were due and never read"),
+    _field("losses", pa.int64(), "workers so far that died"),
+    _field("first_error", pa.string(), "of the first item that failed"),
+    EPOCH,
+    APP_VERSION,
+]
+
+COSTS = [
+    _field("app", pa.string(), "name of the app"),
+    _field("run", pa.string(), "name of the run, unique"),
+    _field("at", INSTANT, "instant at which the time of the record ends"),
+    _field("composition", pa.string(), "name of the one that is active then"),
+    _field("worker_s", pa.float64(), "s of workers in use, since the record before"),
+    _field("cpu_s", pa.float64(), "s of CPU of the workers on the runner's machine, since the record before"),
+    _field("workers", pa.int64(), "workers in use then"),
+    _field("spares", pa.int64(), "warm workers without work then"),
+    _field("cores", pa.float64(), "cores that the workers may use"),
+    EPOCH,
+    APP_VERSION,
+    COMPOSITION_VERSION,
 ]
 
 
@@ -129,7 +180,13 @@ SCHEMAS: dict[str, Any] = {
     "snapshots": _schema(SNAPSHOTS),
     "decisions": _schema(DECISIONS),
     "switches": _schema(SWITCHES),
+    "runs": _schema(RUNS),
+    "costs": _schema(COSTS),
 }
+
+
+INSTANT_OF = {"items": "delivered", **dict.fromkeys(("snapshots", "decisions", "switches", "runs", "costs"), "at")}
+"""The column by which a record of a kind is found in time."""
 
 
 def version_of(schema: Any) -> int | None:

@@ -1,21 +1,15 @@
-"""Read telemetry and its tables back from where they are stored, and report every fault of theirs in one sentence."""
+"""Find telemetry and its tables where they are stored, and report every fault of theirs in one sentence."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from compositions.errors import RecomposeError
 from datapipe.telemetry.schema import SCHEMAS, SUFFIX, VERSION, version_of
-from datapipe.telemetry.windows import KEYS
 
 
 class TelemetryError(RecomposeError):
@@ -57,45 +51,36 @@ def _is_good(path: Path) -> bool:
 
 TABLE = "windows"
 CHECKPOINT = "checkpoint"
-BATCH = "batch"
 
 
-def spark_schema(kind: str) -> Any:
-    return from_arrow_schema(SCHEMAS[kind], prefer_timestamp_ntz=False)
+LAST: dict[str, tuple[tuple[str, ...], str]] = {
+    "decisions": (("app", "run", "id"), "written"),
+    "switches": (("app", "run", "number"), "written"),
+    "runs": (("app", "run", "epoch"), "at"),
+}
+"""Of rows with these columns in common the one holds in which the other column is highest."""
 
 
-def raw(spark: SparkSession, directory: Path, kind: str = "items") -> DataFrame:
-    """All records of one kind. Raises: TelemetryError."""
-    some_files_of(directory, kind)
-    return spark.read.schema(spark_schema(kind)).parquet(str(directory / kind))
+def table(spark: Any, out: Path, name: str = TABLE) -> Any:
+    """Return a table as it stands: of rows that were written again the last. Raises: TelemetryError without one."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
 
+    from datapipe.spark.delta import frame_of
+    from datapipe.telemetry.windows import BATCH, KEYS
 
-def put_batch(table: DataFrame, out: Path, number: int) -> None:
-    """Writes what a micro-batch changed, under its number: the same batch again replaces itself."""
-    final = out / TABLE / f"{BATCH}={number}"
-    hidden = out / TABLE / f".{BATCH}-{number}"
-    shutil.rmtree(hidden, ignore_errors=True)
-    table.coalesce(1).write.mode("overwrite").parquet(str(hidden))
-    shutil.rmtree(final, ignore_errors=True)
-    os.replace(hidden, final)
-
-
-def put_whole(table: DataFrame, out: Path) -> None:
-    """Replaces the table by this one; the old one stays until the new one is complete."""
-    hidden, old, final = out / f".{TABLE}", out / f".{TABLE}-old", out / TABLE
-    shutil.rmtree(hidden, ignore_errors=True)
-    table.coalesce(1).write.mode("overwrite").parquet(str(hidden / f"{BATCH}=0"))
-    shutil.rmtree(old, ignore_errors=True)
-    if final.exists():
-        os.replace(final, old)
-    os.replace(hidden, final)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def table(spark: SparkSession, out: Path) -> DataFrame:
-    """The table as it stands: of each window the row that was written last. Raises: TelemetryError without one."""
-    if not any((out / TABLE).glob(f"{BATCH}=*")):
-        raise TelemetryError(f"{str(out)!r} has no table of windows; write one with recompose telemetry")
-    rows = spark.read.parquet(str(out / TABLE))
-    last = Window.partitionBy(*KEYS).orderBy(F.col(BATCH).desc())
+    if not (out / name / "_delta_log").is_dir():
+        raise TelemetryError(f"{str(out)!r} has no table of {name}; write one with recompose telemetry")
+    rows = frame_of(spark, out / name)
+    if name not in LAST and name != TABLE:
+        return rows
+    keys, newest = LAST.get(name, (KEYS, BATCH))
+    last = Window.partitionBy(*keys).orderBy(F.col(newest).desc_nulls_last())
     return rows.withColumn("_", F.row_number().over(last)).where("_ = 1").drop("_", BATCH)
+
+
+def views(spark: Any, out: Path) -> None:
+    """Give all tables in ``out`` to Spark SQL, by their names."""
+    for name in (TABLE, *SCHEMAS):
+        if (out / name / "_delta_log").is_dir():
+            table(spark, out, name).createOrReplaceTempView(name)

@@ -20,6 +20,10 @@ SUMS = (
 LIST = "values"
 WHOLE, INPUT = "", "(input)"
 PERCENTILES = (50, 95, 99)
+BATCH = "batch"
+"""Column of the micro-batch that wrote a row of the table: of rows of one window the highest holds."""
+LATE_S = 35
+"""Records this much late still count: 30 s, and a file's two seconds with some room."""
 HALF = 1 << 30
 """Squares are summed in two halves of 30 bits: exact in whole numbers where one sum would overflow."""
 FARTHEST_US = 2_000_000_000
@@ -154,3 +158,14 @@ def in_windows(rows: DataFrame) -> DataFrame:
     lengths = F.explode(F.array(*[F.lit(length).cast("bigint") for length in LENGTHS_S]))
     start = F.col("second") - F.pmod(F.col("second"), F.col("length_s"))
     return rows.withColumn("length_s", lengths).withColumn("start", start)
+
+
+def live_table(items: DataFrame) -> DataFrame:
+    """The windows that changed. State of a window is dropped ``LATE_S`` after the end of the longest one over it.
+
+    The watermark is on the end of the window, which is up to a minute ahead of the records in it.
+    """
+    rows = in_windows(contributions(observations(items)))
+    rows = rows.withColumn("end", F.timestamp_seconds(F.col("start") + F.col("length_s")))
+    delay_s = LATE_S + max(LENGTHS_S)
+    return finished(partial(rows.withWatermark("end", f"{delay_s} seconds"), (*KEYS, "end")))

@@ -73,7 +73,9 @@ class WriterSettings:
     roll_s: float = 2.0
     """Age at which a file of items is closed: the tables lag behind by this, and by Spark's turn."""
     slow_roll_s: float = 10.0
-    """The same for the other kinds, of which there are a few records a second."""
+    """The same for snapshots, decisions and switches, of which there are a few records a second."""
+    slowest_roll_s: float = 60.0
+    """The same for runs and costs."""
     close_s: float = 5.0
     """Longest wait for the disk at the end of a run."""
     keep: Keep = field(default_factory=Keep)
@@ -116,6 +118,7 @@ class Origin:
     app: str
     run: str
     epoch: int = 1
+    app_version: str | None = None
 
     def columns(self, count: int) -> dict[str, Any]:
         return {each.name: pa.repeat(getattr(self, each.name), count) for each in fields(self)}
@@ -176,7 +179,9 @@ class TelemetryWriter:
             sweep(self._directory, self._origin.app, self._settings.keep)
 
     def _roll_s(self, kind: str) -> float:
-        return self._settings.roll_s if kind == "items" else self._settings.slow_roll_s
+        settings = self._settings
+        rare = settings.slowest_roll_s if kind in ("runs", "costs") else settings.slow_roll_s
+        return settings.roll_s if kind == "items" else rare
 
     def _flush(self, kind: str) -> None:
         records, rows = self._buffers[kind].take()
@@ -199,7 +204,8 @@ class TelemetryWriter:
         folder = self._directory / kind
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is the last folder's alone
         folder.mkdir(mode=0o700, exist_ok=True)
-        write_atomically(table, folder / f"{self._origin.app}{SEPARATOR}{self.run}-{self._files:06d}{SUFFIX}")
+        number = f"{self._origin.epoch:03d}{self._files:06d}"  # a run that goes on has files of earlier epochs
+        write_atomically(table, folder / f"{self._origin.app}{SEPARATOR}{self.run}-{number}{SUFFIX}")
 
 
 def write_atomically(table: Any, path: Path) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -21,106 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from compositions.wording import figure
 from service.api.problems import problem
+from service.api.strict_json import JsonRefusedError, parse_json, parse_without_items
 from service.schemas.results import FieldError
-
-MAX_DEPTH = 64
-MAX_DIGITS = 1_000
-
-
-class JsonRefusedError(ValueError):
-    """The text is not acceptable JSON."""
-
-
-def parse_json(text: bytes, decoder: json.JSONDecoder | None = None) -> Any:
-    """Return the value of a text that is JSON as RFC 8259 and I-JSON define it, in a time linear in its length.
-
-    Raises: JsonRefusedError for bad syntax or UTF-8, NaN, infinities, numbers that overflow, repeated keys, lone
-    surrogates, nesting beyond ``MAX_DEPTH``.
-    """
-    try:
-        decoded = text.decode("utf-8")
-        value = (decoder or _DECODER).decode(decoded)
-    except UnicodeDecodeError as error:
-        raise JsonRefusedError(f"the body is not UTF-8 (byte {error.start})") from error
-    except json.JSONDecodeError as error:
-        raise JsonRefusedError(
-            f"the body is not JSON: {error.msg} at line {error.lineno} column {error.colno}"
-        ) from error
-    except RecursionError as error:
-        raise JsonRefusedError(_too_deep()) from error
-    except JsonRefusedError:
-        raise
-    except ValueError as error:  # integers of thousands of digits
-        raise JsonRefusedError(f"the body has a number that cannot be read: {error}") from error
-    if "\\u" in decoded or decoded.count("[") + decoded.count("{") > MAX_DEPTH:
-        _check_values(value)  # only then can there be a lone surrogate, or too many levels
-    return value
-
-
-def _constant(name: str) -> Any:
-    raise JsonRefusedError(f"{name} is not JSON; give a finite number or null")
-
-
-def _float(text: str) -> float:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise JsonRefusedError(f"{text[:40]} is too large a number; give at most 1.7e308")
-    return value
-
-
-def _short_int(text: str) -> int:
-    if len(text) > MAX_DIGITS:
-        raise ValueError(f"it has {len(text):,} digits; at most {MAX_DIGITS:,}")
-    return int(text)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        seen: set[str] = set()
-        repeated = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise JsonRefusedError(f"the key {repeated[:40]!r} is given twice")
-    return result
-
-
-_DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float, object_pairs_hook=_object)
-"""One decoder for all texts: creating one costs more than reading a line with it."""
-_WITHOUT_ITEMS = json.JSONDecoder(
-    parse_constant=_constant, parse_float=_float, parse_int=_short_int, object_pairs_hook=_object
-)
-"""For bodies without items. The time to read an integer grows with the square of its length."""
-
-
-def _check_values(value: Any) -> None:
-    """Level by level, without recursion."""
-    level, depth = [value], 0
-    while level:
-        depth += 1
-        if depth > MAX_DEPTH + 1:
-            raise JsonRefusedError(_too_deep())
-        for each in level:
-            if isinstance(each, str) and not _encodable(each):
-                raise JsonRefusedError(f"the text {each[:40]!r} holds a lone surrogate; give complete characters")
-        level = [child for each in level for child in _children(each)]
-
-
-def _children(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return [*value.keys(), *value.values()]
-    return value if isinstance(value, list) else ()
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _too_deep() -> str:
-    return f"the body is nested deeper than {MAX_DEPTH} levels"
-
 
 T = TypeVar("T")
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -128,9 +29,6 @@ OPEN_PATHS = ("/healthz", "/readyz", "/")
 OPEN_FOLDER = "/dashboard/"
 """The page and its scripts hold no data: what they show they ask for, with the token."""
 MAX_BODY_BYTES = 1024 * 1024
-MAX_COMMAS = 25_000
-"""Maximum number of commas in a JSON body that has no items: values that nobody needs, but that are read and refused
-one by one while other requests wait."""
 PARSED_AT_ONCE_BYTES = 16 * 1024
 LARGER_ITEMS = ", or in several requests; recompose serve --max-item-bytes allows more"
 USER = "recompose.user"
@@ -284,16 +182,10 @@ async def _checked(body: bytes, headers: Headers, has_items: bool) -> Response |
     if not body or not is_json(headers):
         return None
     try:
-        await read_aside(parse_json if has_items else _parse_without_items, body)
+        await read_aside(parse_json if has_items else parse_without_items, body)
     except JsonRefusedError as error:
         return problem(422, str(error), errors=[FieldError(loc=["body"], msg=str(error))])
     return None
-
-
-def _parse_without_items(body: bytes) -> Any:
-    if (commas := body.count(b",")) > MAX_COMMAS:
-        raise JsonRefusedError(f"the body lists too many values: it has {commas:,} commas; at most {MAX_COMMAS:,}")
-    return parse_json(body, _WITHOUT_ITEMS)
 
 
 def media_type(headers: Headers) -> str:

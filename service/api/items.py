@@ -12,7 +12,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from service.api import problems
 from service.api.deps import ThisDaemon, documented, expect_json, item_body
-from service.api.guard import JsonRefusedError, media_type, parse_json, read_aside
+from service.api.guard import media_type, read_aside
+from service.api.strict_json import JsonRefusedError, parse_json
 from service.daemon.daemon import Daemon
 from service.schemas.refusals import BadValueError
 from service.schemas.results import Accepted, AcceptedMany

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from time import time
 from typing import Literal
 
 from control.decisions import State
@@ -105,6 +107,12 @@ def _telemetry(status: Status) -> Iterator[Sample]:
     if telemetry is not None:
         yield ("written",), telemetry.written
         yield ("lost",), telemetry.lost
+
+
+def _tables(status: Status) -> Iterator[Sample]:
+    telemetry = status.resources.telemetry
+    if telemetry is not None and telemetry.tables is not None and telemetry.tables.up_to is not None:
+        yield (), time() - datetime.fromisoformat(telemetry.tables.up_to).timestamp()
 
 
 def _cost(status: Status) -> Iterator[Sample]:
@@ -301,6 +309,12 @@ METRICS = (
         "Records of telemetry written to disk, and lost because the disk was full or too slow.",
         "lost grows: look at telemetry.fault in /status; items are not affected.",
         _telemetry,
+    ),
+    Metric(
+        "recompose_tables_lag_seconds", "gauge", "seconds", (),
+        "Age of the oldest records that may be missing in the tables of telemetry; the same for each app.",
+        "Grows beyond two times --tables-every: telemetry.tables.failure in /status has the reason.",
+        _tables,
     ),
     Metric(
         "recompose_runner_restarts_total", "counter", "restarts", (),

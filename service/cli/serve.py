@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -26,6 +27,7 @@ from service.daemon.daemon import Daemon
 from service.daemon.store.database import default_directory
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import Host, LocalHost
+from service.daemon.table_job import TableJob
 from service.runner.validation.resolution import shipped
 from service.schemas.spec import Durable, Ending, RunSpec, TelemetrySpec
 
@@ -69,6 +71,13 @@ log = structlog.get_logger()
     show_default=True,
     help="Maximum size of an app's telemetry, in MB; its oldest files, and those beyond --telemetry-days, are removed.",
 )
+@click.option(
+    "--tables-every",
+    type=click.FloatRange(0),
+    default=10.0,
+    show_default=True,
+    help="Minutes between two runs of the Spark job that brings the tables of telemetry up to date; 0: none.",
+)
 @click.option("--ray", "address", help="Address of a running Ray cluster (default: one of its own).")
 @click.option("--max-item-bytes", type=click.IntRange(1), default=MAX_BODY_BYTES, show_default=True)
 @click.option("--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True)
@@ -88,6 +97,7 @@ def serve(
     telemetry: bool,
     telemetry_days: float,
     telemetry_mb: float,
+    tables_every: float,
     address: str | None,
     max_item_bytes: int,
     log_level: str,
@@ -115,8 +125,25 @@ def serve(
         closing(host_of(pool, address)) as runners,
     ):
         daemon = Daemon(apps, runners, store, base)
-        with watched(compositions_dirs, daemon), configured(config, daemon):
+        with (
+            tables(Path(folder), tables_every if telemetry else 0, daemon),
+            watched(compositions_dirs, daemon),
+            configured(config, daemon),
+        ):
             serve_on(listener, create_app(daemon, access, recent))
+
+
+@contextmanager
+def tables(folder: Path, every_minutes: float, daemon: Daemon) -> Iterator[None]:
+    """Bring the tables of telemetry up to date from time to time."""
+    if not every_minutes:
+        yield
+        return
+    command = (sys.executable, "-m", str(__package__), "telemetry")
+    with closing(TableJob(command, folder, 60 * every_minutes)) as job:
+        daemon.observation.tables = lambda: job.status
+        job.start()
+        yield
 
 
 def _access(host: str, max_item_bytes: int) -> Access:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -32,22 +33,43 @@ def default_source() -> Path:
 @click.option("--batch", is_flag=True, help="Build the whole table once, from all records.")
 @click.option("--once", is_flag=True, help="Stream, and end when everything is read.")
 @click.option("--master", help="Spark master, such as spark://host:7077 (default: this machine's cores).")
-def telemetry(source: Path | None, out: Path | None, batch: bool, once: bool, master: str | None) -> None:
-    """Build tables of 1 s, 10 s and 1 min from the telemetry in folder SOURCE, until Ctrl-C."""
+@click.option("--sql", "query", help="Ask the tables in Spark SQL, print rows as JSON lines, and end.")
+@click.option("--state", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
+def telemetry(
+    source: Path | None,
+    out: Path | None,
+    batch: bool,
+    once: bool,
+    master: str | None,
+    query: str | None,
+    state: Path | None,
+) -> None:
+    """Keep tables of the telemetry in folder SOURCE up to date, with windows of 1 s, 10 s and 1 min, until Ctrl-C."""
     source = source or default_source()
     out = out or source / "tables"
-    from datapipe.telemetry.store import some_files_of
+    from datapipe.telemetry.store import TABLE, some_files_of, table
 
+    if query is not None:
+        _ask(out, query, master)
+        return
     files = some_files_of(source, "items")
     with _progress(f"starting Spark; {len(files)} files of items") as say, _session(master) as spark:
-        from datapipe.telemetry import store  # here: without Java or PySpark, the session has said so in a sentence
-
         if batch:
             _batch(spark, source, out, say)
         else:
-            _stream(spark, source, out, once, say)
-        count = store.table(spark, out).count()
-    click.echo(f"{out / store.TABLE}: {count} windows")
+            _stream(spark, source, out, once, _told(say, state))
+        count = table(spark, out).count()
+    click.echo(f"{out / TABLE}: {count} windows")
+
+
+def _ask(out: Path, query: str, master: str | None) -> None:
+    from datapipe.telemetry.store import TABLE, table, views
+
+    with _session(master) as spark, told_in_a_sentence("the query failed"):
+        table(spark, out, TABLE)  # says what to do where there are none
+        views(spark, out)
+        for row in spark.sql(query).toJSON().toLocalIterator():
+            click.echo(row)
 
 
 @contextmanager
@@ -60,38 +82,40 @@ def _session(master: str | None) -> Iterator[Any]:
 
 
 def _batch(spark: Any, source: Path, out: Path, say: Any) -> None:
-    from datapipe.telemetry import store, windows
+    from datapipe.telemetry import store, tables  # here: without Java or PySpark, the session has said so in a sentence
 
     if (out / store.CHECKPOINT).exists():
         raise RecomposeError(f"{str(out)!r} belongs to a streaming job; give another folder with --out")
     say("aggregating all records")
     with told_in_a_sentence(f"cannot make the table in {str(out)!r}"):
-        store.put_whole(windows.batch_table(store.raw(spark, source)), out)
+        tables.put_whole(tables.raw(spark, source), out)
 
 
-def _stream(spark: Any, source: Path, out: Path, once: bool, say: Any) -> None:
-    from datapipe.telemetry import store, stream
+def _stream(spark: Any, source: Path, out: Path, once: bool, tell: Callable[[dict[str, Any]], None]) -> None:
+    from datapipe.telemetry import store, tables
 
     if (out / store.TABLE).exists() and not (out / store.CHECKPOINT).exists():
         raise RecomposeError(f"{str(out)!r} was made by --batch; give another folder with --out")
     stop = threading.Event()
     before = signal.signal(signal.SIGINT, lambda *_: stop.set())
-    query = stream.start(stream.live_items(spark, source), out, once=once)
     try:
-        while query.isActive and not stop.is_set():
-            say(_progress_of(query))
-            stop.wait(LOOK_S)
         with told_in_a_sentence("the streaming job failed"):
-            query.stop() if stop.is_set() else query.awaitTermination()
+            tables.TableJob(spark, source, out, tell).run(once=once, wait=lambda: stop.wait(LOOK_S))
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _progress_of(query: Any) -> str:
-    last = query.lastProgress
-    if not last:
-        return "reading the first files"
-    return f"micro-batch {last['batchId']}: {last['numInputRows']} records"
+def _told(say: Any, state: Path | None) -> Callable[[dict[str, Any]], None]:
+    """Tell the terminal, and the service in the file ``state``, how far the job is."""
+
+    def tell(seen: dict[str, Any]) -> None:
+        say("reading the first files" if seen["batch"] is None else f"batch {seen['batch']}: {seen['records']} records")
+        if state is not None:
+            draft = state.with_name(f".{state.name}.draft")
+            draft.write_text(json.dumps(seen))
+            draft.replace(state)
+
+    return tell
 
 
 @contextmanager

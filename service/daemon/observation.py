@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from control.decisions import State
 from service.daemon.runs import EACH_OF_ALL_S, ONE_APP_S, Runs, gather
@@ -17,7 +17,17 @@ from service.schemas.figures import Demand
 from service.schemas.refusals import NotFoundError, UnavailableError
 from service.schemas.results import Result
 from service.schemas.spec import RunSpec
-from service.schemas.status import Changes, Rates, Requested, RunnerHealth, Sample, Status, Supervision, resting
+from service.schemas.status import (
+    Changes,
+    Rates,
+    Requested,
+    RunnerHealth,
+    Sample,
+    Status,
+    Supervision,
+    TablesStatus,
+    resting,
+)
 
 
 class Observation:
@@ -25,6 +35,7 @@ class Observation:
 
     def __init__(self, runs: Runs, store: DaemonStore) -> None:
         self._runs, self._store = runs, store
+        self.tables: Callable[[], TablesStatus | None] = lambda: None
 
     def statuses(self) -> list[Status]:
         """Return the status of every registered app; a runner has a second to answer."""
@@ -38,7 +49,16 @@ class Observation:
         supervision = Supervision(alerts=alerts, runner_restarts=watchdog.condition.deaths.restarts)
         status = self._of_run(name, watchdog, timeout_s)
         note = {"slo_note": follows_itself(watchdog.desired.spec)}
-        return status.but(supervision=supervision, requested=status.requested.model_copy(update=note))
+        return self._with_tables(status).but(
+            supervision=supervision, requested=status.requested.model_copy(update=note)
+        )
+
+    def _with_tables(self, status: Status) -> Status:
+        resources, tables = status.resources, self.tables()
+        if resources.telemetry is None or tables is None:
+            return status
+        telemetry = resources.telemetry.model_copy(update={"tables": tables})
+        return status.but(resources=resources.model_copy(update={"telemetry": telemetry}))
 
     def _of_run(self, name: str, watchdog: Watchdog, timeout_s: float) -> Status:
         last = watchdog.remembered.status

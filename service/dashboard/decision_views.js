@@ -15,13 +15,26 @@ export function run(entry) {
   return [h("time", { datetime: entry.at }, format.clock(entry.at)), h("span", { class: "reason" }, `No change: ${entry.reason}${times}`)];
 }
 
+/** A burst of decisions, to be unfolded; its list is filled by the caller. */
+export function episode(entry, open) {
+  const decided = entry.entries.filter((each) => each.kind === "decision");
+  const names = [...new Set(decided.flatMap((each) => [each.to, each.from]))];
+  const told = `${format.whole(entry.count)} decisions in ${format.span((Date.parse(decided[0].at) - Date.parse(entry.first_at)) / 1000)}`;
+  const among = names.length > 4 ? `${names.slice(0, 4).join(", ")} and ${names.length - 4} more` : names.join(", ");
+  const summary = h("summary", {}, h("time", { datetime: decided[0].at }, format.clock(decided[0].at)), h("strong", {}, told), h("span", { class: "notation" }, among), h("span", { class: "reason" }, `Last: ${moved(decided[0])}: ${decided[0].reason}`));
+  return h("details", { open: Boolean(open) }, summary, h("ol", { class: "decisions" }));
+}
+
 /** `list`: the list that it stands in. */
 export function decision(entry, list, open) {
-  const moved = entry.from === entry.to ? `stays with ${entry.to}` : `${entry.from} → ${entry.to}`;
   const notation = list.names.notations.get(entry.to);
   const labels = [h("span", { class: "chip" }, entry.trigger.replace("_", " ")), entry.transition ? h("span", { class: "chip" }, entry.transition) : null, entry.infeasible ? h("span", { class: "chip", "data-slo": "infeasible" }, "out of reach") : null, entry.acted === false ? h("span", { class: "chip" }, "advice only") : null];
-  const summary = h("summary", {}, h("time", { datetime: entry.at }, format.clock(entry.at)), h("strong", {}, moved), notation ? h("span", { class: "notation" }, notation) : null, labels, h("span", { class: "reason" }, entry.reason));
+  const summary = h("summary", {}, h("time", { datetime: entry.at }, format.clock(entry.at)), h("strong", {}, moved(entry)), notation ? h("span", { class: "notation" }, notation) : null, labels, h("span", { class: "reason" }, entry.reason));
   return h("details", { open: Boolean(open) }, summary, h("div", { class: "inside" }, facts(entry, list.app), drain(entry), candidates(entry, list.names)));
+}
+
+function moved(entry) {
+  return entry.from === entry.to ? `stays with ${entry.to}` : `${entry.from} → ${entry.to}`;
 }
 
 function facts(entry, app) {

@@ -2,13 +2,31 @@
 // the kind that is wanted.
 
 import { h, renew } from "./dom.js";
-import { decision, run, sizes } from "./decision_views.js";
+import { decision, episode, run, sizes } from "./decision_views.js";
 import { get, segment } from "./service.js";
 
 const PAGE = 40;
 const KEPT = 1000; // as many as the service keeps: a page that is open for days grows no further
 const EVERY_MS = 5000;
+const BURST = 4; // decisions, each within BURST_MS of the one before, are one entry of the list
+const BURST_MS = 60000;
 const KINDS = { "what was decided": ["decision", "batching"], everything: [], "what changed nothing": ["no_change"] };
+
+/** Entries, newest first, with each burst of decisions as one of kind episode: what came between them lies in it too. */
+export function episodes(entries) {
+  const found = [];
+  for (let first = 0, last; first < entries.length; first = last + 1) {
+    last = first;
+    let count = 1;
+    for (let next = first + 1; entries[first].kind === "decision" && next < entries.length; next++) {
+      if (Date.parse(entries[last].at) - Date.parse(entries[next].at) > BURST_MS) break;
+      if (entries[next].kind === "decision") [last, count] = [next, count + 1];
+    }
+    if (count < BURST) found.push(...entries.slice(first, last + 1));
+    else found.push({ kind: "episode", count, first_at: entries[last].at, entries: entries.slice(first, last + 1) });
+  }
+  return found;
+}
 
 function keyOf(entry) {
   return entry.kind === "decision" ? `decision ${entry.id}` : `${entry.kind} ${entry.first_at}`;
@@ -98,7 +116,7 @@ export class Decisions {
     this.pinned = id;
     this.draw();
     const details = this.items.get(id).querySelector("details");
-    details.open = true;
+    for (let each = details; each; each = each.parentElement.closest("details")) each.open = true;
     details.scrollIntoView({ block: "start" });
     details.querySelector("summary").focus({ preventScroll: true });
     return true;
@@ -110,21 +128,27 @@ export class Decisions {
 
   draw() {
     const kept = new Map();
-    this.sorted().forEach((entry, index) => {
-      const key = keyOf(entry);
-      const item = this.items.get(key) ?? h("li", { class: entry.kind });
-      item.classList.toggle("pinned", key === this.pinned);
-      renew(item, JSON.stringify([entry, this.names.notations.size]), () => this.drawn(entry, item));
-      if (this.list.children[index] !== item) this.list.insertBefore(item, this.list.children[index] ?? null);
-      kept.set(key, item);
-    });
+    this.place(this.list, episodes(this.sorted()), kept);
     for (const [key, item] of this.items) if (!kept.has(key)) item.remove();
     this.items = kept;
     this.empty.hidden = kept.size > 0;
     this.older.hidden = kept.size === 0 || !this.more;
   }
 
+  place(list, entries, kept) {
+    entries.forEach((entry, index) => {
+      const key = keyOf(entry);
+      const item = this.items.get(key) ?? h("li", { class: entry.kind });
+      item.classList.toggle("pinned", key === this.pinned);
+      renew(item, JSON.stringify([entry, this.names.notations.size]), () => this.drawn(entry, item));
+      if (list.children[index] !== item) list.insertBefore(item, list.children[index] ?? null);
+      kept.set(key, item);
+      if (entry.kind === "episode") this.place(item.querySelector("ol"), entry.entries, kept);
+    });
+  }
+
   drawn(entry, item) {
+    if (entry.kind === "episode") return episode(entry, item.querySelector("details")?.open);
     if (entry.kind === "no_change") return run(entry);
     return entry.kind === "batching" ? sizes(entry) : decision(entry, this, item.querySelector("details")?.open);
   }

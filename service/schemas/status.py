@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import time
-from typing import TypedDict, Unpack
+from typing import Literal, TypedDict, Unpack
 
 from apps.contract import App
 from control.decisions import Mode, State
@@ -31,6 +31,25 @@ from service.schemas.slo import GrantBody, SloInForce
 from service.schemas.spec import DurabilityName, RunSpec
 
 
+class TablesStatus(Answer):
+    """The job that keeps the tables of telemetry: one for all apps."""
+
+    state: Literal["waiting", "running", "failed"]
+    """Waiting for its next run, running, or waiting after a run that failed."""
+    up_to: str | None = None
+    """What was written before this time is in the tables."""
+    records: int | None = None
+    """Records that the last run added."""
+    batch: int | None = None
+    """Number of its last micro-batch of windows."""
+    duration_s: float | None = None
+    """Of the last run."""
+    files: int | None = None
+    """Of all tables together."""
+    failure: str | None = None
+    failed_in_a_row: int = 0
+
+
 class TelemetryStatus(Answer):
     """Records written, lost and waiting, and why the last ones were lost."""
 
@@ -38,6 +57,8 @@ class TelemetryStatus(Answer):
     lost: int
     buffered: int
     fault: str | None
+    tables: TablesStatus | None = None
+    """Null where the service makes no tables."""
 
 
 class SparkStatus(Answer):
@@ -181,6 +202,7 @@ class StatusChanges(TypedDict, total=False):
     items: Items
     drain: Drain
     updated_at: Time
+    resources: Resources
     requested: Requested
     origin: Origin
     demand: Demand

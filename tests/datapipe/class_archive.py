@@ -18,8 +18,8 @@ from telemetry_records import random_items, write
 from datapipe.spark.messages import Key, StreamSource, TableSink
 from datapipe.spark.query import PartTable, streaming_rows, texts_of
 from datapipe.spark.session import open_session
-from datapipe.telemetry.store import raw, table
-from datapipe.telemetry.stream import live_items, start
+from datapipe.telemetry.store import table
+from datapipe.telemetry.tables import live, raw, start
 from datapipe.telemetry.windows import batch_table
 
 LIMIT_S = 300.0
@@ -42,7 +42,7 @@ def stream_into_a_table(spark: Any, folder: Path) -> None:
 
 def windows_over_telemetry(spark: Any, folder: Path) -> None:
     write(folder, "x", random_items(seed=1, count=200, span_s=30))
-    assert start(live_items(spark, folder), folder / "out", once=True).awaitTermination(LIMIT_S)
+    assert start(live(spark, folder), folder / "out", once=True).awaitTermination(LIMIT_S)
     table(spark, folder / "out").collect()
     batch_table(raw(spark, folder)).collect()
 

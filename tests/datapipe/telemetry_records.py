@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,8 @@ import pyarrow as pa
 from datapipe.telemetry.schema import SCHEMAS, SUFFIX
 from datapipe.telemetry.writer import write_atomically
 
-EPOCH_US = 1_700_000_000_000_000
+EPOCH_US = (int(time()) // 86_400 - 1) * 86_400 * 10**6 + 80_000_000_000
+"""Of yesterday: older records are not kept for ever."""
 
 
 def item(serial: int, delivered_us: int, latency_us: int | None = 1000, **other: Any) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Cancelled:
     def __getattr__(self, name: str) -> Any:
         return lambda *arguments: self
 
-    def toArrow(self) -> None:  # noqa: N802 - Spark's name
+    def collect(self) -> None:
         try:
             raise KeyboardInterrupt
         except KeyboardInterrupt:

@@ -81,6 +81,7 @@ def test_a_run_from_start_to_adaptation_by_hand(served: Daemon, tmp_path: Path) 
 
 def _open_decision(seen: Browser, move: str) -> None:
     def opened() -> bool:
+        seen.run("for (const it of document.querySelectorAll('.decisions .episode > details')) it.open = true")
         found = next(each for each in seen.all(".decisions .decision summary") if move in each.text)
         seen.run("arguments[0].scrollIntoView({block: 'center'}); arguments[0].parentNode.open = true", found)
         return True

@@ -25,6 +25,7 @@ return new Set(ends).size;
 """
 """How many there are of the paths' last points: a path is in pieces where the page heard nothing for a while."""
 CLASSES = "return [...document.querySelectorAll(arguments[0])].map((each) => each.getAttribute('class'))"
+ENTRIES = ".decisions li:not(.episode)"
 COMPOSITIONS = "#act-compositions"
 
 
@@ -62,12 +63,41 @@ def test_decisions_are_shown_by_kind_and_page_by_page(ferret: Browser, daemon: S
     for _ in range(23):
         for name in ("7", "1"):
             daemon.send("PUT", "/apps/ferret/mode", {"mode": "pinned", "composition": name})
-    ferret.until(lambda: len(ferret.all(".decisions > li")) >= 37, "a page of them")
-    shown = len(ferret.all(".decisions > li"))
+    ferret.until(lambda: len(ferret.all(ENTRIES)) >= 37, "a page of them")
+    shown = len(ferret.all(ENTRIES))
     ferret.press("Show older ones", ".panel:has(.decisions)")
-    ferret.until(lambda: len(ferret.all(".decisions > li")) >= 47 > shown, "all of them")
+    ferret.until(lambda: len(ferret.all(ENTRIES)) >= 47 > shown, "all of them")
     ferret.choose("Show", "what changed nothing", ".panel:has(.decisions)")
     ferret.until(lambda: ferret.all(".decisions .no_change") and not ferret.all(".decisions .decision"), "no decisions")
+
+
+BURST = """
+const done = arguments[0];
+Promise.all(["decisions", "names"].map((name) => import(`/dashboard/${name}.js`))).then(([decisions, names]) => {
+  const at = (second) => new Date(1e12 + 1000 * second).toISOString();
+  const decided = (second, k) => ({
+    kind: "decision", id: k, at: at(second), from: "a", to: k % 2 ? "a" : "b", reason: "late", trigger: "slo_violated",
+    transition: null, infeasible: false, acted: true, duration_s: 1, trials: 0, gap_ms: 1, outcome: null,
+    drain_estimate_ms: null, drain_actual_ms: null, candidates: [],
+  });
+  const list = new decisions.Decisions("ferret", new names.Names());
+  list.add([0, 300, 330, 345, 390, 700, 750, 800].map(decided));
+  const entries = [...list.list.children].map((each) => [each.className, each.querySelectorAll("li").length]);
+  list.add([{ ...decided(395, 9) }]);
+  const burst = list.list.querySelector(".episode");
+  done([entries, burst.querySelector("summary").textContent, burst.querySelectorAll("li").length, list.items.size]);
+});
+"""
+
+
+def test_a_burst_of_decisions_is_one_entry_that_unfolds(ferret: Browser) -> None:
+    """Four decisions that follow each other within a minute; three are still told one by one."""
+    entries, told, inside, items = ferret.driver.execute_async_script(BURST)
+    assert entries == [["decision", 0]] * 3 + [["episode", 4], ["decision", 0]]
+    assert "5 decisions in 95 s" in told
+    assert "Last: stays with a: late" in told
+    assert inside == 5
+    assert items == 10
 
 
 READ_ON = """

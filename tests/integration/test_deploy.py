@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from copy import deepcopy
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,10 @@ def test_the_image_holds_our_packages_and_no_tools_of_development(image: Image) 
     assert places.returncode == 0, places.stderr
     (folder,) = image.venv.glob("lib/python3*/site-packages")
     assert places.stdout.split() == [str(folder.joinpath(*name.split("."), "__init__.py")) for name in PACKAGES]
+    bill = json.loads((image.venv / "sbom.cdx.json").read_text())
+    listed = {(each["name"], each["version"]) for each in bill["components"]}
+    there = {(each.name, each.version) for each in distributions(path=[str(folder)])}
+    assert listed == there
     tools = image.run(["python", "-c", "import pytest"])
     assert "No module named 'pytest'" in tools.stderr
 

@@ -151,7 +151,7 @@ def test_locks_are_complete_and_agree() -> None:
     assert "pytest" not in run
 
 
-@pytest.mark.parametrize("name", [*LOCKS, "requirements-uv.lock"])
+@pytest.mark.parametrize("name", [*LOCKS, "requirements-uv.lock", "requirements-sbom.lock"])
 def test_locks_pin_by_hash_and_name_no_registry(name: str) -> None:
     text = (ROOT / name).read_text()
     assert pins(name)

@@ -148,12 +148,12 @@ def test_a_file_that_could_not_be_read_is_tried_again(folder: Path, tmp_path: Pa
 
 
 def interrupted(recipe: Lines, place: Place, after: int) -> Engine:
-    def engine(tasks: pa.Table) -> Iterator[pa.Table]:
+    def engine(tasks: pa.Table, staging: Path) -> Iterator[int]:
         whole = in_process(recipe, place)
         for start in range(0, tasks.num_rows, 10):
             if start >= after * 10:
                 raise KeyboardInterrupt
-            yield from whole(tasks.slice(start, 10))
+            yield from whole(tasks.slice(start, 10), staging)
 
     return engine
 

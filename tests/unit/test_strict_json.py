@@ -15,7 +15,7 @@ from compositions.document.loader import load
 from compositions.document.positions import Positions
 from compositions.errors import CompositionError, Fault
 from compositions.model import Stage
-from service.api import guard as strict_json
+from service.api import strict_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

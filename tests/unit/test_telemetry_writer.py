@@ -22,8 +22,8 @@ FIELDS = ("number", "at", "from", "to")
 
 def columns(records: Sequence[Any]) -> dict[str, Any]:
     rows = dict(zip(FIELDS, map(list, zip(*records, strict=True)), strict=True))
-    nothing = [None] * len(records)
-    return rows | {name: nothing for name in SCHEMAS["switches"].names if name not in (*FIELDS, "app", "run", "epoch")}
+    known, nothing = (*FIELDS, "app", "run", "epoch", "app_version"), [None] * len(records)
+    return rows | {name: nothing for name in SCHEMAS["switches"].names if name not in known}
 
 
 def writer(folder: Path, settings: WriterSettings = PATIENT, make: Any = columns) -> TelemetryWriter:

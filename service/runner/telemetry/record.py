@@ -187,6 +187,7 @@ class Record:
             run.sink.flush()
             if self.telemetry is not None:
                 self.telemetry.tick(loop, snapshot, result)
+                self.telemetry.accounts.see(run, self.usage, snapshot.now_s, snapshot.cores)
 
     def close(self) -> None:
         if self.telemetry is not None:
@@ -199,9 +200,11 @@ def record_of(spec: RunSpec, run: Run) -> Record:
     if spec.ending.telemetry is None:
         return Record(clock)
     from datapipe.telemetry.writer import Origin  # imported here: a run without telemetry needs no Arrow
+    from service.runner.telemetry.accounts import version_of_app
     from service.runner.telemetry.telemetry import Telemetry
 
     assert spec.origin.run is not None, "a runner has given it a name"
-    telemetry = Telemetry(spec.ending.telemetry, Origin(spec.app, spec.origin.run, spec.origin.epoch), clock.epoch_s)
+    lineage = (spec.app, spec.origin.run, spec.origin.epoch, version_of_app(type(run.checked.app)))
+    telemetry = Telemetry(spec.ending.telemetry, Origin(*lineage), clock.epoch_s)
     run.loop.tap = telemetry.observe
     return Record(clock, telemetry)

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from time import time
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from profiler.service_time import bottlenecks
 from profiler.snapshot import Snapshot, StageTiming
 from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
 from service.runner.loop import ControlLoop
+from service.runner.telemetry.accounts import COST_FIELDS, RUN_FIELDS, Accounts, version_of_composition
 from service.schemas import decisions as bodies
 from service.schemas.base import ms, plain, time_text
 from service.schemas.figures import Latency
@@ -130,6 +132,9 @@ class Telemetry:
         settings = WriterSettings(keep=Keep(spec.keep_days, spec.keep_mb))
         self._writer = TelemetryWriter(Path(spec.folder), origin, columns(epoch_s), settings)
         self._rows = Rows(origin.run, epoch_s)
+        self.accounts = Accounts(self._writer.put, self._rows.micros)
+        self._forms: dict[str, str] = {}
+        """Versions of compositions by name, as they were active last."""
 
     # --- in the loop's thread ---------------------------------------------------------------------------------------
 
@@ -145,7 +150,8 @@ class Telemetry:
 
     def _left(self, out: Delivered | Shed, since_s: Sequence[float], composition: str, fate: str) -> None:
         # Plain values: the garbage collector does not look at them again while they wait.
-        common = (out.at_s, composition, fate, out.count, self._target_us, self._threshold)
+        slo = (self._target_us, self._threshold)
+        common = (out.at_s, composition, fate, out.count, *slo, self._forms.get(composition))
         parts = self._timings.pop(out.serial, out.count)
         if len(parts) == 1:
             self._writer.put("items", (out.serial, since_s, out.arrived_s, *common, parts[0][1]), out.count)
@@ -163,7 +169,10 @@ class Telemetry:
         target_ms = None if objective is None else objective.item_target_ms
         self._target_us = None if target_ms is None else round(target_ms * 1e3)
         self._threshold = None if objective is None or target_ms is None else objective.slo.threshold
-        self._writer.put("snapshots", self._rows.snapshot(loop, snapshot, result))
+        active = loop.engine.view().composition
+        self._forms[active.name] = version_of_composition(active)
+        form = self._forms.get(snapshot.composition)
+        self._writer.put("snapshots", (*self._rows.snapshot(loop, snapshot, result), form))
         self._news("decisions", [self._rows.decision(loop, each) for each in list(loop.journal.decisions)[-LATE:]])
         first = loop.journal.switch_total - len(loop.journal.switches) + 1
         numbered = list(enumerate(loop.journal.switches, first))[-LATE:]
@@ -175,12 +184,13 @@ class Telemetry:
             if self._known.get((kind, record[0])) != record:
                 self._known[kind, record[0]] = record
                 self._known.pop((kind, record[0] - LATE), None)
-                self._writer.put(kind, record)
+                self._writer.put(kind, (*record, round(time() * 1e6)))
 
     def status(self) -> TelemetryStatus:
         return TelemetryStatus.model_validate(self._writer)
 
     def close(self) -> None:
+        self.accounts.close()
         self._writer.close()
 
 
@@ -201,7 +211,7 @@ class Rows:
         rate = snapshot.input_rate_per_s
         told = Latency.of(snapshot.latency, objective.slo.share_asked if objective else None)
         return (
-            self._micros(snapshot.now_s), snapshot.composition, str(result.state), snapshot.switching,
+            self.micros(snapshot.now_s), snapshot.composition, str(result.state), snapshot.switching,
             snapshot.input_rate_per_s, demand.delivered_per_s if demand else snapshot.throughput_per_s,
             told.mean, told.p95,
             snapshot.queued, snapshot.in_flight, snapshot.workers_alive,
@@ -215,17 +225,18 @@ class Rows:
     def decision(self, loop: ControlLoop, decision: Decision) -> Record:
         told = bodies.Decision.of(loop.journal.with_switches(decision), self._at, self._run)
         body = json.dumps(plain(told), allow_nan=False)
-        head = (decision.id, self._micros(decision.at_s), str(decision.trigger))
+        head = (decision.id, self.micros(decision.at_s), str(decision.trigger))
         return (*head, decision.from_name, decision.to_name, decision.reason, body)
 
     def switch(self, number: int, record: SwitchRecord) -> Record:
         ended = record.ended
         assert ended is not None, "the journal notes a switch when it has ended"
         figures = (record.gap_s, record.drain_mean_s, record.drain_estimate_s, ended.drain_actual_s)
-        head = (number, self._micros(ended.at_s), ended.from_name, ended.to_name, str(ended.style))
+        head = (number, self.micros(ended.at_s), ended.from_name, ended.to_name, str(ended.style))
         return (*head, *map(ms, figures), ended.error)
 
-    def _micros(self, at_s: float) -> int:
+    def micros(self, at_s: float) -> int:
+        """Microseconds since 1970."""
         return round((self._epoch_s + at_s) * 1e6)
 
     def _at(self, at_s: float) -> str:
@@ -244,6 +255,8 @@ def columns(epoch_s: float) -> dict[str, Columns]:
         "snapshots": _snapshot_columns,
         "decisions": _rows(DECISION_FIELDS),
         "switches": _rows(SWITCH_FIELDS),
+        "runs": _rows(RUN_FIELDS),
+        "costs": _rows(COST_FIELDS),
     }
 
 
@@ -257,7 +270,7 @@ class Items:
     def columns(self, records: Sequence[Record]) -> Table:
         first, due, read, delivered, *common, timings = zip(*records, strict=True)
         counts = np.array([len(times) for times in read])
-        compositions, fates, batch, targets, thresholds = (_repeated(values, counts) for values in common)
+        compositions, fates, batch, targets, thresholds, forms = (_repeated(values, counts) for values in common)
         return {
             "serial": pa.array(np.repeat(np.array(first) - _starts(counts), counts) + np.arange(counts.sum())),
             "arrived": self._instants(list(chain.from_iterable(due))),
@@ -268,6 +281,7 @@ class Items:
             "batch": batch.cast(pa.int32()),
             "target_us": targets.cast(pa.int64()),
             "threshold": thresholds.cast(pa.float64()),
+            "composition_version": forms.cast(pa.string()),
             "stages": _stage_lists(timings, counts),
         }
 
@@ -302,15 +316,16 @@ def _nanos(seconds: Sequence[float]) -> Any:
     return pa.array(np.rint(np.asarray(seconds, np.float64) * 1e9).astype(np.int64))
 
 
-DECISION_FIELDS = ("id", "at", "trigger", "from", "to", "reason", "body")
+DECISION_FIELDS = ("id", "at", "trigger", "from", "to", "reason", "body", "written")
 SWITCH_FIELDS = (
     "number", "at", "from", "to", "style", "gap_ms", "drain_mean_ms", "drain_estimate_ms", "drain_actual_ms", "error",
+    "written",
 )  # fmt: skip
 SNAPSHOT_FIELDS = (
     "at", "composition", "state", "switching", "input_rate_per_s", "throughput_per_s", "latency_mean_ms",
     "latency_p95_ms", "queued", "in_flight", "workers", "slo_metric", "slo_target", "slo_bound", "slo_status",
     "drain_estimate_ms", "stages", "offered_per_s", "admitted_per_s", "missed", "lag_s",
-    "latency_p50_ms", "latency_p99_ms", "latency_share_ms",
+    "latency_p50_ms", "latency_p99_ms", "latency_share_ms", "composition_version",
 )  # fmt: skip
 SNAPSHOT_STAGE_FIELDS = ("stage", "service_ms", "cpu_ms", "bottleneck")
 

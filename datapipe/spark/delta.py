@@ -1,0 +1,164 @@
+"""Keep tables of Parquet files with snapshots: executors write the files, the driver commits their names.
+
+The tables are Delta tables, kept by delta-rs (``deltalake``), so that they are read without Spark as well. A commit
+carries the number of the batch that it belongs to: a batch that comes again after a crash is committed once. Files that
+were never committed belong to no snapshot, and ``tidy`` removes them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+from time import time
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.transaction import AddAction, RemoveAction
+
+ADDED = pa.schema([("path", pa.string()), ("values", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
+"""One row for a file that an executor wrote; ``values`` are those of the partition columns, as JSON."""
+CONFIGURATION: Mapping[str, str | None] = {
+    "delta.logRetentionDuration": "interval 1 day",
+    "delta.checkpointInterval": "50",
+}
+TARGET_BYTES = 128 * 2**20
+"""Size up to which small files of one partition are merged."""
+SMALL_FILES = 3
+"""Files of one partition from which on they are merged."""
+UNREAD_H = 6
+"""Hours for which a file that is in the latest snapshot no more stays for those who read an earlier one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableKind:
+    """The place and form of a table."""
+
+    folder: Path
+    schema: pa.Schema
+    partition_by: tuple[str, ...] = ("date", "app")
+
+    def opened(self) -> DeltaTable:
+        """Return the table's latest snapshot; one without rows where there is none, with columns that are new."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not DeltaTable.is_deltatable(str(self.folder)):
+            options: Any = {"partition_by": list(self.partition_by), "configuration": CONFIGURATION}
+            return DeltaTable.create(str(self.folder), self.schema, mode="ignore", **options)
+        table = DeltaTable(str(self.folder))
+        known = {field.name for field in table.schema().fields}
+        if missing := [field for field in Schema.from_arrow(self.schema).fields if field.name not in known]:
+            table.alter.add_columns(missing)
+        return table
+
+
+def append(frame: Any, kind: TableKind, batch: tuple[str, int], mode: str = "append", *, gather: bool = True) -> int:
+    """Add the rows of a Spark DataFrame, or replace all others by them; return how many. Rows of a ``batch`` (the name
+    of a stream, a number that grows) that is in the table are not added again. ``gather``: one file for each value of
+    the partition columns, instead of one for each task."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    done = kind.opened().transaction_version(batch[0])
+    if done is not None and done >= batch[1]:
+        return 0
+    rows = frame.select(*kind.schema.names)
+    rows = rows.repartition(*kind.partition_by) if gather else rows
+    written = rows.mapInArrow(partial(write_files, kind), from_arrow_schema(ADDED)).collect()
+    if written or mode == "overwrite":
+        commit(kind, [row.asDict() for row in written], batch, mode)
+    return sum(row["rows"] for row in written)
+
+
+def commit(kind: TableKind, written: Sequence[Mapping[str, Any]], batch: tuple[str, int], mode: str = "append") -> None:
+    """Make files part of the table, all at once. ``written``: rows of ``ADDED``."""
+    now_ms = round(time() * 1000)
+    adds: list[AddAction | RemoveAction] = [
+        AddAction(
+            row["path"], row["bytes"], json.loads(row["values"]), now_ms, True, json.dumps({"numRecords": row["rows"]})
+        )
+        for row in written
+    ]
+    once = CommitProperties(app_transactions=[Transaction(*batch)])
+    table = kind.opened()
+    table.create_write_transaction(adds, mode, table.schema(), list(kind.partition_by), commit_properties=once)
+
+
+def write_files(kind: TableKind, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write rows into a file for each value of the partition columns; yield ``ADDED``. Runs in an executor."""
+    writers: dict[str, tuple[str, Any]] = {}
+    counts: dict[str, int] = {}
+    inside = pa.schema([field for field in kind.schema if field.name not in kind.partition_by])
+    for batch in batches:
+        for values, rows in _parted(pa.Table.from_batches([batch]), kind.partition_by):
+            if values not in writers:
+                writers[values] = _new_file(kind, json.loads(values), inside)
+            writers[values][1].write_table(rows.select(inside.names).cast(inside))
+            counts[values] = counts.get(values, 0) + rows.num_rows
+    found = []
+    for values, (path, writer) in writers.items():
+        writer.close()
+        found.append((path, values, counts[values], os.path.getsize(kind.folder / path)))
+    columns = zip(*found, strict=True) if found else [()] * len(ADDED)
+    yield pa.RecordBatch.from_arrays([pa.array(c, t) for c, t in zip(columns, ADDED.types, strict=True)], schema=ADDED)
+
+
+def _parted(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
+    for values in rows.select(names).group_by(list(names)).aggregate([]).to_pylist():
+        mine = rows
+        for name, value in values.items():
+            mine = mine.filter(pc.equal(mine[name], pa.scalar(value, mine.schema.field(name).type)))
+        yield json.dumps({name: str(value) for name, value in values.items()}), mine
+
+
+def _new_file(kind: TableKind, values: Mapping[str, str], inside: pa.Schema) -> tuple[str, Any]:
+    path = "/".join([*(f"{name}={value}" for name, value in values.items()), f"part-{uuid.uuid4().hex}.parquet"])
+    (kind.folder / path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path, pq.ParquetWriter(kind.folder / path, inside, compression="zstd")
+
+
+# --- reading and keeping ----------------------------------------------------------------------------------------------
+
+
+def frame_of(spark: Any, folder: Path, version: int | None = None) -> Any:
+    """Return a snapshot as a Spark DataFrame; writers and compaction beside it change nothing of it."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    table = DeltaTable(str(folder), version=version)
+    schema = from_arrow_schema(pa.schema(table.schema().to_arrow()), prefer_timestamp_ntz=False)
+    files = table.file_uris()
+    if not files:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).option("basePath", str(folder)).parquet(*files)
+
+
+def tidy(folder: Path, keep_days: float, today: date) -> dict[str, int]:
+    """Merge small files, drop days beyond ``keep_days``, and remove files that no snapshot of the last hours has."""
+    table = DeltaTable(str(folder))
+    if table.schema().fields and any(field.name == "date" for field in table.schema().fields):
+        oldest = today - timedelta(days=keep_days)
+        if any(each["date"] < str(oldest) for each in table.partitions()):
+            table.delete(f"date < '{oldest}'")
+    before = len(table.file_uris())
+    for values in _crowded(table):
+        filters: Any = [(name, "=", value) for name, value in values.items()]
+        table.optimize.compact(partition_filters=filters, target_size=TARGET_BYTES)
+    removed = table.vacuum(UNREAD_H, dry_run=False, enforce_retention_duration=False, full=True)
+    return {"files_before": before, "files": len(table.file_uris()), "removed": len(removed)}
+
+
+def _crowded(table: DeltaTable) -> list[dict[str, str]]:
+    """Return the values of partitions that have several files below the target's size."""
+    adds = pa.table(table.get_add_actions(flatten=False))
+    small: dict[str, int] = {}
+    for values, size in zip(adds["partition"].to_pylist(), adds["size_bytes"].to_pylist(), strict=True):
+        if size < TARGET_BYTES // 2:
+            key = json.dumps(values, default=str)
+            small[key] = small.get(key, 0) + 1
+    return [json.loads(key) for key, count in small.items() if count >= SMALL_FILES]

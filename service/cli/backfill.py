@@ -1,0 +1,66 @@
+"""``recompose backfill``: run an app's stages over a table, as a Spark job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from service.cli import render
+from service.cli.check import apps_option
+from service.cli.texts import parse_options
+
+
+@click.command()
+@click.argument("app")
+@click.option("--table", required=True, help="Folder of a Delta table or of Parquet files, or one such file.")
+@click.option("--by", required=True, help="Column of numbers, dates or times by which the range is cut into chunks.")
+@click.option("--from", "begin", help="Smallest value of the column --by (default: all rows).")
+@click.option("--to", "end", help="Value of the column --by at which the range ends, itself not included.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder of the results (default backfill/APP)."
+)
+@click.option("--schema", help="Columns of the results as DDL, such as 'name STRING, n INT' (default: JSON).")
+@click.option("--chunk-rows", type=click.IntRange(1), default=100_000, show_default=True, help="Rows for each commit.")
+@click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
+@apps_option
+@click.option("--master", help="Spark master, such as spark://host:7077 (default: this machine's cores).")
+def backfill(
+    app: str,
+    table: str,
+    by: str,
+    begin: str | None,
+    end: str | None,
+    out: Path | None,
+    schema: str | None,
+    chunk_rows: int,
+    options: tuple[str, ...],
+    apps_dirs: tuple[Path, ...],
+    master: str | None,
+) -> None:
+    """Compute APP's results of the rows of a table, into a table; interrupted, it goes on where it was."""
+    from datapipe.datasets.backfill import Range  # imported here, as Arrow takes a moment
+    from datapipe.datasets.backfill import backfill as run
+    from datapipe.spark.session import open_session, told_in_a_sentence
+    from service.runner.backfill import Stages
+    from service.runner.telemetry.accounts import version_of_app
+
+    folders = tuple(str(each.resolve()) for each in apps_dirs)
+    work = Stages(app, json.dumps(parse_options(options), sort_keys=True), folders)
+    made = work.app()
+    made.prepare()
+    out = (out or Path("backfill") / app).absolute()
+    of = Range(str(Path(table).absolute()), by, begin, end, app, version_of_app(type(made)))
+    spark = open_session("recompose backfill", master)
+    try:
+        with told_in_a_sentence(f"the backfill into {str(out)!r} failed"), render.spinner() as bar:
+            task = bar.add_task("cutting the range")
+
+            def tell(done: int, chunks: int) -> None:
+                bar.update(task, description=f"chunk {done} of {chunks}")
+
+            count = run(spark, of, work, out, tell, schema=schema, chunk_rows=chunk_rows)
+    finally:
+        spark.stop()
+    click.echo(f"{out}: {count:,} results added")

@@ -1,0 +1,111 @@
+"""Run the job that keeps the tables of telemetry, from time to time, in a process of its own; tell how it went."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+
+import structlog
+
+from service.daemon.supervision.ticker import Ticker
+from service.schemas.base import utc_now
+from service.schemas.status import TablesStatus
+
+LOOK_S = 0.5
+MOST_DOUBLINGS = 5
+"""Of the pause after runs that failed one after the other: five hours after ten minutes."""
+log = structlog.get_logger()
+
+
+class TableJob:
+    """``command`` is run on the telemetry in ``folder`` every ``every_s`` seconds, the first time after that long."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        every_s: float,
+        make_ticker: Callable[[str], Ticker] = Ticker,
+    ) -> None:
+        self._command, self._folder, self._every_s = command, folder, every_s
+        self._ticker = make_ticker("tables")
+        self._waited = False
+        self._failed = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self.status = TablesStatus(state="waiting")
+
+    def start(self) -> None:
+        self._ticker.start(self._turn)
+
+    def close(self) -> None:
+        """End the job wherever it is: it goes on from there the next time."""
+        self._ticker.end()
+        self._kill()
+        self._ticker.join(10.0)
+
+    def _turn(self) -> float:
+        if not self._waited:
+            self._waited = True
+            return self._every_s
+        if not any((self._folder / "items").glob("*.parquet")):
+            return self._every_s
+        began_s, began = monotonic(), utc_now()
+        self.status = self.status.model_copy(update={"state": "running"})
+        reason = self._run()
+        if self._ticker.ending:
+            return self._every_s
+        self._failed = 0 if reason is None else self._failed + 1
+        told: dict[str, object] = {
+            "state": "waiting" if reason is None else "failed",
+            "failure": reason,
+            "failed_in_a_row": self._failed,
+        }
+        if reason is None:
+            told |= _done(self._state_file) | {"up_to": began, "duration_s": round(monotonic() - began_s, 1)}
+        else:
+            log.warning("tables of telemetry not brought up to date", reason=reason, failed_in_a_row=self._failed)
+        self.status = self.status.model_copy(update=told)
+        return float(self._every_s * 2 ** min(self._failed, MOST_DOUBLINGS))
+
+    @property
+    def _state_file(self) -> Path:
+        return self._folder / ".tables.json"
+
+    def _run(self) -> str | None:
+        """Return why the process failed, if it did."""
+        with tempfile.TemporaryFile() as talk:
+            command = [*self._command, str(self._folder), "--once", "--state", str(self._state_file)]
+            self._process = process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=talk, start_new_session=True
+            )
+            while process.poll() is None:
+                if self._ticker.ending:
+                    self._kill()
+                try:
+                    process.wait(LOOK_S)
+                except subprocess.TimeoutExpired:
+                    continue
+            if process.returncode == 0:
+                return None
+            talk.seek(0)
+            lines = [line for line in talk.read().decode(errors="replace").splitlines() if line.strip()]
+            return (lines[-1] if lines else f"it ended with {process.returncode}").removeprefix("Error: ")[:300]
+
+    def _kill(self) -> None:
+        process = self._process
+        if process is not None and process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _done(file: Path) -> dict[str, object]:
+    try:
+        seen = json.loads(file.read_text())
+        return {"records": seen["records"], "batch": seen["batch"], "files": sum(seen["files"].values())}
+    except (OSError, ValueError, KeyError):
+        return {}

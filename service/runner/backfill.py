@@ -1,0 +1,91 @@
+"""Compute results of rows outside of a stream: the stages of an app, in turn, as a worker runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from apps import registry
+from apps.contract import App, Outputs
+from compositions.errors import RecomposeError
+from compositions.model import StageKind
+from runtime.pools.calls import Calls
+from runtime.pools.execute import Executed, StageError, execute
+from service.runner.wiring.result_buffer import JsonForm
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """All stages of the app ``name``, as they are sent to another process; ``options`` is JSON.
+
+    A call returns the result of each row as the stream stores it: JSON with ``value``, ``values`` or ``error``.
+    """
+
+    name: str
+    options: str
+    apps_dirs: tuple[str, ...]
+
+    def app(self) -> App:
+        """Return a new app. Raises: RecomposeError for an unknown app, options or stages that keep state."""
+        app = registry.create(self.name, json.loads(self.options), tuple(map(Path, self.apps_dirs)))
+        kept = [stage.name for stage in app.stages if stage.kind is not StageKind.STATELESS]
+        if kept:
+            raise RecomposeError(
+                f"app {self.name!r} cannot be run over a part of a table: stage {kept[0]!r} keeps state, so that its "
+                "results depend on all rows before; start it with the table as its source"
+            )
+        return app
+
+    def __call__(self, rows: Sequence[str]) -> list[str]:
+        app, calls = _of_process(self)
+        items, results = [], [""] * len(rows)
+        for place, row in enumerate(rows):
+            try:
+                items.append((place, app.from_json(json.loads(row))))
+            except (ValueError, TypeError, KeyError, RecomposeError) as error:
+                results[place] = _text({"error": f"{app.name} does not take this row: {error}"})
+        told = _computed(calls, app, [value for _, value in items])
+        for (place, _), result in zip(items, told, strict=True):
+            results[place] = _text(result)
+        return results
+
+
+@cache
+def _of_process(stages: Stages) -> tuple[App, Calls]:
+    """One app for each process: to make it may take as long as a thousand rows."""
+    app = stages.app()
+    app.setup()
+    return app, Calls(app)
+
+
+def _computed(calls: Calls, app: App, values: Sequence[Any]) -> list[dict[str, Any]]:
+    """One result each; where any of several may be at fault, each half is computed by itself."""
+    if not values:
+        return []
+    try:
+        done = asyncio.run(execute(calls, tuple(stage.name for stage in app.stages), values, {}))
+    except StageError as error:
+        if len(values) == 1:
+            return [{"error": error.traceback_text}]
+        half = len(values) // 2
+        return _computed(calls, app, values[:half]) + _computed(calls, app, values[half:])
+    return _told(app, done)
+
+
+def _told(app: App, done: Executed) -> list[dict[str, Any]]:
+    faults = {fault.position: fault.error for fault in done.faults}
+    formed = JsonForm(app).of([None if place in faults else value for place, value in enumerate(done.values)])
+    faults |= formed.faults
+    return [
+        {"error": faults[place]} if place in faults else {"values" if type(value) is Outputs else "value": value}
+        for place, value in enumerate(formed.values)
+    ]
+
+
+def _text(result: dict[str, Any]) -> str:
+    return json.dumps(result, ensure_ascii=False)

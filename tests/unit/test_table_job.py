@@ -1,0 +1,78 @@
+"""The job of the tables runs from time to time and tells what it did; after failures it runs less often."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from written_telemetry import write_items
+
+from service.daemon.supervision.ticker import Ticker
+from service.daemon.table_job import TableJob
+
+WORKS = """
+import json, sys
+open(sys.argv[4], "w").write(json.dumps({"records": 7, "batch": 3, "files": {"items": 2, "windows": 3}}))
+"""
+FAILS = """
+import sys
+sys.exit("Error: Spark needs Java 17 or 21 and found none")
+"""
+
+
+class Turns(Ticker):
+    """Takes a turn when it is told to."""
+
+    def start(self, turn: Callable[[], float | None]) -> None:
+        self.turn = turn
+
+
+def job(folder: Path, program: str) -> tuple[TableJob, Turns]:
+    turns = Turns("tables")
+    made = TableJob([sys.executable, "-c", program], folder, 600.0, lambda _: turns)
+    made.start()
+    return made, turns
+
+
+def test_the_first_run_comes_after_the_pause_and_tells_what_it_did(tmp_path: Path) -> None:
+    write_items(tmp_path, 0, [0.1])
+    made, turns = job(tmp_path, WORKS)
+    assert turns.turn() == 600
+    assert made.status.up_to is None
+    assert turns.turn() == 600
+    status = made.status
+    assert (status.state, status.records, status.batch, status.files) == ("waiting", 7, 3, 5)
+    assert status.up_to is not None
+    made.close()
+
+
+def test_a_job_that_fails_says_why_and_is_tried_again_later_and_later(tmp_path: Path) -> None:
+    write_items(tmp_path, 0, [0.1])
+    made, turns = job(tmp_path, FAILS)
+    assert [turns.turn() for _ in range(4)] == [600, 1200, 2400, 4800]
+    assert made.status.state == "failed"
+    assert made.status.failure == "Spark needs Java 17 or 21 and found none"
+    assert made.status.failed_in_a_row == 3
+    made.close()
+
+
+@pytest.mark.parametrize("program", [WORKS, FAILS])
+def test_nothing_is_run_where_nothing_was_recorded(tmp_path: Path, program: str) -> None:
+    made, turns = job(tmp_path, program)
+    assert [turns.turn() for _ in range(3)] == [600] * 3
+    assert made.status.state == "waiting"
+    made.close()
+
+
+def test_the_end_of_the_service_ends_a_job_that_is_at_work(tmp_path: Path) -> None:
+    write_items(tmp_path, 0, [0.1])
+    made = TableJob([sys.executable, "-c", "import time; time.sleep(600)"], tmp_path, 0.01)
+    made.start()
+    for _ in range(200):
+        if made.status.state == "running":
+            break
+        made._ticker.join(0.05)
+    made.close()
+    assert made._process is None or made._process.poll() is not None
