@@ -64,6 +64,29 @@ def test_the_source_archive_makes_the_same_wheel(wheel: zipfile.ZipFile, tmp_pat
         }
 
 
+SCRIPT = """
+from recompose import pipeline, run
+def double(value): return 2 * value
+print([each.value for each in run(pipeline(double), source=[1, 2], pool="local")])
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("end", ["lowest", "highest"])
+def test_the_core_runs_with_the_oldest_and_the_newest_libraries(
+    wheel: zipfile.ZipFile, end: str, tmp_path: Path
+) -> None:
+    """It needs a registry. At most 15 libraries come along."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path)], check=True)
+    python, uv = tmp_path / "bin" / "python", Path(sys.executable).with_name("uv")
+    install = [uv, "pip", "install", "--python", python, "--resolution", end, str(wheel.filename)]
+    subprocess.run(install, check=True, capture_output=True)
+    ran = subprocess.run([python, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.stdout == "[2, 4]\n", ran.stderr
+    listed = subprocess.run([uv, "pip", "list", "--python", python], capture_output=True, text=True, check=True)
+    assert len(listed.stdout.splitlines()) - 2 <= 16  # two lines of head
+
+
 # --- installed --------------------------------------------------------------------------------------------------------
 
 
