@@ -3,6 +3,7 @@
 import { resting, showChips } from "./chips.js";
 import { h, renew, s, say, shown } from "./dom.js";
 import * as format from "./format.js";
+import { Nodes } from "./nodes.js";
 import { joined, ratesOf, samplesOf } from "./samples.js";
 import { segment } from "./service.js";
 
@@ -25,13 +26,15 @@ export class Overview {
     this.atRest = h("div", { class: "cards compact" });
     this.rest = h("section", { "aria-labelledby": "rest-title", hidden: true }, h("h2", { id: "rest-title" }, "Stopped"), this.atRest);
     this.notice = h("div");
+    this.nodes = new Nodes();
     this.fleet = h("p", { class: "fleet" });
     this.shares = h("p", { class: "fleet shares", hidden: true });
-    this.element = h("div", { class: "overview" }, h("h1", {}, "Apps"), this.notice, this.fleet, this.shares, this.list, this.rest);
+    this.element = h("div", { class: "overview" }, h("h1", {}, "Apps"), this.notice, this.fleet, this.shares, this.list, this.nodes.element, this.rest);
     this.sparkDue = 0;
   }
 
   show(statuses) {
+    this.nodes.look();
     if (this.list.firstElementChild?.classList.contains("loading")) this.list.replaceChildren();
     if (statuses.length === 0) return renew(this.list, "empty", empty);
     for (const status of statuses) this.card(status.app).show(status);

@@ -34,6 +34,7 @@ FRAMES = 400
 READS = {
     "/alerts": "/alerts",
     "/budget": "/budget",
+    "/nodes": "/nodes",
     "/slo": "/slo",
     "/slo/{app}": "/slo/synthetic",
     "/apps": "/apps",
