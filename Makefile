@@ -5,7 +5,7 @@ UV ?= uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
-.PHONY: sbom setup run check test test-long lint quick-tests tools classes browser pictures setup-java setup-net setup-brokers setup-promtool lock release clean
+.PHONY: sbom setup run check test test-long lint quick-tests tools classes browser pictures setup-java setup-net setup-brokers setup-promtool lock release site clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make setup-net installs Debian's iproute2 for the tests over a network; without it they are skipped"
 	@echo "make setup-promtool installs Debian's prometheus for the test of its rules; without it that is skipped"
 	@echo "make setup-brokers installs Debian's redis-server, nats-server, mosquitto and rabbitmq-server for the tests of sources and sinks; without it they are skipped"
+	@echo "make site   builds the documentation as a site, with search, into site/"
 	@echo "make release builds wheels, source archive and bill of materials into dist/; SIGN=KEY signs their sums"
 	@echo "make sbom   write sbom.cdx.json: the bill of materials of the wheel, as CycloneDX"
 	@echo "make lock   pin the dependencies anew (needs uv); UPGRADE=--upgrade takes newer versions"
@@ -119,6 +120,10 @@ sbom:
 	$(PYTHON) -m venv $(VENV)-sbom
 	$(VENV)-sbom/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-sbom.lock
 	$(VENV)-sbom/bin/cyclonedx-py requirements requirements-run.lock --pyproject pyproject.toml --output-reproducible --of JSON -o sbom.cdx.json
+
+# Fails at a link that leads nowhere.
+site: setup
+	$(BIN)/python docs/site/build.py site
 
 # dist/ gets wheels, source archives, the bill of materials of the locked set-up, and their sums; SIGN=KEY signs the sums.
 release: setup sbom

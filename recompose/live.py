@@ -101,7 +101,8 @@ class RunFailed(RecomposeError):  # noqa: N818 - says what happened
 
 
 class LiveRun:
-    """Started; results come as they are made, in the order of the input. Iterate over it, or ``wait()``.
+    """A run that has started. Its results come as they are made, in the order of the input.
+    Iterate over it, or ``wait()``.
 
     A run that is left as a context is stopped. While results wait that nobody reads, the source does.
     """

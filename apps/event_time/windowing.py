@@ -59,7 +59,7 @@ Timers = tuple[tuple[float, str], ...]
 
 
 def with_timer(timers: Timers, at: float, name: str) -> Timers:
-    """Sets a timer; one of that name is moved. Raises: RecomposeError for what is no time; ``END`` is one."""
+    """Return the timers with one more; one of that name is moved. Raises: RecomposeError if ``at`` is no time."""
     try:
         fits = at <= inf  # not a number is not
     except (TypeError, ArithmeticError):  # the latter of a Decimal
@@ -70,12 +70,12 @@ def with_timer(timers: Timers, at: float, name: str) -> Timers:
 
 
 def without_timer(timers: Timers, name: str) -> Timers:
-    """Takes a timer back, if it is set."""
+    """Return the timers without the one of this name."""
     return tuple(timer for timer in timers if timer[1] != name)
 
 
 def due(timers: Timers, watermark: float) -> tuple[Timers, Timers]:
-    """Those whose time has come, earliest first, and the others."""
+    """Return the timers whose time has come, earliest first, and the others."""
     count = sum(at <= watermark for at, _ in timers)
     return timers[:count], timers[count:]
 
@@ -96,7 +96,7 @@ Slots = tuple[Slot, ...]
 
 
 class Pane(NamedTuple):
-    """A window that is over. ``replaces``: windows told before that this corrects; empty the first time."""
+    """The value of a window that has closed. ``replaces``: windows emitted before that this pane corrects."""
 
     window: Window
     value: Any
@@ -104,7 +104,7 @@ class Pane(NamedTuple):
 
 
 class Late(NamedTuple):
-    """An event that came too late for these of its windows; it is in none of them."""
+    """An event that came after ``windows`` were closed for good; it counts in none of them."""
 
     windows: tuple[Window, ...]
     time: float
@@ -198,7 +198,7 @@ class KeyedPane(NamedTuple):
 
 
 class KeyedWindows:
-    """As ``Windowing``, over a dict of the keys that have windows, which it changes in place."""
+    """Windows of many keys, as ``Windowing`` has them of one, in a dict by key that it changes in place."""
 
     def __init__(self, windowing: Windowing) -> None:
         self._windowing = windowing

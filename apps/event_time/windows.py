@@ -14,7 +14,7 @@ from apps.event_time.numbers import above_zero, after, plain, steps_to
 
 
 class Window(NamedTuple):
-    """From ``start`` to before ``end``; of sessions, to ``end`` inclusive."""
+    """A window includes ``start`` and excludes ``end``; a session includes ``end``. Both in the unit of the events."""
 
     start: float
     end: float

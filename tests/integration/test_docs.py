@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import yaml
 from image_steps import free_port
 from markdown import DOCUMENTS, ROOT, Block, anchors, blocks, commands, links
 
+import recompose
 from apps.registry import discover
 from compositions.document.loader import load
 from service.cli.configured import ServiceConfig, read_config
@@ -32,6 +34,7 @@ RUN_ELSEWHERE = {
     r"\.venv/bin/python docs/scripts/shout\.py": "tests/integration/test_scripts.py::test_a_script_runs_on_ray",
     r"\.venv/bin/python docs/examples/\w+\.py": "tests/integration/test_scripts.py::"
     "test_an_example_prints_what_its_page_shows",
+    r"make (release|site).*": "Makefile::docs/site/build.py",
     r"make lock.*": "tests/integration/test_packaging.py::test_locks_are_complete_and_agree",
     r"\.venv/bin/recompose run (person_recognition|face_recognizer) .+": "tests/integration/test_real_files.py::"
     "test_persons_on_a_users_film_under_an_slo",
@@ -235,3 +238,16 @@ def test_no_place_of_one_machine_and_no_registry_is_named(document: Path) -> Non
 def test_no_document_is_unfinished() -> None:
     unfinished = {each.name: re.findall(r"TODO|FIXME|[A-Z]+_TABLE|lorem", each.read_text()) for each in DOCUMENTS}
     assert {name: found for name, found in unfinished.items() if found} == {}
+
+
+@pytest.mark.timeout(300)
+def test_the_site_is_built_without_a_broken_link(tmp_path: Path) -> None:
+    """Every public name has its docstring there, and every route of REST."""
+    command = [sys.executable, str(ROOT / "docs" / "site" / "build.py"), str(tmp_path / "site")]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    python = (tmp_path / "site" / "reference" / "python" / "index.html").read_text()
+    described = {name for name in recompose.__all__ if re.search(rf'id="[\w.]+\.{name}"', python)}
+    assert set(recompose.__all__) - described == {"END", "Slots", "Timers"}, "a constant and two aliases of types"
+    assert all(getattr(recompose, name).__doc__ for name in described)
+    assert "POST /apps/{app}/start" in (tmp_path / "site" / "reference" / "rest" / "index.html").read_text()
