@@ -24,7 +24,7 @@ import compositions
 from apps.app_check import faults_of, takes_options
 from apps.contract import App, Options
 from compositions.errors import Fault, RecomposeError
-from compositions.extras import advice
+from compositions.extras import MissingExtra, advice
 from compositions.wording import did_you_mean
 
 ENTRY_POINT_GROUP = "recompose.apps"
@@ -57,8 +57,11 @@ def discover(apps_dirs: Sequence[Path] = ()) -> dict[str, AppClass]:
 
 
 def scan(apps_dirs: Sequence[Path] = ()) -> Discovery:
-    """All apps by name and the faults. Of two apps of one name the first found stays: built-in ones, then folders."""
-    return _by_name(_found(apps_dirs))
+    """All apps by name and the faults, those of folders before installed ones, of which those without their extra are
+    left out. Of two apps of one name the installed one stays, else that of the first folder."""
+    found = _by_name(_found(apps_dirs))
+    installed = {entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    return Discovery(dict(sorted(found.apps.items(), key=lambda app: app[0] in installed)), found.faults)
 
 
 def scan_own(places: Sequence[Path]) -> Discovery:
@@ -82,7 +85,8 @@ def _by_name(everything: Iterable[_Found]) -> Discovery:
 def find(name: str, apps_dirs: Sequence[Path] = ()) -> AppClass:
     """The class of one app, loading no other where its place can be told from the name (a worker starts sooner so).
 
-    Raises: UnknownApp with the names there are, and what could not be loaded.
+    Raises: UnknownApp with the names there are, and what could not be loaded; MissingExtra for an installed app that
+    needs one.
     """
     for _, found in _found_as(name, apps_dirs):
         if not isinstance(found, Fault) and found.name == name:
@@ -90,9 +94,20 @@ def find(name: str, apps_dirs: Sequence[Path] = ()) -> AppClass:
     everything = scan(apps_dirs)
     if name in everything.apps:
         return everything.apps[name]
-    known = f"; known apps are {', '.join(sorted(everything.apps)) or 'none'}"
+    _check_extra(name)
+    known = f"; known apps are {', '.join(everything.apps) or 'none'}"
     failed = "".join(f"; {fault}" for fault in everything.faults)
     raise UnknownApp(f"unknown app {name!r}{did_you_mean(name, everything.apps) or known}{failed}")
+
+
+def _check_extra(name: str) -> None:
+    """Raises: MissingExtra if an app of this name is installed and needs an extra that is not."""
+    for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        try:
+            entry.load()
+        except Exception as error:
+            if sentence := advice(error):
+                raise MissingExtra(f"app {name!r}: {sentence}") from None
 
 
 def create(name: str, options: Mapping[str, Any] | None = None, apps_dirs: Sequence[Path] = ()) -> App:
@@ -199,7 +214,8 @@ def _from_entry_point(entry: Any) -> Iterator[_Found]:
     try:
         found = entry.load()
     except Exception as error:  # whatever its imports raise; the other apps still load
-        yield place, Fault(place, _why(error))
+        if advice(error) is None:
+            yield place, Fault(place, _why(error))
         return
     if isinstance(found, type) and issubclass(found, App):
         yield place, _checked(place, found)

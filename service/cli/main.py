@@ -41,7 +41,7 @@ COMMANDS = {
     "doctor": ("doctor:doctor", "Check that this machine can run Recompose."),
     "completion": ("main:completion", "Print the completion script of a shell."),
     "ingest": ("ingest:ingest", "Build an app's data set from the files in a folder."),
-    "backfill": ("backfill:backfill", "Compute an app's results over a table with Spark"),
+    "backfill": ("backfill:backfill", "Compute an app's results over a table with Spark."),
     "telemetry": ("telemetry:telemetry", "Build tables from the telemetry in a folder."),
     "report": ("telemetry:report", "Write a report on an app into one HTML file."),
 }

@@ -45,6 +45,19 @@ def test_the_help_needs_no_extra() -> None:
     assert "Usage" in ran("\n".join(command)).stdout
 
 
+def test_a_bundled_app_without_its_extra_is_no_fault_until_it_is_asked_for() -> None:
+    told = "from apps import registry\nfrom compositions.errors import RecomposeError\n"
+    asked = "try:\n    registry.find({name!r})\nexcept RecomposeError as error:\n    print(error)\n"
+    done = ran(
+        told + "print(registry.scan().faults)\n" + "".join(asked.format(name=n) for n in ("lane_detection", "x"))
+    )
+    faults, needed, unknown = done.stdout.splitlines()
+    assert faults == "()"
+    assert needed == "app 'lane_detection': cv2 is not installed: pip install 'recompose[video]'"
+    assert "synthetic" in unknown
+    assert "cv2" not in unknown
+
+
 def test_every_extra_is_one_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert EXTRAS.keys() <= project["optional-dependencies"].keys()

@@ -95,6 +95,11 @@ def test_values_of_a_users_class_pass_between_processes(folder):
     assert pickle.loads(done.stdout) == item
 
 
+def test_apps_of_a_folder_come_before_installed_ones(tmp_path: Path) -> None:
+    (tmp_path / "zebra.py").write_text(ECHO.replace('"echo"', '"zebra"'))
+    assert next(iter(discover([tmp_path]))) == "zebra"
+
+
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
