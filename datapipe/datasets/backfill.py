@@ -56,35 +56,35 @@ class Cuts:
     snapshot: int | None
 
 
-def backfill(
-    spark: Any,
-    of: Range,
-    work: Work,
-    out: Path,
-    tell: Callable[[int, int], None],
-    *,
-    schema: str | None = None,
-    chunk_rows: int = CHUNK_ROWS,
-) -> int:
-    """Compute the results of all rows in the range, into the table in ``out``; return the number of results that this
-    call added. ``tell`` gets chunks done, chunks in all. ``schema``: of results, as DDL; ``None``: as JSON.
-    ``chunk_rows``: rows of a chunk, about, when the range is cut for the first time.
+@dataclass(frozen=True, slots=True)
+class Into:
+    """The folder of the table of results; ``schema`` of a result as DDL, ``None``: as JSON; rows of a chunk, about,
+    when the range is cut for the first time."""
+
+    folder: Path
+    schema: str | None = None
+    chunk_rows: int = CHUNK_ROWS
+
+
+def backfill(spark: Any, of: Range, work: Work, into: Into, tell: Callable[[int, int], None]) -> int:
+    """Compute the results of all rows in the range; return the number of results that this call added. ``tell`` gets
+    chunks done, chunks in all.
 
     Raises: RecomposeError for a table that cannot be read, has no such column, or changed since the cuts were made.
     """
-    cuts = _cuts(spark, of, out, chunk_rows)
+    cuts = _cuts(spark, of, into.folder, into.chunk_rows)
     rows = _rows(spark, of, cuts.snapshot)
     bounds = [None, *cuts.at, None]
     added = 0
     for number, (begin, end) in enumerate(pairwise(bounds)):
         tell(number, len(bounds) - 1)
         chunk = _between(rows, of.by, begin, end)
-        added += _put(chunk, of, work, out, f"{of.name}-{number}", schema)
+        added += _put(chunk, of, work, into, f"{of.name}-{number}")
     tell(len(bounds) - 1, len(bounds) - 1)
     return added
 
 
-def _put(chunk: Any, of: Range, work: Work, out: Path, name: str, schema: str | None) -> int:
+def _put(chunk: Any, of: Range, work: Work, into: Into, name: str) -> int:
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
@@ -92,10 +92,9 @@ def _put(chunk: Any, of: Range, work: Work, out: Path, name: str, schema: str | 
     made = pa.schema([key, *[field for field in ROWS if field.name != "row"]])
     texts = chunk.select(F.col(of.by).alias("row"), as_json().alias("text")).repartition(_tasks(chunk))
     results = texts.mapInArrow(partial(_results, work, made), from_arrow_schema(made, prefer_timestamp_ntz=False))
-    named = shaped(results, schema).withColumn("app", F.lit(of.app)).withColumn("app_version", F.lit(of.version))
-    return append(
-        named, TableKind(out, to_arrow_schema(named.schema, timezone="UTC"), ("app",)), (name, 0), gather=False
-    )
+    named = shaped(results, into.schema).withColumn("app", F.lit(of.app)).withColumn("app_version", F.lit(of.version))
+    kind = TableKind(into.folder, to_arrow_schema(named.schema, timezone="UTC"), ("app",))
+    return append(named, kind, (name, 0), gather=False)
 
 
 def _tasks(frame: Any) -> int:

@@ -40,7 +40,7 @@ def backfill(
     master: str | None,
 ) -> None:
     """Compute APP's results of the rows of a table, into a table; interrupted, it goes on where it was."""
-    from datapipe.datasets.backfill import Range  # imported here, as Arrow takes a moment
+    from datapipe.datasets.backfill import Into, Range  # imported here, as Arrow takes a moment
     from datapipe.datasets.backfill import backfill as run
     from datapipe.spark.session import open_session, told_in_a_sentence
     from service.runner.backfill import Stages
@@ -60,7 +60,7 @@ def backfill(
             def tell(done: int, chunks: int) -> None:
                 bar.update(task, description=f"chunk {done} of {chunks}")
 
-            count = run(spark, of, work, out, tell, schema=schema, chunk_rows=chunk_rows)
+            count = run(spark, of, work, Into(out, schema, chunk_rows), tell)
     finally:
         spark.stop()
     click.echo(f"{out}: {count:,} results added")

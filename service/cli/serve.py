@@ -112,13 +112,7 @@ def serve(
     directory = state_dir or default_directory()
     folder = str((directory / "telemetry").resolve())
     kept = TelemetrySpec(folder=folder, keep_days=telemetry_days, keep_mb=telemetry_mb)
-    base = RunSpec(
-        app="",
-        apps_dirs=tuple(str(each.resolve()) for each in apps_dirs),
-        pool=cast(Any, pool),
-        ending=Ending(telemetry=kept if telemetry else None),
-        durable=Durable(journals=str((directory / "journals").resolve())),
-    )
+    base = _base(pool, apps_dirs, directory, kept if telemetry else None)
     with (
         closing(listen(host, port)) as listener,
         closing(DaemonStore(directory)) as store,
@@ -131,6 +125,17 @@ def serve(
             configured(config, daemon),
         ):
             serve_on(listener, create_app(daemon, access, recent))
+
+
+def _base(pool: str, apps_dirs: Sequence[Path], directory: Path, telemetry: TelemetrySpec | None) -> RunSpec:
+    """Return what all runs share."""
+    return RunSpec(
+        app="",
+        apps_dirs=tuple(str(each.resolve()) for each in apps_dirs),
+        pool=cast(Any, pool),
+        ending=Ending(telemetry=telemetry),
+        durable=Durable(journals=str((directory / "journals").resolve())),
+    )
 
 
 @contextmanager

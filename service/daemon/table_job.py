@@ -18,6 +18,8 @@ from service.schemas.base import utc_now
 from service.schemas.status import TablesStatus
 
 LOOK_S = 0.5
+NICE = 10
+"""The apps go first."""
 MOST_DOUBLINGS = 5
 """Of the pause after runs that failed one after the other: five hours after ten minutes."""
 log = structlog.get_logger()
@@ -84,6 +86,7 @@ class TableJob:
             self._process = process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=talk, start_new_session=True
             )
+            os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
             while process.poll() is None:
                 if self._ticker.ending:
                     self._kill()

@@ -56,6 +56,8 @@ RUN_ELSEWHERE = {
     "test_rows_are_those_of_one_process",
     r"recompose report .+": "tests/integration/test_report.py::test_the_report_in_a_browser",
     r"recompose telemetry .+": "tests/datapipe/test_telemetry_tables.py::test_streaming_equals_batch_with_late_records",
+    r"recompose backfill .+": "tests/datapipe/test_backfill.py::"
+    "test_an_interrupted_backfill_ends_in_the_results_of_the_stream",
     r"\.venv/bin/recompose experiment .+": "tests/integration/test_experiments.py::test_all_figures_quickly",
     r"\.venv/bin/recompose run ferret .+": "tests/integration/test_docs.py::test_the_demo_of_the_readme_runs_on_photos",
     r"\.venv/bin/recompose start words --source kafka:.+": "tests/unit/test_cli_service.py::"
