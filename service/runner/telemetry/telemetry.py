@@ -172,7 +172,7 @@ class Telemetry:
         active = loop.engine.view().composition
         self._forms[active.name] = version_of_composition(active)
         form = self._forms.get(snapshot.composition)
-        self._writer.put("snapshots", (*self._rows.snapshot(loop, snapshot, result), form))
+        self._writer.put("snapshots", self._rows.snapshot(loop, snapshot, result, form))
         self._news("decisions", [self._rows.decision(loop, each) for each in list(loop.journal.decisions)[-LATE:]])
         first = loop.journal.switch_total - len(loop.journal.switches) + 1
         numbered = list(enumerate(loop.journal.switches, first))[-LATE:]
@@ -204,7 +204,9 @@ class Rows:
     def __init__(self, run: str, epoch_s: float) -> None:
         self._run, self._epoch_s = run, epoch_s
 
-    def snapshot(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult) -> Record:
+    def snapshot(
+        self, loop: ControlLoop, snapshot: Snapshot, result: TickResult, composition_version: str | None = None
+    ) -> Record:
         objective, demand = loop.manager.objective, snapshot.demand
         tagged = bottlenecks(snapshot.stages)
         stages = [(s.name, s.service_time_s * 1e3, s.cpu_time_s * 1e3, s.name in tagged) for s in snapshot.stages]
@@ -219,7 +221,7 @@ class Rows:
             objective and objective.bound(rate), str(result.slo_status),
             ms(loop.handovers.drain.status().estimate_s), stages,
             demand and demand.offered_per_s, demand and demand.admitted_per_s, demand and demand.missed,
-            demand and demand.lag_s, told.p50, told.p99, told.share,
+            demand and demand.lag_s, told.p50, told.p99, told.share, composition_version,
         )  # fmt: skip
 
     def decision(self, loop: ControlLoop, decision: Decision) -> Record:
