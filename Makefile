@@ -26,12 +26,13 @@ help:
 
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # uv, pinned by its hash as well, installs and compiles on all cores, from where pip would take it. Where it cannot, pip does.
-UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --compile-bytecode
+UV_INSTALL := $(BIN)/uv pip install --python $(BIN)/python --require-hashes --compile-bytecode
 PIP_KNOWS = $$($(BIN)/python -m pip config get global.$(1) 2>/dev/null)
 LIKE_PIP = UV_DEFAULT_INDEX="$${PIP_INDEX_URL:-$(call PIP_KNOWS,index-url)}" \
 	UV_INDEX="$${PIP_EXTRA_INDEX_URL:-$(call PIP_KNOWS,extra-index-url)}" UV_INDEX_STRATEGY=unsafe-best-match
 
 $(VENV)/.ready: requirements-uv.lock requirements.lock pyproject.toml lab/pyproject.toml
+	@echo "installing what Recompose and its tests need into $(VENV): some 2 GB, a few minutes at the first time"
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) --require-hashes -r requirements-uv.lock && $(LIKE_PIP) $(UV_INSTALL) -r requirements.lock || \
 		$(PIP_INSTALL) --require-hashes -r requirements.lock
@@ -41,6 +42,7 @@ $(VENV)/.ready: requirements-uv.lock requirements.lock pyproject.toml lab/pyproj
 setup: $(VENV)/.ready
 
 run: setup
+	@echo "an image search under a load that rises and falls; it ends by itself within three minutes"
 	$(BIN)/recompose demo ferret
 
 # On two cores linters and tests go side by side.

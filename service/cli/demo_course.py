@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +12,14 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from control.decisions import State, Trigger
-from profiler.slo import SloStatus
+from control.decisions import Mode, State
 from service.cli import render
+from service.cli.demo_tally import Tally
 from service.cli.http import Client, ServiceError, read, segment
-from service.cli.render import number
 from service.cli.watch_view import WatchView
 from service.schemas.base import plain
 from service.schemas.compositions import Choice
 from service.schemas.decisions import Decision, Entry
-from service.schemas.figures import Items
 from service.schemas.requests import LatencySlo, StartRequest
 from service.schemas.results import Result
 from service.schemas.spec import InputSpec
@@ -110,6 +108,9 @@ class AppClient:
     def set_rate(self, rate_per_s: float) -> None:
         self._client.request("PUT", self._path("apps", "input"), json={"rate_per_s": rate_per_s})
 
+    def set_mode(self, mode: Mode) -> None:
+        self._client.request("PUT", self._path("apps", "mode"), json={"mode": mode})
+
     def set_latency(self, target_ms: float) -> None:
         slo = LatencySlo(app=self.name, metric="latency", target=target_ms)
         self._client.request("POST", "/slo", json=plain(slo))
@@ -134,112 +135,6 @@ class AppClient:
 
     def _path(self, topic: str, action: str = "") -> str:
         return f"/{topic}/{segment(self.name)}" + (f"/{action}" if action else "")
-
-
-FETCH_EVERY_S = 1.0
-JUDGED = (SloStatus.MET, SloStatus.VIOLATED, SloStatus.INFEASIBLE)
-ASKED_FOR = (Trigger.SLO, Trigger.VIOLATION, Trigger.INPUT_RATE)
-
-
-class SerialCheck:
-    """Serial numbers must come from 0, each once, in order, without gaps."""
-
-    def __init__(self) -> None:
-        self.last = -1
-        self.received = self.lost = self.doubled = self.misordered = self.errors = 0
-        self._seen: set[int] = set()
-
-    def take(self, results: Iterable[Result]) -> None:
-        for result in results:
-            self.received += 1
-            self.errors += result.error is not None
-            if not result.part:  # the first of its values stands for an item
-                self._take(result.serial)
-
-    def _take(self, serial: int) -> None:
-        if serial in self._seen:
-            self.doubled += 1
-        elif serial < self.last:
-            self.misordered += 1
-            self.lost -= 1  # counted as a gap before
-        else:
-            self.lost += serial - self.last - 1
-        self._seen.add(serial)
-        self.last = max(self.last, serial)
-
-    def finish(self, accepted: int) -> None:
-        """Count as lost what was accepted and never came out."""
-        self.lost += max(0, accepted - (self.last + 1))
-
-    @property
-    def damage(self) -> str | None:
-        counts = {"lost": self.lost, "doubled": self.doubled, "misordered": self.misordered, "failed": self.errors}
-        return ", ".join(f"{count} items {what}" for what, count in counts.items() if count) or None
-
-
-class Tally:
-    def __init__(self) -> None:
-        self.serials = SerialCheck()
-        self._due_s = 0.0
-        self._used: list[str] = []
-        self._verdicts: list[bool] = []
-        self._rates: list[float] = []
-        self._latencies_ms: list[float] = []
-        self._items: Items | None = None
-        self._switches = 0
-        self._decisions: Sequence[Decision] = ()
-
-    def due(self, now_s: float) -> bool:
-        """Return whether it is time to fetch results again."""
-        if now_s < self._due_s:
-            return False
-        self._due_s = now_s + FETCH_EVERY_S
-        return True
-
-    def see(self, status: Status) -> None:
-        composition = status.composition
-        if composition and (not self._used or self._used[-1] != composition.name):
-            self._used.append(composition.name)
-        if status.requested.slo_status in JUDGED:
-            self._verdicts.append(status.requested.slo_status is SloStatus.MET)
-        rate, latency_ms = status.throughput_per_s, status.latency_ms.mean
-        if status.requested.slo and rate is not None and latency_ms is not None:
-            self._rates.append(rate)
-            self._latencies_ms.append(latency_ms)
-
-    def take(self, results: Iterable[Result]) -> None:
-        self.serials.take(results)
-
-    def finish(self, status: Status, entries: Sequence[Entry]) -> None:
-        """``status`` after the stop."""
-        self._items, self._switches = status.items, status.changes.switches
-        self._decisions = [each for each in entries if isinstance(each, Decision)]
-        self.serials.finish(status.items.accepted)
-
-    @property
-    def damage(self) -> str | None:
-        return self.serials.damage
-
-    def rows(self) -> list[tuple[str, str]]:
-        items, serials = self._items, self.serials
-        assert items is not None, "the summary comes after the end"
-        settled = [each for each in reversed(self._decisions) if each.trigger in ASKED_FOR]
-        settle = ", ".join(f"{number(each.duration_s, ' s')} ({each.trigger})" for each in settled)
-        return [
-            ("items accepted, delivered", f"{items.accepted:,}, {items.delivered:,}"),
-            ("items lost, doubled, misordered", f"{serials.lost}, {serials.doubled}, {serials.misordered}"),
-            ("results checked", f"{serials.received:,}, by their serial numbers"),
-            ("time to settle", settle or "no decision was needed"),
-            ("compositions used", " → ".join(self._used)),
-            ("switches", str(self._switches)),
-            ("throughput, mean", number(_mean(self._rates), "/s", 2)),
-            ("latency, mean", number(_mean(self._latencies_ms), " ms")),
-            ("SLO met", f"{_mean(self._verdicts):.0%} of the time with an SLO" if self._verdicts else "–"),
-        ]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / max(len(values), 1)
 
 
 HIGH_SHARE, OVERLOAD = 0.85, 1.2
@@ -275,6 +170,8 @@ LIMIT_S = 170.0
 """The whole demo, start of the daemon included, ends within three minutes."""
 PROFILE_BY_S = 90.0
 """Latest end of the profile: what comes after needs the rest."""
+WATCHED = 0.2
+"""Share of the time with high input in which the manager only watches."""
 SAMPLES = 3
 """Executions of each stage until a first guess of the rates is possible."""
 WARM_S = 10.0
@@ -316,18 +213,31 @@ class Course:
         plan = self._plan()
         self._app.set_latency(round(plan.target_ms, 1))
         self._view.say(f"SLO: mean latency {plan.target_ms:.0f} ms")
-        for rate, seconds, word in self._steps(plan):
-            self._view.say(f"input {word} {rate:.1f} items/s")
+        for rate, seconds, sentence, mode in self._steps(plan):
+            self._view.say(sentence.format(rate))
+            self._app.set_mode(mode)
             self._app.set_rate(rate)
-            self._follow(seconds)
+            status = self._follow(seconds)
+            if rate == plan.high_per_s:
+                self._tally.note(mode, status)
 
-    def _steps(self, plan: Plan) -> list[tuple[float, float, str]]:
-        words = ("is", "rises to", "falls to")
-        rates = (plan.low_per_s, plan.high_per_s, plan.low_per_s)
+    def _steps(self, plan: Plan) -> list[tuple[float, float, str, Mode]]:
+        """Under the high input the manager may first only watch, so that the first composition is seen too."""
+        low_s, high_s, last_s = self._steps_s
+        steps = [
+            (plan.low_per_s, low_s, "input is {:.1f} items/s; the manager only watches", Mode.OBSERVE),
+            (
+                plan.high_per_s,
+                WATCHED * high_s,
+                "input rises to {:.1f} items/s; the manager only watches",
+                Mode.OBSERVE,
+            ),
+            (plan.high_per_s, (1 - WATCHED) * high_s, "input stays; now the manager adapts", Mode.AUTO),
+            (plan.low_per_s, last_s, "input falls to {:.1f} items/s", Mode.AUTO),
+        ]
         left_s = LIMIT_S - 20.0 - (time.monotonic() - self._began_s)
         scale = min(1.0, left_s / sum(self._steps_s))
-        lengths_s = [seconds * scale for seconds in self._steps_s]
-        return list(zip(rates, lengths_s, words, strict=True))
+        return [(rate, seconds * scale, sentence, mode) for rate, seconds, sentence, mode in steps]
 
     def _plan(self) -> Plan:
         """Waits for a profile and looks for the rates between which adapting pays."""

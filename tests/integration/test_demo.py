@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,5 +19,6 @@ def test_it_adapts_checks_every_result_and_ends_by_itself() -> None:
     accepted, delivered = rows["items accepted, delivered"].split(", ")
     assert accepted == delivered
     assert rows["compositions used"].startswith("1 → 7"), "three equal stages beyond their rate: all in parallel"
+    assert re.fullmatch(r"1: [\d,]+ ms → 7: [\d,]+ ms", rows["latency at high input"])
     assert "input rises to" in ended.stdout
     assert "SLO: mean latency" in ended.stdout

@@ -10,7 +10,8 @@ import pytest
 from apps import registry
 from control.decisions import State
 from profiler.slo import SloStatus
-from service.cli.demo_course import AppClient, Course, DemoView, Plan, Tally, plan_for
+from service.cli.demo_course import AppClient, Course, DemoView, Plan, plan_for
+from service.cli.demo_tally import Tally
 from service.schemas.compositions import ActiveComposition, Choice, Group
 from service.schemas.figures import Items, Latency, StageStatus
 from service.schemas.results import Result
