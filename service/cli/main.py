@@ -39,6 +39,7 @@ COMMANDS = {
     "new": ("check:new", "Create an app from a template."),
     "check": ("check:check", "Validate a compositions file, and load the apps."),
     "doctor": ("doctor:doctor", "Check that this machine can run Recompose."),
+    "backup": ("backup:backup", "Copy the state of a service, which may run meanwhile."),
     "completion": ("main:completion", "Print the completion script of a shell."),
     "ingest": ("ingest:ingest", "Build an app's data set from the files in a folder."),
     "backfill": ("backfill:backfill", "Compute an app's results over a table with Spark."),

@@ -34,6 +34,7 @@ RUN_ELSEWHERE = {
     r"\.venv/bin/python docs/scripts/shout\.py": "tests/integration/test_scripts.py::test_a_script_runs_on_ray",
     r"\.venv/bin/python docs/examples/\w+\.py": "tests/integration/test_scripts.py::"
     "test_an_example_prints_what_its_page_shows",
+    r"recompose backup .+": "tests/unit/test_backup.py::test_what_is_stored_while_the_service_runs_is_in_the_copy",
     r"make (release|site).*": "Makefile::docs/site/build.py",
     r"make lock.*": "tests/integration/test_packaging.py::test_locks_are_complete_and_agree",
     r"\.venv/bin/recompose run (person_recognition|face_recognizer) .+": "tests/integration/test_real_files.py::"

@@ -1,0 +1,95 @@
+"""``recompose backup``: copy the state of a service, which may run meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from compositions.errors import RecomposeError
+from service.daemon.store.database import FILE, default_directory
+
+TELEMETRY = "telemetry"
+
+
+@click.command()
+@click.argument("target", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="State directory of the service (default ~/.local/state/recompose).",
+)
+@click.option("--telemetry/--no-telemetry", default=True, show_default=True, help="Copy the telemetry as well.")
+def backup(target: Path, state: Path | None, telemetry: bool) -> None:
+    """Copy the state of a service into the new folder TARGET. The service may run meanwhile.
+
+    To restore, stop the service and put the copy in place of its state directory.
+    """
+    source = state or default_directory()
+    journals = copied(source, target, telemetry=telemetry)
+    click.echo(f"{target}: objectives, decisions and started apps, {journals} journals of durable runs")
+
+
+def copied(source: Path, target: Path, *, telemetry: bool = True) -> int:
+    """Copy the state in ``source`` into ``target``, and return the number of journals.
+
+    The state file is first: each run that it names then has a journal that is at least as new.
+
+    Raises: RecomposeError if there is no state, if the target is not new, or if a file cannot be copied.
+    """
+    if not (source / FILE).is_file():
+        raise RecomposeError(f"{source} has no {FILE}; give the state directory of the service with --state")
+    if target.exists():
+        raise RecomposeError(f"{target} exists; a backup goes into a new folder")
+    target.mkdir(mode=0o700, parents=True)
+    journals = 0
+    try:
+        _copy_database(source / FILE, target / FILE)
+        for journal in sorted(source.glob("journals/*/*.journal")):
+            journals += _copy_journal(journal, target / journal.relative_to(source))
+        if telemetry:
+            for file in _finished(source / TELEMETRY):
+                _copy_file(file, target / file.relative_to(source))
+    except (OSError, sqlite3.Error) as error:
+        raise RecomposeError(f"{target} is no complete backup: {error}") from error
+    return journals
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    """Copy a database as of one moment, whoever writes to it. Raises: sqlite3.Error."""
+    target.touch(mode=0o600)
+    with (
+        closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as reading,
+        closing(sqlite3.connect(target)) as writing,
+    ):
+        reading.backup(writing)
+
+
+def _copy_journal(source: Path, target: Path) -> bool:
+    """Return False for a journal that is gone, as its run has ended. Raises: sqlite3.Error."""
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        _copy_database(source, target)
+    except sqlite3.OperationalError:
+        if source.exists():
+            raise
+        target.unlink()
+        return False
+    return True
+
+
+def _finished(folder: Path) -> Iterator[Path]:
+    """Files that nobody writes to any more: those under a final name."""
+    return (file for file in sorted(folder.rglob("*")) if file.is_file() and not file.name.startswith((".", "_")))
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        shutil.copy2(source, target)
+    except FileNotFoundError:  # it was too old to keep, and is gone
+        return
