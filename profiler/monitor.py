@@ -87,9 +87,10 @@ class Monitor:
         self._settings = settings
         self._cores = cores
         self._service_times = ServiceTimes(stages, settings.profile, at_once)
-        self._arrivals = Samples(settings.events_kept)
+        keep_s = 2 * max(settings.window_s, settings.rate_window_s)  # nobody looks further back, but to a few events
+        self._arrivals = Samples(settings.events_kept, keep_s)
         self._reading = SourceReading()
-        self._deliveries = Samples(settings.events_kept)
+        self._deliveries = Samples(settings.events_kept, keep_s)
         self._queue = Samples(settings.events_kept // 8)
         self._offered = Samples(settings.events_kept // 8)
         self._demand = DemandReading(settings.events_kept // 8, settings.growth_span_s)

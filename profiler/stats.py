@@ -18,22 +18,26 @@ from profiler.snapshot import PERCENTS, LatencyStats
 Floats = npt.NDArray[np.float64]
 
 
+FEW = 1024
+
+
 class Samples:
     """Rows ``(at_s, x, y, z)``, newest last; ``x``, ``y`` and ``z`` mean what the owner says. Times must not decrease.
     A row stands for ``items`` of them.
 
-    At least the newest ``capacity`` rows are kept, at most twice as many, so that adding costs O(1) amortised.
+    At least the newest ``capacity`` rows are kept, at most twice as many, so that adding costs O(1) amortised. Of them
+    those that are older than ``keep_s`` may go, but for the newest ``FEW``.
     """
 
-    __slots__ = ("_at", "_bundled", "_capacity", "_items", "_limit", "_x", "_y", "_z")
+    __slots__ = ("_at", "_bundled", "_capacity", "_items", "_keep_s", "_limit", "_x", "_y", "_z")
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, keep_s: float = inf) -> None:
         self._at, self._x, self._y, self._z = array("d"), array("d"), array("d"), array("d")
         self._items = array("d")
         """Empty until a row stands for more or less than one item."""
         self._bundled = False
-        self._capacity = capacity
-        self._limit = 2 * capacity
+        self._capacity, self._keep_s = capacity, keep_s
+        self._limit = 2 * (capacity if keep_s == inf else min(capacity, FEW))
 
     def __len__(self) -> int:
         return len(self._at)
@@ -106,8 +110,11 @@ class Samples:
         return (self._at, self._x, self._y, self._z, self._items)
 
     def _trim(self) -> None:
+        recent = len(self._at) - self.first_at_or_after(self._at[-1] - self._keep_s)
+        kept = min(self._capacity, max(recent, FEW))
         for column in self._columns():
-            del column[: -self._capacity]
+            del column[:-kept]
+        self._limit = 2 * kept
 
 
 class Histogram:

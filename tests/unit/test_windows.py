@@ -183,6 +183,20 @@ def test_growth_needs_three_samples_and_some_time() -> None:
     assert slope_per_s(np.array([0.0, 0.1, 0.2]), np.array([1.0, 2.0, 3.0]), min_span_s=1.0) is None
 
 
+def test_samples_of_a_slow_stream_do_not_pile_up_to_the_bound_of_a_fast_one() -> None:
+    samples = Samples(32_768, keep_s=20.0)
+    most = 0
+    for i in range(100_000):
+        samples.add(i / 100)  # 100/s: 2,000 rows in twenty seconds
+        most = max(most, len(samples))
+    assert most <= 4_100
+    assert samples.at(0) <= samples.at(-1) - 20.0
+    for i in range(100_000):
+        samples.add(1000 + i / 10_000)
+        most = max(most, len(samples))
+    assert 32_768 <= most <= 65_536
+
+
 def test_samples_keep_the_newest_and_stay_bounded() -> None:
     samples = Samples(100)
     for i in range(1050):
