@@ -22,6 +22,7 @@ from apps import registry
 from control.decisions import Trigger
 from control.objectives import objective_of
 from profiler.slo import Slo
+from runtime.placement.cluster import Amounts, Cluster, Node
 from service import logs
 from service.api import create_app
 from service.api.guard import Access
@@ -272,12 +273,21 @@ def _predicted(each: Any) -> tuple[float, float | None]:
     ), 190.0 if replicas > 1 else None
 
 
+class TwoNodes(LocalHost):
+    """A node beside this one, with a GPU, on which Ferret's workers are."""
+
+    def cluster(self) -> Cluster:
+        far = Node("far", Amounts(3.5, 1, 8 * 2**30), Amounts(1, 0.5, 2**30), address="10.0.0.5")
+        return Cluster((*super().cluster().nodes, far), "local")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--apps", default="ferret,synthetic")
     parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--nodes", action="store_true")
     asked = parser.parse_args()
     Scene.fast = asked.fast
     names = [name for name in asked.apps.split(",") if name]
@@ -286,7 +296,8 @@ def main() -> None:
         _know_a_third()
         apps = {name: registry.find(name) for name in names}
         written = RunSpec(app="", telemetry=TelemetrySpec(folder=str(asked.state / "telemetry")))
-        daemon = Daemon(apps, LocalHost(Scene), store, written, make_ticker=_ticker)
+        host = TwoNodes(Scene) if asked.nodes else LocalHost(Scene)
+        daemon = Daemon(apps, host, store, written, make_ticker=_ticker)
         recent = logs.Recent()
         logs.configure(console=False, recent=recent)
         app = create_app(daemon, Access(token=os.environ.get("RECOMPOSE_TOKEN")), recent)

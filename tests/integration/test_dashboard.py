@@ -89,6 +89,22 @@ def test_without_apps_it_says_what_to_do(tmp_path: Path, chromium: Driver, nurse
         seen.sees("recompose serve --apps FOLDER")
 
 
+def test_nodes_are_a_table_where_there_are_several(
+    daemon: SceneDaemon, tmp_path: Path, chromium: Driver, nursery: Nursery
+) -> None:
+    (state := tmp_path / "two").mkdir()
+    far = ["10.0.0.5", "up", "3.5", "1", "0.5 of 1", "1.0 GiB of 8.0 GiB", "–"]
+    with scenes(state, "--nodes", nursery=nursery) as two, page(f"http://127.0.0.1:{two.port}", chromium) as seen:
+        seen.open()
+        seen.until(
+            lambda: seen.texts("#nodes-title + .scroll tr:first-child > :is(th, td)")[-7:] == far, "the far node"
+        )
+    with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
+        seen.open()
+        seen.sees("ferret", ".card")
+        assert seen.run("return document.querySelector('#nodes-title').offsetParent === null"), "one node is no table"
+
+
 def test_an_app_that_is_not_there(daemon: SceneDaemon, chromium: Driver) -> None:
     with page(f"http://127.0.0.1:{daemon.port}", chromium, refused=(404,)) as seen:
         seen.open("#/app/nothing")
