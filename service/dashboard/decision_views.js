@@ -22,7 +22,9 @@ export function episode(entry, open) {
   const told = `${format.whole(entry.count)} decisions in ${format.span((Date.parse(decided[0].at) - Date.parse(entry.first_at)) / 1000)}`;
   const among = names.length > 4 ? `${names.slice(0, 4).join(", ")} and ${names.length - 4} more` : names.join(", ");
   const summary = h("summary", {}, h("time", { datetime: decided[0].at }, format.clock(decided[0].at)), h("strong", {}, told), h("span", { class: "notation" }, among), h("span", { class: "reason" }, `Last: ${moved(decided[0])}: ${decided[0].reason}`));
-  return h("details", { open: Boolean(open) }, summary, h("ol", { class: "decisions" }));
+  const details = h("details", { open: Boolean(open) }, summary, h("ol", { class: "decisions", hidden: !open }));
+  details.addEventListener("toggle", () => { details.querySelector("ol").hidden = !details.open; });
+  return details;
 }
 
 /** `list`: the list that it stands in. */

@@ -116,7 +116,10 @@ export class Decisions {
     this.pinned = id;
     this.draw();
     const details = this.items.get(id).querySelector("details");
-    for (let each = details; each; each = each.parentElement.closest("details")) each.open = true;
+    for (let each = details; each; each = each.parentElement.closest("details")) {
+      each.open = true;
+      each.querySelector(":scope > ol")?.removeAttribute("hidden");
+    }
     details.scrollIntoView({ block: "start" });
     details.querySelector("summary").focus({ preventScroll: true });
     return true;

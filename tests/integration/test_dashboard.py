@@ -428,8 +428,8 @@ def _readable(seen: Browser, name: str) -> None:
     seen.colours("dark")
     for width, height in SIZES[::2]:
         seen.resize(width, height)
-        assert seen.faults_of_access(COLOURS) == []
         _picture(seen, f"{name}-dark-{width}.png")
+        assert seen.faults_of_access(COLOURS) == []
     seen.colours("light")
 
 
