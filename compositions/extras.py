@@ -18,7 +18,7 @@ EXTRAS = {
     "video": ("cv2",),
     "apps": ("numba",),
     "samples": ("skimage",),
-    "spark": ("pandas", "pyspark"),
+    "spark": ("deltalake", "pandas", "pyspark"),
 }  # fmt: skip
 """The modules of each; those of brokers and databases are named where they are opened."""
 _EXTRA_OF = {module: extra for extra, modules in EXTRAS.items() for module in modules}

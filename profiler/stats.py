@@ -19,6 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 
 FEW = 1024
+"""Rows that stay however old they are, where old rows may go."""
 
 
 class Samples:

@@ -104,9 +104,8 @@ class Staging:
         """Return the records of tasks whose file has not changed since, with the number of their rows instead of them:
         null for a file that is what was known, or cannot be used."""
         names = [*FILES.names[:-1], "count"]
-        staged = (
-            self._read(names).rename_columns(FILES.names).sort_by([("sha256", "ascending")])
-        )  # unreadable ones last
+        # Files that could not be read have no hash and come last, so that a record of the same file wins over them.
+        staged = self._read(names).rename_columns(FILES.names).sort_by([("sha256", "ascending")])
         now = {(task.path, task.size, task.mtime_ns) for task in tasks}
         columns = zip(*(staged[name].to_pylist() for name in ("path", "size", "mtime_ns")), strict=True)
         return _once(staged.filter(pa.array([key in now for key in columns], pa.bool_()))).cast(FILES)

@@ -85,7 +85,7 @@ def _check_form(folder: Path) -> None:
         raise TelemetryError(f"{str(folder)!r} was made by an earlier version; remove it, its records are read again")
 
 
-class TableJob:
+class LiveTables:
     """Keeps all tables of the telemetry in ``source`` up to date. ``tell`` is called with its state."""
 
     def __init__(self, spark: SparkSession, source: Path, out: Path, tell: Callable[[dict[str, Any]], None]) -> None:

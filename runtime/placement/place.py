@@ -280,12 +280,7 @@ class _Attempt:
         for node, room in self._rooms.items() if any(homes.values()) else ():
             for other in firm if _has_labels(room.node, ask.labels) else ():
                 home = next((at for at in homes[other] if at != node), None)
-                if (
-                    other == name
-                    or not self._seats[other].get(node)
-                    or home is None
-                    or not _has_labels(room.node, ask.labels)
-                ):
+                if other == name or not self._seats[other].get(node) or home is None:
                     continue
                 room.leave(other, self._asks[other])
                 if room.fits(ask):

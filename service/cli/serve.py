@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -140,8 +141,11 @@ def _base(pool: str, apps_dirs: Sequence[Path], directory: Path, telemetry: Tele
 
 @contextmanager
 def tables(folder: Path, every_minutes: float, daemon: Daemon) -> Iterator[None]:
-    """Bring the tables of telemetry up to date from time to time."""
-    if not every_minutes:
+    """Bring the tables of telemetry up to date from time to time, where Spark is installed."""
+    missing = [name for name in ("pyspark", "deltalake") if find_spec(name) is None]
+    if every_minutes and missing:
+        log.info("no tables of telemetry", missing=missing, remedy="pip install 'recompose[spark]'")
+    if not every_minutes or missing:
         yield
         return
     command = (sys.executable, "-m", str(__package__), "telemetry")

@@ -100,7 +100,7 @@ def _stream(spark: Any, source: Path, out: Path, once: bool, tell: Callable[[dic
     before = signal.signal(signal.SIGINT, lambda *_: stop.set())
     try:
         with told_in_a_sentence("the streaming job failed"):
-            tables.TableJob(spark, source, out, tell).run(once=once, wait=lambda: stop.wait(LOOK_S))
+            tables.LiveTables(spark, source, out, tell).run(once=once, wait=lambda: stop.wait(LOOK_S))
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -18,7 +18,7 @@ from telemetry_records import EPOCH_US, item, write
 
 from datapipe.telemetry.schema import SCHEMAS, VERSION_KEY
 from datapipe.telemetry.store import table, views
-from datapipe.telemetry.tables import TableJob
+from datapipe.telemetry.tables import LiveTables
 from datapipe.telemetry.writer import write_atomically
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -58,7 +58,7 @@ def out(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     candidate = {"name": "2", "predicted_latency_ms": 100.0, "measured_latency_ms": 110.0}
     early = {**known, "id": 1, "at": at(1), "written": at(1), "body": json.dumps({"candidates": []})}
     put(folder, "decisions", [early, {**early, "written": at(9), "body": json.dumps({"candidates": [candidate]})}])
-    TableJob(spark, folder, folder / "tables", lambda _: None).run(once=True, wait=lambda: False)
+    LiveTables(spark, folder, folder / "tables", lambda _: None).run(once=True, wait=lambda: False)
     return folder / "tables"
 
 
@@ -96,7 +96,7 @@ def test_records_of_two_schema_versions_lie_in_one_table(spark: Any, out: Path) 
 
 def test_a_second_run_adds_nothing_and_the_command_line_asks(spark: Any, out: Path) -> None:
     before = table(spark, out, "items").count()
-    TableJob(spark, out.parent, out, lambda _: None).run(once=True, wait=lambda: False)
+    LiveTables(spark, out.parent, out, lambda _: None).run(once=True, wait=lambda: False)
     assert table(spark, out, "items").count() == before
     ask = ["telemetry", str(out.parent), "--sql", "SELECT count(*) n FROM items"]
     asked = subprocess.run([sys.executable, "-m", "service.cli", *ask], check=True, capture_output=True, text=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -61,6 +62,13 @@ def test_a_bundled_app_without_its_extra_is_no_fault_until_it_is_asked_for() -> 
 def test_every_extra_is_one_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert EXTRAS.keys() <= project["optional-dependencies"].keys()
+
+
+def test_every_library_of_an_extra_leads_to_one_when_it_is_missing() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    called = {"opencv-contrib-python-headless": "cv2", "scikit-image": "skimage", "pyzmq": "zmq"}
+    names = {re.split(r"[^\w-]", each)[0] for extra in EXTRAS for each in extras[extra]}
+    assert {called.get(name, name.replace("-", "_")) for name in names} <= set(MODULES)
 
 
 def test_other_missing_modules_stay_what_they_are() -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from structlog.testing import capture_logs
 from written_telemetry import write_items
 
+from service.cli import serve
+from service.daemon.daemon import Daemon
 from service.daemon.supervision.ticker import Ticker
 from service.daemon.table_job import TableJob
 
@@ -76,3 +81,14 @@ def test_the_end_of_the_service_ends_a_job_that_is_at_work(tmp_path: Path) -> No
         made._ticker.join(0.05)
     made.close()
     assert made._process is None or made._process.poll() is not None
+
+
+def test_without_spark_serve_keeps_no_tables_and_says_how_to_have_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "find_spec", lambda name: None)
+    daemon = SimpleNamespace(observation=SimpleNamespace(tables=None))
+    with capture_logs() as said, serve.tables(tmp_path, 10.0, cast(Daemon, daemon)):
+        assert daemon.observation.tables is None
+    assert said[0]["missing"] == ["pyspark", "deltalake"]
+    assert said[0]["remedy"] == "pip install 'recompose[spark]'"
