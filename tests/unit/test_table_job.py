@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from structlog.testing import capture_logs
+from structlog.testing import CapturingLogger
 from written_telemetry import write_items
 
 from service.cli import serve
@@ -86,9 +86,10 @@ def test_the_end_of_the_service_ends_a_job_that_is_at_work(tmp_path: Path) -> No
 def test_without_spark_serve_keeps_no_tables_and_says_how_to_have_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    said = CapturingLogger()
+    monkeypatch.setattr(serve, "log", said)
     monkeypatch.setattr(serve, "find_spec", lambda name: None)
     daemon = SimpleNamespace(observation=SimpleNamespace(tables=None))
-    with capture_logs() as said, serve.tables(tmp_path, 10.0, cast(Daemon, daemon)):
+    with serve.tables(tmp_path, 10.0, cast(Daemon, daemon)):
         assert daemon.observation.tables is None
-    assert said[0]["missing"] == ["pyspark", "deltalake"]
-    assert said[0]["remedy"] == "pip install 'recompose[spark]'"
+    assert said.calls[0].kwargs == {"missing": ["pyspark", "deltalake"], "remedy": "pip install 'recompose[spark]'"}
