@@ -16,6 +16,7 @@ from control.context import ManagerContext
 from control.decisions import Command, Decision, Grant, Mode, NoChange, State, Trigger
 from control.objectives import Objective, objective_of
 from control.observation import Aim, Observation, observe
+from control.phases.switching import Switching
 from control.phases.transitions import after, dropped, failed
 from control.phases.transitions import first as first_phase
 from control.settings import Settings
@@ -129,9 +130,11 @@ class Manager:
         where it is not known."""
         self._context.anticipation.warm(rates_per_s)
 
-    def switch_failed(self, reason: str, *, called_off: bool = False) -> None:
+    def switch_failed(self, reason: str, *, called_off: bool = False, target: str | None = None) -> None:
         """The switch under way ended with an error; the old composition is still running. ``called_off``: as this had
-        asked for."""
+        asked for. ``target``: the composition that it was to; another one than is waited for gave way to that."""
+        if isinstance(self._phase, Switching) and target not in (None, self._phase.target.name):
+            return
         self._phase = failed(self._phase, reason, called_off=called_off, hands_off=self._aim.hands_off)
 
     def workers_lost(self, now_s: float, reason: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from compositions.model import Composition, TransitionKind
@@ -12,7 +12,7 @@ from control.context import ManagerContext
 from control.decision_log import Episode
 from control.decisions import CallOff, Mode, NoChange, State, Trigger
 from control.observation import Observation
-from control.phases.deciding import advance, close, under_way
+from control.phases.deciding import advance, close, leave, under_way
 from control.phases.phase import Answer, Phase, Running, TryOut, remain, rest
 from control.settings import Measuring
 from control.strategies.base import Settle, Trial, Try
@@ -48,8 +48,23 @@ class Switching(Phase):
             return self._failed(observed, context, failure)
         if self._done(observed):
             return self._arrived(observed, context)
-        calls = (CallOff(_asked(context)),) if self._overtaken(observed, context) else ()
-        return remain(observed, under_way(self.kind, self.target), *calls)
+        if self._overtaken(observed, context):
+            return remain(observed, under_way(self.kind, self.target), CallOff(_asked(context)))
+        return self._followed(observed, context) or remain(observed, under_way(self.kind, self.target))
+
+    def _followed(self, observed: Observation, context: ManagerContext) -> Answer | None:
+        """A resize that waits for workers is no reason to be blind: another one goes on from its numbers, where the
+        strategy has a belief that tells more than it did."""
+        pace, waits = context.strategy.pace(context.settings), self.kind is TransitionKind.RESIZE
+        if not pace.each_turn or not waits or self.episode is None or observed.aim.mode is not Mode.AUTO:
+            return None
+        situation = replace(context.situation(observed, self.episode.trigger), active=self.target)
+        step = context.strategy.propose(situation, ())
+        if not isinstance(step, Settle) or step.composition.shape == self.target.shape:
+            return None
+        if context.transition(self.target, step.composition) is not TransitionKind.RESIZE:
+            return None
+        return leave(observed, context, self.episode, step)
 
     def _overtaken(self, observed: Observation, context: ManagerContext) -> bool:
         """A request from outside has come since, and does not ask for the same; or another share of the machine, which

@@ -9,15 +9,26 @@ from dataclasses import dataclass
 Grouping = tuple[tuple[int, ...], ...]
 
 
+MOST = 1000
+"""Replicas that anything may have."""
+
+
 @dataclass(frozen=True, slots=True)
 class StageFacts:
     """What is known of a stage before it runs."""
 
     name: str
-    alone: bool = False
-    """It keeps a state: one worker, which runs nothing else."""
+    most: int = MOST
+    """Replicas that a group may have which begins with it: 1 of a stage with a state, the partitions of one by key."""
     price: float = 0.0
     """A worker that runs it costs so much more than one."""
+    at_once: int = 1
+    """Calls that one worker has at a time, of a stage that waits."""
+
+
+def most_of(stages: Sequence[StageFacts], group: Sequence[int]) -> int:
+    """Return how many replicas the group may have: only one where a stage after the first has a limit."""
+    return 1 if any(stages[index].most < MOST for index in group[1:]) else stages[group[0]].most
 
 
 def worker_price(stages: Sequence[StageFacts], group: Sequence[int]) -> float:
@@ -31,17 +42,17 @@ def staffed(load: float) -> float:
     return max(1.0, load + 0.6 * math.sqrt(load) + 0.25)
 
 
-def grouping_cost(stages: Sequence[StageFacts], loads: Sequence[float], grouping: Grouping) -> float:
-    """Return the cost of its workers."""
-    return sum(_cost(stages, loads, group) for group in grouping)
+def grouping_cost(stages: Sequence[StageFacts], loads: Sequence[float], grouping: Grouping, hop: float = 0.0) -> float:
+    """Return the cost of its workers. ``hop``: what each group adds to its load for the way to it."""
+    return sum(_cost(stages, loads, group, hop) for group in grouping)
 
 
-def cheapest(stages: Sequence[StageFacts], loads: Sequence[float]) -> Grouping:
+def cheapest(stages: Sequence[StageFacts], loads: Sequence[float], hop: float = 0.0) -> Grouping:
     """Return the cut into groups of neighbours that costs least, by dynamic programming over the last cut."""
     best, cut = [0.0] + [math.inf] * len(stages), [0] * (len(stages) + 1)
     for end in range(1, len(stages) + 1):
         for begin in range(end):
-            cost = best[begin] + _cost(stages, loads, range(begin, end))
+            cost = best[begin] + _cost(stages, loads, range(begin, end), hop)
             if cost < best[end] - 1e-9:
                 best[end], cut[end] = cost, begin
     groups, end = [], len(stages)
@@ -51,8 +62,14 @@ def cheapest(stages: Sequence[StageFacts], loads: Sequence[float]) -> Grouping:
     return tuple(reversed(groups))
 
 
-def _cost(stages: Sequence[StageFacts], loads: Sequence[float], group: Sequence[int]) -> float:
-    single = any(stages[index].alone for index in group)
-    if single and len(group) > 1:
-        return math.inf
-    return worker_price(stages, group) * (1.0 if single else staffed(sum(loads[index] for index in group)))
+_FULL, _BEYOND = 0.5, 20.0
+"""A single worker is not planned to be busier than half, and what a limit keeps out costs so many workers each."""
+
+
+def _cost(stages: Sequence[StageFacts], loads: Sequence[float], group: Sequence[int], hop: float) -> float:
+    load, most = hop + sum(loads[index] for index in group), most_of(stages, group)
+    if most == 1:
+        workers = 1 + _BEYOND * max(0.0, load - _FULL) if len(group) > 1 else 1.0
+    else:
+        workers = staffed(load) + _BEYOND * max(0.0, load - most)
+    return worker_price(stages, group) * workers

@@ -36,7 +36,7 @@ class Price:
         three that are worked on."""
         settings = self._settings
         raised = settings.usual_price * math.exp(settings.steepness * min(self._used, 3.0) + self._dual)
-        return min(400.0, raised)
+        return min(settings.most_price, raised)
 
     def add(self, at_s: float, elapsed_s: float, delivered: float, late: float, expected: float, share: float) -> None:
         """Note items of a turn. ``expected``: items of a whole window; ``share``: that which has to be in time."""

@@ -28,20 +28,30 @@ class GroupNow:
     """Time until the workers that are on their way are there."""
 
 
-def waits(now: GroupNow, replicas: Array, futures: Futures, each_s: float, start_s: float) -> tuple[Array, Array]:
+def waits(
+    now: GroupNow,
+    replicas: Array,
+    futures: Futures,
+    each_and_hop_s: tuple[float, float],
+    start_s: float,
+    room: float = math.inf,
+) -> tuple[Array, Array]:
     """Return the wait of who arrives, by replicas, future and step, and the work left at the end, by replicas and
-    future; in seconds. ``each_s``: mean time of the group for an item.
+    future; in seconds. ``each_and_hop_s``: mean time of the group for an item, and the part of it that is no work of
+    its stages. ``room``: workers that can be busy at a time, however many there are.
 
     Work is a fluid that all workers of the group drain (Lindley's recursion in steps). What a worker has in hand keeps
     nobody waiting but its own next item: for each worker beyond the first half an item is taken off.
     """
-    work_s = futures.items * futures.each_s[:, :, list(now.stages)].sum(axis=2)
+    each_s, hop_s = each_and_hop_s
+    work_s = futures.items * (futures.each_s[:, :, list(now.stages)].sum(axis=2) + hop_s)
     in_hand = min(now.waiting, now.ready)
     left_s = (now.waiting - 0.5 * in_hand) * each_s
     at_s = np.arange(work_s.shape[1]) * futures.step_s
     present = np.where(at_s < now.missing_s, now.ready, now.replicas)
     wanted = replicas[:, None]
     workers = np.where(at_s[None] < start_s, np.minimum(present[None], wanted), wanted)
+    workers = np.minimum(workers, room)
     net_s = np.cumsum(work_s[None] - workers[:, None, :] * futures.step_s, axis=2) + left_s
     ahead_s = net_s - np.minimum(0.0, np.minimum.accumulate(net_s, axis=2))
     count = np.maximum(workers, 0.5)[:, None, :]
@@ -63,12 +73,21 @@ class ItemTime:
         return cls(math.log(max(mean_s, 1e-9)) - variance / 2, math.sqrt(variance))
 
     @property
+    def mean_s(self) -> float:
+        """Return the mean."""
+        return math.exp(self.mean_log + self.deviation**2 / 2)
+
+    @property
     def long_s(self) -> float:
         """Return a time that nine of ten items do not exceed."""
         return math.exp(self.mean_log + 1.3 * self.deviation)
 
-    def beyond(self, limit_s: Array) -> Array:
-        """Return the share of items that take longer."""
+    def beyond(self, limit_s: Array, rate_per_s: Array | float = 0.0) -> Array:
+        """Return the share of items that take longer, or come out behind one that does: results leave in order, so an
+        item that takes so much too long keeps all who come within that time after it."""
         at = (np.log(np.maximum(limit_s, 1e-9)) - self.mean_log) / self.deviation
-        share: Array = 1 - np.interp(at, _AXIS, _BELOW)
+        own: Array = 1 - np.interp(at, _AXIS, _BELOW)
+        longer = 1 - np.interp(at - self.deviation, _AXIS, _BELOW)  # of the mean, what such items take
+        excess_s = np.maximum(0.0, self.mean_s * longer - np.maximum(limit_s, 0.0) * own)
+        share: Array = np.where(limit_s <= 0, 1.0, 1 - (1 - own) * np.exp(-rate_per_s * excess_s))
         return share

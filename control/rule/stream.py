@@ -16,6 +16,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from control.rule.news import News
 from control.rule.settings import RuleSettings
 
 Array = npt.NDArray[np.float64]
@@ -44,6 +45,17 @@ class Futures:
     each_s: Array
     """Time that an item takes, by future, step and stage."""
 
+    @property
+    def horizon_s(self) -> float:
+        """Return how far they reach."""
+        return self.step_s * int(self.items.shape[1])
+
+    def at_most(self, per_s: float) -> Futures:
+        """Return the same without what comes beyond a rate."""
+        if math.isinf(per_s):
+            return self
+        return Futures(self.step_s, np.minimum(self.items, per_s * self.step_s), self.each_s)
+
     def announced(self, loads: Sequence[tuple[float, float, float]]) -> Futures:
         """Return the same with loads that are to come: from and until, in seconds from now, and items/s."""
         at_s = self.step_s * (np.arange(self.items.shape[1]) + 0.5)
@@ -58,19 +70,23 @@ class Futures:
 class Stream:
     """The memory of the arrivals and of the stages' times."""
 
-    def __init__(self, stages: int, settings: RuleSettings) -> None:
-        self._settings = settings
+    def __init__(self, at_once: Sequence[int], settings: RuleSettings) -> None:
+        """``at_once``: calls that one worker has at a time, by stage: it gives an item so much less of its time."""
+        self._settings, self._at_once, stages = settings, np.array(at_once, dtype=np.float64), len(at_once)
         self._turn_s = 0.25
+        self._news = News(settings)
         self._turns = 0
         self._came = np.zeros(_KEPT + 1)
         """Items that came up to each turn."""
+        self._worked = np.zeros((2, _KEPT + 1))
+        """Items finished up to each turn, and the work that they took."""
         self._each_s = np.zeros((_KEPT, stages))
         self._features = np.zeros((_KEPT, 3))
         """Logarithms of the rate, of the rate over the slow one, and of the work of an item."""
         self._elapsed_s, self._all = 0.0, 0.0
         self.rate_per_s = self.slow_per_s = 0.0
         self.each_s = np.zeros(stages)
-        """Mean time of each stage for an item, in seconds."""
+        """Mean time of a worker for an item, by stage, in seconds."""
         self._seen = np.zeros(stages)
         self._variance = 0.0
         self._noise = _normal(2 * settings.futures * settings.steps).reshape(2, settings.futures, settings.steps)
@@ -84,6 +100,19 @@ class Stream:
     def cv(self) -> float:
         """Return the coefficient of variation of that time, between items."""
         return math.sqrt(min(max(self._variance, 0.01), 16.0))
+
+    @property
+    def calm_s(self) -> float:
+        """Return for how long neither the rate nor the work of an item has changed; 0 of a stream that moves all the
+        time."""
+        if self._news.moving:
+            return 0.0
+        return (self._turns - self._news.since) * self._turn_s
+
+    @property
+    def item(self) -> tuple[Array, float]:
+        """Return the time for an item by stage, and how it varies."""
+        return self.each_s, self.cv
 
     @property
     def known(self) -> int:
@@ -105,13 +134,29 @@ class Stream:
         span_s = settings.fast_s + settings.fast_items / max(self.slow_per_s, 0.2 * mean)
         self.rate_per_s += (rate - self.rate_per_s) * min(1.0, elapsed_s / min(self._elapsed_s, span_s))
         self.slow_per_s += (rate - self.slow_per_s) * min(1.0, elapsed_s / min(self._elapsed_s, settings.slow_s))
-        row = self._timed(done, busy_s)
+        row = self._timed(done, busy_s / self._at_once)
         turn, floor = self._turns, 0.05 * mean
         self._came[turn + 1] = self._came[turn] + arrived
+        count = float(done[-1])
+        self._worked[:, turn + 1] = self._worked[:, turn] + (count, count * min(float(row.sum()), 4 * self.work_s))
         self._each_s[turn] = row
         level = math.log(self.rate_per_s + floor)
         self._features[turn] = (level, level - math.log(self.slow_per_s + floor), math.log(max(self.work_s, 1e-9)))
         self._turns += 1
+        self._news.look(self._turns, self._came, self._worked)
+
+    def stationary(self, step_s: float, steps: int) -> Futures:
+        """Return futures in which it goes on as since the last change: blocks of that time in any order (bootstrap of
+        blocks; Künsch, Ann. Stat. 17, 1989)."""
+        settings, first = self._settings, self._news.since
+        stride = max(1, round(step_s / self._turn_s))
+        begins = max(1, self._turns - first - stride + 1)
+        shares = (0.5 + _GOLDEN * np.arange(1, settings.futures * steps + 1)) % 1.0
+        at = first + (shares * begins).astype(np.int64).reshape(settings.futures, steps)
+        last = np.minimum(at + stride, self._turns)
+        items = self._came[last] - self._came[at]
+        each_s = self._each_s[np.minimum(at[:, :, None] + np.arange(stride), self._turns - 1)].mean(axis=2)
+        return Futures(stride * self._turn_s, items, each_s)
 
     def futures(self, horizon_s: float) -> Futures:
         """Return what may come within the horizon, which is rounded up to whole turns."""
@@ -180,7 +225,9 @@ class Stream:
         gone = _KEPT // 4
         for kept in (self._came, self._each_s, self._features):
             kept[:-gone] = kept[gone:].copy()
+        self._worked[:, :-gone] = self._worked[:, gone:].copy()
         self._turns -= gone
+        self._news.forget(gone)
 
 
 def _normal(count: int) -> Array:

@@ -5,21 +5,28 @@ The rule itself is :mod:`control.rule`; here it gets its turns, and its choices 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from compositions.model import Composition, Group, Pattern, Stage
 from compositions.notation import short_notation
+from compositions.rules import most_replicas
 from compositions.wording import figure
+from control.arbitration.arbiter import Reach
 from control.decisions import Candidate, CandidateStatus
 from control.objectives.objective import Objective
 from control.rule.grouping import StageFacts
-from control.rule.rule import Choice, Costs, Listing, Now, Plan, Rule, Seen
+from control.rule.plans import Choice, Costing, Costs, Goal, Listing, Now, Plan, Seen
+from control.rule.rule import Rule
 from control.settings import Settings
 from control.situation import Situation
-from control.strategies.base import Pace, Proposal, Settle, Stay, Strategy, Trial
+from control.strategies.base import Limits, Pace, Proposal, Settle, Stay, Strategy, Trial
+from control.strategies.fastest import Fastest
+from profiler.service_time import crowding, free_service_s
+from profiler.slo import FASTEST
 from profiler.snapshot import Snapshot
 
 Shape = tuple[tuple[tuple[str, ...], int], ...]
@@ -30,20 +37,17 @@ _BEHIND_S, _KEPT_UP_SHARE = 2.0, 0.95
 """For a throughput so many of the items are to be out within so long after they were due."""
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What items are held to."""
+def goals_of(objective: Objective) -> tuple[Goal, ...]:
+    """Return what items are held to, by part of the objective."""
+    return tuple(_goal(part) for part in objective.parts)
 
-    bound_s: float
-    share: float
 
-    @classmethod
-    def of(cls, objective: Objective) -> Goal:
-        """Return the bound and the share that stand for the objective."""
-        wanted_s = objective.wanted_s
-        if wanted_s is None:
-            return cls(_BEHIND_S, _KEPT_UP_SHARE)
-        return cls(wanted_s, objective.quantile or _MEAN_SHARE)
+def _goal(objective: Objective) -> Goal:
+    wanted_s = objective.wanted_s
+    if wanted_s is not None:
+        return Goal(wanted_s, objective.quantile or _MEAN_SHARE)
+    asked_per_s = objective.target(math.inf)
+    return Goal(_BEHIND_S, _KEPT_UP_SHARE, math.inf if asked_per_s is None else asked_per_s)
 
 
 @dataclass(slots=True)
@@ -61,9 +65,11 @@ class ExpectedCost(Strategy):
 
     name = "expected-cost"
     keeps_warm = False
+    several = True
 
     def __init__(self) -> None:
         self._rule: Rule | None = None
+        self._fastest = Fastest()
         self._counts: _Counts | None = None
         self._list: tuple[_Written, Listing, Mapping[Shape, Composition]] | None = None
         self._start_s: float | None = None
@@ -78,39 +84,29 @@ class ExpectedCost(Strategy):
         if objective is None:
             return
         if self._rule is None:
-            self._rule = Rule([StageFacts(each.name, each.kind is StageKind.STATEFUL, each.price) for each in stages])
+            facts = ((each.name, most_replicas([each]), each.price, each.concurrency) for each in stages)
+            self._rule = Rule([StageFacts(*each) for each in facts])
         self._note_start(snapshot)
         before, self._counts = self._counts, _counted(snapshot)
         if before is None or self._counts.at_s <= before.at_s:
             return
-        goal, now = Goal.of(objective), self._counts
-        delivered = (snapshot.throughput_per_s or 0.0) * (now.at_s - before.at_s)
-        missed = now.missed - before.missed
-        within = None if snapshot.latency is None else snapshot.latency.within(goal.bound_s)
-        late = missed + (0.0 if within is None else delivered * (1 - within))
-        pairs = [(now.done.get(each.name, (0, 0.0)), before.done.get(each.name, (0, 0.0))) for each in stages]
-        seen = Seen(
-            now.at_s,
-            now.at_s - before.at_s,
-            max(0.0, now.arrived - before.arrived),
-            np.array([float(here[0] - there[0]) for here, there in pairs]),
-            np.array([here[1] - there[1] for here, there in pairs]),
-            delivered + missed,
-            late,
-        )
-        self._rule.observe(seen, goal.share)
+        self._rule.observe(_seen(snapshot, objective, stages, before, self._counts), goals_of(objective))
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         rule, active = self._rule, situation.active
-        if rule is None or active.dyn is not None:
+        if active.dyn is not None:
             return Stay(f"{active.name} stays: {self.name} has no belief about workers that choose their stage")
+        if any(part.slo.target == FASTEST for part in situation.objective.parts):
+            return self._fastest.propose(situation)
+        if rule is None:
+            return Stay("too few samples: a stage has no timings")
         listed, named = self._known(situation)
-        plans = _Plans(situation, listed, named)
-        goal, present = Goal.of(situation.objective), _plan(active)
-        choice = rule.choose(self._now(situation, plans, goal))
+        plans = _Plans(situation, rule, listed, named)
+        present = _plan(active)
+        choice = rule.choose(self._now(situation, plans))
         if choice is None:
             return Stay(f"too few samples: a stage has {rule.stream.known} timings")
-        reason = _told(rule, choice, situation, plans, goal)
+        reason = _told(rule, choice, plans)
         if choice.chosen.plan == present:
             return Stay(f"{active.name} stays: {reason}")
         wanted = plans.composition(choice.chosen.plan)
@@ -119,35 +115,54 @@ class ExpectedCost(Strategy):
         rule.changed(choice.chosen.plan, present)
         more = wanted.workers > situation.snapshot.workers_alive
         self._asked = (situation.now_s, wanted.workers) if more else None
-        return Settle(wanted, _candidates(choice, rule, plans), reason, _short(choice, goal, plans.most_workers))
+        return Settle(wanted, _candidates(choice, rule, plans), reason, _short(choice, plans))
+
+    def reaches(self, situation: Situation, limits: Limits) -> tuple[Reach, ...] | None:
+        rule = self._rule
+        if rule is None or situation.active.dyn is not None:
+            return None
+        listed, named = self._known(situation)
+        plans = _Plans(replace(situation, budget=situation.objective.slo.limits), rule, listed, named)
+        now = self._now(situation, plans)
+        asked = [
+            (plans.most_workers if each.workers is None else each.workers, each.cores or math.inf) for each in limits
+        ]
+        found = rule.reaches(now, asked)
+        if found is None:
+            return None
+        return tuple(
+            Reach(each.met(now.goals), plans.composition(each.plan).name) if each.plan.workers <= most else Reach(0.0)
+            for each, (most, _) in zip(found, asked, strict=True)
+        )
 
     def _known(self, situation: Situation) -> tuple[Listing | None, Mapping[Shape, Composition]]:
-        """Return what may be chosen where somebody wrote it, or where stages share keys, and the compositions by shape;
-        made anew when they change."""
+        """Return what may be chosen where somebody wrote it, and the compositions by shape; made anew when they
+        change."""
         written = situation.compositions, tuple(situation.unavailable)
         if self._list is None or self._list[0] != written:
             bound = [each for each in situation.compositions if each.dyn is None]
             free = (_plan(each) for each in bound if each.name not in situation.unavailable)
             self._list = written, Listing(free), {each.shape: each for each in bound}
-        keyed = any(stage.kind is StageKind.PARTITIONED for stage in situation.stages)
-        return (self._list[1] if keyed or not situation.generated else None), self._list[2]
+        return (None if situation.generated else self._list[1]), self._list[2]
 
-    def _now(self, situation: Situation, plans: _Plans, goal: Goal) -> Now:
+    def _now(self, situation: Situation, plans: _Plans) -> Now:
         snapshot, now_s = situation.snapshot, situation.now_s
         start_s = situation.settings.trust.worker_start_s if self._start_s is None else self._start_s
-        inside = {each.name: each.inside for each in snapshot.stages}
-        announced = tuple((a.from_s - now_s, a.until_s - now_s, a.rate_per_s) for a in situation.announced)
+        profiles = {each.name: each for each in snapshot.stages}
+        known = [profiles.get(name) for name in plans.names]
+        shares = [1.0 if p is None or p.service_time_s <= 0 else p.cpu_time_s / p.service_time_s for p in known]
         return Now(
-            _plan(situation.active),
-            snapshot.workers_alive,
-            snapshot.backlog,
-            [inside.get(name, 0) for name in plans.names],
-            goal.bound_s,
-            goal.share,
-            plans.most_workers,
-            start_s,
-            announced,
-            plans.listed,
+            active=_plan(situation.active),
+            alive=snapshot.workers_alive,
+            backlog=snapshot.backlog,
+            inside=[0 if each is None else each.inside for each in known],
+            goals=plans.goals,
+            most_workers=plans.most_workers,
+            start_s=start_s,
+            cores=plans.cores,
+            announced=tuple((a.from_s - now_s, a.until_s - now_s, a.rate_per_s) for a in situation.announced),
+            listed=plans.listed,
+            costing=Costing(snapshot.hop_s, snapshot.bundle_items, snapshot.bundle_limit, shares),
         )
 
     def _note_start(self, snapshot: Snapshot) -> None:
@@ -166,6 +181,42 @@ def _counted(snapshot: Snapshot) -> _Counts:
     return _Counts(snapshot.now_s, arrived, 0 if demand is None else demand.missed, done)
 
 
+def _seen(snapshot: Snapshot, objective: Objective, stages: Sequence[Stage], before: _Counts, now: _Counts) -> Seen:
+    """Return the turn: stages' times without what workers take from each other where cores are short."""
+    elapsed_s = now.at_s - before.at_s
+    delivered, missed = (snapshot.throughput_per_s or 0.0) * elapsed_s, now.missed - before.missed
+    arrived = max(0.0, now.arrived - before.arrived)
+    pairs = [(now.done.get(each.name, (0, 0.0)), before.done.get(each.name, (0, 0.0))) for each in stages]
+    crowd = crowding(snapshot.stages, snapshot.cores)
+    free = {each.name: free_service_s(each, crowd) / max(each.service_time_s, 1e-12) for each in snapshot.stages}
+    late = [_late(goal, snapshot, elapsed_s, delivered) + missed for goal in goals_of(objective)]
+    return Seen(
+        now.at_s,
+        elapsed_s,
+        arrived,
+        np.array([float(here[0] - there[0]) for here, there in pairs]),
+        np.array(
+            [
+                (here[1] - there[1]) * free.get(stage.name, 1.0)
+                for stage, (here, there) in zip(stages, pairs, strict=True)
+            ]
+        ),
+        delivered + missed,
+        late,
+        snapshot.workers_alive,
+        snapshot.backlog > 0 and not snapshot.switching,
+    )
+
+
+def _late(goal: Goal, snapshot: Snapshot, elapsed_s: float, delivered: float) -> float:
+    """Return how many of the items of a turn were late, without those that were given up."""
+    rate_per_s = snapshot.input_rate_per_s
+    if rate_per_s is not None and goal.per_s < rate_per_s:  # what waits is nobody's concern, what comes out is
+        return max(0.0, goal.per_s * elapsed_s - delivered)
+    within = None if snapshot.latency is None else snapshot.latency.within(goal.bound_s)
+    return 0.0 if within is None else delivered * (1 - within)
+
+
 def _plan(composition: Composition) -> Plan:
     numbers = {name: number for number, name in enumerate(composition.stages)}
     grouping = tuple(tuple(numbers[name] for name in group.stages) for group in composition.groups)
@@ -173,14 +224,25 @@ def _plan(composition: Composition) -> Plan:
 
 
 class _Plans:
-    """Compositions as plans of the rule, and back."""
+    """Compositions as plans of the rule, and back, with the limits of what may be had."""
 
-    def __init__(self, situation: Situation, listed: Listing | None, named: Mapping[Shape, Composition]) -> None:
+    def __init__(
+        self, situation: Situation, rule: Rule, listed: Listing | None, named: Mapping[Shape, Composition]
+    ) -> None:
         self.listed, self._named = listed, named
+        self.goals = goals_of(situation.objective)
         self.names = situation.active.stages
-        budget = situation.budget.workers
+        snapshot, budget = situation.snapshot, situation.budget
+        self.computing_s = [0.0 if each is None else each.cpu_time_s for each in map(snapshot.stage, self.names)]
+        self.cores = snapshot.cores if snapshot.cores_left is None else snapshot.cores_left
         most = max((each.workers for each in situation.compositions), default=situation.active.workers)
-        self.most_workers = most if budget is None else min(most, budget)
+        self.most_workers = most if budget.workers is None else min(most, budget.workers)
+        if budget.cores is not None:
+            self.cores = min(self.cores, budget.cores)
+            computing = sum(each.cpu_time_s for each in snapshot.stages)
+            share = computing / max(1e-12, sum(each.service_time_s for each in snapshot.stages))
+            if rule.stream.rate_per_s * computing > budget.cores:  # then all workers may be busy
+                self.most_workers = max(1, min(self.most_workers, int(budget.cores / max(share, 1e-3))))
 
     def composition(self, plan: Plan) -> Composition:
         """Return the composition, under the name that it has among those that can be chosen."""
@@ -192,11 +254,11 @@ class _Plans:
         return self._named.get(made.shape) or Composition(short_notation(made), groups)
 
 
-def _short(choice: Choice, goal: Goal, most_workers: int) -> bool:
+def _short(choice: Choice, plans: _Plans) -> bool:
     """Return whether nothing that may be chosen is expected to hold the objective."""
     every = (choice.chosen, *choice.others)
-    full = choice.chosen.plan.workers >= most_workers
-    return full and min(each.late_share for each in every) > 1 - goal.share
+    full = choice.chosen.plan.workers >= plans.most_workers
+    return full and max(each.met(plans.goals) for each in every) < 1
 
 
 def _candidates(choice: Choice, rule: Rule, plans: _Plans) -> tuple[Candidate, ...]:
@@ -213,17 +275,34 @@ def _candidate(costs: Costs, status: CandidateStatus, choice: Choice, rule: Rule
     return Candidate(composition.name, composition.workers, status, why, rule.stream.rate_per_s, costs.latency_s)
 
 
-def _told(rule: Rule, choice: Choice, situation: Situation, plans: _Plans, goal: Goal) -> str:
-    """Return belief, choice, the best other composition and the price, in one sentence."""
-    stream, chosen = rule.stream, choice.chosen
-    late = f"{100 * chosen.late_share:.1f} % late expected"
+def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
+    """Return belief, choice, the best other composition and the price of the objective that is met worst, in one
+    sentence."""
+    stream, chosen, goals = rule.stream, choice.chosen, plans.goals
+    at = max(range(len(goals)), key=lambda at: chosen.late_shares[at] / max(1e-3, 1 - goals[at].share))
+    late = f"{100 * chosen.late_shares[at]:.1f} % late expected"
     belief = f"{figure(stream.rate_per_s)} items/s that take {figure(1e3 * stream.work_s)} ms each"
     told = f"{belief}: {chosen.plan.workers} workers, {late}"
     if choice.others:
         other = choice.others[0]
-        told += f", {plans.composition(other.plan).name} would have {100 * other.late_share:.1f} %"
-    price = f"an item late counts as {figure(rule.price.in_work)} others, as {100 * rule.price.late_share:.1f} % of the"
-    told += f"; {price} last minutes were late and {100 * (1 - goal.share):.1f} % may be"
-    if _short(choice, goal, plans.most_workers):
-        told += f"; no composition with at most {plans.most_workers} workers is expected to do"
+        told += f", {plans.composition(other.plan).name} would have {100 * other.late_shares[at]:.1f} %"
+    price, goal = rule.prices[at], goals[at]
+    counts = f"an item late counts as {figure(price.in_work)} others, as {100 * price.late_share:.1f} % of the"
+    told += f"; {counts} last minutes were late and {100 * (1 - goal.share):.1f} % may be"
+    if _short(choice, plans):
+        told += f"; no composition with at most {plans.most_workers} workers is expected to do: {_limit(rule, plans)}"
     return told
+
+
+def _limit(rule: Rule, plans: _Plans) -> str:
+    """Return what keeps the objective from being met, and what would help."""
+    rate, each_s = rule.stream.rate_per_s, rule.stream.each_s.tolist()
+    single = [name for name, busy_s, most in zip(plans.names, each_s, rule.most, strict=True) if rate * busy_s > most]
+    if single:
+        return f"{single[0]} keeps a state, so it has too few workers; it would have to take less time"
+    computing = rate * sum(plans.computing_s)
+    if computing > plans.cores:
+        return f"the items need {figure(computing)} cores and there are {figure(plans.cores)}; more cores would help"
+    if plans.listed is not None:
+        return "the list of compositions is the limit; one with more workers would help"
+    return "the number of workers is the limit"

@@ -35,7 +35,7 @@ class DispatcherSettings:
     started_bytes: int = ranged(2**31, 1, 2**50, "bytes")
     """Payloads of items that were started and have not left: no other is started while they weigh more, or will, as far
     as those before tell. Where nothing is started, one always may."""
-    prepare_limit_s: float = ranged(60.0, 0.1, 3600, "s")
+    prepare_limit_s: float = ranged(300.0, 0.1, 3600, "s")
     """A switch whose workers are not there after so long fails and leaves the old composition running."""
     drain_limit_s: float = ranged(10.0, 0.01, 3600, "s")
     """A drain longer than this, and than 8 times its estimate, moves its remaining items to the new composition."""

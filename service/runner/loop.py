@@ -179,7 +179,7 @@ class ControlLoop:
     def _switched(self, ended: SwitchEnded) -> None:
         self.handovers.end(ended)
         if ended.error is not None:
-            self.manager.switch_failed(ended.error, called_off=ended.called_off)
+            self.manager.switch_failed(ended.error, called_off=ended.called_off, target=ended.to_name)
             if ended.called_off:  # there is something else to do
                 self.look_now()
         else:

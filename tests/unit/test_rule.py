@@ -9,21 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from control.rule.ceiling import Ceiling
 from control.rule.grouping import Grouping, StageFacts, cheapest, grouping_cost
+from control.rule.news import News
+from control.rule.plans import Choice, Costing, Goal, Listing, Now, Plan, Seen
 from control.rule.price import Price
 from control.rule.queueing import GroupNow, ItemTime, waits
-from control.rule.rule import Choice, Listing, Now, Plan, Rule, Seen
+from control.rule.rule import Rule
 from control.rule.settings import RuleSettings
 from control.rule.stream import Futures, Stream
 
 TURN_S = 0.25
 STAGES = (StageFacts("a"), StageFacts("b"))
 APART, MERGED = ((0,), (1,)), ((0, 1),)
+GOALS = (Goal(1.6, 0.95),)
 
 
 def fed(rates_per_s: list[float], each_s: tuple[float, ...] = (0.1, 0.3), seed: int = 1) -> Stream:
     """A stream with Poisson arrivals at these rates, one a second, of items that take about ``each_s``."""
-    rng, stream = np.random.default_rng(seed), Stream(len(each_s), RuleSettings())
+    rng, stream = np.random.default_rng(seed), Stream([1] * len(each_s), RuleSettings())
     for rate in rates_per_s:
         for _ in range(4):
             came = float(rng.poisson(rate * TURN_S))
@@ -59,13 +63,79 @@ def test_an_announced_load_is_believed() -> None:
     assert rates[10:].mean() == pytest.approx(50.0, rel=0.3)
 
 
+def looked_at(counts: list[float], work_s: float = 0.4) -> News:
+    """What a test says of these numbers of items a turn."""
+    news, came, worked = News(RuleSettings()), np.zeros(len(counts) + 1), np.zeros((2, len(counts) + 1))
+    for turn, count in enumerate(counts, 1):
+        came[turn] = came[turn - 1] + count
+        worked[:, turn] = worked[:, turn - 1] + (count, count * work_s)
+        news.look(turn, came, worked)
+    return news
+
+
+def test_chance_is_no_news_and_a_change_is_within_seconds() -> None:
+    rng = np.random.default_rng(3)
+    calm = rng.poisson(2.5, 14_400).astype(float).tolist()
+    assert looked_at(calm).since == 0
+    assert not looked_at(calm).moving
+    for factor in (0.5, 1.6):
+        changed = [*calm[:2000], *rng.poisson(2.5 * factor, 60).astype(float).tolist()]
+        assert 1990 <= looked_at(changed).since <= 2060
+
+
+def test_a_camera_that_sends_a_frame_more_has_news() -> None:
+    assert looked_at([3.0] * 400 + [4.0] * 16).since >= 395
+
+
+def test_waves_are_never_calm() -> None:
+    rng = np.random.default_rng(4)
+    waves = [float(rng.poisson(5 + 4 * np.sin(turn / 100))) for turn in range(4000)]
+    assert looked_at(waves).moving
+
+
+# --- ceiling ----------------------------------------------------------------------------------------------------------
+
+
+def fed_ceiling(rates: dict[int, float], ceiling: Ceiling | None = None, begin_s: float = 0.0) -> Ceiling:
+    """What is learned where so many workers, one after the other for ten seconds, do so many items a second."""
+    ceiling, at_s = ceiling or Ceiling(), begin_s
+    for workers, per_s in rates.items():
+        for _ in range(40):
+            at_s += TURN_S
+            ceiling.look(at_s, TURN_S, workers, per_s * TURN_S, waiting=True)
+    return ceiling
+
+
+def test_where_more_workers_bring_nothing_a_ceiling_is_known_for_a_while() -> None:
+    ceiling = fed_ceiling({4: 14.0, 8: 14.2})
+    assert ceiling.per_s(20.0) == pytest.approx(14.2, rel=0.05)
+    assert ceiling.per_s(90.0) == np.inf
+    again = fed_ceiling({4: 14.0, 8: 14.2}, ceiling, 100.0)
+    assert again.per_s(200.0) == pytest.approx(14.2, rel=0.05)
+
+
+def test_where_more_workers_bring_more_there_is_none() -> None:
+    assert fed_ceiling({4: 14.0, 8: 26.0}).per_s(20.0) == np.inf
+    assert fed_ceiling({8: 26.0, 4: 14.0}).per_s(20.0) == np.inf
+
+
 # --- waits ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_item_that_takes_too_long_keeps_those_behind_it() -> None:
+    drawn = np.random.default_rng(1).lognormal(-2.0, 1.0, 200_000)
+    due_s = np.arange(len(drawn)) / 20.0
+    out_s = np.maximum.accumulate(due_s + drawn)
+    late = float((out_s - due_s > 1.5).mean())
+    item = ItemTime.of(float(drawn.mean()), float(drawn.std() / drawn.mean()))
+    assert item.beyond(np.array([1.5]), 20.0)[0] == pytest.approx(late, rel=0.25)
+    assert item.beyond(np.array([1.5]))[0] < 0.5 * late
 
 
 def test_one_worker_makes_items_wait_as_lindley_says() -> None:
     work_s = np.array([3.0, 0.0, 2.0, 0.5, 0.0])
     futures = Futures(1.0, work_s[None], np.ones((1, 5, 1)))
-    wait_s, left_s = waits(GroupNow((0,), 1, 1, 0.0, 0.0), np.array([1.0]), futures, 1.0, 0.0)
+    wait_s, left_s = waits(GroupNow((0,), 1, 1, 0.0, 0.0), np.array([1.0]), futures, (1.0, 0.0), 0.0)
     expected, ahead = [], 0.0
     for came in work_s:
         ahead = max(0.0, ahead + came - 1.0)
@@ -79,7 +149,7 @@ def test_one_worker_makes_items_wait_as_lindley_says() -> None:
 def test_more_workers_never_make_anybody_wait_longer(came: list[float], waiting: float, start_s: float) -> None:
     futures = Futures(0.5, np.array([came]), np.full((1, len(came), 1), 0.3))
     now = GroupNow((0,), 2, 2, waiting, 0.0)
-    _, left_s = waits(now, np.arange(1.0, 7.0), futures, 0.3, start_s)
+    _, left_s = waits(now, np.arange(1.0, 7.0), futures, (0.3, 0.0), start_s)
     assert all(more <= fewer + 1e-9 for fewer, more in pairwise(left_s[:, 0]))
 
 
@@ -102,7 +172,9 @@ def every_grouping(count: int) -> list[Grouping]:
 
 @given(
     st.lists(
-        st.builds(StageFacts, st.just("s"), st.booleans(), st.sampled_from([0.0, 1.0, 3.0])), min_size=1, max_size=5
+        st.builds(StageFacts, st.just("s"), st.sampled_from([1, 4, 1000]), st.sampled_from([0.0, 1.0, 3.0])),
+        min_size=1,
+        max_size=5,
     ),
     st.data(),
 )
@@ -115,7 +187,7 @@ def test_no_cut_of_the_pipeline_is_cheaper(stages: list[StageFacts], data: st.Da
 def test_neighbours_share_workers_but_for_a_state_or_an_accelerator() -> None:
     plain = [StageFacts(name) for name in "abc"]
     assert cheapest(plain, [1.0, 1.0, 1.0]) == ((0, 1, 2),)
-    assert cheapest([plain[0], StageFacts("b", alone=True), plain[2]], [1.0, 0.5, 1.0]) == ((0,), (1,), (2,))
+    assert cheapest([plain[0], StageFacts("b", most=1), plain[2]], [1.0, 0.5, 1.0]) == ((0,), (1,), (2,))
     assert cheapest([plain[0], StageFacts("b", price=9.0), plain[2]], [3.0, 0.5, 3.0]) == ((0,), (1,), (2,))
 
 
@@ -140,17 +212,28 @@ def test_the_price_rises_while_items_are_late_and_falls_while_none_is() -> None:
 
 
 def chosen(
-    rate_per_s: float, active: Plan, *, listed: Listing | None = None, backlog: float = 0.0, most: int = 16
+    rate_per_s: float,
+    active: Plan,
+    *,
+    listed: Listing | None = None,
+    backlog: float = 0.0,
+    most: int = 16,
+    goals: tuple[Goal, ...] = GOALS,
+    cores: float = 16.0,
+    costing: Costing = Costing(),  # noqa: B008  # frozen
 ) -> Choice:
     rng, rule = np.random.default_rng(5), Rule(STAGES)
     choice = None
     for turn in range(1, 400):
         came = float(rng.poisson(rate_per_s * TURN_S))
-        rule.observe(
-            Seen(TURN_S * turn, TURN_S, came, np.full(2, came), came * np.array([0.1, 0.3]), came, 0.0), share=0.95
-        )
-        now = Now(active, active.workers, backlog, [0, 0], 1.6, 0.95, most, 1.0, listed=listed)
+        done, late = np.full(2, came), [0.0] * len(goals)
+        rule.observe(Seen(TURN_S * turn, TURN_S, came, done, came * np.array([0.1, 0.3]), came, late), goals)
+        waits = backlog if turn > 340 else 0.0
+        now = Now(active, active.workers, waits, [0, 0], goals, most, 1.0, cores, listed=listed, costing=costing)
         choice = rule.choose(now)
+        if choice is not None and choice.chosen.plan != active:
+            rule.changed(choice.chosen.plan, active)
+            active = choice.chosen.plan
     assert choice is not None
     return choice
 
@@ -179,13 +262,13 @@ def test_of_a_users_list_only_what_is_in_it() -> None:
 def test_the_limit_of_workers_holds_and_the_lack_shows() -> None:
     choice = chosen(30.0, Plan(MERGED, (6,)), most=6)
     assert choice.chosen.plan.workers <= 6
-    assert choice.chosen.late_share > 0.5
+    assert choice.chosen.late_shares[0] > 0.5
 
 
 def test_nothing_is_chosen_before_each_stage_has_finished_some_items() -> None:
     rule = Rule(STAGES)
-    rule.observe(Seen(1.0, 1.0, 9.0, np.array([9.0, 2.0]), np.array([0.9, 0.6]), 2.0, 0.0), share=0.95)
-    assert rule.choose(Now(Plan(APART, (1, 1)), 2, 0.0, [0, 0], 1.0, 0.95, 8, 1.0)) is None
+    rule.observe(Seen(1.0, 1.0, 9.0, np.array([9.0, 2.0]), np.array([0.9, 0.6]), 2.0, [0.0]), GOALS)
+    assert rule.choose(Now(Plan(APART, (1, 1)), 2, 0.0, [0, 0], GOALS, 8, 1.0)) is None
 
 
 def test_a_smaller_limit_counts_at_once_also_for_what_was_wanted_before() -> None:
@@ -193,11 +276,55 @@ def test_a_smaller_limit_counts_at_once_also_for_what_was_wanted_before() -> Non
     for turn in range(1, 400):
         came = float(rng.poisson(10.0 * TURN_S))
         rule.observe(
-            Seen(TURN_S * turn, TURN_S, came, np.full(2, came), came * np.array([0.1, 0.3]), came, 0.0), share=0.95
+            Seen(TURN_S * turn, TURN_S, came, np.full(2, came), came * np.array([0.1, 0.3]), came, [0.0]), GOALS
         )
         most = 16 if turn < 380 else 3
-        choice = rule.choose(Now(Plan(APART, (2, 4)), 6, 0.0, [0, 0], 1.6, 0.95, most, 1.0))
+        choice = rule.choose(Now(Plan(APART, (2, 4)), 6, 0.0, [0, 0], GOALS, most, 1.0))
         if choice is not None and turn >= 380:
             plans.append(choice.chosen.plan)
     assert plans
     assert all(plan.workers <= 3 for plan in plans)
+
+
+# --- several goals, limits and shares of a machine --------------------------------------------------------------------
+
+
+def test_of_several_goals_the_hardest_counts() -> None:
+    easy, hard = Goal(20.0, 0.95), Goal(0.8, 0.95)
+    one, other, both = (chosen(10.0, Plan(MERGED, (5,)), goals=each) for each in ((easy,), (hard,), (easy, hard)))
+    assert one.chosen.plan.workers < other.chosen.plan.workers <= both.chosen.plan.workers
+
+
+def test_what_comes_beyond_the_rate_that_is_asked_for_gets_no_workers() -> None:
+    kept_up, half = (chosen(10.0, Plan(MERGED, (5,)), goals=(Goal(2.0, 0.95, per_s),)) for per_s in (np.inf, 5.0))
+    assert half.chosen.plan.workers <= 0.7 * kept_up.chosen.plan.workers
+
+
+def test_more_workers_than_the_cores_keep_busy_are_not_asked_for() -> None:
+    computing, waiting = (
+        chosen(10.0, Plan(MERGED, (2,)), cores=2.0, costing=Costing(cpu_share=share))
+        for share in ((1, 1), (0.05, 0.05))
+    )
+    assert computing.chosen.plan.workers <= 3
+    assert computing.chosen.met(GOALS) < 0.9
+    assert waiting.chosen.met(GOALS) == pytest.approx(1.0, abs=0.03)
+
+
+def test_the_way_between_groups_is_a_reason_to_merge() -> None:
+    light = Costing(hop_s=0.1)
+    assert chosen(5.0, Plan(APART, (1, 2)), costing=light).chosen.plan.grouping == MERGED
+
+
+def test_with_more_of_the_machine_an_app_reaches_no_less() -> None:
+    rng, rule = np.random.default_rng(5), Rule(STAGES)
+    for turn in range(1, 400):
+        came = float(rng.poisson(10.0 * TURN_S))
+        busy_s = came * np.array([0.1, 0.3])
+        rule.observe(Seen(TURN_S * turn, TURN_S, came, np.full(2, came), busy_s, came, [0.0]), GOALS)
+    now = Now(Plan(MERGED, (5,)), 5, 40.0, [3, 3], GOALS, 16, 1.0)
+    found = rule.reaches(now, [(most, np.inf) for most in range(1, 17)])
+    assert found is not None
+    met = [each.met(GOALS) for each in found]
+    assert all(each.plan.workers <= most for most, each in enumerate(found, 1))
+    assert all(more >= fewer - 0.02 for fewer, more in pairwise(met))
+    assert met[1] < 0.5 < 0.99 < met[-1]

@@ -1,0 +1,150 @@
+"""Define what the rule is told at a turn, the plans that it compares, and its choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from control.rule.grouping import Grouping
+from control.rule.stream import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One objective: a share of the items has to be out within a bound after they were due."""
+
+    bound_s: float
+    share: float
+    per_s: float = math.inf
+    """More items a second than these are nobody's concern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One turn of the stream. Arrays have a value a stage."""
+
+    at_s: float
+    elapsed_s: float
+    arrived: float
+    done: Array
+    busy_s: Array
+    delivered: float
+    late: Sequence[float]
+    """By goal."""
+    alive: int = 0
+    """Workers that are there."""
+    waiting: bool = False
+    """Items wait for workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Groups of stages with their replicas."""
+
+    grouping: Grouping
+    replicas: tuple[int, ...]
+
+    @property
+    def workers(self) -> int:
+        return sum(self.replicas)
+
+
+class Listing:
+    """The plans that a user's list allows, by grouping."""
+
+    def __init__(self, plans: Iterable[Plan]) -> None:
+        by_grouping: dict[Grouping, list[tuple[int, ...]]] = {}
+        for plan in plans:
+            by_grouping.setdefault(plan.grouping, []).append(plan.replicas)
+        self.replicas = {grouping: np.array(counts) for grouping, counts in by_grouping.items()}
+
+    def near(self, needs: Callable[[Grouping], Sequence[float]], most_workers: int, count: int) -> list[Plan]:
+        """Return the plans nearest to what their groups need: what a group lacks counts four times."""
+        found: list[tuple[float, Plan]] = []
+        for grouping, replicas in self.replicas.items():
+            room = replicas - np.array(needs(grouping))
+            far = np.where(room > 0, room, -4 * room).sum(axis=1) + 0.1 * len(grouping)
+            far[replicas.sum(axis=1) > most_workers] = np.inf
+            nearest = np.argsort(far, kind="stable")[:count]
+            found += [(float(far[row]), Plan(grouping, tuple(replicas[row].tolist()))) for row in nearest.tolist()]
+        ranked = sorted((each for each in found if each[0] < math.inf), key=lambda each: each[0])
+        return [plan for _, plan in ranked[:count]]
+
+
+@dataclass(frozen=True, slots=True)
+class Costing:
+    """What a turn showed of the way of an item beside its time in the stages."""
+
+    hop_s: float = 0.0
+    """Between two groups; the worker has nothing to do meanwhile."""
+    together: float = 1.0
+    """Items that travel together now, on average."""
+    most_together: float = 1.0
+    """So many may where many wait, and share a hop."""
+    cpu_share: Sequence[float] = ()
+    """The share of its time in which a stage computes, by stage; empty: nothing is known of it."""
+
+    @property
+    def hop_of_item_s(self) -> float:
+        """Return the part of a hop that one item pays where many wait."""
+        return self.hop_s / max(1.0, self.most_together)
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What runs, what is asked for, and what may be had."""
+
+    active: Plan
+    alive: int
+    """Workers that are there."""
+    backlog: float
+    """Items that no worker has begun."""
+    inside: Sequence[float]
+    """Items inside, by the stage that they need next."""
+    goals: tuple[Goal, ...]
+    most_workers: int
+    start_s: float
+    """Time that a worker takes to start."""
+    cores: float = math.inf
+    """Cores that all workers share."""
+    announced: tuple[tuple[float, float, float], ...] = ()
+    """Loads that are to come: from and until, in seconds from now, and items/s."""
+    listed: Listing | None = None
+    """What may be chosen; None: whatever can be composed."""
+    costing: Costing = Costing()
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """A plan and what it would cost over the horizon, in worker-seconds."""
+
+    plan: Plan
+    workers: float
+    late: float
+    change: float
+    late_shares: tuple[float, ...]
+    """Of the items that arrive within the horizon, by goal."""
+    latency_s: float
+    """Within which the share of the items would be that the first goal names."""
+
+    @property
+    def total(self) -> float:
+        return self.workers + self.late + self.change
+
+    def met(self, goals: Sequence[Goal]) -> float:
+        """Return how well the goal that is met worst would be: 1 is all of it."""
+        pairs = zip(self.late_shares, goals, strict=True)
+        return min((min(1.0, (1 - late) / goal.share) for late, goal in pairs), default=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is chosen, and what was compared."""
+
+    chosen: Costs
+    others: tuple[Costs, ...]
+    """The best of the rest; the present one is among them unless it is chosen."""
+    horizon_s: float

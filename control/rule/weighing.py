@@ -1,0 +1,222 @@
+"""Weigh plans: what each would cost under the futures of one turn, and which ones are looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from control.rule.grouping import Grouping, StageFacts, cheapest, grouping_cost, most_of, staffed, worker_price
+from control.rule.plans import Costs, Listing, Now, Plan
+from control.rule.queueing import GroupNow, ItemTime, waits
+from control.rule.settings import RuleSettings
+from control.rule.stream import Array, Futures
+
+_ALL_COUNTED = 16
+"""Up to so many workers each number of replicas is looked at, beyond it those near the present and some others."""
+_SCREENED = 50
+"""Compositions of a user's list that are looked at under all futures: those nearest to what the mean load needs."""
+_UNLIMITED = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Times since workers were asked for, and since the groups were changed, in seconds; and what was learned."""
+
+    asked_ago_s: float
+    regrouped_ago_s: float
+    most_per_s: float = math.inf
+    """Items a second beyond which workers bring nothing."""
+
+
+def worker_cost(stages: Sequence[StageFacts], plan: Plan) -> float:
+    """Return the cost of the plan's workers a second."""
+    priced = zip(plan.grouping, plan.replicas, strict=True)
+    return float(sum(worker_price(stages, group) * count for group, count in priced))
+
+
+class Weighing:
+    """One turn's comparison of plans."""
+
+    def __init__(
+        self,
+        stages: Sequence[StageFacts],
+        settings: RuleSettings,
+        now: Now,
+        item: tuple[Array, float],
+        futures: Futures,
+        prices_s: Sequence[float],
+        history: History,
+    ) -> None:
+        """``item``: mean time of a worker for an item, by stage, and the coefficient of variation of their sum.
+        ``prices_s``: of a late item, in worker-seconds, by goal."""
+        self._stages, self._settings, self._now, self._futures = stages, settings, now, futures
+        self._prices_s, self._history = prices_s, history
+        self._each_s: list[float] = item[0].tolist()
+        self._rate_per_s = float(futures.items.mean()) / futures.step_s
+        stretch = [stage.at_once * max(1.0, now.costing.together) for stage in stages]
+        self._item = ItemTime.of(sum(np.array(self._each_s) * stretch), item[1])
+
+    def found(self) -> list[Costs]:
+        """Weigh what may be chosen, as far as it is near to what is needed; never beyond the limit of workers where
+        anything is within it."""
+        found = self._composed() if self._now.listed is None else self._of_list(self._now.listed)
+        return [each for each in found if each.plan.workers <= self._now.most_workers] or found
+
+    def _composed(self) -> list[Costs]:
+        """Weigh the present groups, and the cheapest others if they save enough, with all numbers of replicas."""
+        now, grouping = self._now, self._now.active.grouping
+        found = self._searched(grouping, list(now.active.replicas))
+        loads = [self._rate_per_s * each_s for each_s in self._each_s]
+        hop = self._rate_per_s * now.costing.hop_of_item_s
+        other = cheapest(self._stages, loads, hop)
+        here = grouping_cost(self._stages, loads, grouping, hop)
+        saved = here - grouping_cost(self._stages, loads, other, hop)
+        if other != grouping and saved > self._settings.regroup * here and self._may_regroup:
+            found += self._searched(other, self._staffed(other))
+        return found
+
+    def _of_list(self, listed: Listing) -> list[Costs]:
+        """Weigh the compositions of a user's list that are nearest to the need."""
+        active = self._now.active
+        by_grouping: dict[Grouping, list[tuple[int, ...]]] = {active.grouping: [active.replicas]}
+        for plan in listed.near(self._needs, self._now.most_workers, _SCREENED):
+            if plan != active and (plan.grouping == active.grouping or self._may_regroup):
+                by_grouping.setdefault(plan.grouping, []).append(plan.replicas)
+        return [costs for grouping, counts in by_grouping.items() for costs in self._weighed(grouping, counts)]
+
+    def _needs(self, grouping: Grouping) -> list[float]:
+        return [min(float(self._most(group)), staffed(self._load(group))) for group in grouping]
+
+    @property
+    def _may_regroup(self) -> bool:
+        return self._history.regrouped_ago_s > 5 * self._now.start_s + 10
+
+    def _most(self, group: Sequence[int]) -> int:
+        return most_of(self._stages, group)
+
+    def _load(self, group: Sequence[int]) -> float:
+        """Return the workers that the group keeps busy."""
+        return self._rate_per_s * (sum(self._each_s[index] for index in group) + self._now.costing.hop_of_item_s)
+
+    def _staffed(self, grouping: Grouping) -> list[int]:
+        """Return about what the mean load needs, within the limit of workers."""
+        replicas = [max(1, math.ceil(need - 0.5)) for need in self._needs(grouping)]
+        while sum(replicas) > self._now.most_workers and max(replicas) > 1:
+            replicas[replicas.index(max(replicas))] -= 1
+        return replicas
+
+    def _searched(self, grouping: Grouping, replicas: list[int]) -> list[Costs]:
+        """Improve the replicas of one group after the other, twice where there are several."""
+        found: dict[Plan, Costs] = {}
+        if len(grouping) > 1:  # where several groups are short, more for one of them alone is in vain
+            begins = [tuple(replicas), tuple(self._staffed(grouping))]
+            begins = [each for each in begins if sum(each) <= self._now.most_workers] or begins[1:]
+            replicas = list(min(self._weighed(grouping, begins), key=lambda costs: costs.total).plan.replicas)
+        for _ in range(1 if len(grouping) == 1 else 2):
+            before = list(replicas)
+            for at, group in enumerate(grouping):
+                most = self._now.most_workers - sum(replicas) + replicas[at]
+                counts = self._counts(group, replicas[at], min(most, self._most(group)))
+                weighed = self._weighed(grouping, [(*replicas[:at], count, *replicas[at + 1 :]) for count in counts])
+                found.update((each.plan, each) for each in weighed)
+                replicas[at] = min(weighed, key=lambda costs: costs.total).plan.replicas[at]
+            if replicas == before:
+                break
+        return list(found.values())
+
+    def _counts(self, group: Sequence[int], present: int, most: int) -> list[int]:
+        most = max(1, most)
+        if most <= _ALL_COUNTED:
+            return list(range(1, most + 1))
+        need = self._load(group)
+        counts = {*range(present - 3, present + 5), int(need), int(need) + 1, int(1.2 * need) + 1, most}
+        counts.update(round(count) for count in np.geomspace(1, most, 14).tolist())
+        return sorted(count for count in counts if 1 <= count <= most)
+
+    def _weighed(self, grouping: Grouping, counts: Sequence[tuple[int, ...]]) -> list[Costs]:
+        """Return what these numbers of replicas would cost."""
+        now, futures = self._now, self._futures
+        table = np.array(counts, dtype=np.float64)
+        wait_s = np.full((len(counts), *futures.items.shape), now.costing.hop_s * len(grouping))
+        left: list[tuple[Array, Array, float, float]] = []
+        for at, group in enumerate(grouping):
+            replicas, rows = np.unique(table[:, at], return_inverse=True)
+            hop_s = now.costing.hop_of_item_s
+            each_s = max(sum(self._each_s[index] for index in group) + hop_s, 1e-9)
+            room = self._room(group)
+            group_wait_s, left_s = waits(self._group(group), replicas, futures, (each_s, hop_s), now.start_s, room)
+            wait_s += group_wait_s[rows]
+            left.append((left_s[rows], np.minimum(table[:, at], room), each_s, self._load(group)))
+        coming = max(float(futures.items.sum(axis=1).mean()), 1e-9)
+        late = np.array([self._late(goal.bound_s, wait_s, left) for goal in now.goals])
+        shares = np.minimum(1.0, late[:, :, 0] / coming)
+        priced = np.array(self._prices_s) @ late.sum(axis=2)
+        first = now.goals[0]
+        latency_s = np.quantile(wait_s.reshape(len(counts), -1), first.share, axis=1) + self._item.mean_s
+        return [
+            Costs(
+                plan := Plan(grouping, replicas_of),
+                worker_cost(self._stages, plan) * futures.horizon_s,
+                float(priced[row]),
+                self._change(plan),
+                tuple(shares[:, row].tolist()),
+                float(latency_s[row]),
+            )
+            for row, replicas_of in enumerate(counts)
+        ]
+
+    def _late(self, bound_s: float, wait_s: Array, left: Sequence[tuple[Array, Array, float, float]]) -> Array:
+        """Return the items that would be late, by plan: of those that arrive within the horizon, and of those that
+        would find what is left at its end."""
+        late = self._item.beyond(bound_s - wait_s, self._rate_per_s)
+        arriving = (late * self._futures.items[None]).sum(axis=2).mean(axis=1)
+        slack_s = max(0.0, bound_s - self._item.long_s)
+        after = np.zeros(len(wait_s))
+        for left_s, replicas, each_s, load in left:
+            over = np.maximum(0.0, left_s - replicas[:, None] * slack_s).mean(axis=1) / each_s
+            after += over / (1 - np.minimum(load / replicas, 0.9))
+        return np.stack([arriving, after], axis=1)
+
+    def _room(self, group: Sequence[int]) -> float:
+        """Return how many workers of the group can be busy: those that the cores keep busy which other groups leave,
+        or its part of what all of them need; and no more than a limit that all share lets through."""
+        now, shares = self._now, self._now.costing.cpu_share
+        shared = self._history.most_per_s * (sum(self._each_s[index] for index in group) + now.costing.hop_of_item_s)
+        if not shares or math.isinf(now.cores):
+            return min(shared, _UNLIMITED)
+        computing = [self._rate_per_s * each_s * share for each_s, share in zip(self._each_s, shares, strict=True)]
+        own, every = sum(computing[index] for index in group), sum(computing)
+        if own <= 0:
+            return min(shared, _UNLIMITED)
+        cores = max(now.cores - (every - own), now.cores * own / every)
+        return max(0.1, min(shared, cores * self._load(group) / own))
+
+    def _change(self, plan: Plan) -> float:
+        """Return the cost of going there: half of a start is lost, and other groups have to drain."""
+        active, settings = self._now.active, self._settings
+        if plan == active:
+            return 0.0
+        present = worker_cost(self._stages, active)
+        starts = 0.5 * self._now.start_s * max(0.0, worker_cost(self._stages, plan) - present)
+        if plan.grouping == active.grouping:
+            return settings.change + starts
+        return settings.change + starts + settings.regroup * self._futures.horizon_s * present
+
+    def _group(self, group: tuple[int, ...]) -> GroupNow:
+        """Return the group as it is, or as it would be; what has not begun waits for the group that is fullest."""
+        now, active = self._now, self._now.active
+        if group not in active.grouping:
+            inside = sum(now.inside[index] for index in group)
+            backlog = now.backlog if group[0] == 0 else 0.0
+            return GroupNow(group, int(_UNLIMITED), int(_UNLIMITED), inside + backlog, 0.0)
+        used = [self._load(each) / count for each, count in zip(active.grouping, active.replicas, strict=True)]
+        at = active.grouping.index(group)
+        inside = sum(now.inside[index] for index in group) + (now.backlog if at == used.index(max(used)) else 0.0)
+        replicas = active.replicas[at]
+        missing = max(0, active.workers - now.alive)
+        ready = max(0, replicas - missing) if at == active.replicas.index(max(active.replicas)) else replicas
+        missing_s = max(self._futures.step_s, now.start_s - self._history.asked_ago_s) if ready < replicas else 0.0
+        return GroupNow(group, replicas, ready, inside, missing_s)
