@@ -8,12 +8,12 @@ from compositions.model import Composition, TransitionKind
 from control.choices import Choices, ManagerError
 from control.decision_log import DecisionLog, Hindsight
 from control.decisions import Trigger
-from control.load_anticipation import LoadAnticipation
 from control.observation import Backlog, Observation
 from control.settings import Settings
 from control.situation import Situation
 from control.strategies.base import Strategy
 from control.watch import Due, Watch
+from profiler.snapshot import Announcement
 
 
 @dataclass(slots=True)
@@ -27,13 +27,12 @@ class ManagerContext:
     backlog: Backlog
     hindsight: Hindsight
     log: DecisionLog
-    anticipation: LoadAnticipation
     due: Due | None
     """A decision that was asked for and has not begun."""
     pin: Composition | None = None
     """What was asked for by hand; ``None``: whatever is active."""
-    untold: str | None = None
-    """Why the arbiter gives what it gives, where that changes nothing here and was not told yet."""
+    announced: tuple[Announcement, ...] = ()
+    """Loads that somebody knows to come."""
     ended_by_due: str | None = None
     """The switch or resize that was called off for the question in ``due``, as a clause; told with the answer."""
 
@@ -50,7 +49,6 @@ class ManagerContext:
             Backlog(),
             hindsight,
             DecisionLog(),
-            LoadAnticipation(settings.trust.worker_start_s, settings.rhythm.down_after_s),
             started,
         )
 
@@ -69,12 +67,7 @@ class ManagerContext:
         """Return what it takes to go from one to the other."""
         return self.settings.style.transition(origin, target)
 
-    @property
-    def foresees(self) -> bool:
-        """The strategy needs no full window to tell."""
-        return self.strategy.pace(self.settings).foresees
-
-    def situation(self, observed: Observation, trigger: Trigger, floor_workers: int = 0) -> Situation:
+    def situation(self, observed: Observation, trigger: Trigger) -> Situation:
         """Return what the strategy may look at. Raises: ManagerError without an objective."""
         objective = observed.aim.objective
         if objective is None:
@@ -88,12 +81,11 @@ class ManagerContext:
             self.choices.compositions,
             self.settings,
             self.choices.unavailable(observed.snapshot.now_s),
-            floor_workers,
             self.choices.stateful,
             objective.slo.limits.within(self.choices.granted),
             self.choices.stages,
             self.choices.generated,
-            self.anticipation.announced,
+            tuple(each for each in self.announced if each.until_s > observed.now_s),
         )
 
     def hold(self, now_s: float, reason: str) -> None:

@@ -23,13 +23,6 @@ class Episode:
     began_s: float
     origin: Composition
     trials: tuple[Trial, ...] = ()
-    rising: bool = False
-    """It was set off by an input rate that rose."""
-
-    @property
-    def floor_workers(self) -> int:
-        """The fewest that it may end with."""
-        return self.origin.workers if self.rising else 0
 
     def and_then(self, trial: Trial) -> Episode:
         return replace(self, trials=(*self.trials, trial))
@@ -157,10 +150,9 @@ class DecisionLog:
         self._advice = episode.decision(self._next_id(), now_s, step, reason, acted=False)
         return self._advice
 
-    def quiet(self, reason: str, seen: Assessment, *, rough: bool) -> str:
-        """Why nothing is done: ``reason``, or that nothing can help, until the objective is met after all. That a
-        ``rough`` load is met for some seconds is chance: the conclusion stands."""
-        if seen.meets and not rough:
+    def quiet(self, reason: str, seen: Assessment) -> str:
+        """Why nothing is done: ``reason``, or that nothing can help, until the objective is met after all."""
+        if seen.meets:
             self.infeasible = None
         return reason if seen.meets else self.infeasible or reason
 

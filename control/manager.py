@@ -48,7 +48,6 @@ class Manager:
     ) -> None:
         self._aim = Aim(None if slo is None else objective_of(slo, settings.measuring.latency_from), mode)
         self._context = ManagerContext.opened(settings, strategy, choices)
-        strategy.prepare(choices.compositions)
         self._phase = first_phase(hands_off=self._aim.hands_off)
         self._observed: Observation | None = None
         """The latest."""
@@ -78,7 +77,6 @@ class Manager:
         """Replaces what can be chosen from."""
         self._context.choices.compositions = tuple(compositions)
         self._context.choices.generated = False
-        self._context.strategy.prepare(self._context.choices.compositions)
         self._renew(Trigger.COMPOSITIONS, "the compositions were changed")
 
     def set_mode(self, mode: Mode, composition: str | None = None) -> None:
@@ -98,14 +96,11 @@ class Manager:
         before, self._context.choices.grant = self._context.choices.granted, grant
         if self._context.choices.granted == before:
             return
-        self._context.untold = None
         if self._aim.hands_off:
             return
         reason = "nobody limits it any more" if grant is None else grant.reason
         if self._observed is None:
             self._context.ask(Trigger.START, f"the app started; {reason}")
-        elif self._suffices(self._observed):
-            self._context.untold = reason
         else:
             self._context.ask(Trigger.BUDGET, reason)
 
@@ -123,19 +118,18 @@ class Manager:
 
     def announce(self, announcements: Iterable[Announcement]) -> None:
         """Somebody knows what loads are to come: these, and no others."""
-        self._context.anticipation.announce(announcements)
-
-    def warm(self, rates_per_s: Iterable[float]) -> None:
-        """The load before the start is known: items/s in each bin (``BIN_S``) until now, oldest first; NaN at the end
-        where it is not known."""
-        self._context.anticipation.warm(rates_per_s)
+        self._context.announced = tuple(announcements)
 
     def switch_failed(self, reason: str, *, called_off: bool = False, target: str | None = None) -> None:
         """The switch under way ended with an error; the old composition is still running. ``called_off``: as this had
         asked for. ``target``: the composition that it was to; another one than is waited for gave way to that."""
-        if isinstance(self._phase, Switching) and target not in (None, self._phase.target.name):
+        if self.gave_way(target):
             return
         self._phase = failed(self._phase, reason, called_off=called_off, hands_off=self._aim.hands_off)
+
+    def gave_way(self, target: str | None) -> bool:
+        """Return whether a resize to ``target`` has been followed by one to another composition."""
+        return isinstance(self._phase, Switching) and target not in (None, self._phase.target.name)
 
     def workers_lost(self, now_s: float, reason: str) -> None:
         """Workers died: what is measured until others have taken their place is not the composition's doing."""
@@ -150,10 +144,6 @@ class Manager:
 
     def tick(self, now_s: float, snapshot: Snapshot) -> TickResult:
         """One step. Snapshots come in order; a command is carried out before the next but one at the latest begins."""
-        if self._context.foresees:
-            snapshot = self._context.anticipation.seen(
-                snapshot, None if self.objective is None else self.objective.wanted_s
-            )
         observed = observe(now_s, snapshot, self._aim, self._context.backlog, self._context.settings.measuring)
         self._context.strategy.observe(observed.snapshot, observed.aim.objective, self._context.choices.stages)
         answer = self._phase.step(observed, self._context)
@@ -161,9 +151,6 @@ class Manager:
         self._phase = after(self._phase, answer.move, hands_off=self._aim.hands_off)
         status = self._context.log.status(observed.seen)
         return TickResult(answer.commands, answer.said, self._phase.label, status)
-
-    def _suffices(self, observed: Observation) -> bool:
-        return self._context.strategy.suffices(self._context.situation(observed, Trigger.BUDGET)) is True
 
     def _reaches(self, limits: Limits) -> tuple[Reach, ...] | None:
         """``None`` while nobody can tell."""

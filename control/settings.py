@@ -40,17 +40,14 @@ class Rhythm:
 
     check_interval_s: float = ranged(10.0, 0.1, 3600, "s")
     """Stable phase: time between checks (Vogel et al., section 3.2, step 6)."""
-    vote_interval_s: float = ranged(1.0, 0.05, 600, "s")
-    """Time between two votes on a violation, for strategies that act at once."""
-    votes: int = ranged(2, 1, 100)
-    """Consecutive votes that make a violation. Two: one alone may be a burst, three would cost a second more."""
     cool_down_s: float = ranged(2.0, 0, 600, "s")
     """After a switch nothing is judged for this long: the first results still carry the old composition's wait."""
     change_ratio: float = ranged(0.2, 0.01, 10)
     """Input rate or service time changed when it contrasts by more than this (Vogel et al., section 3.2, step 2)."""
     down_after_s: float = ranged(10.0, 0, 3600, "s")
-    """Workers are released only when the lower rate has lasted this long: that is cheap to delay, a miss is not. While
-    the load moves, strategy ``model`` learns how long, and begins with 4 s or this, whichever is less."""
+    """Of a strategy that does not watch the stream itself: an input rate fell when the lower one has lasted so long."""
+    worker_start_s: float = ranged(1.5, 0, 600, "s")
+    """What a worker takes to start, until it is measured: 1 to 2 s on Ray, side by side."""
     recovery_s: float = ranged(3.0, 0, 600, "s")
     """After a lost worker nothing is judged for this long: starting another takes 1 to 2 s."""
     switch_limit_s: float = ranged(120.0, 1, 3600, "s")
@@ -68,34 +65,8 @@ class Trials:
     """Strategy ``vogel``: time a shortlisted composition is tried (Vogel et al., section 3.2, step 4)."""
     pdp21_trial_s: float = ranged(1.0, 0.1, 600, "s")
     """Strategy ``pdp21``: time every composition is tried (the same step, on their earlier work)."""
-    model_trial_s: float = ranged(3.0, 0.1, 600, "s")
-    """Strategy ``model``: longest trial; two of them and two switches stay within 12 s of a violation."""
-    model_trials: int = ranged(2, 0, 100)
-    """Strategy ``model``: most trials in one decision. Vogel needs four in its own example; this is half."""
     bottleneck_threshold: float = ranged(0.2, 0, 10)
     """A bottleneck's service time is this much above all others (Vogel et al., section 3.2, step 1)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trust:
-    """Strategy ``model``: how far predictions are trusted."""
-
-    uncertainty: float = ranged(0.04, 0, 1)
-    """Relative error of the capacity model itself beside that of the profile; measured against the simulation."""
-    confidence: float = ranged(2.0, 0, 10)
-    """Standard errors of the profile that a prediction interval covers: about 95 %."""
-    up_margin: float = ranged(0.02, 0, 1)
-    """What a prediction must have to spare before it is chosen: the threshold of the SLO is slack enough already."""
-    down_margin: float = ranged(0.05, 0, 1)
-    """The same before workers are released: releasing too much costs two switches and a violation."""
-    bias_limit: float = ranged(2.0, 1, 100)
-    """A learned correction stays within this factor either way: beyond it something else is wrong."""
-    bias_half_life_s: float = ranged(1800.0, 1, 1e7, "s")
-    """A learned correction halves in this time: what was slow once is looked at again, but not every few minutes."""
-    worker_start_s: float = ranged(1.5, 0, 600, "s")
-    """What a transition waits for when it needs workers that are not warm: 1 to 2 s on Ray, side by side."""
-    reported: int = ranged(60, 1, 100_000)
-    """Candidates kept with a decision, nearest first; the rest is counted in its reason. Paper: up to 20."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +83,15 @@ class Regulation:
     """Of the machine: two fewer is the most replicas there may be. 0: as many as cores; the paper's has two a core."""
 
 
+GONE = frozenset(
+    {
+        *("model_trial_s", "model_trials", "uncertainty", "confidence", "up_margin", "down_margin"),
+        *("bias_limit", "bias_half_life_s", "reported", "vote_interval_s", "votes"),
+    }
+)
+"""Settings of the strategy that was the default until 0.2: they mean nothing any more, and are refused from 0.3 on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of the manager. Raises: SettingsError when any is out of range."""
@@ -119,7 +99,6 @@ class Settings:
     measuring: Measuring = Measuring()
     rhythm: Rhythm = Rhythm()
     trials: Trials = Trials()
-    trust: Trust = Trust()
     regulation: Regulation = Regulation()
     style: SwitchStyle = SwitchStyle.DRAIN
     """How the runner goes from one composition to another: what it does in place is priced so, and called a resize."""

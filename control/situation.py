@@ -28,8 +28,6 @@ class Situation:
     settings: Settings
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Compositions that could not be switched to of late, by name, with the reason."""
-    floor_workers: int = 0
-    """The fewest to choose: a rate that rises is no reason to give workers back."""
     stateful: frozenset[str] = frozenset()
     """Stages of which there is only one, whatever the number of workers."""
     budget: Budget = FREE
@@ -44,17 +42,6 @@ class Situation:
     def transition_to(self, composition: Composition) -> TransitionKind:
         """Return what it takes to get there."""
         return self.settings.style.transition(self.active, composition)
-
-    @property
-    def moving(self) -> bool:
-        """The input rate changes: what a window of seconds shows is past."""
-        return self.snapshot.outlook is not None and self.snapshot.outlook.moving
-
-    @property
-    def rough(self) -> bool:
-        """Arrivals are counted, so they scatter: a measurement of seconds tells as much of chance as of a
-        composition."""
-        return self.snapshot.counted
 
     @property
     def now_s(self) -> float:

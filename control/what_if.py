@@ -11,7 +11,7 @@ from compositions.capacity.prediction import Prediction, Predictions
 from compositions.model import Composition, Group, Pattern, Stage, stateful_names
 from control.assess import Assessment
 from control.decisions import Trigger
-from control.forecast.expect import Unmeasured, expect
+from control.expect import Unmeasured, expect
 from control.objectives.objective import Objective
 from control.reading import needed_rate
 from control.settings import Settings
@@ -200,8 +200,7 @@ def _chosen(asked: Present) -> tuple[str | None, str]:
         stateful=stateful_names(asked.stages),
         budget=asked.objective.slo.limits,
     )
-    strategy = asked.strategy.fork()
-    strategy.prepare(asked.compositions)
+    strategy = asked.strategy.supposing(asked.snapshot.input_rate_per_s)
     proposal = strategy.propose(situation, ())
     name = asked.active.name if isinstance(proposal, Stay) else proposal.composition.name
     return name, proposal.reason

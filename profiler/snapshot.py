@@ -72,31 +72,6 @@ PERCENTS = (*(2.5 * step for step in range(40)), 99.0, 99.5, 99.9, 100.0)
 
 
 @dataclass(frozen=True, slots=True)
-class RateOutlook:
-    """The expected input rate over the time that a change takes. Rates in items/s."""
-
-    present_per_s: float
-    """The rate as of now: what is set, or the mean of what came since it last changed."""
-    expected_per_s: float
-    """The most that is expected within the horizon."""
-    upper_per_s: float
-    """What is to be provided for: the same with the error of such forecasts, and with what has to be caught up."""
-    moving: bool
-    """The rate has changed of late: what a window of seconds shows is past."""
-    by: str
-    """Who says so: a predictor's name, or that it was announced."""
-    error_per_s: float = 0.0
-    """Standard error of the present rate; 0 where it is set."""
-    catch_up_per_s: float = 0.0
-    """Part of ``upper_per_s`` that reduces a backlog; it is not an arrival rate."""
-
-    @property
-    def relative_error(self) -> float:
-        """Return the error as a share of the present rate; 0 without a rate."""
-        return self.error_per_s / self.present_per_s if self.present_per_s > 0 else 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Announcement:
     """From ``from_s`` until ``until_s``, seconds of the loop's clock, so many items a second are to come."""
 
@@ -117,8 +92,6 @@ class InputNow:
     """Items that came since the start."""
     held_back_s: float = 0.0
     """For how long there was no room for what the source had, since the start: what came then is what was taken."""
-    outlook: RateOutlook | None = None
-    """None where nobody looks ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +231,6 @@ class Snapshot:
         """Arrivals are counted, with the scatter that counts have; the rate is not one that is set."""
         windows = self.input.windows
         return bool(windows) and windows[-1].counted
-
-    @property
-    def outlook(self) -> RateOutlook | None:
-        return self.input.outlook
 
     @property
     def bundle_items(self) -> float:

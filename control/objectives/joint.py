@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
-from math import isfinite
 
-import numpy as np
-
-from control.objectives.objective import Excess, Expectation, LatencyAt, Objective, Ratios, Ruling
+from control.objectives.objective import LatencyAt, Objective, Ruling
 from profiler.slo import SloStatus, Statistic, Verdict
 from profiler.snapshot import LatencyStats, Snapshot
 
@@ -29,10 +25,6 @@ class Joint(Objective):
     @property
     def spoilt_by_late_items(self) -> bool:
         return any(each.spoilt_by_late_items for each in self.members)
-
-    @property
-    def ample(self) -> float:
-        return max(each.ample for each in self.members)
 
     @property
     def quantile(self) -> float | None:
@@ -95,30 +87,8 @@ class Joint(Objective):
     def overrun(self, snapshot: Snapshot) -> str | None:
         return next((told for each in self.members if (told := each.overrun(snapshot)) is not None), None)
 
-    def excess(self, snapshot: Snapshot) -> Excess | None:
-        """The worst of those that tell one by one, unless one is missed that does not."""
-        known = []
-        for each, verdict in _judged(self.members, snapshot):
-            excess = each.excess(snapshot)
-            if excess is not None:
-                known.append(excess)
-            elif verdict.status is SloStatus.VIOLATED:
-                return None
-        return max(known, key=lambda excess: excess.mean / max(1e-12, excess.variance) ** 0.5, default=None)
-
-    def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
-        columns = zip(*(each.ratios(expected, error, rate_per_s) for each in self.members), strict=True)
-        low, likely, high = (reduce(np.minimum, column) for column in columns)
-        return low, likely, high
-
     def described(self, value: float | None) -> str:
         return self.members[0].described(value)
-
-    def foretold(self, throughput_per_s: float, latency_s: float) -> str:
-        """Of the latencies the one to look at; where it has no end, what comes out is told with it."""
-        latencies = [each for each in self.members if each.item_target_ms is not None]
-        told = latencies[:1] if latencies and not isfinite(latency_s) else self.members
-        return " and ".join(each.foretold(throughput_per_s, latency_s) for each in told if each not in latencies[1:])
 
 
 def _judged(members: Iterable[Objective], snapshot: Snapshot) -> Iterator[tuple[Objective, Verdict]]:

@@ -8,14 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from compositions.wording import apart
 from profiler.slo import Slo, SloStatus, Statistic, Verdict
 from profiler.snapshot import LatencyStats, Snapshot
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,30 +32,8 @@ class Ruling:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """The expectations for many compositions, a row each."""
-
-    throughput_per_s: Array
-    latency_at: Callable[[float | None], Array]
-    """As ``LatencyAt``; infinite where the queue grows without end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Excess:
-    """By how much items miss the objective, on average (below 0: they meet it), and the variance of one item's."""
-
-    mean: float
-    variance: float
-    allowed: float | None = None
-    """The share of the items that may miss it, where it is a share that is asked for: then ``mean`` is the share that
-    misses it beyond that."""
-
-
 LatencyAt = Callable[[float | None], float | None]
 """The latency within which a share of the items is, in seconds; of ``None`` the mean. ``None`` where it is unknown."""
-Ratios = tuple[Array, Array, Array]
-"""Low, likely, high: how well the objective is met as a ratio, 1 just so, 1.1 with 10 % to spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +53,6 @@ class Objective(ABC):
     @abstractmethod
     def spoilt_by_late_items(self) -> bool:
         """Return whether items that waited for an earlier composition tell against the present one."""
-
-    @property
-    @abstractmethod
-    def ample(self) -> float:
-        """The ratio at which the target itself is reached, not only its bound."""
 
     @property
     def quantile(self) -> float | None:
@@ -148,22 +116,9 @@ class Objective(ABC):
         so. Only a snapshot that knows what was asked for can tell."""
         return None
 
-    def excess(self, snapshot: Snapshot) -> Excess | None:
-        """Return what the delivered items tell of a miss; ``None`` where they do not tell one by one."""
-        return None
-
-    @abstractmethod
-    def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
-        """Return how well compositions will meet it, give or take the relative ``error``; ``expected`` says what
-        they do when everything takes so many times as long."""
-
     @abstractmethod
     def described(self, value: float | None) -> str:
         """A measured value with its unit."""
-
-    @abstractmethod
-    def foretold(self, throughput_per_s: float, latency_s: float) -> str:
-        """A prediction in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from compositions.wording import figure
-from control.objectives.objective import Excess, Expectation, Ratios, Ruling, Single, Wording
+from control.objectives.objective import Ruling, Single, Wording
 from control.reading import growing_per_s, grows, held_s, waiting
 from profiler.slo import INPUT_RATE, SloStatus, Statistic, Verdict
 from profiler.snapshot import LatencyStats, Snapshot
 
-_LEAST_CV = 0.2
-"""Of service times: below, a profile of few samples tells less."""
 _HORIZON_S = 2.0
 """What may wait for this long is the scatter of service times; a backlog beyond it that grows is one."""
-_AS_FAST = 0.95
-"""Share of the highest throughput that counts as the highest; 0.97 with the margin that strategies add."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +28,6 @@ class Throughput(Single):
     @property
     def tolerance(self) -> float:
         return 1 - self.slo.threshold
-
-    @property
-    def ample(self) -> float:
-        return 1 / max(1e-9, self.tolerance)
 
     @property
     def statistic(self) -> Statistic | None:
@@ -65,14 +54,6 @@ class Throughput(Single):
         """The target is whatever comes in."""
         return self.slo.target == INPUT_RATE
 
-    def excess(self, snapshot: Snapshot) -> Excess | None:
-        """Of arrivals that are counted: by which share less came out than is asked for, and how service times scatter,
-        which is how what comes out of a busy composition does."""
-        bound, throughput = self.bound(snapshot.input_rate_per_s), snapshot.throughput_per_s
-        if not bound or throughput is None or not snapshot.counted:
-            return None
-        return Excess(1 - throughput / bound, max([_LEAST_CV, *(stage.cv for stage in snapshot.stages)]) ** 2)
-
     def whose_doing(self, snapshot: Snapshot, miss: str, patience_s: float) -> Ruling:
         """The composition's only if something waits for it."""
         if waiting(snapshot):
@@ -83,25 +64,14 @@ class Throughput(Single):
             return Ruling(SloStatus.INFEASIBLE, True, limit)
         return Ruling(SloStatus.MET, True, f"{miss}, but nothing waits: it follows the input")
 
-    def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
-        likely = expected(1.0).throughput_per_s / (self.bound(rate_per_s) or 1e-9)
-        return likely / (1 + error), likely, likely * (1 + error)
-
     def described(self, value: float | None) -> str:
         return "no throughput" if value is None else f"{figure(value)} items/s"
-
-    def foretold(self, throughput_per_s: float, latency_s: float) -> str:
-        return f"predicted up to {figure(throughput_per_s)} items/s"
 
 
 @dataclass(frozen=True, slots=True)
 class KeepingUp(Throughput):
     """The input rate as the target, with nothing left behind: what a composition must be able to do is the rate itself,
     and a backlog that grows is a miss, however little. The threshold is for what is measured, which scatters."""
-
-    @property
-    def ample(self) -> float:
-        return 1.0
 
     def overrun(self, snapshot: Snapshot) -> str | None:
         """More waits than comes in within the horizon, and it grows."""
@@ -110,10 +80,6 @@ class KeepingUp(Throughput):
             return None
         return f"{grows(snapshot.backlog, growth)}: it does not keep up with {figure(rate)} items/s"
 
-    def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
-        likely = expected(1.0).throughput_per_s / (rate_per_s or 1e-9)
-        return likely / (1 + error), likely, likely * (1 + error)
-
 
 @dataclass(frozen=True, slots=True)
 class Fastest(Throughput):
@@ -121,10 +87,6 @@ class Fastest(Throughput):
 
     It has no bound, so measurements alone never violate it. Compositions are compared with the best prediction.
     """
-
-    @property
-    def ample(self) -> float:
-        return 1.0
 
     def target(self, input_rate_per_s: float | None) -> float | None:
         return None
@@ -135,10 +97,3 @@ class Fastest(Throughput):
         if throughput_per_s is None:
             return Verdict(SloStatus.UNKNOWN, "too few samples: no throughput measured yet")
         return Verdict(SloStatus.MET, f"throughput {figure(throughput_per_s, 4)} items/s", throughput_per_s)
-
-    def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
-        """Return the ratios to the best prediction. All come from one profile: its error moves them together and makes
-        none uncertain."""
-        throughput = expected(1.0).throughput_per_s
-        likely = throughput / max(1e-9, _AS_FAST * float(np.max(throughput, initial=0.0)))
-        return likely, likely, likely

@@ -9,17 +9,22 @@ from control.context import ManagerContext
 from control.decision_log import Episode
 from control.decisions import Decision, Mode, NoChange, SwitchTo, Trigger
 from control.observation import Observation
-from control.phases.phase import Answer, Leave, Remain, Rest, TryOut, rest
-from control.strategies.base import Settle, Stay, Try
+from control.phases.phase import Answer, Leave, Rest, TryOut, rest
+from control.strategies.base import Proposal, Settle, Stay, Try
 
 
 def advance(observed: Observation, context: ManagerContext, episode: Episode) -> Answer:
     """Ask the strategy for the next step of ``episode`` and carry it out."""
-    situation = context.situation(observed, episode.trigger, episode.floor_workers)
-    proposal = context.strategy.propose(situation, episode.trials)
+    situation = context.situation(observed, episode.trigger)
+    return follow(observed, context, episode, context.strategy.propose(situation, episode.trials))
+
+
+def follow(observed: Observation, context: ManagerContext, episode: Episode, proposal: Proposal) -> Answer:
+    """Carry out what the strategy proposed."""
     if isinstance(proposal, Stay):
-        if not situation.moving:
-            context.watch.rebase(observed.snapshot)
+        context.watch.rebase(observed.snapshot)
+        if context.strategy.pace(context.settings).each_turn:
+            context.log.infeasible = proposal.reason if proposal.infeasible else None
         if episode.trigger is Trigger.BUDGET:  # whoever sees what the app was given wants to know what came of it
             return Answer(_kept(observed, context, episode, proposal.reason), Rest())
         return rest(observed, proposal.reason)
@@ -33,13 +38,6 @@ def advance(observed: Observation, context: ManagerContext, episode: Episode) ->
     return Answer(begun, TryOut(proposal, episode))
 
 
-def tell_grant(observed: Observation, context: ManagerContext, reason: str) -> Answer:
-    """The arbiter gives another share, for ``reason``, and what runs is within it and enough."""
-    active = context.choices.active
-    episode = Episode(Trigger.BUDGET, reason, observed.now_s, active)
-    return Answer(_kept(observed, context, episode, f"{active.name} stays: it is enough"), Remain())
-
-
 def _kept(observed: Observation, context: ManagerContext, episode: Episode, reason: str) -> Decision:
     step = Settle(context.choices.active, (), context.evidence(reason))
     return context.log.numbered(episode, observed.now_s, step)
@@ -48,7 +46,6 @@ def _kept(observed: Observation, context: ManagerContext, episode: Episode, reas
 def leave(observed: Observation, context: ManagerContext, episode: Episode, step: Try | Settle) -> Answer:
     """Ask the runner for the composition of ``step``."""
     kind = context.transition(context.choices.active, step.composition)
-    context.anticipation.delays.left(observed.now_s, cold=step.composition.workers > observed.snapshot.workers_alive)
     asked = NoChange(observed.now_s, under_way(kind, step.composition))
     return Answer(asked, Leave(step, observed.now_s, episode, kind), (SwitchTo(step.composition),))
 

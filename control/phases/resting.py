@@ -12,10 +12,10 @@ from control.context import ManagerContext
 from control.decision_log import Episode
 from control.decisions import Mode, ResetWindow, State, Trigger
 from control.observation import Observation
-from control.phases.deciding import advance, leave, tell_grant
+from control.phases.deciding import advance, follow, leave
 from control.phases.phase import Answer, Running, remain, rest
-from control.strategies.base import Settle
-from control.watch import Asked, Due
+from control.strategies.base import Settle, Stay
+from control.watch import Due
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +28,12 @@ class Resting(Running):
         pace = context.strategy.pace(context.settings)
         if pace.every_step:
             return step(observed, context, pace.check_interval_s)
-        compared = context.hindsight.compare(observed.snapshot, observed.seen)
-        if compared is not None:
-            context.strategy.learn(context.situation(observed, compared.trigger))
+        context.hindsight.compare(observed.snapshot, observed.seen)
         if pace.each_turn:
             return _ask(observed, context)
-        if context.untold is not None:
-            reason, context.untold = context.untold, None
-            return tell_grant(observed, context, reason)
         too_few = unsure(context.choices.stages, observed.snapshot, context.settings.measuring)
         if too_few is not None:
             return remain(observed, too_few)
-        ahead = _look_ahead(observed, context)
-        if ahead is not None:
-            return ahead
         held = context.watch.held(observed.now_s)
         return remain(observed, held) if held is not None else _decide(observed, context)
 
@@ -55,52 +47,29 @@ class Profiling(Resting):
 
 def _ask(observed: Observation, context: ManagerContext) -> Answer:
     """Ask a strategy that has a belief of its own, whatever this turn shows."""
-    due, context.due, context.untold = context.due, None, None
+    due, context.due = context.due, None
     missed = observed.seen.meets is False
     trigger = due.trigger if due else Trigger.VIOLATION if missed else Trigger.INPUT_RATE
     evidence = f"{due.reason}; {observed.seen.reason}" if due else observed.seen.reason
-    return advance(
-        observed, context, Episode(trigger, context.evidence(evidence), observed.now_s, context.choices.active)
-    )
-
-
-def _look_ahead(observed: Observation, context: ManagerContext) -> Answer | None:
-    """What is expected of the load is answered at once, whatever is measured: while it moves a window tells
-    of what is past. So is another share of the machine: others wait for what is to be given back. ``None``: it
-    rests, and what is measured counts."""
-    outlook = observed.snapshot.outlook
-    if outlook is not None and context.due is not None and context.due.trigger is Trigger.BUDGET:
-        return _open(replace(observed, snapshot=context.anticipation.held(observed.snapshot)), context, context.due)
-    if outlook is None or context.due is not None:
-        return None
-    asked = replace(observed, snapshot=context.anticipation.asked(observed.snapshot))
-    enough = context.strategy.suffices(context.situation(asked, Trigger.INPUT_RATE))
-    due = context.anticipation.due(observed.snapshot, enough)
-    if due is not None:
-        held = replace(observed, snapshot=context.anticipation.held(observed.snapshot))
-        if enough and context.strategy.suffices(context.situation(held, due.trigger)) is False:
-            return rest(observed, "demand a moment ago exceeded the capacity, so no worker is released")
-        origin = context.choices.active
-        return advance(held, context, Episode(due.trigger, due.reason, observed.now_s, origin, rising=due.rising))
-    if outlook.moving:
-        context.watch.met(observed.now_s, observed.seen)
-        return rest(observed, observed.seen.reason)
-    return None
+    episode = Episode(trigger, context.evidence(evidence), observed.now_s, context.choices.active)
+    proposal = context.strategy.propose(context.situation(observed, trigger), ())
+    if isinstance(proposal, Stay) and proposal.unknown:
+        context.due = due
+        return remain(observed, proposal.reason)
+    return follow(observed, context, episode, proposal)
 
 
 def _decide(observed: Observation, context: ManagerContext) -> Answer:
     due = context.due
     if due is None:
-        found = context.watch.due(
-            observed.snapshot, observed.seen, Asked(observed.aim.objective, context.choices.active)
-        )
+        found = context.watch.due(observed.snapshot, observed.seen)
         if isinstance(found, str):
-            return rest(observed, context.log.quiet(found, observed.seen, rough=observed.snapshot.counted))
-        if found.trigger is Trigger.INPUT_RATE and not context.foresees:
+            return rest(observed, context.log.quiet(found, observed.seen))
+        if found.trigger is Trigger.INPUT_RATE:
             context.due = found
             return remain(observed, f"{found.reason}; measuring again", ResetWindow())
         due = found
-    if observed.seen.meets is None and not context.foresees:
+    if observed.seen.meets is None:
         return remain(observed, observed.seen.reason)
     return _open(observed, context, due)
 
@@ -112,9 +81,7 @@ def _open(observed: Observation, context: ManagerContext, due: Due) -> Answer:
     if due.trigger is Trigger.VIOLATION and hopeless is not None and context.watch.changed(observed.snapshot) is None:
         return rest(observed, hopeless)
     evidence = due.reason if due.trigger is Trigger.VIOLATION else f"{due.reason}; {observed.seen.reason}"
-    if observed.seen.meets is False:
-        context.strategy.learn(context.situation(observed, due.trigger))
-    opened = Episode(due.trigger, context.evidence(evidence), observed.now_s, context.choices.active, rising=due.rising)
+    opened = Episode(due.trigger, context.evidence(evidence), observed.now_s, context.choices.active)
     return advance(observed, context, opened)
 
 

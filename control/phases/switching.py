@@ -53,14 +53,14 @@ class Switching(Phase):
         return self._followed(observed, context) or remain(observed, under_way(self.kind, self.target))
 
     def _followed(self, observed: Observation, context: ManagerContext) -> Answer | None:
-        """A resize that waits for workers is no reason to be blind: another one goes on from its numbers, where the
-        strategy has a belief that tells more than it did."""
+        """A resize that waits for workers is no reason to be blind: one to more workers goes on from its numbers, where
+        the strategy has a belief that tells more than it did."""
         pace, waits = context.strategy.pace(context.settings), self.kind is TransitionKind.RESIZE
         if not pace.each_turn or not waits or self.episode is None or observed.aim.mode is not Mode.AUTO:
             return None
         situation = replace(context.situation(observed, self.episode.trigger), active=self.target)
         step = context.strategy.propose(situation, ())
-        if not isinstance(step, Settle) or step.composition.shape == self.target.shape:
+        if not isinstance(step, Settle) or step.composition.workers <= self.target.workers:
             return None
         if context.transition(self.target, step.composition) is not TransitionKind.RESIZE:
             return None
@@ -74,7 +74,7 @@ class Switching(Phase):
 
     def _beyond(self, context: ManagerContext) -> bool:
         most, due = context.choices.granted.workers, context.due
-        news = context.untold is not None or (due is not None and due.trigger is Trigger.BUDGET)
+        news = due is not None and due.trigger is Trigger.BUDGET
         return news and most is not None and most < self.target.workers
 
     def _unheard(self, observed: Observation, limit_s: float) -> str | None:
@@ -92,7 +92,6 @@ class Switching(Phase):
         """Begin the trial that the switch was for, or close the decision."""
         context.choices.activate(self.target)
         context.backlog.inherit()
-        context.anticipation.delays.arrived(observed.now_s, in_place=self.kind is TransitionKind.RESIZE)
         done = "resized" if self.kind is TransitionKind.RESIZE else "switched"
         context.hold(observed.now_s, f"just {done} to {self.target.name}")
         if self.episode is None:
@@ -119,7 +118,7 @@ class Switching(Phase):
 
 
 def _asked(context: ManagerContext) -> str:
-    return context.untold or ("a newer request" if context.due is None else context.due.reason)
+    return "a newer request" if context.due is None else context.due.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +131,12 @@ class Trying(Running):
     label: ClassVar[State] = State.TRIAL
 
     def go_on(self, observed: Observation, context: ManagerContext) -> Answer:
-        tried, seen, outlook = self.trial, observed.seen, observed.snapshot.outlook
-        if outlook is not None and outlook.moving:
-            return rest(
-                observed, f"the load moves: a trial of {tried.composition.name} would measure a load that has passed"
-            )
+        tried, seen = self.trial, observed.seen
         elapsed_s = observed.now_s - max(observed.snapshot.stable_since_s, self.episode.began_s)
-        situation = context.situation(observed, self.episode.trigger)
-        clear = context.strategy.clear(situation, elapsed_s)
-        if clear is None and not _time_up(elapsed_s, tried.limit_s, seen, context.settings.measuring):
+        if not _time_up(elapsed_s, tried.limit_s, seen, context.settings.measuring):
             progress = f"{elapsed_s:.1f} of {figure(tried.limit_s, 6)} s"
             return remain(observed, f"trying {tried.composition.name}: {progress}; {seen.reason}")
-        context.strategy.learn(situation)
-        ended = Trial(tried.composition, seen, elapsed_s, clear or "time up")
+        ended = Trial(tried.composition, seen, elapsed_s, "time up")
         return advance(observed, context, self.episode.and_then(ended))
 
 

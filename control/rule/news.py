@@ -33,11 +33,16 @@ class News:
         self._block_off2, self._block_count = 0.0, 1e-9
 
     @property
+    def dispersion(self) -> float:
+        """Return the variance of counts over their mean, as between neighbouring turns."""
+        return max(0.02, self._off2 / self._count)
+
+    @property
     def moving(self) -> bool:
         """Return whether the rate moved in the last minutes by more than its scatter from turn to turn explains: such
         a stream will move again, whatever the last seconds show."""
-        usual = max(0.05, self._off2 / self._count)
-        return self._blocks >= 4 and self._block_off2 / self._block_count > self._settings.moving * usual
+        usual = self._settings.moving * max(0.05, self.dispersion)
+        return self._blocks >= 4 and self._block_off2 / self._block_count > usual
 
     def look(self, turns: int, came: Array, worked: Array) -> None:
         """Look at all up to now: ``came`` has the items that came up to each turn, ``worked`` those that were finished
@@ -57,7 +62,7 @@ class News:
             return
         begins = turns - lengths
         off = np.maximum(
-            _contrast(came, self.since, begins, turns, max(0.02, self._off2 / self._count)),
+            _contrast(came, self.since, begins, turns, self.dispersion),
             self._work(worked, begins, turns),
         )
         worst = int(np.argmax(off))

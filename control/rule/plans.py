@@ -18,8 +18,12 @@ class Goal:
 
     bound_s: float
     share: float
-    per_s: float = math.inf
-    """More items a second than these are nobody's concern."""
+    per_s: float | None = None
+    """Of a throughput: more items a second than these are nobody's concern. None: of a latency."""
+
+    @property
+    def most_per_s(self) -> float:
+        return math.inf if self.per_s is None else self.per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,8 @@ class Seen:
     """By goal."""
     alive: int = 0
     """Workers that are there."""
+    set_per_s: float | None = None
+    """Rate of a source that keeps to one."""
     waiting: bool = False
     """Items wait for workers."""
 
@@ -46,6 +52,8 @@ class Plan:
 
     grouping: Grouping
     replicas: tuple[int, ...]
+    bundle: int | None = None
+    """Items that may travel together, where the composition says so itself."""
 
     @property
     def workers(self) -> int:
@@ -56,20 +64,22 @@ class Listing:
     """The plans that a user's list allows, by grouping."""
 
     def __init__(self, plans: Iterable[Plan]) -> None:
-        by_grouping: dict[Grouping, list[tuple[int, ...]]] = {}
+        by_kind: dict[tuple[Grouping, int | None], list[tuple[int, ...]]] = {}
         for plan in plans:
-            by_grouping.setdefault(plan.grouping, []).append(plan.replicas)
-        self.replicas = {grouping: np.array(counts) for grouping, counts in by_grouping.items()}
+            by_kind.setdefault((plan.grouping, plan.bundle), []).append(plan.replicas)
+        self.replicas = {kind: np.array(counts) for kind, counts in by_kind.items()}
 
     def near(self, needs: Callable[[Grouping], Sequence[float]], most_workers: int, count: int) -> list[Plan]:
         """Return the plans nearest to what their groups need: what a group lacks counts four times."""
         found: list[tuple[float, Plan]] = []
-        for grouping, replicas in self.replicas.items():
+        for (grouping, bundle), replicas in self.replicas.items():
             room = replicas - np.array(needs(grouping))
             far = np.where(room > 0, room, -4 * room).sum(axis=1) + 0.1 * len(grouping)
             far[replicas.sum(axis=1) > most_workers] = np.inf
             nearest = np.argsort(far, kind="stable")[:count]
-            found += [(float(far[row]), Plan(grouping, tuple(replicas[row].tolist()))) for row in nearest.tolist()]
+            found += [
+                (float(far[row]), Plan(grouping, tuple(replicas[row].tolist()), bundle)) for row in nearest.tolist()
+            ]
         ranked = sorted((each for each in found if each[0] < math.inf), key=lambda each: each[0])
         return [plan for _, plan in ranked[:count]]
 
@@ -87,10 +97,10 @@ class Costing:
     cpu_share: Sequence[float] = ()
     """The share of its time in which a stage computes, by stage; empty: nothing is known of it."""
 
-    @property
-    def hop_of_item_s(self) -> float:
-        """Return the part of a hop that one item pays where many wait."""
-        return self.hop_s / max(1.0, self.most_together)
+    def hop_of_item_s(self, bundle: int | None = None) -> float:
+        """Return the part of a hop that one item pays where many wait. ``bundle``: so many may travel together; None:
+        as it is now."""
+        return self.hop_s / max(1.0, self.most_together if bundle is None else bundle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +158,5 @@ class Choice:
     others: tuple[Costs, ...]
     """The best of the rest; the present one is among them unless it is chosen."""
     horizon_s: float
+    hopeless: bool = False
+    """Nothing that may be chosen would meet the goals in the long run."""

@@ -22,7 +22,7 @@ class Price:
         self._settings = settings
         self._turns = deque[tuple[float, float, float]]()
         self._delivered = self._late = 0.0
-        self._used = 1.0
+        self._used = 0.0
         self._dual = 0.0
 
     @property

@@ -23,6 +23,8 @@ from control.rule.weighing import History, Weighing, worker_cost
 
 _ENOUGH = 5
 """Items of each stage before anything is chosen."""
+_MUCH_BETTER = 0.8
+"""Part of its cost that another must not exceed, to be taken where nothing would do."""
 _LOOKED_S = 2.0
 """Time between two looks at what is best in the long run."""
 _LONG_STEPS = 240
@@ -41,6 +43,8 @@ class Rule:
         self._ceiling = Ceiling()
         self._wanted = deque[tuple[float, Costs]]()
         self._calm = deque[tuple[float, Costs]]()
+        self._began_s, self._counts = math.inf, False
+        self._hope = (-math.inf, False)
         self._at_s, self._asked_s, self._regrouped_s = 0.0, -math.inf, -math.inf
 
     @property
@@ -59,16 +63,23 @@ class Rule:
             self._goals, self.prices = goals, tuple(Price(self._settings) for _ in goals)
         self._at_s = seen.at_s
         self._ceiling.look(seen.at_s, seen.elapsed_s, seen.alive, float(seen.done[-1]), waiting=seen.waiting)
-        self.stream.add(seen.elapsed_s, seen.arrived, seen.done, seen.busy_s)
+        self.stream.add(seen.elapsed_s, seen.arrived, seen.done, seen.busy_s, seen.set_per_s)
+        if not self._caught_up(seen, goals):
+            return
         window_s = min(seen.at_s, self._settings.window_s)
         for price, goal, late in zip(self.prices, goals, seen.late, strict=True):
-            expected = 0.5 * min(self.stream.slow_per_s, goal.per_s) * window_s
+            expected = 0.5 * min(self.stream.slow_per_s, goal.most_per_s) * window_s
             price.add(seen.at_s, seen.elapsed_s, seen.delivered, late, expected, goal.share)
+
+    def suppose(self, rate_per_s: float) -> None:
+        """Go on as if items came at this rate, in the manner in which they do."""
+        self.stream.suppose(rate_per_s)
 
     def choose(self, now: Now) -> Choice | None:
         """Return the choice for the next turns; None while too little is known of the stages."""
         if self.stream.known < _ENOUGH:
             return None
+        self._began_s = min(self._began_s, self._at_s)
         futures = self._futures(now)
         found = self._weighing(now, futures).found()
         wanted = min(found, key=lambda costs: costs.total)
@@ -77,10 +88,13 @@ class Rule:
             chosen = self._held(wanted, {each.plan: each for each in found}, now)
         else:
             chosen = self._steady(wanted, {each.plan: each for each in found}, now)
+        hopeless = self._hopeless(chosen, now)
+        present = next((each for each in found if each.plan == now.active), None)
+        if hopeless and present is not None and chosen.total > _MUCH_BETTER * present.total:
+            chosen = present  # each look would find another one a little better
         others = sorted((each for each in found if each.plan != chosen.plan), key=lambda costs: costs.total)
-        present = [each for each in others if each.plan == now.active]
-        told = dict.fromkeys((*present, *others))
-        return Choice(chosen, tuple(told)[:4], futures.horizon_s)
+        told = dict.fromkeys(([] if present in (None, chosen) else [present]) + others)
+        return Choice(chosen, tuple(told)[:4], futures.horizon_s, hopeless)
 
     def reaches(self, now: Now, limits: Sequence[tuple[int, float]]) -> list[Costs] | None:
         """Return what would be chosen within each of the limits (workers, cores), in the long run: with workers that
@@ -138,33 +152,58 @@ class Rule:
     def _in_the_long_run(self, now: Now) -> Costs:
         """Return what costs least if the stream goes on as it is and nothing waits."""
         step_s = min(1.0, max(0.25, min(goal.bound_s for goal in now.goals) / 4))
-        futures = self.stream.stationary(step_s, _LONG_STEPS).at_most(max(goal.per_s for goal in now.goals))
+        futures = self.stream.stationary(step_s, _LONG_STEPS).at_most(max(goal.most_per_s for goal in now.goals))
         calm = replace(now, backlog=0.0, inside=(0.0,) * len(now.inside), start_s=0.0)
         weighed = self._weighing(calm, futures, self._settings.usual_price).found()
-        return min(weighed, key=lambda costs: costs.total - costs.change)
+        best = min(weighed, key=lambda costs: costs.total - costs.change)
+        present = next((each for each in weighed if each.plan == now.active), best)
+        alike = best.plan.grouping == now.active.grouping
+        least = 1 - (self._settings.calm_saves if alike else self._settings.regroup)
+        return best if best.total - best.change < least * present.total else present
 
     def _futures(self, now: Now) -> Futures:
         bound_s = max(goal.bound_s for goal in now.goals)
         futures = self.stream.futures(self._settings.start_share * now.start_s + bound_s + self._settings.beyond_s)
-        return futures.announced(now.announced).at_most(max(goal.per_s for goal in now.goals))
+        return futures.announced(now.announced).at_most(max(goal.most_per_s for goal in now.goals))
 
     def _weighing(self, now: Now, futures: Futures, least_price: float = 0.0) -> Weighing:
         prices_s = [max(least_price, price.in_work) * self.stream.work_s for price in self.prices]
         history = History(self._at_s - self._asked_s, self._at_s - self._regrouped_s, self.most_per_s)
         return Weighing(self._stages, self._settings, now, self.stream.item, futures, prices_s, history)
 
+    def _caught_up(self, seen: Seen, goals: Sequence[Goal]) -> bool:
+        """Return whether what is late now is anybody's doing: not what came before the first choice, and what waited
+        behind it."""
+        if self._at_s < self._began_s:
+            return False
+        if not self._counts:
+            few = all(late <= (1 - goal.share) * seen.delivered for late, goal in zip(seen.late, goals, strict=True))
+            self._counts = (seen.delivered > 0 and few) or self._at_s - self._began_s > self._settings.catch_up_s
+        return self._counts
+
+    def _hopeless(self, chosen: Costs, now: Now) -> bool:
+        """Return whether nothing that may be chosen would meet the goals even in the long run."""
+        if chosen.met(now.goals) >= 1:
+            return False
+        if self._at_s - self._hope[0] >= _LOOKED_S:
+            self._hope = self._at_s, self._in_the_long_run(now).met(now.goals) < 1
+        return self._hope[1]
+
     def _held(self, wanted: Costs, found: Mapping[Plan, Costs], now: Now) -> Costs:
         """Return what is wanted; where that is less than there is, the most that was wanted of late."""
         while self._wanted and self._wanted[0][0] < self._at_s - self._settings.held_s - now.start_s:
             self._wanted.popleft()
         self._wanted.append((self._at_s, wanted))
-        if wanted.plan.grouping != now.active.grouping or wanted.plan.workers > now.active.workers:
+        here = worker_cost(self._stages, now.active)
+        if worker_cost(self._stages, wanted.plan) >= here:
             return wanted
         kept = [found.get(costs.plan, costs) for _, costs in self._wanted if self._allowed(costs.plan, found, now)]
-        return max(kept, key=lambda costs: worker_cost(self._stages, costs.plan), default=wanted)
+        most = max(kept, key=lambda costs: worker_cost(self._stages, costs.plan), default=wanted)
+        if most.plan.grouping != now.active.grouping and worker_cost(self._stages, most.plan) >= here:
+            return found.get(now.active, wanted)
+        return most
 
     @staticmethod
     def _allowed(plan: Plan, found: Mapping[Plan, Costs], now: Now) -> bool:
         """Return whether a plan that was wanted of late may still be had: limit and list may have changed since."""
-        alike = plan.grouping == now.active.grouping and plan.workers <= now.most_workers
-        return alike and (now.listed is None or plan in found)
+        return plan.workers <= now.most_workers and (now.listed is None or plan in found)

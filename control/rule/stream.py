@@ -119,8 +119,9 @@ class Stream:
         """Return how many items the least known stage has finished."""
         return int(self._seen.min())
 
-    def add(self, elapsed_s: float, arrived: float, done: Array, busy_s: Array) -> None:
-        """Note a turn: items that arrived, and by stage the items finished with the time that they took."""
+    def add(self, elapsed_s: float, arrived: float, done: Array, busy_s: Array, set_per_s: float | None = None) -> None:
+        """Note a turn: items that arrived, and by stage the items finished with the time that they took. ``set_per_s``:
+        the rate of a source that keeps to one."""
         settings = self._settings
         if self._turns == _KEPT:
             self._forget()
@@ -134,6 +135,8 @@ class Stream:
         span_s = settings.fast_s + settings.fast_items / max(self.slow_per_s, 0.2 * mean)
         self.rate_per_s += (rate - self.rate_per_s) * min(1.0, elapsed_s / min(self._elapsed_s, span_s))
         self.slow_per_s += (rate - self.slow_per_s) * min(1.0, elapsed_s / min(self._elapsed_s, settings.slow_s))
+        if set_per_s is not None:
+            self.rate_per_s = set_per_s
         row = self._timed(done, busy_s / self._at_once)
         turn, floor = self._turns, 0.05 * mean
         self._came[turn + 1] = self._came[turn] + arrived
@@ -144,6 +147,15 @@ class Stream:
         self._features[turn] = (level, level - math.log(self.slow_per_s + floor), math.log(max(self.work_s, 1e-9)))
         self._turns += 1
         self._news.look(self._turns, self._came, self._worked)
+
+    def suppose(self, rate_per_s: float) -> None:
+        """Scale the past to another rate."""
+        if self.rate_per_s <= 0 or rate_per_s <= 0:
+            return
+        factor = rate_per_s / self.rate_per_s
+        self._came *= factor
+        self._features[:, 0] += math.log(factor)
+        self.rate_per_s, self.slow_per_s = rate_per_s, factor * self.slow_per_s
 
     def stationary(self, step_s: float, steps: int) -> Futures:
         """Return futures in which it goes on as since the last change: blocks of that time in any order (bootstrap of
@@ -214,11 +226,12 @@ class Stream:
         """Return futures of a Poisson process: the rate has the error of what was counted in the last seconds."""
         futures = self._settings.futures
         counted = max(1.0, min(self._elapsed_s, 5.0) * self.rate_per_s)
-        spread = (2 * (np.arange(futures) + 0.5) / futures - 1) * 1.7 / math.sqrt(counted)  # 1.7: even, of deviation 1
+        scatter = math.sqrt(self._news.dispersion)
+        spread = (2 * (np.arange(futures) + 0.5) / futures - 1) * 1.7 * scatter / math.sqrt(counted)  # 1.7: even
         mean = np.maximum(self.rate_per_s * (1 + spread), 0.1 * self.rate_per_s)[:, None] * step_s
-        items = np.maximum(0.0, mean + np.sqrt(mean) * self._noise[0])
-        scatter = np.clip(1 + self.cv / np.sqrt(np.maximum(items, 1.0)) * self._noise[1], 0.1, 5.0)
-        return items, scatter[:, :, None] * self.each_s
+        items = np.maximum(0.0, mean + scatter * np.sqrt(mean) * self._noise[0])
+        costs = np.clip(1 + self.cv / np.sqrt(np.maximum(items, 1.0)) * self._noise[1], 0.1, 5.0)
+        return items, costs[:, :, None] * self.each_s
 
     def _forget(self) -> None:
         """Forget the oldest quarter."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -16,8 +17,11 @@ from control.rule.stream import Array, Futures
 
 _ALL_COUNTED = 16
 """Up to so many workers each number of replicas is looked at, beyond it those near the present and some others."""
-_SCREENED = 50
-"""Compositions of a user's list that are looked at under all futures: those nearest to what the mean load needs."""
+_SCREENED = 20
+"""Compositions of a user's list that are looked at under all futures: so many nearest to what the mean load needs, and
+to larger loads."""
+_POINTS = 129
+"""Waits for which the share of late items is computed; between them it is interpolated."""
 _UNLIMITED = 1e9
 
 
@@ -70,7 +74,7 @@ class Weighing:
         now, grouping = self._now, self._now.active.grouping
         found = self._searched(grouping, list(now.active.replicas))
         loads = [self._rate_per_s * each_s for each_s in self._each_s]
-        hop = self._rate_per_s * now.costing.hop_of_item_s
+        hop = self._rate_per_s * now.costing.hop_of_item_s()
         other = cheapest(self._stages, loads, hop)
         here = grouping_cost(self._stages, loads, grouping, hop)
         saved = here - grouping_cost(self._stages, loads, other, hop)
@@ -81,14 +85,21 @@ class Weighing:
     def _of_list(self, listed: Listing) -> list[Costs]:
         """Weigh the compositions of a user's list that are nearest to the need."""
         active = self._now.active
-        by_grouping: dict[Grouping, list[tuple[int, ...]]] = {active.grouping: [active.replicas]}
-        for plan in listed.near(self._needs, self._now.most_workers, _SCREENED):
+        by_kind: dict[tuple[Grouping, int | None], list[tuple[int, ...]]] = {
+            (active.grouping, active.bundle): [active.replicas]
+        }
+        near = [
+            plan
+            for factor in (1.0, 1.4, 2.5)  # what waits may take more than the load does
+            for plan in listed.near(partial(self._needs, factor=factor), self._now.most_workers, _SCREENED)
+        ]
+        for plan in dict.fromkeys(near):
             if plan != active and (plan.grouping == active.grouping or self._may_regroup):
-                by_grouping.setdefault(plan.grouping, []).append(plan.replicas)
-        return [costs for grouping, counts in by_grouping.items() for costs in self._weighed(grouping, counts)]
+                by_kind.setdefault((plan.grouping, plan.bundle), []).append(plan.replicas)
+        return [costs for kind, counts in by_kind.items() for costs in self._weighed(*kind, counts)]
 
-    def _needs(self, grouping: Grouping) -> list[float]:
-        return [min(float(self._most(group)), staffed(self._load(group))) for group in grouping]
+    def _needs(self, grouping: Grouping, factor: float = 1.0) -> list[float]:
+        return [min(float(self._most(group)), factor * staffed(self._load(group))) for group in grouping]
 
     @property
     def _may_regroup(self) -> bool:
@@ -99,7 +110,7 @@ class Weighing:
 
     def _load(self, group: Sequence[int]) -> float:
         """Return the workers that the group keeps busy."""
-        return self._rate_per_s * (sum(self._each_s[index] for index in group) + self._now.costing.hop_of_item_s)
+        return self._rate_per_s * (sum(self._each_s[index] for index in group) + self._now.costing.hop_of_item_s())
 
     def _staffed(self, grouping: Grouping) -> list[int]:
         """Return about what the mean load needs, within the limit of workers."""
@@ -114,13 +125,15 @@ class Weighing:
         if len(grouping) > 1:  # where several groups are short, more for one of them alone is in vain
             begins = [tuple(replicas), tuple(self._staffed(grouping))]
             begins = [each for each in begins if sum(each) <= self._now.most_workers] or begins[1:]
-            replicas = list(min(self._weighed(grouping, begins), key=lambda costs: costs.total).plan.replicas)
+            replicas = list(min(self._weighed(grouping, None, begins), key=lambda costs: costs.total).plan.replicas)
         for _ in range(1 if len(grouping) == 1 else 2):
             before = list(replicas)
             for at, group in enumerate(grouping):
                 most = self._now.most_workers - sum(replicas) + replicas[at]
                 counts = self._counts(group, replicas[at], min(most, self._most(group)))
-                weighed = self._weighed(grouping, [(*replicas[:at], count, *replicas[at + 1 :]) for count in counts])
+                weighed = self._weighed(
+                    grouping, None, [(*replicas[:at], count, *replicas[at + 1 :]) for count in counts]
+                )
                 found.update((each.plan, each) for each in weighed)
                 replicas[at] = min(weighed, key=lambda costs: costs.total).plan.replicas[at]
             if replicas == before:
@@ -136,7 +149,7 @@ class Weighing:
         counts.update(round(count) for count in np.geomspace(1, most, 14).tolist())
         return sorted(count for count in counts if 1 <= count <= most)
 
-    def _weighed(self, grouping: Grouping, counts: Sequence[tuple[int, ...]]) -> list[Costs]:
+    def _weighed(self, grouping: Grouping, bundle: int | None, counts: Sequence[tuple[int, ...]]) -> list[Costs]:
         """Return what these numbers of replicas would cost."""
         now, futures = self._now, self._futures
         table = np.array(counts, dtype=np.float64)
@@ -144,7 +157,7 @@ class Weighing:
         left: list[tuple[Array, Array, float, float]] = []
         for at, group in enumerate(grouping):
             replicas, rows = np.unique(table[:, at], return_inverse=True)
-            hop_s = now.costing.hop_of_item_s
+            hop_s = now.costing.hop_of_item_s(bundle)
             each_s = max(sum(self._each_s[index] for index in group) + hop_s, 1e-9)
             room = self._room(group)
             group_wait_s, left_s = waits(self._group(group), replicas, futures, (each_s, hop_s), now.start_s, room)
@@ -158,7 +171,7 @@ class Weighing:
         latency_s = np.quantile(wait_s.reshape(len(counts), -1), first.share, axis=1) + self._item.mean_s
         return [
             Costs(
-                plan := Plan(grouping, replicas_of),
+                plan := Plan(grouping, replicas_of, bundle),
                 worker_cost(self._stages, plan) * futures.horizon_s,
                 float(priced[row]),
                 self._change(plan),
@@ -171,20 +184,22 @@ class Weighing:
     def _late(self, bound_s: float, wait_s: Array, left: Sequence[tuple[Array, Array, float, float]]) -> Array:
         """Return the items that would be late, by plan: of those that arrive within the horizon, and of those that
         would find what is left at its end."""
-        late = self._item.beyond(bound_s - wait_s, self._rate_per_s)
+        waits_s = np.linspace(0, bound_s, _POINTS)  # beyond it all are late
+        late = np.interp(wait_s, waits_s, self._item.beyond(bound_s - waits_s, self._rate_per_s))
         arriving = (late * self._futures.items[None]).sum(axis=2).mean(axis=1)
         slack_s = max(0.0, bound_s - self._item.long_s)
         after = np.zeros(len(wait_s))
         for left_s, replicas, each_s, load in left:
             over = np.maximum(0.0, left_s - replicas[:, None] * slack_s).mean(axis=1) / each_s
-            after += over / (1 - np.minimum(load / replicas, 0.9))
+            growing = np.maximum(0.0, load - replicas) / each_s * self._futures.horizon_s
+            after += np.maximum(over / (1 - np.minimum(load / replicas, 0.9)), growing)
         return np.stack([arriving, after], axis=1)
 
     def _room(self, group: Sequence[int]) -> float:
         """Return how many workers of the group can be busy: those that the cores keep busy which other groups leave,
         or its part of what all of them need; and no more than a limit that all share lets through."""
         now, shares = self._now, self._now.costing.cpu_share
-        shared = self._history.most_per_s * (sum(self._each_s[index] for index in group) + now.costing.hop_of_item_s)
+        shared = self._history.most_per_s * (sum(self._each_s[index] for index in group) + now.costing.hop_of_item_s())
         if not shares or math.isinf(now.cores):
             return min(shared, _UNLIMITED)
         computing = [self._rate_per_s * each_s * share for each_s, share in zip(self._each_s, shares, strict=True)]

@@ -60,6 +60,10 @@ class Stay:
     """No change, and why."""
 
     reason: str
+    infeasible: bool = False
+    """Nothing that may be chosen is expected to meet the objective now."""
+    unknown: bool = False
+    """Too little has been seen: what set the question off is still to be answered."""
 
 
 Proposal = Try | Settle | Stay
@@ -71,11 +75,6 @@ class Pace:
 
     check_interval_s: float
     """Time between two looks at the SLO."""
-    votes: int
-    """Consecutive looks that must find a violation before it acts."""
-    foresees: bool = False
-    """It can tell from profile and input rate alone: ask it at once when these change, and now and then when the SLO
-    is met whether less would do."""
     each_turn: bool = False
     """It has a belief of its own: ask it at each turn at which nothing is under way."""
     every_step: bool = False
@@ -101,34 +100,19 @@ class Strategy(ABC):
 
     def pace(self, settings: Settings) -> Pace:
         """That of the paper unless a strategy says otherwise: one look a check interval."""
-        return Pace(settings.rhythm.check_interval_s, votes=1)
+        return Pace(settings.rhythm.check_interval_s)
 
     def observe(  # noqa: B027  # most need the present only
         self, snapshot: Snapshot, objective: Objective | None, stages: Sequence[Stage]
     ) -> None:
         """Note what was seen at a turn, whatever is under way."""
 
-    def prepare(self, compositions: tuple[Composition, ...]) -> None:  # noqa: B027  # most have nothing to prepare
-        """These can be chosen from now on: what takes long over many of them is done here, not in a tick."""
-
-    def clear(self, situation: Situation, elapsed_s: float) -> str | None:
-        """Why the trial of the active composition may end now, after ``elapsed_s``; ``None`` to let it run on."""
-        return None
-
-    def suffices(self, situation: Situation) -> bool | None:
-        """Return whether the active composition will do for what is expected of the load; ``None`` where it cannot
-        tell."""
-        return None
-
     def reaches(self, situation: Situation, limits: Limits) -> tuple[Reach, ...] | None:
         """Return how well the objective would be met within each of ``limits``; ``None`` where it cannot tell."""
         return None
 
-    def learn(self, situation: Situation) -> None:  # noqa: B027  # most carry nothing from one decision to the next
-        """The active composition's window is full: compare with what was expected of it."""
-
-    def fork(self) -> Strategy:
-        """One that knows the same and goes its own way: asking it, or teaching it, leaves this one as it is."""
+    def supposing(self, rate_per_s: float | None) -> Strategy:
+        """Return one that knows the same, if the input rate were this; asking it leaves this one as it is."""
         return deepcopy(self)
 
 

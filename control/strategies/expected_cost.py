@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compositions.model import Composition, Group, Pattern, Stage
+from compositions.model import Composition, Group, Pattern, Stage, TransitionKind
 from compositions.notation import short_notation
 from compositions.rules import most_replicas
 from compositions.wording import figure
@@ -29,7 +30,6 @@ from profiler.service_time import crowding, free_service_s
 from profiler.slo import FASTEST
 from profiler.snapshot import Snapshot
 
-Shape = tuple[tuple[tuple[str, ...], int], ...]
 _Written = tuple[tuple[Composition, ...], tuple[str, ...]]
 _MEAN_SHARE = 0.8
 """For a mean latency so many of the items are to be within it: of an exponential wait 0.63 are, of an even one more."""
@@ -71,14 +71,14 @@ class ExpectedCost(Strategy):
         self._rule: Rule | None = None
         self._fastest = Fastest()
         self._counts: _Counts | None = None
-        self._list: tuple[_Written, Listing, Mapping[Shape, Composition]] | None = None
+        self._list: tuple[_Written, Listing, Mapping[Plan, Composition]] | None = None
         self._start_s: float | None = None
         """Measured time that workers take to start."""
         self._asked: tuple[float, int] | None = None
         """When workers were asked for, and how many are to be there then."""
 
     def pace(self, settings: Settings) -> Pace:
-        return Pace(settings.rhythm.check_interval_s, votes=1, each_turn=True)
+        return Pace(settings.rhythm.check_interval_s, each_turn=True)
 
     def observe(self, snapshot: Snapshot, objective: Objective | None, stages: Sequence[Stage]) -> None:
         if objective is None:
@@ -99,30 +99,32 @@ class ExpectedCost(Strategy):
         if any(part.slo.target == FASTEST for part in situation.objective.parts):
             return self._fastest.propose(situation)
         if rule is None:
-            return Stay("too few samples: a stage has no timings")
+            return Stay("too few samples: no stage has timings", unknown=True)
         listed, named = self._known(situation)
-        plans = _Plans(situation, rule, listed, named)
+        plans = _Plans(situation, rule, listed, named, self._start_s)
         present = _plan(active)
         choice = rule.choose(self._now(situation, plans))
         if choice is None:
-            return Stay(f"too few samples: a stage has {rule.stream.known} timings")
+            return Stay(f"too few samples: a stage has {rule.stream.known} timings", unknown=True)
         reason = _told(rule, choice, plans)
         if choice.chosen.plan == present:
-            return Stay(f"{active.name} stays: {reason}")
+            return Stay(f"{active.name} stays: {reason}", choice.hopeless)
         wanted = plans.composition(choice.chosen.plan)
         if wanted.name in situation.unavailable:
             return Stay(f"{active.name} stays: {wanted.name} {situation.unavailable[wanted.name]}")
         rule.changed(choice.chosen.plan, present)
         more = wanted.workers > situation.snapshot.workers_alive
         self._asked = (situation.now_s, wanted.workers) if more else None
-        return Settle(wanted, _candidates(choice, rule, plans), reason, _short(choice, plans))
+        told = f"{reason}; {_way(situation, wanted)}"
+        return Settle(wanted, _candidates(choice, rule, plans, situation), told, choice.hopeless)
 
     def reaches(self, situation: Situation, limits: Limits) -> tuple[Reach, ...] | None:
         rule = self._rule
         if rule is None or situation.active.dyn is not None:
             return None
         listed, named = self._known(situation)
-        plans = _Plans(replace(situation, budget=situation.objective.slo.limits), rule, listed, named)
+        own = replace(situation, budget=situation.objective.slo.limits)
+        plans = _Plans(own, rule, listed, named, self._start_s)
         now = self._now(situation, plans)
         asked = [
             (plans.most_workers if each.workers is None else each.workers, each.cores or math.inf) for each in limits
@@ -135,19 +137,24 @@ class ExpectedCost(Strategy):
             for each, (most, _) in zip(found, asked, strict=True)
         )
 
-    def _known(self, situation: Situation) -> tuple[Listing | None, Mapping[Shape, Composition]]:
+    def supposing(self, rate_per_s: float | None) -> Strategy:
+        other = deepcopy(self)
+        if other._rule is not None and rate_per_s is not None:
+            other._rule.suppose(rate_per_s)
+        return other
+
+    def _known(self, situation: Situation) -> tuple[Listing | None, Mapping[Plan, Composition]]:
         """Return what may be chosen where somebody wrote it, and the compositions by shape; made anew when they
         change."""
         written = situation.compositions, tuple(situation.unavailable)
         if self._list is None or self._list[0] != written:
             bound = [each for each in situation.compositions if each.dyn is None]
             free = (_plan(each) for each in bound if each.name not in situation.unavailable)
-            self._list = written, Listing(free), {each.shape: each for each in bound}
+            self._list = written, Listing(free), {_plan(each): each for each in bound}
         return (None if situation.generated else self._list[1]), self._list[2]
 
     def _now(self, situation: Situation, plans: _Plans) -> Now:
         snapshot, now_s = situation.snapshot, situation.now_s
-        start_s = situation.settings.trust.worker_start_s if self._start_s is None else self._start_s
         profiles = {each.name: each for each in snapshot.stages}
         known = [profiles.get(name) for name in plans.names]
         shares = [1.0 if p is None or p.service_time_s <= 0 else p.cpu_time_s / p.service_time_s for p in known]
@@ -158,7 +165,7 @@ class ExpectedCost(Strategy):
             inside=[0 if each is None else each.inside for each in known],
             goals=plans.goals,
             most_workers=plans.most_workers,
-            start_s=start_s,
+            start_s=plans.start_s,
             cores=plans.cores,
             announced=tuple((a.from_s - now_s, a.until_s - now_s, a.rate_per_s) for a in situation.announced),
             listed=plans.listed,
@@ -176,7 +183,7 @@ class ExpectedCost(Strategy):
 
 def _counted(snapshot: Snapshot) -> _Counts:
     demand = snapshot.demand
-    arrived = max(snapshot.input.arrived, 0 if demand is None else demand.offered)
+    arrived: float = max(snapshot.input.arrived, 0 if demand is None else demand.offered)
     done = {each.name: (each.done, each.worked_s) for each in snapshot.stages}
     return _Counts(snapshot.now_s, arrived, 0 if demand is None else demand.missed, done)
 
@@ -185,7 +192,8 @@ def _seen(snapshot: Snapshot, objective: Objective, stages: Sequence[Stage], bef
     """Return the turn: stages' times without what workers take from each other where cores are short."""
     elapsed_s = now.at_s - before.at_s
     delivered, missed = (snapshot.throughput_per_s or 0.0) * elapsed_s, now.missed - before.missed
-    arrived = max(0.0, now.arrived - before.arrived)
+    set_per_s = snapshot.input.set_per_s  # of a source that may be held back: then fewer come than are wanted
+    arrived = max(0.0, now.arrived - before.arrived) if set_per_s is None else set_per_s * elapsed_s
     pairs = [(now.done.get(each.name, (0, 0.0)), before.done.get(each.name, (0, 0.0))) for each in stages]
     crowd = crowding(snapshot.stages, snapshot.cores)
     free = {each.name: free_service_s(each, crowd) / max(each.service_time_s, 1e-12) for each in snapshot.stages}
@@ -204,31 +212,44 @@ def _seen(snapshot: Snapshot, objective: Objective, stages: Sequence[Stage], bef
         delivered + missed,
         late,
         snapshot.workers_alive,
+        snapshot.input.set_per_s,
         snapshot.backlog > 0 and not snapshot.switching,
     )
 
 
 def _late(goal: Goal, snapshot: Snapshot, elapsed_s: float, delivered: float) -> float:
     """Return how many of the items of a turn were late, without those that were given up."""
-    rate_per_s = snapshot.input_rate_per_s
-    if rate_per_s is not None and goal.per_s < rate_per_s:  # what waits is nobody's concern, what comes out is
-        return max(0.0, goal.per_s * elapsed_s - delivered)
     within = None if snapshot.latency is None else snapshot.latency.within(goal.bound_s)
-    return 0.0 if within is None else delivered * (1 - within)
+    late = 0.0 if within is None else delivered * (1 - within)
+    if goal.per_s is None or snapshot.input_rate_per_s is None:
+        return late
+    asked, waits = min(goal.per_s, snapshot.input_rate_per_s), snapshot.backlog > 0
+    kept_up = asked if not waits else (snapshot.throughput_per_s or 0.0)
+    behind = max(0.0, goal.share * asked - kept_up) * elapsed_s
+    return behind if goal.per_s < snapshot.input_rate_per_s else max(late, behind)  # beyond it nobody minds what waits
 
 
 def _plan(composition: Composition) -> Plan:
     numbers = {name: number for number, name in enumerate(composition.stages)}
     grouping = tuple(tuple(numbers[name] for name in group.stages) for group in composition.groups)
-    return Plan(grouping, tuple(group.replicas for group in composition.groups))
+    batch = composition.batch
+    bundle = batch.items if batch is not None and isinstance(batch.items, int) else None
+    return Plan(grouping, tuple(group.replicas for group in composition.groups), bundle)
 
 
 class _Plans:
     """Compositions as plans of the rule, and back, with the limits of what may be had."""
 
     def __init__(
-        self, situation: Situation, rule: Rule, listed: Listing | None, named: Mapping[Shape, Composition]
+        self,
+        situation: Situation,
+        rule: Rule,
+        listed: Listing | None,
+        named: Mapping[Plan, Composition],
+        start_s: float | None,
     ) -> None:
+        """``start_s``: measured time that workers take to start."""
+        self.start_s: float = situation.settings.rhythm.worker_start_s if start_s is None else start_s
         self.listed, self._named = listed, named
         self.goals = goals_of(situation.objective)
         self.names = situation.active.stages
@@ -246,33 +267,48 @@ class _Plans:
 
     def composition(self, plan: Plan) -> Composition:
         """Return the composition, under the name that it has among those that can be chosen."""
+        known = self._named.get(plan)
+        if known is not None:
+            return known
         groups = tuple(
             Group(tuple(self.names[number] for number in group), Pattern.PAR if count > 1 else Pattern.SEQ, count)
             for group, count in zip(plan.grouping, plan.replicas, strict=True)
         )
-        made = Composition("", groups)
-        return self._named.get(made.shape) or Composition(short_notation(made), groups)
+        return Composition(short_notation(Composition("", groups)), groups)
 
 
-def _short(choice: Choice, plans: _Plans) -> bool:
-    """Return whether nothing that may be chosen is expected to hold the objective."""
-    every = (choice.chosen, *choice.others)
-    full = choice.chosen.plan.workers >= plans.most_workers
-    return full and max(each.met(plans.goals) for each in every) < 1
+def _way(situation: Situation, wanted: Composition) -> str:
+    """Return what it takes to get there, in words."""
+    resize = situation.transition_to(wanted) is TransitionKind.RESIZE
+    way, missing = "a resize in place" if resize else "a switch", wanted.workers - situation.snapshot.workers_alive
+    if missing <= 0:
+        return way
+    return f"{way}, for which {missing} worker{'s' if missing > 1 else ''} start{'' if missing > 1 else 's'}"
 
 
-def _candidates(choice: Choice, rule: Rule, plans: _Plans) -> tuple[Candidate, ...]:
+def _candidates(choice: Choice, rule: Rule, plans: _Plans, situation: Situation) -> tuple[Candidate, ...]:
     ranked = [(choice.chosen, CandidateStatus.CHOSEN), *((each, CandidateStatus.REJECTED) for each in choice.others)]
-    return tuple(_candidate(costs, status, choice, rule, plans) for costs, status in ranked)
+    return tuple(_candidate(costs, status, choice, rule, plans, situation) for costs, status in ranked)
 
 
-def _candidate(costs: Costs, status: CandidateStatus, choice: Choice, rule: Rule, plans: _Plans) -> Candidate:
+def _candidate(
+    costs: Costs, status: CandidateStatus, choice: Choice, rule: Rule, plans: _Plans, situation: Situation
+) -> Candidate:
     composition, horizon_s = plans.composition(costs.plan), choice.horizon_s
     parts = [f"{figure(costs.workers / horizon_s)} for workers", f"{figure(costs.late / horizon_s)} for late items"]
     if costs.change:
         parts.append(f"{figure(costs.change / horizon_s)} for the change")
-    why = f"costs {figure(costs.total / horizon_s)} worker-seconds a second: {', '.join(parts)}"
-    return Candidate(composition.name, composition.workers, status, why, rule.stream.rate_per_s, costs.latency_s)
+    here = composition.shape == situation.active.shape
+    return Candidate(
+        composition.name,
+        composition.workers,
+        status,
+        f"costs {figure(costs.total / horizon_s)} worker-seconds a second: {', '.join(parts)}",
+        rule.stream.rate_per_s,
+        costs.latency_s,
+        transition=None if here else situation.transition_to(composition),
+        transition_s=0.0 if composition.workers <= situation.snapshot.workers_alive else plans.start_s,
+    )
 
 
 def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
@@ -289,7 +325,7 @@ def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
     price, goal = rule.prices[at], goals[at]
     counts = f"an item late counts as {figure(price.in_work)} others, as {100 * price.late_share:.1f} % of the"
     told += f"; {counts} last minutes were late and {100 * (1 - goal.share):.1f} % may be"
-    if _short(choice, plans):
+    if choice.hopeless:
         told += f"; no composition with at most {plans.most_workers} workers is expected to do: {_limit(rule, plans)}"
     return told
 

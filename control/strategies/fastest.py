@@ -6,7 +6,7 @@ import numpy as np
 
 from compositions.wording import figure
 from control.decisions import Candidate, CandidateStatus
-from control.forecast.expect import Unmeasured, expect
+from control.expect import Unmeasured, expect
 from control.situation import Situation
 from control.strategies.base import Settle, Stay, available
 

@@ -34,7 +34,7 @@ class Regulated(Strategy):
         """A fresh one; ``cores``: that replicas share."""
 
     def pace(self, settings: Settings) -> Pace:
-        return Pace(settings.regulation.control_step_s, votes=1, every_step=True)
+        return Pace(settings.regulation.control_step_s, every_step=True)
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         if situation.active.dyn is not None:

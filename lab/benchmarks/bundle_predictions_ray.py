@@ -21,7 +21,7 @@ import psutil
 
 from compositions.capacity.prediction import Prediction
 from compositions.model import Composition, Group, Pattern, all_sequential
-from control.forecast.expect import Unmeasured, expect
+from control.expect import Unmeasured, expect
 from lab.benchmarks.harness import cores, ray_if
 from lab.benchmarks.workloads import Price, Priced
 from profiler.monitor import Monitor, MonitorSettings, Running

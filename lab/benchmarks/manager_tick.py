@@ -79,7 +79,7 @@ def deciding_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
     """Return the seconds of each tick in which the manager decides; it observes only, so that it decides again."""
     chosen_from = compositions(count)
     choices = Choices(STAGES, chosen_from, chosen_from[0])
-    manager = Manager(Settings(), make_strategy("model"), choices, Mode.OBSERVE, slo)
+    manager = Manager(Settings(), make_strategy("expected-cost"), choices, Mode.OBSERVE, slo)
     took: list[float] = []
     for round_ in range(rounds):
         snapshot = overloaded(100.0 + round_)
@@ -109,7 +109,7 @@ def waving_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
     """Return the seconds of ticks while counted arrivals wave, after ten minutes of history. The app stays as it
     is, so most ticks decide: it is too small while the rate is high, and too large while it is low."""
     draw, few = np.random.default_rng(0), compositions(20)
-    manager = Manager(Settings(), make_strategy("model"), Choices(STAGES, few, few[0]), Mode.OBSERVE, slo)
+    manager = Manager(Settings(), make_strategy("expected-cost"), Choices(STAGES, few, few[0]), Mode.OBSERVE, slo)
     arrived, took = 0, []
     for turn in range(int(PAST_S / TURN_S) + rounds):
         now_s = turn * TURN_S

@@ -2,7 +2,7 @@
 
 The truth of a case is found without any strategy: every composition is run by itself, cheapest first.
 
-    python -m lab.benchmarks.right_choice [--apps 200] [--processes 2] [--strategy model] [--json]
+    python -m lab.benchmarks.right_choice [--apps 200] [--processes 2] [--strategy expected-cost] [--json]
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from lab.simulation.trace import Trace
 from profiler.slo import Slo
 from profiler.stats import latency_stats
 
-StrategyName = Literal["model", "vogel", "pdp21"]
-STRATEGIES: tuple[StrategyName, ...] = ("model", "vogel", "pdp21")
+StrategyName = Literal["expected-cost", "vogel", "pdp21"]
+STRATEGIES: tuple[StrategyName, ...] = ("expected-cost", "vogel", "pdp21")
 FASTEST_PER_S = 60.0
 """Cap of the input rate: it bounds the run time and changes nothing else, as only ratios matter."""
 SPARE = 0.1
@@ -257,8 +257,8 @@ def measure(
     figures = {name: summary(attempts, name) for name in strategy}
     rows = [{"share": share} | {name: figures[name][share] for name in strategy} for share in figures[strategy[0]]]
     yield Rows("shares of the cases, by strategy", rows)
-    if strange := wrong([o for o in attempts if o.strategy == "model"]):
-        yield Rows("wrong choices of model", [asdict(each) for each in strange])
+    if strange := wrong([o for o in attempts if o.strategy == "expected-cost"]):
+        yield Rows("wrong choices of expected-cost", [asdict(each) for each in strange])
 
 
 if __name__ == "__main__":

@@ -71,7 +71,9 @@ def simulated(
 
 def asked(seen: Snapshot, cores: int, choices: tuple[Composition, ...] = (WIDE,)) -> Outlook:
     """Return what the manager predicts for other cores, having seen that."""
-    return outlook(Question(cores=cores), Present(seen, choices[0], choices, None, make_strategy("model"), Settings()))
+    return outlook(
+        Question(cores=cores), Present(seen, choices[0], choices, None, make_strategy("expected-cost"), Settings())
+    )
 
 
 @contextmanager

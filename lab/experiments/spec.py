@@ -131,7 +131,7 @@ class Experiment(Closed):
     """Notations by name; none: those that come with the app."""
     input: Load
     slo: Together | str | None = None
-    strategies: tuple[Literal["model", "vogel", "pdp21", "spar", "two-sided"], ...] = ()
+    strategies: tuple[Literal["expected-cost", "vogel", "pdp21", "spar", "two-sided"], ...] = ()
     static: tuple[str, ...] | Literal["all"] = ()
     """Compositions that are kept fixed, to be compared with."""
     settings: dict[str, Any] = Field(default_factory=dict)

@@ -14,7 +14,6 @@ from lab.gym.policies.own import read_policy
 
 STRATEGIES: Mapping[str, Strategy] = {
     "expected-cost": Strategy("expected-cost"),
-    "model": Strategy("model"),
     "vogel": Strategy("vogel"),
     "pdp21": Strategy("pdp21"),
     "spar": Strategy("spar", first="merged"),

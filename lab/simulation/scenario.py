@@ -57,7 +57,7 @@ class Scenario:
     rate: Rate = field(default_factory=lambda: Fixed(10.0))
     duration_s: float = 60.0
     machine: Machine = field(default_factory=Machine)
-    strategy: str = "model"
+    strategy: str = "expected-cost"
     mode: Mode = Mode.AUTO
     settings: Settings = field(default_factory=Settings)
     dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)

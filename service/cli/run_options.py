@@ -11,7 +11,7 @@ import click
 from apps import registry
 from compositions.batching import MOST_BYTES, MOST_LINGER_MS
 from control.decisions import Mode
-from control.strategies import STRATEGIES
+from control.strategies import DEFAULT, FORMER, STRATEGIES, present_name
 from profiler.slo import Slo, parse_slo
 from service.cli.check import apps_option
 from service.cli.texts import (
@@ -36,6 +36,15 @@ from service.schemas.spec import BatchingSpec, DurabilityName, Ending, InputSpec
 Options = tuple[Callable[[Any], Any], ...]
 
 
+class _Strategies(click.Choice[str]):
+    """Takes the name of a strategy that is gone, with a warning."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == FORMER:
+            click.echo(f"strategy {FORMER} is gone, {DEFAULT} runs instead; the name is refused from 0.3 on", err=True)
+        return super().convert(present_name(value), param, ctx)
+
+
 def _slo_option(parse: Callable[[str], object]) -> Callable[[Any], Any]:
     return click.option(
         "--slo",
@@ -55,7 +64,7 @@ STREAM: Options = (
     budget_option,
     threshold_option,
     click.option("--composition", help="First composition (without --slo the only one)."),
-    click.option("--strategy", type=click.Choice(list(STRATEGIES)), default="model", show_default=True),
+    click.option("--strategy", type=_Strategies(list(STRATEGIES)), default=DEFAULT, show_default=True),
     click.option(
         "--rate",
         callback=as_usage(parse_rate, "--rate"),

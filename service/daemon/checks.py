@@ -10,7 +10,6 @@ from typing import NoReturn
 from compositions.errors import Fault, RecomposeError
 from compositions.model import Composition, Stage
 from compositions.resources import need_of
-from compositions.settings import overridden
 from control.strategies import check_takes
 from datapipe.sink_kinds import KINDS, Opening
 from datapipe.source_kinds import PathMeans
@@ -18,7 +17,7 @@ from profiler.slo import Slo
 from runtime.placement.cluster import Cluster
 from runtime.placement.place import lacking_for
 from service.runner.validation.durable import durability_fault
-from service.runner.validation.resolution import for_this_machine, rate_of
+from service.runner.validation.resolution import rate_of, settings_for
 from service.schemas.refusals import BadValueError, listed
 from service.schemas.spec import BatchingSpec, InputSpec, RunSpec, SinkSpec
 
@@ -85,7 +84,7 @@ def check_start(spec: RunSpec) -> None:
     check_input(spec.input, spec.apps_dirs)
     check_batching(spec.batching)
     with _refusing("settings", "settings refused: "):
-        overridden(for_this_machine(), spec.settings)
+        settings_for(spec.settings)
 
 
 def _check_source(spec: RunSpec) -> None:

@@ -180,7 +180,7 @@ class ControlLoop:
         self.handovers.end(ended)
         if ended.error is not None:
             self.manager.switch_failed(ended.error, called_off=ended.called_off, target=ended.to_name)
-            if ended.called_off:  # there is something else to do
+            if ended.called_off and not self.manager.gave_way(ended.to_name):  # there is something else to do
                 self.look_now()
         else:
             self._stable_since_s = ended.at_s

@@ -14,7 +14,7 @@ from compositions.dynamic import Dyn, SchedulerName
 from compositions.model import Composition
 from compositions.notation import format_notation
 from control.decisions import State
-from control.forecast.expect import Unmeasured, expect
+from control.expect import Unmeasured, expect
 from control.what_if import Option, Outlook
 from control.what_if import StageTime as Measured
 from profiler.snapshot import Snapshot

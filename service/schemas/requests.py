@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from control.decisions import Mode
-from control.strategies import StrategyName
+from control.strategies import DEFAULT, StrategyName, present_name
 from datapipe.source_kinds import KindName
 from profiler.slo import (
     FASTEST,
@@ -45,6 +45,11 @@ from service.schemas.spec import (
     SinkSpec,
     SourceSpec,
 )
+
+
+def _present_strategy(value: object) -> object:
+    return present_name(value) if isinstance(value, str) else value
+
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the target that counts as a violation.")]
@@ -199,7 +204,7 @@ Source = Annotated[SourceSpec, BeforeValidator(_source, json_schema_input_type=S
 
 
 class StartRequest(Frozen):
-    """A start body. All fields have defaults: the app's own data set, unpaced, adapted by strategy ``model``."""
+    """A start body. All fields have defaults: the app's own data set, unpaced, adapted by the default strategy."""
 
     options: dict[str, Any] = Field(default_factory=dict, description="The app's own options; see GET /apps.")
     source: Source = SourceSpec()
@@ -212,7 +217,7 @@ class StartRequest(Frozen):
     overload: Literal["block", "shed"] = "block"
     composition: str | None = Field(default=None, description="The first one; null: all stages sequential.")
     mode: Mode = Mode.AUTO
-    strategy: StrategyName = "model"
+    strategy: Annotated[StrategyName, BeforeValidator(_present_strategy)] = DEFAULT
     switch_style: SwitchStyle | None = Field(
         default=None,
         description="How a change is carried out: drain (the old composition empties first, as in the papers), or "

@@ -16,6 +16,7 @@ from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, SETTIN
 from compositions.model import Composition
 from compositions.settings import plain, ranges
 from control.decisions import Mode
+from control.strategies import DEFAULT
 from datapipe.sink_kinds import KINDS as SINKS
 from datapipe.sink_kinds import KindName as SinkName
 from datapipe.source_kinds import KINDS, KindName, SourceKind
@@ -270,7 +271,7 @@ class Durable:
 class Method:
     """The way in which the manager adapts the app."""
 
-    strategy: str = "model"
+    strategy: str = DEFAULT
     switch_style: SwitchStyle | None = None
     """How one composition follows another; None: as the strategy has it."""
     latency_from: Literal["due", "read"] | None = None

@@ -57,7 +57,7 @@ class Bench:
         self.source = Source()
         self.bundling = Bundling(cast(Inlet, self.source), asked, active)
         choices = Choices(STAGES, (CHAIN, OWN, OPEN), active)
-        self.manager = Manager(Settings(), make_strategy("model"), choices, Mode.AUTO, slo)
+        self.manager = Manager(Settings(), make_strategy("expected-cost"), choices, Mode.AUTO, slo)
 
     def look(
         self, each_s: float, active: Composition = CHAIN, hop_s: float = HOP_S, now_s: float = 0, item_bytes: float = 0

@@ -28,7 +28,7 @@ ONE = Composition("one", (Group(("a",)),))
 def held_back() -> ControlLoop:
     """45 items/s are due for five seconds, 25 are admitted, two given up; the next one has been due for 2 s."""
     monitor = Monitor(MonitorSettings(), "a", 2)
-    manager = Manager(Settings(), make_strategy("model"), Choices(STAGES, (ONE,), ONE), Mode.AUTO, None)
+    manager = Manager(Settings(), make_strategy("expected-cost"), Choices(STAGES, (ONE,), ONE), Mode.AUTO, None)
     engine = Engine(Dispatcher(STAGES, ONE), SimulatedPool(constant_cost({"a": 0.04}), Machine(cores=2)))
     loop = ControlLoop(engine, monitor, manager, LoopSettings(lambda: 2))
     for turn in range(21):

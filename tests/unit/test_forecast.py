@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from control.forecast.expect import Catalogue, Unmeasured, expect
 
 from compositions.batching import Batching
 from compositions.capacity.prediction import Prediction, Predictions
@@ -13,7 +14,6 @@ from compositions.model import Stage
 from compositions.notation import parse
 from control.assess import assess
 from control.decisions import Trigger
-from control.forecast.expect import Catalogue, Unmeasured, expect
 from control.objectives import objective_of
 from control.settings import Settings
 from control.situation import Situation
@@ -42,12 +42,12 @@ def seen(windows: tuple[RateWindow, ...] = ()) -> Snapshot:
 
 
 def present(snapshot: Snapshot) -> Present:
-    return Present(snapshot, COMPOSITIONS[0], COMPOSITIONS, LATENCY, make_strategy("model"), Settings())
+    return Present(snapshot, COMPOSITIONS[0], COMPOSITIONS, LATENCY, make_strategy("expected-cost"), Settings())
 
 
 def of_the_strategy(snapshot: Snapshot) -> dict[str, tuple[float | None, float | None]]:
     """Throughput (items/s) and latency (ms) of each candidate, as the decision reports them."""
-    strategy = make_strategy("model")
+    strategy = make_strategy("expected-cost")
     strategy.prepare(COMPOSITIONS)
     judged = assess(LATENCY, snapshot, Settings().measuring)
     asked = Situation(Trigger.SLO, snapshot, LATENCY, judged, COMPOSITIONS[0], COMPOSITIONS, Settings())
@@ -158,7 +158,7 @@ def test_a_stage_without_a_profile_is_an_answer_with_its_name() -> None:
 
 
 def test_asking_teaches_a_strategy_nothing_and_a_fork_goes_its_own_way() -> None:
-    strategy = make_strategy("model")
+    strategy = make_strategy("expected-cost")
     strategy.prepare(COMPOSITIONS)
     snapshot = replace(seen(), throughput_per_s=20.0, queued=32, queued_change_per_s=1.0)
     judged = assess(objective_of(Slo("throughput", "input_rate")), snapshot, Settings().measuring)

@@ -99,7 +99,7 @@ def test_a_stream_stands_still_when_nothing_has_come_out_for_unusually_long(
 def test_it_is_told_while_it_lasts() -> None:
     pool = SimulatedPool(constant_cost({stage.name: 0.01 for stage in STAGES}), Machine(cores=4))
     engine = Engine(Dispatcher(STAGES, FOUR, DispatcherSettings(spares=0)), pool)
-    manager = Manager(Settings(), make_strategy("model"), Choices(STAGES, (FOUR,), FOUR), Mode.AUTO, None)
+    manager = Manager(Settings(), make_strategy("expected-cost"), Choices(STAGES, (FOUR,), FOUR), Mode.AUTO, None)
     loop = ControlLoop(engine, Monitor(MonitorSettings(), "abcd", 4), manager, LoopSettings(lambda: 4))
 
     def told() -> str | None:

@@ -36,7 +36,7 @@ def snapshot(rate: float, cores: int, cpu_s: float) -> Snapshot:
 
 
 def reason(now: Snapshot, slo: Slo, stateful: frozenset[str] = frozenset()) -> str:
-    strategy = make_strategy("model")
+    strategy = make_strategy("expected-cost")
     strategy.prepare(LIST)
     asked = Situation(
         Trigger.VIOLATION, now, objective_of(slo), MISSED, LIST[1], LIST, Settings(), stateful=stateful
@@ -65,5 +65,5 @@ def test_what_no_replicas_can_do_is_not_promised() -> None:
 
 
 def test_what_if_says_so_too() -> None:
-    now = Present(snapshot(20.0, 2, 0.0), LIST[1], LIST, objective_of(RATE), make_strategy("model"), Settings())
+    now = Present(snapshot(20.0, 2, 0.0), LIST[1], LIST, objective_of(RATE), make_strategy("expected-cost"), Settings())
     assert outlook(Question(rate_per_s=100.0), now).reason.endswith(ENDS)

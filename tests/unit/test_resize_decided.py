@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from control.forecast.expect import Catalogue, Unmeasured
+from control.forecast.forecaster import Forecaster
+from control.forecast.forecasts import Forecasts
+from control.forecast.memory import Corrections, Verdicts
 from test_manager import MERGED, ONE, RATE, STAGES, WIDE, WIDER, reason, snapshot, tick
 
 from apps.rates import Fixed
@@ -12,10 +16,6 @@ from compositions.model import Composition, Group, Pattern, TransitionKind
 from control.assess import Assessment
 from control.choices import Choices
 from control.decisions import Decision, Mode, State, SwitchTo, Trigger
-from control.forecast.expect import Catalogue, Unmeasured
-from control.forecast.forecaster import Forecaster
-from control.forecast.forecasts import Forecasts
-from control.forecast.memory import Corrections, Verdicts
 from control.journal import Journal, SwitchRecord
 from control.manager import Manager
 from control.objectives import objective_of

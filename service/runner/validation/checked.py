@@ -15,7 +15,6 @@ from compositions.enumeration import own_list
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage, all_sequential
 from compositions.resources import need_of
-from compositions.settings import overridden
 from control.settings import Settings
 from control.strategies import check_takes, make_strategy
 from control.strategies.base import Strategy
@@ -28,8 +27,8 @@ from service.runner.validation.resolution import (
     NO_OVERRIDES,
     Overrides,
     choices_for,
-    for_this_machine,
     rate_of,
+    settings_for,
     usable_cores,
 )
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
@@ -49,10 +48,8 @@ class CheckedSpec:
         self.make_app = overrides.maker(spec)
         self.app = self.make_app()
         self.strategy = make_strategy(spec.method.strategy)
-        defaults = for_this_machine(
-            keeps_warm=self.strategy.keeps_warm, reserves=need_of(self.stages).is_declared and spec.pool == "ray"
-        )
-        self.settings = overridden(defaults, spec.settings)
+        reserves = need_of(self.stages).is_declared and spec.pool == "ray"
+        self.settings = settings_for(spec.settings, keeps_warm=self.strategy.keeps_warm, reserves=reserves)
         check_takes(spec.method.strategy, spec.slo)
         self.latency_from = _latency_from(spec, self.strategy)
         cores = usable_cores(spec.pool)

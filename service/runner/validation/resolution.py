@@ -10,6 +10,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
+import structlog
+
 from apps import registry
 from apps.contract import App
 from apps.rates import Rate
@@ -19,8 +21,8 @@ from compositions.enumeration import own_list
 from compositions.errors import CompositionError, Fault
 from compositions.model import Composition
 from compositions.resources import Need
-from compositions.settings import check, ranged
-from control.settings import Settings
+from compositions.settings import check, overridden, ranged
+from control.settings import GONE, Settings
 from datapipe.sources.rate_spec import from_spec
 from datapipe.sources.sources import GivenItems, Source
 from profiler.drain_samples import DrainSettings
@@ -31,6 +33,8 @@ from runtime.dispatch.settings import DispatcherSettings
 from runtime.housekeeping import available_cores
 from runtime.pools.ray.settings import RayPoolSettings
 from service.schemas.spec import InputSpec, RunSpec
+
+log = structlog.get_logger()
 
 MAIN = "__main__"
 
@@ -186,6 +190,16 @@ def for_machine(memory: int) -> RunSettings:
     return RunSettings(
         dispatcher=DispatcherSettings(buffer_bytes=max(1, memory // 32), started_bytes=max(1, memory // 8))
     )
+
+
+def settings_for(values: Mapping[str, Any], *, keeps_warm: bool = True, reserves: bool = False) -> RunSettings:
+    """Return the settings of a run on this machine. ``values``: of a user, by plain names; what meant something until
+    0.2 only is left out, with a warning. Raises: SettingsError for what is unknown or out of range."""
+    gone = sorted(GONE & values.keys())
+    if gone:
+        log.warning("settings without a meaning", names=gone, until="0.3")
+    left = {name: value for name, value in values.items() if name not in GONE}
+    return overridden(for_this_machine(keeps_warm=keeps_warm, reserves=reserves), left)
 
 
 def for_this_machine(*, keeps_warm: bool = True, reserves: bool = False) -> RunSettings:

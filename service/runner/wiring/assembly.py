@@ -9,7 +9,6 @@ from pathlib import Path
 from time import monotonic, time
 from typing import Any, NamedTuple
 
-import numpy as np
 
 from apps.contract import App
 from apps.keys import Partitions
@@ -17,7 +16,6 @@ from compositions.model import StageKind, concurrencies
 from compositions.resources import need_of
 from control.choices import Choices
 from control.decisions import Mode
-from control.forecast.load.arrivals import BIN_S, KEPT, Array
 from control.manager import Manager
 from datapipe.sink_kinds import KINDS, Opening
 from datapipe.sources.source_thread import SourceLimits, SourceThread
@@ -41,7 +39,6 @@ from service.runner.wiring.checkpointer import CHECKPOINTERS, Checkpointer
 from service.runner.wiring.result_buffer import ResultBatch
 from service.runner.wiring.run import Intake, Run
 from service.runner.wiring.sink import ResultSink, SinkWriter
-from service.schemas.spec import RunSpec
 
 
 def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
@@ -118,33 +115,13 @@ def _ray(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) ->
 POOLS: Mapping[str, PoolMaker] = {"local": _local, "ray": _ray}
 
 
-_ENOUGH = 20
-"""Bins below which there is nothing to learn from."""
-
-
-def past_load(spec: RunSpec) -> Array:
-    """Items/s in each bin of the last ten minutes until now, oldest first; none of a run that begins, or whose
-    telemetry is not written. What came last may not have been written before its runner died: NaN."""
-    if spec.origin.started_again is None or spec.ending.telemetry is None:
-        return np.zeros(0)
-    from datapipe.telemetry.past import arrivals_between  # imported here: most runs need no Arrow
-
-    now_s = time()
-    counts = arrivals_between(Path(spec.ending.telemetry.folder), spec.app, now_s - KEPT * BIN_S, now_s, BIN_S)
-    rates = np.trim_zeros(counts, "f") / BIN_S  # what is before its first item is no lull
-    if len(rates) < _ENOUGH:
-        return np.zeros(0)
-    return np.concatenate((rates, np.full(KEPT - len(counts), np.nan)))
-
-
 def manager_of(checked: CheckedSpec) -> Manager:
-    """Build the manager, with the requested mode and objective, and with the past load."""
+    """Build the manager, with the requested mode and objective."""
     spec, generated = checked.spec, not checked.listed
     choices = Choices(checked.stages, checked.compositions, checked.first, generated=generated)
     manager = Manager(checked.manager_settings, checked.strategy, choices, spec.mode, spec.slo)
     if spec.mode is Mode.PINNED:
         manager.set_mode(spec.mode, spec.composition)
-    manager.warm(past_load(spec))
     return manager
 
 

@@ -1,1 +1,0 @@
-"""Forecasts: what is expected of compositions, from the profile and from earlier measurements."""

@@ -1,1 +1,0 @@
-"""Forecasts of the input rate (docs/decisions/0029-changing-load.md)."""
