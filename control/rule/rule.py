@@ -115,9 +115,10 @@ class Rule:
             found[at] = last
         return [found[at] for at in range(len(limits))]
 
-    def changed(self, plan: Plan, active: Plan) -> None:
-        """Note that ``plan`` was asked for."""
-        if plan.workers > active.workers:
+    def changed(self, plan: Plan, active: Plan, alive: int) -> None:
+        """Note that ``plan`` was asked for. ``alive``: workers that are there; those of an earlier wish may be on their
+        way, and are the first to come."""
+        if plan.workers > active.workers and alive >= active.workers:
             self._asked_s = self._at_s
         if plan.grouping != active.grouping:
             self._regrouped_s = self._at_s

@@ -74,8 +74,8 @@ class ExpectedCost(Strategy):
         self._list: tuple[_Written, Listing, Mapping[Plan, Composition]] | None = None
         self._start_s: float | None = None
         """Measured time that workers take to start."""
-        self._asked: tuple[float, int] | None = None
-        """When workers were asked for, and how many are to be there then."""
+        self._asked: list[tuple[float, int]] = []
+        """When workers were asked for that are not there yet, and how many are to be there then."""
 
     def pace(self, settings: Settings) -> Pace:
         return Pace(settings.rhythm.check_interval_s, each_turn=True)
@@ -112,9 +112,11 @@ class ExpectedCost(Strategy):
         wanted = plans.composition(choice.chosen.plan)
         if wanted.name in situation.unavailable:
             return Stay(f"{active.name} stays: {wanted.name} {situation.unavailable[wanted.name]}")
-        rule.changed(choice.chosen.plan, present)
-        more = wanted.workers > situation.snapshot.workers_alive
-        self._asked = (situation.now_s, wanted.workers) if more else None
+        alive = situation.snapshot.workers_alive
+        rule.changed(choice.chosen.plan, present, alive)
+        self._asked = [each for each in self._asked if each[1] < wanted.workers]
+        if wanted.workers > alive:
+            self._asked.append((situation.now_s, wanted.workers))
         told = f"{reason}; {_way(situation, wanted)}"
         return Settle(wanted, _candidates(choice, rule, plans, situation), told, choice.hopeless)
 
@@ -174,11 +176,9 @@ class ExpectedCost(Strategy):
 
     def _note_start(self, snapshot: Snapshot) -> None:
         """Learn how long workers take to start."""
-        if self._asked is None or snapshot.workers_alive < self._asked[1]:
-            return
-        took_s = snapshot.now_s - self._asked[0]
-        self._start_s = took_s if self._start_s is None else 0.7 * self._start_s + 0.3 * took_s
-        self._asked = None
+        while self._asked and snapshot.workers_alive >= self._asked[0][1]:
+            took_s = snapshot.now_s - self._asked.pop(0)[0]
+            self._start_s = took_s if self._start_s is None else 0.7 * self._start_s + 0.3 * took_s
 
 
 def _counted(snapshot: Snapshot) -> _Counts:

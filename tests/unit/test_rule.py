@@ -232,7 +232,7 @@ def chosen(
         now = Now(active, active.workers, waits, [0, 0], goals, most, 1.0, cores, listed=listed, costing=costing)
         choice = rule.choose(now)
         if choice is not None and choice.chosen.plan != active:
-            rule.changed(choice.chosen.plan, active)
+            rule.changed(choice.chosen.plan, active, active.workers)
             active = choice.chosen.plan
     assert choice is not None
     return choice
