@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
-from time import monotonic, time
+from time import monotonic
 from typing import Any, NamedTuple
-
 
 from apps.contract import App
 from apps.keys import Partitions
