@@ -1,69 +1,90 @@
 """Tell when more workers bring nothing: a database of four connections, memory bandwidth, a licence.
 
-Two rates are compared, both while items wait: that before workers were added, and that after. Where hardly more comes
-out, the rate is a ceiling. It is believed for a while, then tried again, each time for longer if it still stands.
+Two rates are compared, both while no worker lacks items: that of the last seconds before workers were added, and that
+after. Where it is certain that hardly more comes out, the rate is a ceiling. It is believed for a while, then tried
+again, each time for longer if it still stands.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import deque
 
-_ENOUGH_S, _ENOUGH_ITEMS = 3.0, 20.0
-"""Of a rate while items wait, before it counts."""
-_IN_VAIN = 0.3
+_TURNS, _LAST_TURNS, _ITEMS = 12, 40, 20.0
+"""Turns and items of a rate before it counts, and the turns that it is a mean of."""
+_IN_VAIN = 0.4
 """Part of what the added workers should have brought, below which they brought nothing."""
+_ERRORS = 2.0
+"""Standard errors by which less has come out."""
+_RECENT_S = 60.0
 _BELIEVED_S, _LONGEST_S = 60.0, 1800.0
 
 
-@dataclass(slots=True)
 class _Level:
-    """A stretch with the same workers in which items waited."""
+    """The last turns with as many workers in which none lacked items."""
 
-    workers: int
-    items: float = 0.0
-    length_s: float = 0.0
+    def __init__(self, workers: int) -> None:
+        self.workers, self.at_s = workers, -math.inf
+        self._per_s = deque[float](maxlen=_LAST_TURNS)
+        self._items = deque[float](maxlen=_LAST_TURNS)
+
+    def add(self, at_s: float, elapsed_s: float, finished: float) -> None:
+        self.at_s = at_s
+        self._items.append(finished)
+        self._per_s.append(finished / elapsed_s)
 
     @property
     def known(self) -> bool:
-        return self.length_s >= _ENOUGH_S and self.items >= _ENOUGH_ITEMS
+        return len(self._per_s) >= _TURNS and sum(self._items) >= _ITEMS
 
     @property
     def per_s(self) -> float:
-        return self.items / max(self.length_s, 1e-9)
+        return sum(self._per_s) / len(self._per_s)
+
+    @property
+    def error(self) -> float:
+        """Return the standard error of the rate's logarithm."""
+        count, mean = len(self._per_s), self.per_s
+        variance = sum((each - mean) ** 2 for each in self._per_s) / (count - 1)
+        return math.sqrt(variance / count) / max(mean, 1e-9)
 
 
 class Ceiling:
     """Follows what comes out of a pipeline and the workers that are there."""
 
     def __init__(self) -> None:
-        self._before: _Level | None = None
-        self._level: _Level | None = None
+        self._level, self._before = _Level(0), list[_Level]()
+        self._full = False
         self._believed_s, self._until_s = _BELIEVED_S, -math.inf
         self._per_s = math.inf
 
-    def look(self, at_s: float, elapsed_s: float, workers: int, finished: float, *, waiting: bool) -> None:
-        """Note a turn. ``waiting``: items wait for workers."""
-        if self._level is None or workers != self._level.workers:
-            if self._level is not None and self._level.known:
-                self._before = self._level
+    def look(self, at_s: float, elapsed_s: float, workers: int, finished: float, *, full: bool) -> None:
+        """Note a turn. ``full``: no worker lacks items at its end."""
+        was_full, self._full = self._full, full
+        if workers != self._level.workers:
+            kept = [each for each in (*self._before, self._level) if each.known and at_s - each.at_s < _RECENT_S]
+            self._before = [each for each in kept if each.workers < workers]
             self._level = _Level(workers)
-        if not waiting:
             return
-        level, before = self._level, self._before
-        level.items += finished
-        level.length_s += elapsed_s
-        if not level.known or before is None or level.workers <= before.workers:
+        if not (full and was_full):
             return
-        gained = math.log(max(level.per_s, 1e-9) / max(before.per_s, 1e-9)) / math.log(level.workers / before.workers)
-        self._before = None
-        if gained < _IN_VAIN:
-            self._per_s = max(level.per_s, before.per_s)
-            self._until_s = at_s + self._believed_s
-            self._believed_s = min(_LONGEST_S, 2 * self._believed_s)
-        else:
-            self._believed_s, self._until_s = _BELIEVED_S, -math.inf
+        self._level.add(at_s, elapsed_s, finished)
+        if self._level.known:
+            for before in self._before:
+                self._compare(before, at_s)
 
     def per_s(self, at_s: float) -> float:
         """Return the items a second beyond which workers bring nothing; infinite where none is known."""
         return self._per_s if at_s < self._until_s else math.inf
+
+    def _compare(self, before: _Level, at_s: float) -> None:
+        level = self._level
+        should = math.log(level.workers / before.workers)
+        gained = math.log(max(level.per_s, 1e-9) / max(before.per_s, 1e-9))
+        error = _ERRORS * math.hypot(level.error, before.error)
+        if gained + error < _IN_VAIN * should:
+            if at_s >= self._until_s:
+                self._per_s, self._until_s = max(level.per_s, before.per_s), at_s + self._believed_s
+                self._believed_s = min(_LONGEST_S, 2 * self._believed_s)
+        elif gained - error > _IN_VAIN * should:
+            self._believed_s, self._until_s = _BELIEVED_S, -math.inf

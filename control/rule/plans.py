@@ -42,8 +42,8 @@ class Seen:
     """Workers that are there."""
     set_per_s: float | None = None
     """Rate of a source that keeps to one."""
-    waiting: bool = False
-    """Items wait for workers."""
+    full: bool = False
+    """No worker lacks items."""
 
 
 @dataclass(frozen=True, slots=True)

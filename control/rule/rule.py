@@ -62,7 +62,7 @@ class Rule:
         if goals != self._goals:
             self._goals, self.prices = goals, tuple(Price(self._settings) for _ in goals)
         self._at_s = seen.at_s
-        self._ceiling.look(seen.at_s, seen.elapsed_s, seen.alive, float(seen.done[-1]), waiting=seen.waiting)
+        self._ceiling.look(seen.at_s, seen.elapsed_s, seen.alive, float(seen.done[-1]), full=seen.full)
         self.stream.add(seen.elapsed_s, seen.arrived, seen.done, seen.busy_s, seen.set_per_s)
         if not self._caught_up(seen, goals):
             return

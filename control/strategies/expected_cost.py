@@ -213,7 +213,7 @@ def _seen(snapshot: Snapshot, objective: Objective, stages: Sequence[Stage], bef
         late,
         snapshot.workers_alive,
         snapshot.input.set_per_s,
-        snapshot.backlog > 0 and not snapshot.switching,
+        snapshot.backlog >= snapshot.workers_alive and not snapshot.switching,
     )
 
 

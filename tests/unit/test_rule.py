@@ -102,7 +102,7 @@ def fed_ceiling(rates: dict[int, float], ceiling: Ceiling | None = None, begin_s
     for workers, per_s in rates.items():
         for _ in range(40):
             at_s += TURN_S
-            ceiling.look(at_s, TURN_S, workers, per_s * TURN_S, waiting=True)
+            ceiling.look(at_s, TURN_S, workers, per_s * TURN_S, full=True)
     return ceiling
 
 
