@@ -150,6 +150,12 @@ class Costs:
         return min((min(1.0, (1 - late) / goal.share) for late, goal in pairs), default=1.0)
 
 
+    def keeps(self, goals: Sequence[Goal], part: float) -> bool:
+        """Return whether no goal would use up more than a part of the late items that it allows."""
+        pairs = zip(self.late_shares, goals, strict=True)
+        return all(late <= part * (1 - goal.share) + 1e-9 for late, goal in pairs)
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What is chosen, and what was compared."""

@@ -23,8 +23,6 @@ from control.rule.weighing import History, Weighing, worker_cost
 
 _ENOUGH = 5
 """Items of each stage before anything is chosen."""
-_MUCH_BETTER = 0.8
-"""Part of its cost that another must not exceed, to be taken where nothing would do."""
 _LOOKED_S = 2.0
 """Time between two looks at what is best in the long run."""
 _LONG_STEPS = 240
@@ -44,7 +42,7 @@ class Rule:
         self._wanted = deque[tuple[float, Costs]]()
         self._calm = deque[tuple[float, Costs]]()
         self._began_s, self._counts = math.inf, False
-        self._hope = (-math.inf, False)
+        self._hope: tuple[float, Costs | None] = (-math.inf, None)
         self._at_s, self._asked_s, self._regrouped_s = 0.0, -math.inf, -math.inf
 
     @property
@@ -83,15 +81,11 @@ class Rule:
         futures = self._futures(now)
         found = self._weighing(now, futures).found()
         wanted = min(found, key=lambda costs: costs.total)
-        if self.stream.calm_s < self._settings.calm_after_s:
-            self._calm.clear()
-            chosen = self._held(wanted, {each.plan: each for each in found}, now)
-        else:
-            chosen = self._steady(wanted, {each.plan: each for each in found}, now)
+        chosen = self._held(wanted, {each.plan: each for each in found}, now)
         hopeless = self._hopeless(chosen, now)
         present = next((each for each in found if each.plan == now.active), None)
-        if hopeless and present is not None and chosen.total > _MUCH_BETTER * present.total:
-            chosen = present  # each look would find another one a little better
+        if hopeless and present is not None:
+            chosen = self._hope[1] or present  # each look at what waits would find another one a little better
         others = sorted((each for each in found if each.plan != chosen.plan), key=lambda costs: costs.total)
         told = dict.fromkeys(([] if present in (None, chosen) else [present]) + others)
         return Choice(chosen, tuple(told)[:4], futures.horizon_s, hopeless)
@@ -124,48 +118,37 @@ class Rule:
             self._regrouped_s = self._at_s
             self._wanted.clear()
 
-    def _steady(self, wanted: Costs, found: Mapping[Plan, Costs], now: Now) -> Costs:
-        """Return what to have while the stream goes on as it is: what is best in the long run, unless what waits now
-        makes more the better by much."""
-        present, here = found.get(now.active), worker_cost(self._stages, now.active)
-        gained = 0.0 if present is None else present.total - wanted.total + wanted.change
-        if present and worker_cost(self._stages, wanted.plan) > here and gained > self._settings.calm_change:
-            self._calm.clear()
-            self._calm.append((self._at_s, present))
-            return wanted
-        if self._calm and self._at_s - self._calm[-1][0] < _LOOKED_S:
-            return present or wanted
-        best, begun = self._in_the_long_run(now), bool(self._calm)
-        held_s = self._settings.calm_held_s + now.start_s
-        while self._calm and self._calm[0][0] < self._at_s - held_s:
-            self._calm.popleft()
-        self._calm.append((self._at_s, best))
-        if not begun:
-            return self._held(found.get(best.plan, best), found, now)
-        if self._at_s - self._calm[0][0] > held_s - 2 * _LOOKED_S:
-            ranked = sorted((costs for _, costs in self._calm), key=lambda costs: worker_cost(self._stages, costs.plan))
-            if worker_cost(self._stages, ranked[0].plan) > here:
-                return ranked[0]
-            if worker_cost(self._stages, ranked[-1].plan) < here:
-                return ranked[-1]
-        return present or wanted
-
     def _in_the_long_run(self, now: Now) -> Costs:
         """Return what costs least if the stream goes on as it is and nothing waits."""
         step_s = min(1.0, max(0.25, min(goal.bound_s for goal in now.goals) / 4))
         futures = self.stream.stationary(step_s, _LONG_STEPS).at_most(max(goal.most_per_s for goal in now.goals))
         calm = replace(now, backlog=0.0, inside=(0.0,) * len(now.inside), start_s=0.0)
         weighed = self._weighing(calm, futures, self._settings.usual_price).found()
-        best = min(weighed, key=lambda costs: costs.total - costs.change)
+        keeping: list[Costs] = []
+        for part in (self._settings.used_share, 1.0):  # with room for what no future has foreseen, else without
+            keeping = keeping or [each for each in weighed if each.keeps(now.goals, part)]
+        best = min(keeping or weighed, key=lambda costs: costs.total - costs.change)
         present = next((each for each in weighed if each.plan == now.active), best)
-        alike = best.plan.grouping == now.active.grouping
-        least = 1 - (self._settings.calm_saves if alike else self._settings.regroup)
-        return best if best.total - best.change < least * present.total else present
+        if present in keeping or not keeping:
+            gained = 1 - (best.total - best.change) / max(present.total, 1e-9)
+            alike = best.plan.grouping == now.active.grouping and bool(keeping)
+            if gained < (0.0 if alike else self._settings.regroup):
+                return present
+            if not keeping and best.met(now.goals) < present.met(now.goals) + self._settings.regroup:
+                return present
+        return best
 
     def _futures(self, now: Now) -> Futures:
+        settings = self._settings
         bound_s = max(goal.bound_s for goal in now.goals)
-        futures = self.stream.futures(self._settings.start_share * now.start_s + bound_s + self._settings.beyond_s)
+        futures = self.stream.futures(settings.start_share * now.start_s + bound_s + settings.beyond_s)
+        if self._is_calm:  # what chance brought of late says nothing of what comes
+            futures = self.stream.stationary(futures.step_s, settings.steps)
         return futures.announced(now.announced).at_most(max(goal.most_per_s for goal in now.goals))
+
+    @property
+    def _is_calm(self) -> bool:
+        return self.stream.calm_s > self._settings.calm_after_s
 
     def _weighing(self, now: Now, futures: Futures, least_price: float = 0.0) -> Weighing:
         prices_s = [max(least_price, price.in_work) * self.stream.work_s for price in self.prices]
@@ -185,20 +168,26 @@ class Rule:
     def _hopeless(self, chosen: Costs, now: Now) -> bool:
         """Return whether nothing that may be chosen would meet the goals even in the long run."""
         if chosen.met(now.goals) >= 1:
+            self._hope = -math.inf, None
             return False
         if self._at_s - self._hope[0] >= _LOOKED_S:
-            self._hope = self._at_s, self._in_the_long_run(now).met(now.goals) < 1
-        return self._hope[1]
+            best = self._in_the_long_run(now)
+            self._hope = self._at_s, best if best.met(now.goals) < 1 else None
+        return self._hope[1] is not None
 
     def _held(self, wanted: Costs, found: Mapping[Plan, Costs], now: Now) -> Costs:
-        """Return what is wanted; where that is less than there is, the most that was wanted of late."""
-        while self._wanted and self._wanted[0][0] < self._at_s - self._settings.held_s - now.start_s:
-            self._wanted.popleft()
-        self._wanted.append((self._at_s, wanted))
+        """Return what is wanted; where that is less than there is, the most that was wanted of late; and while the
+        stream goes on as it is, no less than was best in the long run."""
+        _note(self._wanted, self._at_s, wanted, self._settings.held_s + now.start_s)
+        if not self._is_calm:
+            self._calm.clear()
+        elif not self._calm or self._at_s - self._calm[-1][0] >= _LOOKED_S:
+            _note(self._calm, self._at_s, self._in_the_long_run(now), self._settings.calm_held_s + now.start_s)
         here = worker_cost(self._stages, now.active)
         if worker_cost(self._stages, wanted.plan) >= here:
             return wanted
-        kept = [found.get(costs.plan, costs) for _, costs in self._wanted if self._allowed(costs.plan, found, now)]
+        of_late = [costs for _, costs in (*self._wanted, *self._calm)]
+        kept = [found.get(costs.plan, costs) for costs in of_late if self._allowed(costs.plan, found, now)]
         most = max(kept, key=lambda costs: worker_cost(self._stages, costs.plan), default=wanted)
         if most.plan.grouping != now.active.grouping and worker_cost(self._stages, most.plan) >= here:
             return found.get(now.active, wanted)
@@ -208,3 +197,10 @@ class Rule:
     def _allowed(plan: Plan, found: Mapping[Plan, Costs], now: Now) -> bool:
         """Return whether a plan that was wanted of late may still be had: limit and list may have changed since."""
         return plan.workers <= now.most_workers and (now.listed is None or plan in found)
+
+
+def _note(noted: deque[tuple[float, Costs]], at_s: float, costs: Costs, span_s: float) -> None:
+    """Add to what was best of late, and forget what is older."""
+    while noted and noted[0][0] < at_s - span_s:
+        noted.popleft()
+    noted.append((at_s, costs))

@@ -49,15 +49,11 @@ class RuleSettings:
     """Standard errors by which rate or work must differ from before to have changed: one false alarm in hours."""
     moving: float = 3.0
     """Ratio of the scatter of longer stretches to that of turns, beyond which a stream moves all the time."""
+    calm_after_s: float = 60.0
+    """A stream that has not changed for so long is taken to go on as it is: then a worker is given back only …"""
+    calm_held_s: float = 60.0
+    """… when it was not needed in the long run for so long."""
     catch_up_s: float = 60.0
     """So long after the first choice what is late may be what waited for it."""
-    calm_after_s: float = 25.0
-    """A stream that has not changed for so long is taken to go on as it is."""
-    calm_change: float = 30.0
-    """Cost of a change while it does, in worker-seconds: what chance brings passes by itself."""
-    calm_saves: float = 0.08
-    """Another number of workers must save so much of the cost then."""
-    calm_held_s: float = 120.0
-    """Then another number of workers must have been the better one for so long."""
     regroup: float = 0.15
     """Other groups must save so much of the cost: their workers load other stages, and what is inside has to drain."""

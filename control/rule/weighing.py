@@ -125,7 +125,9 @@ class Weighing:
         if len(grouping) > 1:  # where several groups are short, more for one of them alone is in vain
             begins = [tuple(replicas), tuple(self._staffed(grouping))]
             begins = [each for each in begins if sum(each) <= self._now.most_workers] or begins[1:]
-            replicas = list(min(self._weighed(grouping, None, begins), key=lambda costs: costs.total).plan.replicas)
+            weighed = self._weighed(grouping, None, begins)
+            found.update((each.plan, each) for each in weighed)
+            replicas = list(min(weighed, key=lambda costs: costs.total).plan.replicas)
         for _ in range(1 if len(grouping) == 1 else 2):
             before = list(replicas)
             for at, group in enumerate(grouping):

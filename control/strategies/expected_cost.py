@@ -158,8 +158,8 @@ class ExpectedCost(Strategy):
     def _now(self, situation: Situation, plans: _Plans) -> Now:
         snapshot, now_s = situation.snapshot, situation.now_s
         profiles = {each.name: each for each in snapshot.stages}
-        known = [profiles.get(name) for name in plans.names]
-        shares = [1.0 if p is None or p.service_time_s <= 0 else p.cpu_time_s / p.service_time_s for p in known]
+        known, crowd = [profiles.get(name) for name in plans.names], crowding(snapshot.stages, _cores(snapshot))
+        shares = [1.0 if p is None else min(1.0, p.cpu_time_s / max(free_service_s(p, crowd), 1e-12)) for p in known]
         return Now(
             active=_plan(situation.active),
             alive=snapshot.workers_alive,
@@ -181,6 +181,11 @@ class ExpectedCost(Strategy):
             self._start_s = took_s if self._start_s is None else 0.7 * self._start_s + 0.3 * took_s
 
 
+def _cores(snapshot: Snapshot) -> float:
+    """Return the cores that other programs leave."""
+    return snapshot.cores if snapshot.cores_left is None else snapshot.cores_left
+
+
 def _counted(snapshot: Snapshot) -> _Counts:
     demand = snapshot.demand
     arrived: float = max(snapshot.input.arrived, 0 if demand is None else demand.offered)
@@ -195,7 +200,7 @@ def _seen(snapshot: Snapshot, objective: Objective, stages: Sequence[Stage], bef
     set_per_s = snapshot.input.set_per_s  # of a source that may be held back: then fewer come than are wanted
     arrived = max(0.0, now.arrived - before.arrived) if set_per_s is None else set_per_s * elapsed_s
     pairs = [(now.done.get(each.name, (0, 0.0)), before.done.get(each.name, (0, 0.0))) for each in stages]
-    crowd = crowding(snapshot.stages, snapshot.cores)
+    crowd = crowding(snapshot.stages, _cores(snapshot))
     free = {each.name: free_service_s(each, crowd) / max(each.service_time_s, 1e-12) for each in snapshot.stages}
     late = [_late(goal, snapshot, elapsed_s, delivered) + missed for goal in goals_of(objective)]
     return Seen(
@@ -255,9 +260,10 @@ class _Plans:
         self.names = situation.active.stages
         snapshot, budget = situation.snapshot, situation.budget
         self.computing_s = [0.0 if each is None else each.cpu_time_s for each in map(snapshot.stage, self.names)]
-        self.cores = snapshot.cores if snapshot.cores_left is None else snapshot.cores_left
+        self.cores = _cores(snapshot)
         most = max((each.workers for each in situation.compositions), default=situation.active.workers)
         self.most_workers = most if budget.workers is None else min(most, budget.workers)
+        self.within_budget = self.most_workers < most
         if budget.cores is not None:
             self.cores = min(self.cores, budget.cores)
             computing = sum(each.cpu_time_s for each in snapshot.stages)
@@ -339,6 +345,8 @@ def _limit(rule: Rule, plans: _Plans) -> str:
     computing = rate * sum(plans.computing_s)
     if computing > plans.cores:
         return f"the items need {figure(computing)} cores and there are {figure(plans.cores)}; more cores would help"
+    if plans.within_budget:
+        return f"the budget of {plans.most_workers} workers is the limit; a higher one would help"
     if plans.listed is not None:
         return "the list of compositions is the limit; one with more workers would help"
     return "the number of workers is the limit"

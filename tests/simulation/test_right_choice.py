@@ -9,9 +9,9 @@ from lab.simulation.simulation import simulate
 
 
 @pytest.mark.parametrize("apps", [6, pytest.param(20, marks=pytest.mark.long)])
-def test_model_settles_on_the_right_composition_for_random_apps(apps: int) -> None:
-    outcomes = [outcome for seed in range(1000, 1000 + apps) for outcome in right_choice.run_case(seed, ["model"])]
-    figures = right_choice.summary(outcomes, "model")
+def test_it_settles_on_the_right_composition_for_random_apps(apps: int) -> None:
+    outcomes = [outcome for seed in range(1000, 1000 + apps) for outcome in right_choice.run_case(seed, ["expected-cost"])]
+    figures = right_choice.summary(outcomes, "expected-cost")
     wrong = right_choice.wrong(outcomes)
     assert figures["within one worker"] >= 0.9, wrong
     assert figures["SLO met where 10 % to spare"] == 1.0, wrong
@@ -29,7 +29,7 @@ def test_the_truth_finds_the_cheapest_by_running_each_alone() -> None:
 
 
 def test_the_same_scenario_gives_the_same_trace() -> None:
-    scenario = right_choice.random_case(1001).scenario("model", 20.0)
+    scenario = right_choice.random_case(1001).scenario("expected-cost", 20.0)
     first, second = simulate(scenario), simulate(scenario)
     assert first.delivered == second.delivered
     assert [m.said for m in first.moments] == [m.said for m in second.moments]
