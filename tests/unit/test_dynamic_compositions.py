@@ -13,8 +13,7 @@ from apps.contract import App
 from apps.rates import Fixed
 from compositions.batch_settings import SchedulerSettings
 from compositions.capacity.costs import Conditions, StageCost
-from compositions.capacity.predict import predict, widened
-from compositions.capacity.table import CompositionTable
+from compositions.capacity.predict import predict
 from compositions.document.loader import dump, load
 from compositions.dynamic import SCHEDULER_NAMES, Dyn
 from compositions.errors import CompositionError
@@ -162,17 +161,6 @@ def test_capacity_is_that_of_all_workers_together(cores: int, stages: tuple[Stag
     found = predict(dynamic, costs(a=0.01, b=0.01, c=0.04), conditions)
     assert found.throughput_per_s == pytest.approx(per_s)
     assert found.workers == 4
-
-
-def test_no_other_is_reached_from_it_without_a_drain() -> None:
-    table = CompositionTable([parse(text, PLAIN) for text in ("Dyn*4", "Seq-Seq-Seq", "Seq-Par-Seq", "Dyn*2")])
-    assert table.grouped_as(0).tolist() == [True, False, False, False]
-    assert table.grouped_as(1).tolist() == [False, True, True, False]
-
-
-def test_no_group_of_it_is_widened() -> None:
-    dynamic = parse("Dyn*4", PLAIN)
-    assert list(widened(dynamic, costs(a=1, b=1, c=1), 0.0)) == [dynamic]
 
 
 # --- what they do ----------------------------------------------------------------------------------------------------

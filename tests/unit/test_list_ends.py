@@ -50,9 +50,7 @@ def knowing(rate: float, cpu_s: float, slo: Slo, stages: tuple[Stage, ...] = STA
 
 def reason(slo: Slo, cpu_s: float = 0.0, stages: tuple[Stage, ...] = STAGES) -> str:
     """Why nothing that may be chosen carries 100 items/s."""
-    asked = Situation(
-        Trigger.VIOLATION, snapshot(100.0, cpu_s), objective_of(slo), MISSED, LIST[1], LIST, Settings(), stages=stages
-    )
+    asked = Situation(Trigger.VIOLATION, snapshot(100.0, cpu_s), objective_of(slo), MISSED, LIST[1], LIST, Settings())
     step = knowing(100.0, cpu_s, slo, stages).propose(asked, ())
     assert isinstance(step, Settle | Stay)
     assert step.infeasible
@@ -81,5 +79,5 @@ def test_what_no_replicas_can_do_is_not_promised() -> None:
 
 def test_what_if_says_so_too() -> None:
     strategy = knowing(20.0, 0.0, RATE)
-    now = Present(snapshot(20.0, 0.0), LIST[1], LIST, objective_of(RATE), strategy, Settings(), STAGES)
+    now = Present(snapshot(20.0, 0.0), LIST[1], LIST, objective_of(RATE), strategy, Settings())
     assert outlook(Question(rate_per_s=100.0), now).reason.endswith(ENDS)

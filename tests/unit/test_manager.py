@@ -347,7 +347,7 @@ def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it
         (Trigger.BUDGET, "one", "the arbiter gives 2 workers"),
     ]
     assert "the arbiter gives 2 workers" in told[0].reason
-    assert told[2].reason.endswith("wide stays: it is enough")
+    assert "; wide stays: 15 items/s that take 110 ms each: 3 workers" in told[2].reason
 
 
 def test_a_share_that_was_lifted_before_it_was_told_is_not_told_later() -> None:
