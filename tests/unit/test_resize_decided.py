@@ -45,7 +45,7 @@ def test_a_resize_is_called_so_from_the_first_word_to_the_decision() -> None:
     assert done.decision.reason.endswith("; a resize in place")
     ways = {each.name: each.transition for each in done.decision.candidates}
     assert ways == {"one": None, "wide": TransitionKind.RESIZE, "wider": TransitionKind.RESIZE}
-    assert reason(tick(target, snapshot(20.5, "wide", since_s=20.0))).startswith("just resized to wide")
+    assert reason(tick(target, snapshot(20.5, "wide", since_s=20.0))).startswith("wide stays: 15 items/s")
 
 
 def test_what_is_missing_for_it_is_told() -> None:
