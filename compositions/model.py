@@ -72,11 +72,6 @@ class Stage:
         return self.kind is not StageKind.STATELESS
 
 
-def stateful_names(stages: Iterable[Stage]) -> frozenset[str]:
-    """Those of which there is only one, whatever the number of workers."""
-    return frozenset(stage.name for stage in stages if stage.keeps_state)
-
-
 def concurrencies(stages: Iterable[Stage]) -> dict[str, int]:
     """Calls that one worker has at a time, of the stages that wait with several."""
     return {stage.name: stage.concurrency for stage in stages if stage.concurrency > 1}

@@ -1,1 +1,1 @@
-"""The decisions: manager, objectives, strategies and forecasts, as pure functions of their arguments."""
+"""The decisions: manager, objectives, strategies and predictions, as pure functions of their arguments."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from compositions.errors import RecomposeError
-from compositions.model import Composition, Stage, all_sequential, stateful_names
+from compositions.model import Composition, Stage, all_sequential
 from control.decisions import Grant
 from profiler.budget import FREE, Budget
 
@@ -27,7 +27,6 @@ class Choices:
         generated: bool = False,
     ) -> None:
         self.stages = tuple(stages)
-        self.stateful = stateful_names(self.stages)
         self.compositions = tuple(compositions)
         self.generated = generated
         self._active = first

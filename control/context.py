@@ -81,9 +81,7 @@ class ManagerContext:
             self.choices.compositions,
             self.settings,
             self.choices.unavailable(observed.snapshot.now_s),
-            self.choices.stateful,
             objective.slo.limits.within(self.choices.granted),
-            self.choices.stages,
             self.choices.generated,
             tuple(each for each in self.announced if each.until_s > observed.now_s),
         )

@@ -45,9 +45,14 @@ class Episode:
 
 
 def with_trials(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> tuple[Candidate, ...]:
-    """``candidates`` with what the trials measured of them."""
+    """``candidates`` with what the trials measured of them, and those whose switch failed with the reason."""
     measured = {trial.composition.name: trial for trial in trials}
-    return tuple(_with_trial(c, measured[c.name]) if c.name in measured else c for c in candidates)
+    unlisted = measured.keys() - {each.name for each in candidates}
+    failed = [trial for name, trial in measured.items() if name in unlisted and trial.assessment is None]
+    return (
+        *(_with_trial(c, measured[c.name]) if c.name in measured else c for c in candidates),
+        *(Candidate(t.composition.name, t.composition.workers, CandidateStatus.REJECTED, t.ended) for t in failed),
+    )
 
 
 def _with_trial(candidate: Candidate, trial: Trial) -> Candidate:

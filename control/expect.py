@@ -1,8 +1,7 @@
 """Apply the capacity model to compositions under the conditions that a snapshot shows.
 
-There is only one such call: the strategy ``model``, ``GET /compositions`` and ``GET /what-if`` all make it, so every
-figure that a user sees is one that the strategy starts from. What the strategy has learned beyond it is kept as
-corrections of its own.
+``GET /compositions``, ``GET /what-if`` and the objective ``fastest`` make this one call. Strategy ``expected-cost`` has
+a belief of its own (:mod:`control.rule`), so its choice may differ.
 """
 
 from __future__ import annotations

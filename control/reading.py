@@ -1,4 +1,4 @@
-"""Read rate, backlog and the number of items that wait together from a snapshot."""
+"""Read rate, backlog and stalls from a snapshot."""
 
 from __future__ import annotations
 
@@ -6,15 +6,6 @@ from compositions.wording import figure
 from profiler.monitor import AT_HAND
 from profiler.snapshot import Snapshot
 from profiler.windows import input_rate_change
-
-# Estimate how many items of an app wait together and so carry as much information as one.
-#
-# Latencies of neighbouring items are alike for two reasons. An item in a queue waits for the same work as its
-# neighbours: in heavy traffic the correlations of the waits sum up to about ``2 ρ (c_a² + c_s²) / (1 - ρ)²`` items
-# (Whitt, Planning queueing simulations, Management Science 1989; ρ the utilization, c the coefficients of variation of
-# the times between arrivals and of service), as far as items wait at all. And results leave in order: an item that
-# takes long holds back those behind it, as many as arrive within the time that counts as late.
-
 
 _GROWTH = 0.01
 """Share of the input rate by which a backlog must grow to count: a window of ten seconds tells no less."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from compositions.model import Composition, Stage, TransitionKind
+from compositions.model import Composition, TransitionKind
 from control.assess import Assessment
 from control.decisions import Trigger
 from control.objectives.objective import Objective
@@ -28,12 +28,8 @@ class Situation:
     settings: Settings
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Compositions that could not be switched to of late, by name, with the reason."""
-    stateful: frozenset[str] = frozenset()
-    """Stages of which there is only one, whatever the number of workers."""
     budget: Budget = FREE
     """What may be spent."""
-    stages: tuple[Stage, ...] = ()
-    """Of the app, in its order."""
     generated: bool = False
     """Nobody wrote the compositions: whatever can be composed may be chosen."""
     announced: tuple[Announcement, ...] = ()

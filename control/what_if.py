@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import inf, sqrt
 
 from compositions.capacity.prediction import Prediction, Predictions
-from compositions.model import Composition, Group, Pattern, Stage, stateful_names
+from compositions.model import Composition, Group, Pattern
 from control.assess import Assessment
 from control.decisions import Trigger
 from control.expect import Unmeasured, expect
@@ -73,7 +73,6 @@ class Present:
     objective: Objective | None
     strategy: Strategy
     settings: Settings
-    stages: tuple[Stage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +196,6 @@ def _chosen(asked: Present) -> tuple[str | None, str]:
         asked.active,
         asked.compositions,
         asked.settings,
-        stateful=stateful_names(asked.stages),
         budget=asked.objective.slo.limits,
     )
     strategy = asked.strategy.supposing(asked.snapshot.input_rate_per_s)

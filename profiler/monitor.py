@@ -13,7 +13,7 @@ from compositions.settings import check, ranged
 from profiler.service_time import ProfileSettings, ServiceTimes
 from profiler.slo import differ
 from profiler.snapshot import Demand, InputNow, RateWindow, Snapshot, StageTiming
-from profiler.source_reading import DemandReading, Hops, SourceReading
+from profiler.source_reading import DemandReading, Hops
 from profiler.stats import Histogram, Samples, latency_stats, slope_per_s
 from profiler.windows import counted_window, mean_of_steps, offered_windows, rate_per_s
 
@@ -89,7 +89,7 @@ class Monitor:
         self._service_times = ServiceTimes(stages, settings.profile, at_once)
         keep_s = 2 * max(settings.window_s, settings.rate_window_s)  # nobody looks further back, but to a few events
         self._arrivals = Samples(settings.events_kept, keep_s)
-        self._reading = SourceReading()
+        self._arrived = 0
         self._deliveries = Samples(settings.events_kept, keep_s)
         self._queue = Samples(settings.events_kept // 8)
         self._offered = Samples(settings.events_kept // 8)
@@ -103,13 +103,9 @@ class Monitor:
     # --- what happens -------------------------------------------------------------------------------------------
 
     def record_arrivals(self, times_s: Sequence[float]) -> None:
-        self._reading.items += len(times_s)
+        self._arrived += len(times_s)
         for each, items in _standing_for(len(times_s)):
             self._arrivals.add(times_s[each], items=items)
-
-    def record_held_back(self, at_s: float, *, held: bool) -> None:
-        """Whether the source has to wait from now on, because there is no room for what it has."""
-        self._reading.held_back(at_s, held=held)
 
     def record_deliveries(
         self, at_s: float, arrived_s: Sequence[float], started_s: float, since_s: Sequence[float]
@@ -183,9 +179,7 @@ class Monitor:
             cores=cores,
             workers_alive=running.workers_alive,
             hop_s=self._settings.hop_s if (hop_s := self._hops.price_s(running.workers_on)) is None else hop_s,
-            input=InputNow(
-                self._input_rate_windows(now_s), set_per_s, self._reading.items, self._reading.held_back_s(now_s)
-            ),
+            input=InputNow(self._input_rate_windows(now_s), set_per_s, self._arrived),
             cores_left=cores_left,
             demand=self._demand.demand(
                 start_s,

@@ -90,8 +90,6 @@ class InputNow:
     """What the source is set to; None where arrivals are counted."""
     arrived: int = 0
     """Items that came since the start."""
-    held_back_s: float = 0.0
-    """For how long there was no room for what the source had, since the start: what came then is what was taken."""
 
 
 @dataclass(frozen=True, slots=True)

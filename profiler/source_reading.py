@@ -1,5 +1,4 @@
-"""Measurements of the source: items read and requested, and for how long items waited, had no room or did not come
-out."""
+"""Measurements of the source: hops, items requested, and for how long items waited or did not come out."""
 
 from __future__ import annotations
 
@@ -43,26 +42,6 @@ class Hops:
             return sum(median(self._by_node[node]) * count for node, count in seen.items()) / total
         everywhere = [*chain.from_iterable(self._by_node.values())]
         return median(everywhere) if everywhere else None
-
-
-class SourceReading:
-    """Since the start. Times in seconds of one clock that does not run backwards."""
-
-    def __init__(self) -> None:
-        self.items = 0
-        self._held_back_s = 0.0
-        self._since_s: float | None = None
-        """When there began to be no room; None while there is some."""
-
-    def held_back(self, at_s: float, *, held: bool) -> None:
-        """Whether there is no room from now on."""
-        if self._since_s is not None:
-            self._held_back_s += at_s - self._since_s
-        self._since_s = at_s if held else None
-
-    def held_back_s(self, now_s: float) -> float:
-        """For how long there was none."""
-        return self._held_back_s + (0.0 if self._since_s is None else now_s - self._since_s)
 
 
 class DemandReading:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
@@ -110,12 +109,6 @@ class StageCost:
     def held_s(self) -> float:
         """Return how long it keeps its worker from anything else."""
         return self.cpu_s if self.at_once > 1 else self.service_s
-
-
-def occupied_s(stages: Sequence[StageCost]) -> float:
-    """Return how long a task takes up one worker that runs these stages: what a worker can do is one task in that
-    time."""
-    return max(sum(stage.held_s for stage in stages), *(stage.service_s / stage.at_once for stage in stages))
 
 
 @dataclass(frozen=True, slots=True)

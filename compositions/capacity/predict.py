@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from math import sqrt
 
 import numpy as np
@@ -14,14 +13,13 @@ from compositions.capacity.costs import (
     Conditions,
     StageCost,
     filling_wait,
-    occupied_s,
     percentiles,
 )
 from compositions.capacity.latency import Load, latency_at
 from compositions.capacity.prediction import Prediction, Predictions
 from compositions.capacity.table import CompositionTable
 from compositions.errors import CompositionError, Fault
-from compositions.model import Composition, Group, Pattern
+from compositions.model import Composition
 
 _GATHERED = 1.5
 """Half a bundle that gathers and one that is admitted; beside them there are one a worker, in work or on its way to it,
@@ -156,25 +154,3 @@ def _at_rate(table: CompositionTable, load: Load, capacity: Array, conditions: C
         "utilization": rate_per_s / capacity,
         "cpu_cores": np.minimum(rate_per_s, capacity) * (load.cpu_s.sum(axis=0) / items),
     }
-
-
-def widened(
-    composition: Composition, costs: Mapping[str, StageCost], hop_s: float, stateful: Set[str] = frozenset()
-) -> Iterator[Composition]:
-    """``composition``, then with twice the replicas of its weakest group, and so on; ends only where that group holds a
-    ``stateful`` stage, of which there is one. ``costs`` of tasks. Raises: KeyError when a stage has no cost."""
-    taken_s = [hop_s + occupied_s([costs[stage] for stage in group.stages]) for group in composition.groups]
-    while True:
-        yield composition
-        if composition.dyn is not None:  # what it has is shared: no group of it is too narrow by itself
-            return
-        at = max(range(len(taken_s)), key=lambda index: taken_s[index] / composition.groups[index].replicas)
-        if not stateful.isdisjoint(composition.groups[at].stages):
-            return
-        composition = _doubled(composition, at)
-
-
-def _doubled(composition: Composition, at: int) -> Composition:
-    group = composition.groups[at]
-    more = Group(group.stages, Pattern.PAR, 2 * group.replicas)
-    return replace(composition, groups=(*composition.groups[:at], more, *composition.groups[at + 1 :]))

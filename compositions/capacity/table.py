@@ -60,14 +60,6 @@ class CompositionTable:
         part.bundle_items = self.bundle_items[rows]
         return part
 
-    def grouped_as(self, number: int) -> npt.NDArray[np.bool_]:
-        """Return which of them are the one of this number, or have the same groups, whatever their replicas: it
-        takes no drain from one to the other. Groups that share their workers are nobody else's."""
-        itself = np.arange(len(self)) == number
-        bound = np.isinf(self.pools) & np.isinf(self.pools[number])
-        alike: npt.NDArray[np.bool_] = itself | bound & (self._spans == self._spans[:, [number]]).all(axis=0)
-        return alike
-
     def per_group(self, per_stage: Sequence[float]) -> Array:
         """Sums of a quantity over the stages of every group; 0 where there is no group."""
         # Every span is summed from its own start: differences of running sums would not be monotonic to the last bit.

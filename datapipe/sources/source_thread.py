@@ -109,12 +109,6 @@ class HandOver:
         self._wake()
 
     @property
-    def full(self) -> bool:
-        """Who puts more has to wait."""
-        with self._changed:
-            return self._full
-
-    @property
     def finished(self) -> bool:
         return self._ended and not self._ready  # in this order no lock is needed: nothing comes after the end
 
@@ -201,11 +195,6 @@ class SourceThread:
     def set_patient(self, patient: bool) -> None:
         """Whether the consumer has more than it can use, and need not hear of every item."""
         self._hand_over.set_patient(patient)
-
-    @property
-    def held_back(self) -> bool:
-        """It waits, or will with what it reads next, until something is taken."""
-        return self._hand_over.full
 
     @property
     def finished(self) -> bool:

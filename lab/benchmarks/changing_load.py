@@ -199,7 +199,7 @@ def _row(folder: Path, bound_s: float, counted_from_s: float, workers: float, su
 def measure(
     apps: str = ",".join(SUBJECTS),
     loads: str = "wave,crowd",
-    strategies: str = "model,vogel",
+    strategies: str = "expected-cost,vogel",
     seconds: Annotated[float, "of a run"] = 46.0,
     left_out: Annotated[float, "seconds at the beginning of a run that do not count"] = 16.0,
     period: Annotated[float, "seconds of a wave, or between two crowds"] = 30.0,

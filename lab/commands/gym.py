@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lab.gym.contest import Contest, Result
     from lab.gym.suite import Pair, Part
 
-QUICK_POLICIES, QUICK_S = "model,square-root-merged,hpa", 600.0
+QUICK_POLICIES, QUICK_S = "expected-cost,square-root-merged,hpa", 600.0
 
 
 def _listed(text: str) -> tuple[str, ...]:

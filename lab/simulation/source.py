@@ -61,9 +61,7 @@ class _ReadSource:
             self._monitor.record_arrivals((now_s,))
             self._gathering.put(self._due_s, self._due_s)
             self._due_s = max(self._due_s, now_s - self._gap_s(now_s)) + self._gap_s(now_s)
-        held = self._due_s <= now_s
-        self._monitor.record_held_back(now_s, held=held)
-        return min(self._gathering.settle(), math.inf if held else self._due_s)
+        return min(self._gathering.settle(), math.inf if self._due_s <= now_s else self._due_s)
 
     def _gap_s(self, now_s: float) -> float:
         if not self._paced:

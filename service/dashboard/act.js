@@ -7,7 +7,7 @@ import { Field, Form, action } from "./forms.js";
 import { Editor } from "./editor.js";
 
 const PATTERNS = [["fixed", "fixed rate"], ["", "as fast as possible"], ["wave", "wave"], ["binary", "binary: low, then high"], ["increasing", "increasing"], ["decreasing", "decreasing"], ["spike", "spike"], ["trace", "recorded trace"]];
-const STRATEGIES = [["model", "model"], ["expected-cost", "expected-cost"], ["vogel", "vogel"], ["pdp21", "pdp21"], ["static", "static"], ["spar", "spar"], ["two-sided", "two-sided"]];
+const STRATEGIES = [["expected-cost", "expected-cost"], ["vogel", "vogel"], ["pdp21", "pdp21"], ["static", "static"], ["spar", "spar"], ["two-sided", "two-sided"]];
 
 function part(id, title, ...content) {
   return h("details", { id: `act-${id}`, class: "part" }, h("summary", {}, h("h3", {}, title)), content);

@@ -132,7 +132,7 @@ class Choice(ActiveComposition, _OfApp):
     def all_of(
         cls, app: str, offered: Sequence[Composition], active: Composition, snapshot: Snapshot | None
     ) -> list[Choice]:
-        """Return the compositions of a running app, with the forecast that its strategy starts from."""
+        """Return the compositions of a running app, with what the capacity model predicts of them."""
         found = None if snapshot is None else expect(offered, snapshot)
         told = repeat(None) if found is None or isinstance(found, Unmeasured) else found
         pairs = zip(offered, told, strict=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
+import structlog
 from pydantic import (
     AwareDatetime,
     BeforeValidator,
@@ -18,7 +19,7 @@ from pydantic import (
 )
 
 from control.decisions import Mode
-from control.strategies import DEFAULT, StrategyName, present_name
+from control.strategies import DEFAULT, FORMER, StrategyName, present_name
 from datapipe.source_kinds import KindName
 from profiler.slo import (
     FASTEST,
@@ -46,8 +47,12 @@ from service.schemas.spec import (
     SourceSpec,
 )
 
+log = structlog.get_logger()
+
 
 def _present_strategy(value: object) -> object:
+    if value == FORMER:
+        log.warning("strategy is gone", asked=FORMER, runs=DEFAULT, refused_from="0.3")
     return present_name(value) if isinstance(value, str) else value
 
 

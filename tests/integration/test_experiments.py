@@ -25,7 +25,7 @@ SMALL: dict[str, Any] = {
     "profile": {"f1": {"ms": 8}, "f2": {"ms": 8}, "f3": {"ms": 8}},
     "input": {"steps": [[0, 60], [20, 160]]},
     "slo": "throughput=input_rate",
-    "strategies": ["model"],
+    "strategies": ["expected-cost"],
     "static": ["1"],
     "duration_s": 40,
     "warm_up_s": 25,
@@ -62,10 +62,10 @@ def test_the_strategy_beats_the_composition_that_was_kept_and_the_same_file_give
     once, again = results(tmp_path / "once"), results(tmp_path / "again")
     assert once == again
     assert once["rows"]["1"]["achieved_per_s"] == pytest.approx(125, rel=0.05), "three stages of 8 ms"
-    assert once["rows"]["model"]["achieved_per_s"] == pytest.approx(160, rel=0.05)
-    assert once["rows"]["model"]["settled_on"] == ["7"]
-    assert once["against_best_static"]["model"]["throughput"] > 1.2
-    assert (tmp_path / "once" / "small" / "model.png").read_bytes().startswith(b"\x89PNG")
+    assert once["rows"]["expected-cost"]["achieved_per_s"] == pytest.approx(160, rel=0.05)
+    assert once["rows"]["expected-cost"]["settled_on"] == ["7"]
+    assert once["against_best_static"]["expected-cost"]["throughput"] > 1.2
+    assert (tmp_path / "once" / "small" / "expected-cost.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_what_was_interrupted_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,8 +82,8 @@ def test_what_was_interrupted_goes_on_where_it_was(tmp_path: Path, monkeypatch: 
     experiment(file, "--out", out, code=130)
     assert not (out / "small" / "results.json").exists()
     experiment(file, "--out", out)
-    assert ran == [("1", 0), ("model", 0), ("1", 1), ("1", 1), ("model", 1)]
-    assert set(results(out)["rows"]) == {"1", "model"}
+    assert ran == [("1", 0), ("expected-cost", 0), ("1", 1), ("1", 1), ("expected-cost", 1)]
+    assert set(results(out)["rows"]) == {"1", "expected-cost"}
 
 
 def test_runs_of_another_file_are_not_mixed(tmp_path: Path) -> None:
@@ -141,8 +141,8 @@ def test_all_figures_quickly(tmp_path: Path) -> None:
     experiment("--quick", "--out", tmp_path, FIGURES)
     unbalanced = json.loads((tmp_path / "fig04b_synthetic_unbalanced" / "results.json").read_text())["rows"]
     assert (unbalanced["vogel"]["settled_on"], unbalanced["vogel"]["trials"]) == (["6"], 4), "as published"
-    assert unbalanced["model"]["trials"] <= 2
-    person = json.loads((tmp_path / "fig06b_person_latency" / "results.json").read_text())["rows"]["model"]
+    assert unbalanced["expected-cost"]["trials"] <= 2
+    person = json.loads((tmp_path / "fig06b_person_latency" / "results.json").read_text())["rows"]["expected-cost"]
     assert person["settled_on"] == ["1"]
     assert person["met_share"] >= 0.95
     report = tmp_path / "report.html"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import pairwise
 from math import sqrt
 from typing import Any, TypeVar, get_args
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from compositions.batch_settings import BatchSettings, Gains, LatencyAim, Sizes, Steps
 from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, Batching, ControllerName, SizeControl
 from compositions.capacity.costs import Conditions, StageCost
-from compositions.capacity.predict import predict, predict_all, widened
+from compositions.capacity.predict import predict, predict_all
 from compositions.capacity.prediction import Prediction
 from compositions.capacity.table import CompositionTable
 from compositions.document.loader import dump, load
@@ -298,23 +298,6 @@ def test_larger_bundles_never_lower_the_capacity(case: Priced, one: float, other
         for items in sorted((one, other))
     )
     assert (large >= small * (1 - 1e-9)).all()
-
-
-@LAW
-@given(priced())
-def test_what_is_widened_is_the_group_that_limits(case: Priced) -> None:
-    """The chain is told without predictions; each step must be the one that the predictions name."""
-    (composition, *_), costs, conditions = case
-    chain = list(islice(widened(composition, costs, conditions.hop_s), 4))
-    for (each, wider), told in zip(pairwise(chain), predict_all(chain[:-1], costs, conditions), strict=True):
-        (at,) = (index for index, group in enumerate(wider.groups) if group != each.groups[index])
-        limits = each.groups[told.bottleneck_group]
-        assert wider.groups[at].replicas == 2 * each.groups[at].replicas
-        assert _load_s(each.groups[at], costs, conditions) >= _load_s(limits, costs, conditions) * (1 - 1e-9)
-
-
-def _load_s(group: Group, costs: dict[str, StageCost], conditions: Conditions) -> float:
-    return (sum(costs[stage].service_s for stage in group.stages) + conditions.hop_s) / group.replicas
 
 
 @LAW

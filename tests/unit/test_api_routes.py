@@ -113,7 +113,10 @@ def test_one_objective_may_have_a_budget(client: TestClient) -> None:
 def test_a_published_strategy_takes_one_objective(client: TestClient) -> None:
     client.post("/slo", json=JOINT)
     refused = detail(client.post("/apps/synthetic/start", json={**PUSHED, "strategy": "vogel"}), 422)
-    assert refused == "strategy vogel takes one objective and no budget, not 2 objectives at once; strategy model does"
+    assert (
+        refused
+        == "strategy vogel takes one objective and no budget, not 2 objectives at once; strategy expected-cost does"
+    )
     client.post("/slo", json=LATENCY)
     assert client.post("/apps/synthetic/start", json={**PUSHED, "strategy": "vogel"}).status_code == 200
     assert "strategy vogel takes one objective" in detail(client.post("/slo", json=JOINT), 422)

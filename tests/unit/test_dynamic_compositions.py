@@ -13,8 +13,7 @@ from apps.contract import App
 from apps.rates import Fixed
 from compositions.batch_settings import SchedulerSettings
 from compositions.capacity.costs import Conditions, StageCost
-from compositions.capacity.predict import predict, widened
-from compositions.capacity.table import CompositionTable
+from compositions.capacity.predict import predict
 from compositions.document.loader import dump, load
 from compositions.dynamic import SCHEDULER_NAMES, Dyn
 from compositions.errors import CompositionError
@@ -164,17 +163,6 @@ def test_capacity_is_that_of_all_workers_together(cores: int, stages: tuple[Stag
     assert found.workers == 4
 
 
-def test_no_other_is_reached_from_it_without_a_drain() -> None:
-    table = CompositionTable([parse(text, PLAIN) for text in ("Dyn*4", "Seq-Seq-Seq", "Seq-Par-Seq", "Dyn*2")])
-    assert table.grouped_as(0).tolist() == [True, False, False, False]
-    assert table.grouped_as(1).tolist() == [False, True, True, False]
-
-
-def test_no_group_of_it_is_widened() -> None:
-    dynamic = parse("Dyn*4", PLAIN)
-    assert list(widened(dynamic, costs(a=1, b=1, c=1), 0.0)) == [dynamic]
-
-
 # --- what they do ----------------------------------------------------------------------------------------------------
 
 
@@ -195,19 +183,18 @@ def test_workers_go_where_work_is(scheduler: str) -> None:
     assert rate == pytest.approx(50, rel=0.07)
 
 
-def test_the_model_chooses_it_where_it_carries_the_rate_and_tells_why() -> None:
+@pytest.mark.parametrize(("strategy", "chosen"), [("vogel", "free"), ("expected-cost", "wide")])
+def test_a_strategy_that_tries_chooses_it_and_one_that_expects_takes_bound_workers(strategy: str, chosen: str) -> None:
     """Three workers that are bound do 25/s, and six 50 (``Seq-Seq-Par*4``); three that choose do 50."""
     listed = [("bound", "Seq-Seq-Seq"), ("wide", "Seq-Seq-Par*4"), ("free", "Dyn*3")]
     compositions = tuple(parse(text, PLAIN, name=name) for name, text in listed)
     trace = simulate(
         simulated(compositions[0], compositions=compositions, mode=Mode.AUTO, rate=Fixed(40.0), duration_s=30.0,
-                  slo=parse_slo("throughput=input"))
+                  slo=parse_slo("throughput=input"), strategy=strategy)
     )  # fmt: skip
-    assert trace.moments[-1].composition == "free"
-    (chosen,) = [decision for decision in trace.decisions if decision.to_name == "free"]
-    assert chosen.reason.endswith("free is expected to meet the SLO (predicted up to 49.5 items/s ± 4 %)")
-    reasons = {each.name: each.reason for each in chosen.candidates}
-    assert reasons["wide"].startswith("6 workers are not fewer than the 3 of free; predicted up to")
+    assert trace.moments[-1].composition == chosen
+    assert [decision.to_name for decision in trace.decisions] == [chosen]
+    assert trace.moments[-1].meets
 
 
 def test_a_lost_worker_is_replaced() -> None:

@@ -58,7 +58,7 @@ def proposals(
         strategy.observe(seen, objective, STAGES)
         situation = Situation(
             Trigger.INPUT_RATE, seen, objective, Assessment(SloStatus.MET, True, "met"), active, compositions,
-            Settings(), stages=STAGES, generated=generated,
+            Settings(), generated=generated,
         )  # fmt: skip
         proposal = strategy.propose(situation, ())
         assert isinstance(proposal, Settle | Stay)

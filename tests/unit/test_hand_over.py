@@ -36,14 +36,6 @@ def test_who_waits_for_something_is_woken_once_for_all_that_is_there() -> None:
     assert bench.woken == 2
 
 
-def test_who_puts_more_waits_once_it_is_full() -> None:
-    bench = Bench()
-    bench.put()
-    assert not bench.hand_over.full
-    bench.put()
-    assert bench.hand_over.full
-
-
 def test_who_has_enough_is_woken_when_it_is_much_and_has_room_for_it() -> None:
     bench = Bench()
     bench.hand_over.set_patient(True)

@@ -81,4 +81,4 @@ def test_of_several_amounts_each_is_a_run_of_every_composition() -> None:
     named = {each.name: each.items for each in contenders(experiment, compositions_of(experiment))}
     assert named == {"1, 40": 40, "1, 80": 80, "7, 40": 40, "7, 80": 80}
     with pytest.raises(ValidationError, match="strategies are compared on one amount of items"):
-        Experiment.model_validate({**experiment.model_dump(), "strategies": ["model"], "slo": "throughput=5/s"})
+        Experiment.model_validate({**experiment.model_dump(), "strategies": ["expected-cost"], "slo": "throughput=5/s"})

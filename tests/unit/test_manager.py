@@ -8,11 +8,13 @@ from compositions.model import Composition, Group, Pattern, Stage, all_sequentia
 from control.choices import Choices, ManagerError
 from control.decisions import CallOff, Decision, Grant, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
 from control.manager import Manager, TickResult
+from control.objectives import objective_of
 from control.settings import Settings
-from control.strategies import StrategyError, make_strategy
+from control.strategies import DEFAULT, StrategyError, make_strategy
 from profiler.budget import Budget
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import InputNow, LatencyStats, Snapshot, StageProfile
+from service.schemas.requests import StartRequest
 
 STAGES = (Stage("a"), Stage("b"))
 ONE = replace(all_sequential(STAGES), name="one")
@@ -22,8 +24,8 @@ MERGED = Composition("merged", (Group(("a", "b"), Pattern.PAR, 3),))
 RATE = Slo("throughput", "input_rate")
 
 
-def profile(name: str, seconds: float, samples: int = 200) -> StageProfile:
-    return StageProfile(name, seconds, seconds, 0.1, seconds, seconds, samples)
+def profile(name: str, seconds: float, samples: int = 200, done: int = 0) -> StageProfile:
+    return StageProfile(name, seconds, seconds, 0.1, seconds, seconds, samples, done=done, worked_s=done * seconds)
 
 
 def latency(seconds: float) -> LatencyStats:
@@ -34,7 +36,7 @@ def snapshot(
     now_s: float, composition: str = "one", rate: float = 15.0, since_s: float = 0.0, **more: object
 ) -> Snapshot:
     """A 100 ms and 10 ms pipeline that keeps up with 10 items/s, or with 20 where b is doubled."""
-    capacity = {"one": 10.0, "wide": 20.0, "wider": 40.0, "merged": 27.0}[composition]
+    capacity, done = {"one": 10.0, "wide": 20.0, "wider": 40.0, "merged": 27.0}[composition], int(rate * now_s)
     keeps_up = rate <= capacity
     values: dict[str, object] = {
         "now_s": now_s,
@@ -50,7 +52,8 @@ def snapshot(
         "queued": 0 if keeps_up else 32,
         "queued_change_per_s": 0.0,
         "in_flight": 2,
-        "stages": (profile("a", 0.01), profile("b", 0.1)),
+        "stages": (profile("a", 0.01, done=done), profile("b", 0.1, done=done)),
+        "input": InputNow(arrived=done, set_per_s=rate),
         "cores": 8,
         "workers_alive": 8,
         "hop_s": 0.0003,
@@ -58,8 +61,15 @@ def snapshot(
     return Snapshot(**{**values, **more})  # type: ignore[arg-type]
 
 
-def manager(strategy: str = "model", slo: Slo | None = RATE, mode: Mode = Mode.AUTO) -> Manager:
-    return Manager(Settings(), make_strategy(strategy), Choices(STAGES, (ONE, WIDE, WIDER), ONE), mode, slo)
+def manager(
+    strategy: str = "expected-cost", slo: Slo | None = RATE, mode: Mode = Mode.AUTO,
+    settings: Settings | None = None, compositions: tuple[Composition, ...] = (ONE, WIDE, WIDER), rate: float = 15.0,
+) -> Manager:  # fmt: skip
+    """Of an app that has run for twenty seconds, in which nobody was asked to decide."""
+    made = make_strategy(strategy)
+    for turn in range(80):
+        made.observe(snapshot(turn / 4, rate=rate), None if slo is None else objective_of(slo), STAGES)
+    return Manager(settings or Settings(), made, Choices(STAGES, compositions, ONE), mode, slo)
 
 
 def tick(target: Manager, shot: Snapshot) -> TickResult:
@@ -82,9 +92,11 @@ def commands(results: list[TickResult]) -> list[str]:
 
 
 def test_a_profile_comes_first_and_what_is_missing_is_named() -> None:
-    result = tick(manager(), snapshot(5, stages=(profile("a", 0.01),)))
-    assert result.state is State.PROFILING
-    assert reason(result) == "too few samples: b has 0 of 10 timings"
+    for strategy, missing in (("vogel", "b has 0 of 10 timings"), ("expected-cost", "a stage has 0 timings")):
+        fresh = Manager(Settings(), make_strategy(strategy), Choices(STAGES, (ONE, WIDE), ONE), Mode.AUTO, RATE)
+        result = tick(fresh, snapshot(5, stages=(profile("a", 0.01),)))
+        assert result.state is State.PROFILING
+        assert reason(result) == f"too few samples: {missing}"
 
 
 def test_without_slo_nothing_is_done() -> None:
@@ -124,7 +136,7 @@ def test_the_outcome_compares_prediction_and_measurement_once() -> None:
     run(target, 21.25, 33, "wide", since_s=20.9)
     (decision,) = target.hindsights()
     assert decision.outcome is not None
-    assert "predicted up to 20 items/s" in decision.outcome
+    assert "predicted up to 15 items/s" in decision.outcome
     assert "measured 15 items/s" in decision.outcome
     assert target.hindsights() == ()
 
@@ -138,7 +150,7 @@ def test_a_failed_switch_leaves_the_old_one_and_the_next_candidate_is_taken() ->
     done = tick(target, snapshot(22, "wider", since_s=21.9))
     assert isinstance(done.decision, Decision)
     rejected = {c.name: c.reason for c in done.decision.candidates}
-    assert rejected["wide"] == "its workers were not ready after 60 s"
+    assert rejected["wide"] == "the switch failed: its workers were not ready after 60 s"
 
 
 def test_a_switch_that_never_ends_is_given_up() -> None:
@@ -265,30 +277,22 @@ def test_a_composition_goes_with_pinned_only() -> None:
 
 
 def test_infeasible_is_said_once_and_looked_at_again_when_something_changes() -> None:
-    target = manager()
+    target = manager(rate=100.0)
     run(target, 20, 20.25, rate=100.0)
     first = run(target, 21, 60, "wider", since_s=20.9, rate=100.0)
     decisions = [r.decision for r in first if isinstance(r.decision, Decision)]
     assert [d.infeasible for d in decisions] == [True]
     assert commands(first) == []
     assert first[-1].slo_status is SloStatus.INFEASIBLE
-    assert reason(first[-1]).startswith("infeasible: no known composition")
+    why = "no composition with at most 5 workers is expected to do: the items need 11 cores and there are 8"
+    assert why in reason(first[-1])
     target.set_compositions((ONE, WIDER, Composition("widest", (Group(("a", "b"), Pattern.PAR, 30),))))
     again = tick(target, snapshot(61, "wider", since_s=20.9, rate=100.0, cores=64))
     assert again.commands == (SwitchTo(Composition("widest", (Group(("a", "b"), Pattern.PAR, 30),))),)
 
 
-def test_one_bad_look_is_not_a_violation_two_are() -> None:
-    target = manager()
-    run(target, 20, 40, rate=9.0)
-    bad = {"throughput_per_s": 6.0, "queued": 30, "queued_change_per_s": 1.0}
-    assert commands(run(target, 40, 40.25, rate=9.0, **bad)) == []
-    assert commands(run(target, 40.25, 43, rate=9.0)) == []
-    assert commands(run(target, 43, 45.5, rate=9.0, **bad)) == ["wide"]
-
-
 def test_a_lost_worker_is_no_reason_for_a_decision_until_another_had_time_to_start() -> None:
-    target = manager()
+    target = manager("vogel")
     run(target, 20, 30, rate=9.0)
     target.workers_lost(30.0, "killed")
     results = run(target, 30, 33, rate=9.0, throughput_per_s=5.0, queued=30)
@@ -311,10 +315,13 @@ def test_static_never_moves() -> None:
 
 
 def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
-    with pytest.raises(
-        StrategyError, match="unknown strategy 'best'; there are model, expected-cost, vogel, pdp21, static"
-    ):
+    with pytest.raises(StrategyError, match="unknown strategy 'best'; there are expected-cost, vogel, pdp21, static"):
         make_strategy("best")
+
+
+def test_the_name_of_the_former_default_means_the_default() -> None:
+    assert make_strategy("model").name == DEFAULT
+    assert StartRequest.model_validate({"strategy": "model"}).strategy == DEFAULT
 
 
 def grant(workers: int) -> Grant:
@@ -340,7 +347,7 @@ def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it
         (Trigger.BUDGET, "one", "the arbiter gives 2 workers"),
     ]
     assert "the arbiter gives 2 workers" in told[0].reason
-    assert told[2].reason.endswith("wide stays: it is enough")
+    assert "; wide stays: 15 items/s that take 110 ms each: 3 workers" in told[2].reason
 
 
 def test_a_share_that_was_lifted_before_it_was_told_is_not_told_later() -> None:
@@ -390,7 +397,7 @@ def test_a_bid_says_what_would_be_run_with_how_much() -> None:
     assert bid.takes_part
     assert bid.reach is not None
     assert [each.composition for each in bid.reach] == [None, "one", "wide", "wide"]
-    assert [each.met for each in bid.reach] == [0, pytest.approx(0.82, abs=0.01), 1, 1]
+    assert [each.met for each in bid.reach] == [0, pytest.approx(0.76, abs=0.01), 1, 1]
 
 
 @pytest.mark.parametrize("other", [manager("vogel"), manager(mode=Mode.OBSERVE), manager(mode=Mode.PINNED)])

@@ -1,4 +1,4 @@
-"""When a decision is due: votes, two windows, up fast and down slowly."""
+"""When a decision is due: two windows, up fast and down slowly."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from control.settings import Rhythm
 from control.strategies.base import Pace
 from control.watch import Due, Watch
 from profiler.slo import Slo, SloStatus
-from profiler.snapshot import InputNow, LatencyStats, RateOutlook, RateWindow, Snapshot, StageProfile
+from profiler.snapshot import InputNow, LatencyStats, RateWindow, Snapshot, StageProfile
 
 LATENCY, RATE = objective_of(Slo("latency", 100.0)), objective_of(Slo("throughput", "input_rate"))
 MET = Assessment(SloStatus.MET, True, "fine")
@@ -25,8 +25,8 @@ def shot(now_s: float, rate: float = 10.0, service_s: float = 0.1) -> Snapshot:
     )
 
 
-def watch(*, foresees: bool = True, interval_s: float = 1.0, votes: int = 2) -> Watch:
-    made = Watch(Rhythm(), Pace(interval_s, votes, foresees))
+def watch() -> Watch:
+    made = Watch(Rhythm(), Pace(10.0))
     made.rebase(shot(0))
     return made
 
@@ -42,20 +42,8 @@ def looks(
     return found
 
 
-def test_two_consecutive_votes_make_a_violation() -> None:
-    (first, *_) = looks(watch(), 10, 12, MISSED)
-    assert first == (11.0, Due(Trigger.VIOLATION, "bad"))
-
-
-def test_a_good_look_between_two_bad_ones_starts_the_count_anew() -> None:
-    made = watch()
-    assert made.due(shot(10), MISSED) == "bad"
-    assert made.due(shot(11), MET) == "fine"
-    assert made.due(shot(12), MISSED) == "bad"
-
-
 def test_the_papers_pace_looks_every_ten_seconds() -> None:
-    made = watch(foresees=False, interval_s=10, votes=1)
+    made = watch()
     assert [at for at, _ in looks(made, 0.25, 35, MISSED)] == [10, 20, 30]
 
 
@@ -66,44 +54,13 @@ def test_a_risen_rate_is_due_at_once_a_fallen_one_when_it_has_lasted() -> None:
 
 
 def test_a_dip_releases_nothing() -> None:
-    made = watch(foresees=False)
+    made = watch()
     assert looks(made, 20, 24, rate=5) == []
     assert looks(made, 24, 40) == []
 
 
 def test_a_change_within_the_threshold_is_none() -> None:
-    assert looks(watch(foresees=False), 20, 60, rate=11.9) == []
-
-
-def test_who_foresees_is_asked_now_and_then_whether_less_would_do() -> None:
-    found = looks(watch(), 0, 25)
-    assert [(at, due.trigger) for at, due in found] == [(10.0, Trigger.PROFILE), (20.0, Trigger.PROFILE)]
-    assert looks(watch(foresees=False), 0, 25) == []
-
-
-def rough(now_s: float) -> Snapshot:
-    """Counted arrivals, of a load that rests."""
-    windows = (RateWindow(10.0, 1, counted=True), RateWindow(10.0, 1, counted=True))
-    outlook = RateOutlook(10.0, 10.0, 10.5, moving=False, by="the present rate")
-    return replace(shot(now_s), input=InputNow(windows, outlook=outlook))
-
-
-def test_a_rough_load_is_reviewed_once_and_then_left_alone() -> None:
-    made, found = watch(), []
-    for turn in range(1, 600):
-        due = made.due(rough(turn / 4), MET if turn % 40 else MISSED)
-        found += [(turn / 4, due.trigger)] if isinstance(due, Due) else []
-    assert found == [(15.0, Trigger.PROFILE)]
-
-
-def test_it_is_reviewed_again_after_it_moved_but_not_long_after() -> None:
-    made = watch()
-    assert isinstance(made.due(rough(15.0), MET), Due)
-    made.met(100.0, MET)
-    assert not isinstance(made.due(rough(110.0), MET), Due)
-    assert isinstance(made.due(rough(115.0), MET), Due)
-    made.met(200.0, MET)
-    assert not isinstance(made.due(rough(240.0), MET), Due), "nobody could ask for a while"
+    assert looks(watch(), 20, 60, rate=11.9) == []
 
 
 def test_a_profile_that_moved_by_a_fifth_has_changed() -> None:

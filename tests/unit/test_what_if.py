@@ -13,7 +13,7 @@ from control.settings import Settings
 from control.strategies import make_strategy
 from control.what_if import Present, Question, outlook
 from profiler.slo import Slo
-from profiler.snapshot import Snapshot, StageProfile
+from profiler.snapshot import InputNow, Snapshot, StageProfile
 from service.schemas.compositions import Possibility, WhatIf, what_if_body
 
 STAGES = [Stage("f1"), Stage("f2"), Stage("f3")]
@@ -21,14 +21,25 @@ TEXTS = {"1": "Seq-Seq-Seq", "2": "Par-Seq-Seq", "4": "Seq-Seq-Par", "7": "Par-P
 COMPOSITIONS = tuple(replace(parse(text, STAGES), name=name) for name, text in TEXTS.items())
 
 
-def present(rate_per_s: float = 50.0, slo: Slo | None = None, strategy: str = "model") -> Present:
-    profiles = tuple(StageProfile(f"f{k}", 0.01, 0.001, 0.0, 0.01, 0.01, 500) for k in (1, 2, 3))
-    snapshot = Snapshot(
-        now_s=100.0,
+def present(rate_per_s: float = 50.0, slo: Slo | None = None, strategy: str = "expected-cost") -> Present:
+    """An app that its strategy has watched for 100 s."""
+    objective, made = None if slo is None else objective_of(slo), make_strategy(strategy)
+    for turn in range(401):
+        made.observe(seen(rate_per_s, turn / 4), objective, STAGES)
+    return Present(seen(rate_per_s), COMPOSITIONS[0], COMPOSITIONS, objective, made, Settings())
+
+
+def seen(rate_per_s: float, now_s: float = 100.0) -> Snapshot:
+    done = int(rate_per_s * now_s)
+    profiles = tuple(
+        StageProfile(f"f{k}", 0.01, 0.001, 0.0, 0.01, 0.01, 500, done=done, worked_s=0.01 * done) for k in (1, 2, 3)
+    )
+    return Snapshot(
+        now_s=now_s,
         composition="1",
         switching=False,
         stable_since_s=0.0,
-        window_start_s=90.0,
+        window_start_s=now_s - 10.0,
         input_rate_per_s=rate_per_s,
         throughput_per_s=rate_per_s,
         delivered=500,
@@ -41,9 +52,8 @@ def present(rate_per_s: float = 50.0, slo: Slo | None = None, strategy: str = "m
         cores=4,
         workers_alive=3,
         hop_s=0.0,
+        input=InputNow(arrived=done),
     )
-    objective = None if slo is None else objective_of(slo)
-    return Present(snapshot, COMPOSITIONS[0], COMPOSITIONS, objective, make_strategy(strategy), Settings())
 
 
 def answer(question: Question, known: Present) -> WhatIf:
@@ -90,7 +100,6 @@ def test_the_choice_is_what_the_manager_chooses_at_that_rate(rate_per_s: float, 
 
 def test_asking_does_not_change_the_strategy() -> None:
     known = present(slo=Slo("throughput", "input_rate"))
-    known.strategy.prepare(COMPOSITIONS)
     first = answer(Question(), known)
     answer(Question(cores=1, replicas=9, rate_per_s=9000.0), known)
     assert answer(Question(), known) == first

@@ -160,6 +160,6 @@ class Reads:
             raise UnavailableError(f"nothing is measured of {checked.spec.app} yet; try again in a moment")
         active, objective = loop.engine.view().composition, loop.manager.objective
         choices, settings = self._run.compositions, checked.settings.manager
-        known = Present(loop.snapshot, active, choices, objective, checked.strategy, settings, checked.stages)
+        known = Present(loop.snapshot, active, choices, objective, checked.strategy, settings)
         question = Question(request.cores, request.replicas, request.rate_per_s)
         return what_if_body(checked.spec.app, outlook(question, known))

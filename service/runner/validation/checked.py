@@ -16,7 +16,7 @@ from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage, all_sequential
 from compositions.resources import need_of
 from control.settings import Settings
-from control.strategies import check_takes, make_strategy
+from control.strategies import check_takes
 from control.strategies.base import Strategy
 from datapipe.source_kinds import open_source
 from datapipe.sources.sources import Source
@@ -29,6 +29,7 @@ from service.runner.validation.resolution import (
     choices_for,
     rate_of,
     settings_for,
+    strategy_for,
     usable_cores,
 )
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
@@ -47,7 +48,7 @@ class CheckedSpec:
         self.spec = spec
         self.make_app = overrides.maker(spec)
         self.app = self.make_app()
-        self.strategy = make_strategy(spec.method.strategy)
+        self.strategy = strategy_for(spec.method.strategy)
         reserves = need_of(self.stages).is_declared and spec.pool == "ray"
         self.settings = settings_for(spec.settings, keeps_warm=self.strategy.keeps_warm, reserves=reserves)
         check_takes(spec.method.strategy, spec.slo)

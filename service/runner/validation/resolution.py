@@ -23,6 +23,8 @@ from compositions.model import Composition
 from compositions.resources import Need
 from compositions.settings import check, overridden, ranged
 from control.settings import GONE, Settings
+from control.strategies import DEFAULT, FORMER, make_strategy
+from control.strategies.base import Strategy
 from datapipe.sources.rate_spec import from_spec
 from datapipe.sources.sources import GivenItems, Source
 from profiler.drain_samples import DrainSettings
@@ -200,6 +202,14 @@ def settings_for(values: Mapping[str, Any], *, keeps_warm: bool = True, reserves
         log.warning("settings without a meaning", names=gone, until="0.3")
     left = {name: value for name, value in values.items() if name not in GONE}
     return overridden(for_this_machine(keeps_warm=keeps_warm, reserves=reserves), left)
+
+
+def strategy_for(name: str) -> Strategy:
+    """Return the strategy of this name; for the one that was the default until 0.2, today's, with a warning. Raises:
+    StrategyError when there is none called ``name``."""
+    if name == FORMER:
+        log.warning("strategy is gone", asked=FORMER, runs=DEFAULT, refused_from="0.3")
+    return make_strategy(name)
 
 
 def for_this_machine(*, keeps_warm: bool = True, reserves: bool = False) -> RunSettings:

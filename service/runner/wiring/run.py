@@ -69,8 +69,6 @@ class Intake:
                 first = engine.admit(each.payload, each.arrived_s, each.due_s, each.error)
                 self.admitted(first, each.marks)
                 self._bundling.admitted(first, len(each.arrived_s), engine.now_s)
-        full = not (self._has_room() and sink_has_room())
-        monitor.record_held_back(engine.now_s, held=full and source.held_back)  # one that gathers has room itself
         source.set_patient(engine.sheds and engine.waits)
 
     def _has_room(self) -> bool:
