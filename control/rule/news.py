@@ -8,13 +8,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from control.rule.settings import RuleSettings
-
 Array = npt.NDArray[np.float64]
 _LENGTHS = np.array([4, 8, 16, 32, 64, 128, 256])
 """Turns that are compared with those before."""
 _BLOCK = 64
 """Turns of the blocks whose scatter tells of slower movements."""
+_ERRORS = 5.0
+"""Standard errors by which rate or work must differ from before to have changed: one false alarm in hours."""
+_MOVING = 3.0
+"""Ratio of the scatter of longer stretches to that of turns, beyond which a stream moves all the time."""
 _FADES = 0.002
 """By which a turn counts less at the next: scatter is that of some minutes."""
 
@@ -23,8 +25,7 @@ class News:
     """Counts scatter by an index of dispersion that is measured between neighbouring turns: 0 of a camera, 1 of
     independent users, more of bursts."""
 
-    def __init__(self, settings: RuleSettings) -> None:
-        self._settings = settings
+    def __init__(self) -> None:
         self.since = 0
         """Turn of the last change."""
         self._off2 = self._count = 1.0
@@ -41,7 +42,7 @@ class News:
     def moving(self) -> bool:
         """Return whether the rate moved in the last minutes by more than its scatter from turn to turn explains: such
         a stream will move again, whatever the last seconds show."""
-        usual = self._settings.moving * max(0.05, self.dispersion)
+        usual = _MOVING * max(0.05, self.dispersion)
         return self._blocks >= 4 and self._block_off2 / self._block_count > usual
 
     def look(self, turns: int, came: Array, worked: Array) -> None:
@@ -66,7 +67,7 @@ class News:
             self._work(worked, begins, turns),
         )
         worst = int(np.argmax(off))
-        if off[worst] > self._settings.news:
+        if off[worst] > _ERRORS:
             self.since = int(begins[worst])
 
     def forget(self, turns: int) -> None:

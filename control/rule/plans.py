@@ -139,6 +139,8 @@ class Costs:
     """Of the items that arrive within the horizon, by goal."""
     latency_s: float
     """Within which the share of the items would be that the first goal names."""
+    kept_up: float = 1.0
+    """The part of the load that the group with the least workers for it can take."""
 
     @property
     def total(self) -> float:
@@ -148,7 +150,6 @@ class Costs:
         """Return how well the goal that is met worst would be: 1 is all of it."""
         pairs = zip(self.late_shares, goals, strict=True)
         return min((min(1.0, (1 - late) / goal.share) for late, goal in pairs), default=1.0)
-
 
     def keeps(self, goals: Sequence[Goal], part: float) -> bool:
         """Return whether no goal would use up more than a part of the late items that it allows."""

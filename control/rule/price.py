@@ -8,6 +8,8 @@ from collections import deque
 from control.rule.settings import RuleSettings
 
 _DUAL_MOST = 2.0
+_MOST = 400.0
+"""Highest price."""
 _LEAST_ITEMS = 20.0
 
 
@@ -36,7 +38,7 @@ class Price:
         three that are worked on."""
         settings = self._settings
         raised = settings.usual_price * math.exp(settings.steepness * min(self._used, 3.0) + self._dual)
-        return min(settings.most_price, raised)
+        return min(_MOST, raised)
 
     def add(self, at_s: float, elapsed_s: float, delivered: float, late: float, expected: float, share: float) -> None:
         """Note items of a turn. ``expected``: items of a whole window; ``share``: that which has to be in time."""

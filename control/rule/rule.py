@@ -127,16 +127,17 @@ class Rule:
         keeping: list[Costs] = []
         for part in (self._settings.used_share, 1.0):  # with room for what no future has foreseen, else without
             keeping = keeping or [each for each in weighed if each.keeps(now.goals, part)]
-        best = min(keeping or weighed, key=lambda costs: costs.total - costs.change)
-        present = next((each for each in weighed if each.plan == now.active), best)
-        if present in keeping or not keeping:
-            gained = 1 - (best.total - best.change) / max(present.total, 1e-9)
-            alike = best.plan.grouping == now.active.grouping and bool(keeping)
-            if gained < (0.0 if alike else self._settings.regroup):
-                return present
-            if not keeping and best.met(now.goals) < present.met(now.goals) + self._settings.regroup:
-                return present
-        return best
+        present = next((each for each in weighed if each.plan == now.active), None)
+        if not keeping:  # then that which takes most of the load
+            best = max(weighed, key=lambda costs: (round(costs.kept_up, 2), costs.change - costs.total))
+            little = present is not None and best.kept_up < (1 + self._settings.regroup) * present.kept_up
+            return present if little and present else best
+        best = min(keeping, key=lambda costs: costs.total - costs.change)
+        if present not in keeping:
+            return best
+        saved = 1 - (best.total - best.change) / max(present.total, 1e-9)
+        same = best.plan.grouping == now.active.grouping
+        return best if same or saved > self._settings.regroup else present
 
     def _futures(self, now: Now) -> Futures:
         settings = self._settings
@@ -152,8 +153,8 @@ class Rule:
 
     def _weighing(self, now: Now, futures: Futures, least_price: float = 0.0) -> Weighing:
         prices_s = [max(least_price, price.in_work) * self.stream.work_s for price in self.prices]
-        history = History(self._at_s - self._asked_s, self._at_s - self._regrouped_s, self.most_per_s)
-        return Weighing(self._stages, self._settings, now, self.stream.item, futures, prices_s, history)
+        history = History(self._at_s - self._asked_s, self._at_s - self._regrouped_s, prices_s, self.most_per_s)
+        return Weighing(self._stages, self._settings, now, self.stream.item, futures, history)
 
     def _caught_up(self, seen: Seen, goals: Sequence[Goal]) -> bool:
         """Return whether what is late now is anybody's doing: not what came before the first choice, and what waited
@@ -182,7 +183,7 @@ class Rule:
         if not self._is_calm:
             self._calm.clear()
         elif not self._calm or self._at_s - self._calm[-1][0] >= _LOOKED_S:
-            _note(self._calm, self._at_s, self._in_the_long_run(now), self._settings.calm_held_s + now.start_s)
+            _note(self._calm, self._at_s, self._in_the_long_run(now), self._settings.calm_after_s + now.start_s)
         here = worker_cost(self._stages, now.active)
         if worker_cost(self._stages, wanted.plan) >= here:
             return wanted

@@ -27,8 +27,6 @@ class RuleSettings:
     """Lowest price of a late item, in the work that an item takes."""
     usual_price: float = 3.0
     """Price at the start, before the objective's window says how many were late."""
-    most_price: float = 400.0
-    """Highest price."""
     steepness: float = 4.5
     """Logarithm by which the price rises while the late items that may be are used up."""
     used_share: float = 0.5
@@ -45,14 +43,9 @@ class RuleSettings:
     """Cost of any change, in worker-seconds."""
     held_s: float = 10.0
     """A worker is given back when it was not needed for so long."""
-    news: float = 5.0
-    """Standard errors by which rate or work must differ from before to have changed: one false alarm in hours."""
-    moving: float = 3.0
-    """Ratio of the scatter of longer stretches to that of turns, beyond which a stream moves all the time."""
     calm_after_s: float = 60.0
-    """A stream that has not changed for so long is taken to go on as it is: then a worker is given back only …"""
-    calm_held_s: float = 60.0
-    """… when it was not needed in the long run for so long."""
+    """A stream that has not changed for so long is taken to go on as it is; then a worker is given back when it was not
+    needed in the long run for so long again."""
     catch_up_s: float = 60.0
     """So long after the first choice what is late may be what waited for it."""
     regroup: float = 0.15

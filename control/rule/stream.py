@@ -67,14 +67,42 @@ class Futures:
         return Futures(self.step_s, items, self.each_s)
 
 
+class _Work:
+    """The time of a worker for an item, by stage, and how that of all stages varies."""
+
+    def __init__(self, at_once: Sequence[int], items: float) -> None:
+        """``items``: the mean is one over so many items."""
+        self._at_once, self._items = np.array(at_once, dtype=np.float64), items
+        self.each_s = np.zeros(len(at_once))
+        self.seen = np.zeros(len(at_once))
+        """Items, by stage."""
+        self.variance = 0.0
+        """Of the time in all stages, relative to its mean."""
+
+    def follow(self, done: Array, busy_s: Array) -> Array:
+        """Note the items of a turn and the time that they took, and return the time of each; of a stage that finished
+        nothing the usual one."""
+        finished, busy_s = done > 0, busy_s / self._at_once
+        row = np.where(finished, busy_s / np.maximum(done, 1.0), self.each_s)
+        self.seen += done
+        weight = np.minimum(1.0, done / np.maximum(1.0, np.minimum(self.seen, self._items)))
+        self.each_s = self.each_s + (row - self.each_s) * weight
+        count = float(done[-1])
+        if count and self.seen.min() > 5:
+            off_s = float((busy_s - done * self.each_s).sum())
+            share = min(1.0, count / min(float(self.seen.min()), 300.0))
+            self.variance += (off_s**2 / count / max(float(self.each_s.sum()), 1e-9) ** 2 - self.variance) * share
+        return row
+
+
 class Stream:
     """The memory of the arrivals and of the stages' times."""
 
     def __init__(self, at_once: Sequence[int], settings: RuleSettings) -> None:
         """``at_once``: calls that one worker has at a time, by stage: it gives an item so much less of its time."""
-        self._settings, self._at_once, stages = settings, np.array(at_once, dtype=np.float64), len(at_once)
+        self._settings, stages = settings, len(at_once)
         self._turn_s = 0.25
-        self._news = News(settings)
+        self._news = News()
         self._turns = 0
         self._came = np.zeros(_KEPT + 1)
         """Items that came up to each turn."""
@@ -85,11 +113,13 @@ class Stream:
         """Logarithms of the rate, of the rate over the slow one, and of the work of an item."""
         self._elapsed_s, self._all = 0.0, 0.0
         self.rate_per_s = self.slow_per_s = 0.0
-        self.each_s = np.zeros(stages)
-        """Mean time of a worker for an item, by stage, in seconds."""
-        self._seen = np.zeros(stages)
-        self._variance = 0.0
+        self._work = _Work(at_once, settings.service_items)
         self._noise = _normal(2 * settings.futures * settings.steps).reshape(2, settings.futures, settings.steps)
+
+    @property
+    def each_s(self) -> Array:
+        """Return the mean time of a worker for an item, by stage, in seconds."""
+        return self._work.each_s
 
     @property
     def work_s(self) -> float:
@@ -99,7 +129,7 @@ class Stream:
     @property
     def cv(self) -> float:
         """Return the coefficient of variation of that time, between items."""
-        return math.sqrt(min(max(self._variance, 0.01), 16.0))
+        return math.sqrt(min(max(self._work.variance, 0.01), 16.0))
 
     @property
     def calm_s(self) -> float:
@@ -117,7 +147,7 @@ class Stream:
     @property
     def known(self) -> int:
         """Return how many items the least known stage has finished."""
-        return int(self._seen.min())
+        return int(self._work.seen.min())
 
     def add(self, elapsed_s: float, arrived: float, done: Array, busy_s: Array, set_per_s: float | None = None) -> None:
         """Note a turn: items that arrived, and by stage the items finished with the time that they took. ``set_per_s``:
@@ -137,7 +167,7 @@ class Stream:
         self.slow_per_s += (rate - self.slow_per_s) * min(1.0, elapsed_s / min(self._elapsed_s, settings.slow_s))
         if set_per_s is not None:
             self.rate_per_s = set_per_s
-        row = self._timed(done, busy_s / self._at_once)
+        row = self._work.follow(done, busy_s)
         turn, floor = self._turns, 0.05 * mean
         self._came[turn + 1] = self._came[turn] + arrived
         count = float(done[-1])
@@ -188,20 +218,6 @@ class Stream:
             costs = np.clip(self.each_s / then_s, 0.2, 5.0)
             each_s[:count] = self._each_s[after].mean(axis=2) * costs[:, None, :]
         return Futures(step_s, items, each_s)
-
-    def _timed(self, done: Array, busy_s: Array) -> Array:
-        """Follow the stages' times, and return those of this turn; of a stage that finished nothing the usual ones."""
-        finished = done > 0
-        row = np.where(finished, busy_s / np.maximum(done, 1.0), self.each_s)
-        self._seen += done
-        weight = np.minimum(1.0, done / np.maximum(1.0, np.minimum(self._seen, self._settings.service_items)))
-        self.each_s = self.each_s + (row - self.each_s) * weight
-        count = float(done[-1])
-        if count and self._seen.min() > 5:
-            off_s = float((busy_s - done * self.each_s).sum())
-            share = min(1.0, count / min(float(self._seen.min()), 300.0))
-            self._variance += (off_s**2 / count / max(self.work_s, 1e-9) ** 2 - self._variance) * share
-        return row
 
     def _similar(self, turns: int) -> npt.NDArray[np.int64]:
         """Return moments of the past that were like the present, whose next ``turns`` are known: the nearest; fewer

@@ -31,6 +31,8 @@ class History:
 
     asked_ago_s: float
     regrouped_ago_s: float
+    prices_s: Sequence[float]
+    """Of a late item, in worker-seconds, by goal."""
     most_per_s: float = math.inf
     """Items a second beyond which workers bring nothing."""
 
@@ -51,13 +53,12 @@ class Weighing:
         now: Now,
         item: tuple[Array, float],
         futures: Futures,
-        prices_s: Sequence[float],
         history: History,
     ) -> None:
-        """``item``: mean time of a worker for an item, by stage, and the coefficient of variation of their sum.
-        ``prices_s``: of a late item, in worker-seconds, by goal."""
+        """``item``: mean time of a worker for an item, by stage, and the coefficient of variation of their
+        sum."""
         self._stages, self._settings, self._now, self._futures = stages, settings, now, futures
-        self._prices_s, self._history = prices_s, history
+        self._history = history
         self._each_s: list[float] = item[0].tolist()
         self._rate_per_s = float(futures.items.mean()) / futures.step_s
         stretch = [stage.at_once * max(1.0, now.costing.together) for stage in stages]
@@ -168,7 +169,8 @@ class Weighing:
         coming = max(float(futures.items.sum(axis=1).mean()), 1e-9)
         late = np.array([self._late(goal.bound_s, wait_s, left) for goal in now.goals])
         shares = np.minimum(1.0, late[:, :, 0] / coming)
-        priced = np.array(self._prices_s) @ late.sum(axis=2)
+        priced = np.array(self._history.prices_s) @ late.sum(axis=2)
+        kept_up = np.min([np.minimum(1.0, busy / max(load, 1e-9)) for _, busy, _, load in left], axis=0)
         first = now.goals[0]
         latency_s = np.quantile(wait_s.reshape(len(counts), -1), first.share, axis=1) + self._item.mean_s
         return [
@@ -179,6 +181,7 @@ class Weighing:
                 self._change(plan),
                 tuple(shares[:, row].tolist()),
                 float(latency_s[row]),
+                float(kept_up[row]),
             )
             for row, replicas_of in enumerate(counts)
         ]

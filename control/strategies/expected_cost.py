@@ -255,7 +255,7 @@ class _Plans:
     ) -> None:
         """``start_s``: measured time that workers take to start."""
         self.start_s: float = situation.settings.rhythm.worker_start_s if start_s is None else start_s
-        self.listed, self._named = listed, named
+        self.listed, self._named = listed, {**named, _plan(situation.active): situation.active}
         self.goals = goals_of(situation.objective)
         self.names = situation.active.stages
         snapshot, budget = situation.snapshot, situation.budget
@@ -339,6 +339,9 @@ def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
 def _limit(rule: Rule, plans: _Plans) -> str:
     """Return what keeps the objective from being met, and what would help."""
     rate, each_s = rule.stream.rate_per_s, rule.stream.each_s.tolist()
+    if sum(each_s) > min(goal.bound_s for goal in plans.goals):
+        took = f"an item takes {figure(1e3 * sum(each_s))} ms with nothing ahead of it"
+        return f"{took}; the stages would have to take less time"
     single = [name for name, busy_s, most in zip(plans.names, each_s, rule.most, strict=True) if rate * busy_s > most]
     if single:
         return f"{single[0]} keeps a state, so it has too few workers; it would have to take less time"

@@ -65,7 +65,7 @@ def test_an_announced_load_is_believed() -> None:
 
 def looked_at(counts: list[float], work_s: float = 0.4) -> News:
     """What a test says of these numbers of items a turn."""
-    news, came, worked = News(RuleSettings()), np.zeros(len(counts) + 1), np.zeros((2, len(counts) + 1))
+    news, came, worked = News(), np.zeros(len(counts) + 1), np.zeros((2, len(counts) + 1))
     for turn, count in enumerate(counts, 1):
         came[turn] = came[turn - 1] + count
         worked[:, turn] = worked[:, turn - 1] + (count, count * work_s)
