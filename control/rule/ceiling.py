@@ -14,7 +14,7 @@ _TURNS, _LAST_TURNS, _ITEMS = 12, 40, 20.0
 """Turns and items of a rate before it counts, and the turns that it is a mean of."""
 _IN_VAIN = 0.4
 """Part of what the added workers should have brought, below which they brought nothing."""
-_ERRORS = 2.0
+_ERRORS = 3.0
 """Standard errors by which less has come out."""
 _RECENT_S = 60.0
 _BELIEVED_S, _LONGEST_S = 60.0, 1800.0

@@ -114,6 +114,22 @@ def test_where_more_workers_bring_nothing_a_ceiling_is_known_for_a_while() -> No
     assert again.per_s(200.0) == pytest.approx(14.2, rel=0.05)
 
 
+def test_what_comes_out_where_workers_lack_items_tells_of_no_ceiling() -> None:
+    ceiling = Ceiling()
+    for turn in range(400):
+        ceiling.look(turn * TURN_S, TURN_S, 4 if turn < 200 else 8, 14.0 * TURN_S, full=turn % 2 == 0)
+    assert ceiling.per_s(100.0) == np.inf
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_chance_is_no_ceiling(seed: int) -> None:
+    rng, ceiling = np.random.default_rng(seed), Ceiling()
+    for turn in range(400):
+        workers = 4 + turn // 50
+        ceiling.look(turn * TURN_S, TURN_S, workers, float(rng.poisson(3.0 * workers * TURN_S)), full=True)
+        assert ceiling.per_s(turn * TURN_S) == np.inf
+
+
 def test_where_more_workers_bring_more_there_is_none() -> None:
     assert fed_ceiling({4: 14.0, 8: 26.0}).per_s(20.0) == np.inf
     assert fed_ceiling({8: 26.0, 4: 14.0}).per_s(20.0) == np.inf
