@@ -25,6 +25,8 @@ _ENOUGH = 5
 """Items of each stage before anything is chosen."""
 _LOOKED_S = 2.0
 """Time between two looks at what is best in the long run."""
+_TOLD = 9
+"""Plans that are told of beside the chosen one."""
 _LONG_STEPS = 240
 """Steps of a future that goes on as it is: a queue that is nearly full takes long to build up."""
 
@@ -42,7 +44,8 @@ class Rule:
         self._wanted = deque[tuple[float, Costs]]()
         self._calm = deque[tuple[float, Costs]]()
         self._began_s, self._counts = math.inf, False
-        self._hope: tuple[float, Costs | None] = (-math.inf, None)
+        self._hope: tuple[float, Costs | None, float] = (-math.inf, None, -math.inf)
+        """When it was looked at last, what to have where nothing helps, and when something seemed to be missed last."""
         self._at_s, self._asked_s, self._regrouped_s = 0.0, -math.inf, -math.inf
 
     @property
@@ -88,15 +91,14 @@ class Rule:
             chosen = self._hope[1] or present  # each look at what waits would find another one a little better
         others = sorted((each for each in found if each.plan != chosen.plan), key=lambda costs: costs.total)
         told = dict.fromkeys(([] if present in (None, chosen) else [present]) + others)
-        return Choice(chosen, tuple(told)[:4], futures.horizon_s, hopeless)
+        return Choice(chosen, tuple(told)[:_TOLD], futures.horizon_s, hopeless)
 
     def reaches(self, now: Now, limits: Sequence[tuple[int, float]]) -> list[Costs] | None:
         """Return what would be chosen within each of the limits (workers, cores), in the long run: with workers that
         are there, and nothing that waits. None while too little is known."""
         if self.stream.known < _ENOUGH:
             return None
-        futures = self._futures(now)
-        calm = replace(now, backlog=0.0, inside=(0.0,) * len(now.inside), start_s=0.0)
+        futures, calm = self._lasting(now)
         computing = sum(each * share for each, share in zip(self.stream.each_s, now.costing.cpu_share, strict=False))
         used_cores = computing * float(futures.items.mean()) / futures.step_s
         found: dict[int, Costs] = {}
@@ -120,9 +122,7 @@ class Rule:
 
     def _in_the_long_run(self, now: Now) -> Costs:
         """Return what costs least if the stream goes on as it is and nothing waits."""
-        step_s = min(1.0, max(0.25, min(goal.bound_s for goal in now.goals) / 4))
-        futures = self.stream.stationary(step_s, _LONG_STEPS).at_most(max(goal.most_per_s for goal in now.goals))
-        calm = replace(now, backlog=0.0, inside=(0.0,) * len(now.inside), start_s=0.0)
+        futures, calm = self._lasting(now)
         weighed = self._weighing(calm, futures, self._settings.usual_price).found()
         keeping: list[Costs] = []
         for part in (self._settings.used_share, 1.0):  # with room for what no future has foreseen, else without
@@ -138,6 +138,13 @@ class Rule:
         saved = 1 - (best.total - best.change) / max(present.total, 1e-9)
         same = best.plan.grouping == now.active.grouping
         return best if same or saved > self._settings.regroup else present
+
+    def _lasting(self, now: Now) -> tuple[Futures, Now]:
+        """Return long futures in which all goes on as it is, and the present with all workers and nothing that
+        waits."""
+        step_s = min(1.0, max(0.25, min(goal.bound_s for goal in now.goals) / 4))
+        futures = self.stream.stationary(step_s, _LONG_STEPS).at_most(max(goal.most_per_s for goal in now.goals))
+        return futures, replace(now, backlog=0.0, inside=(0.0,) * len(now.inside), start_s=0.0)
 
     def _futures(self, now: Now) -> Futures:
         settings = self._settings
@@ -168,13 +175,17 @@ class Rule:
 
     def _hopeless(self, chosen: Costs, now: Now) -> bool:
         """Return whether nothing that may be chosen would meet the goals even in the long run."""
-        if chosen.met(now.goals) >= 1:
-            self._hope = -math.inf, None
+        looked_s, best, missed_s = self._hope
+        if chosen.met(now.goals) < 1:
+            missed_s = self._at_s
+        elif best is None or self._at_s - missed_s > self._settings.held_s:
+            self._hope = -math.inf, None, missed_s
             return False
-        if self._at_s - self._hope[0] >= _LOOKED_S:
-            best = self._in_the_long_run(now)
-            self._hope = self._at_s, best if best.met(now.goals) < 1 else None
-        return self._hope[1] is not None
+        if self._at_s - looked_s >= _LOOKED_S:
+            looked_s, best = self._at_s, self._in_the_long_run(now)
+            best = best if best.met(now.goals) < 1 else None
+        self._hope = looked_s, best, missed_s
+        return best is not None
 
     def _held(self, wanted: Costs, found: Mapping[Plan, Costs], now: Now) -> Costs:
         """Return what is wanted; where that is less than there is, the most that was wanted of late; and while the

@@ -135,7 +135,9 @@ class ExpectedCost(Strategy):
         if found is None:
             return None
         return tuple(
-            Reach(each.met(now.goals), plans.composition(each.plan).name) if each.plan.workers <= most else Reach(0.0)
+            Reach(each.attained(now.goals), plans.composition(each.plan).name)
+            if each.plan.workers <= most
+            else Reach(0.0)
             for each, (most, _) in zip(found, asked, strict=True)
         )
 

@@ -10,7 +10,9 @@ from lab.simulation.simulation import simulate
 
 @pytest.mark.parametrize("apps", [6, pytest.param(20, marks=pytest.mark.long)])
 def test_it_settles_on_the_right_composition_for_random_apps(apps: int) -> None:
-    outcomes = [outcome for seed in range(1000, 1000 + apps) for outcome in right_choice.run_case(seed, ["expected-cost"])]
+    outcomes = [
+        outcome for seed in range(1000, 1000 + apps) for outcome in right_choice.run_case(seed, ["expected-cost"])
+    ]
     figures = right_choice.summary(outcomes, "expected-cost")
     wrong = right_choice.wrong(outcomes)
     assert figures["within one worker"] >= 0.9, wrong
