@@ -146,19 +146,13 @@ class Costs:
     def total(self) -> float:
         return self.workers + self.late + self.change
 
-    def met(self, goals: Sequence[Goal]) -> float:
-        """Return how well the goal that is met worst would be: 1 is all of it."""
-        return min(self._parts(goals), default=1.0)
-
     def attained(self, goals: Sequence[Goal]) -> float:
-        """Return the same, where a throughput is met as far as the workers take the load: who is behind for long is
-        late with everything, and what comes out is still worth something."""
+        """Return how well the goal that is met worst would be: 1 is all of it. A throughput is met as far as the
+        workers take the load: who is behind for long is late with everything, and what comes out is still worth
+        something."""
+        in_time = [min(1.0, (1 - late) / goal.share) for late, goal in zip(self.late_shares, goals, strict=True)]
         kept = [0.0 if goal.per_s is None else min(1.0, self.kept_up / goal.share) for goal in goals]
-        return min((max(pair) for pair in zip(self._parts(goals), kept, strict=True)), default=1.0)
-
-    def _parts(self, goals: Sequence[Goal]) -> list[float]:
-        pairs = zip(self.late_shares, goals, strict=True)
-        return [min(1.0, (1 - late) / goal.share) for late, goal in pairs]
+        return min((max(pair) for pair in zip(in_time, kept, strict=True)), default=1.0)
 
     def keeps(self, goals: Sequence[Goal], part: float) -> bool:
         """Return whether no goal would use up more than a part of the late items that it allows."""

@@ -176,14 +176,14 @@ class Rule:
     def _hopeless(self, chosen: Costs, now: Now) -> bool:
         """Return whether nothing that may be chosen would meet the goals even in the long run."""
         looked_s, best, missed_s = self._hope
-        if chosen.met(now.goals) < 1:
+        if chosen.attained(now.goals) < 1:
             missed_s = self._at_s
         elif best is None or self._at_s - missed_s > self._settings.held_s:
             self._hope = -math.inf, None, missed_s
             return False
         if self._at_s - looked_s >= _LOOKED_S:
             looked_s, best = self._at_s, self._in_the_long_run(now)
-            best = best if best.met(now.goals) < 1 else None
+            best = best if best.attained(now.goals) < 1 else None
         self._hope = looked_s, best, missed_s
         return best is not None
 

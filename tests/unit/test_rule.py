@@ -322,8 +322,8 @@ def test_more_workers_than_the_cores_keep_busy_are_not_asked_for() -> None:
         for share in ((1, 1), (0.05, 0.05))
     )
     assert computing.chosen.plan.workers <= 3
-    assert computing.chosen.met(GOALS) < 0.9
-    assert waiting.chosen.met(GOALS) == pytest.approx(1.0, abs=0.03)
+    assert computing.chosen.attained(GOALS) < 0.9
+    assert waiting.chosen.attained(GOALS) == pytest.approx(1.0, abs=0.03)
 
 
 def test_the_way_between_groups_is_a_reason_to_merge() -> None:
@@ -340,7 +340,7 @@ def test_with_more_of_the_machine_an_app_reaches_no_less() -> None:
     now = Now(Plan(MERGED, (5,)), 5, 40.0, [3, 3], GOALS, 16, 1.0)
     found = rule.reaches(now, [(most, np.inf) for most in range(1, 17)])
     assert found is not None
-    met = [each.met(GOALS) for each in found]
+    met = [each.attained(GOALS) for each in found]
     assert all(each.plan.workers <= most for most, each in enumerate(found, 1))
     assert all(more >= fewer - 0.02 for fewer, more in pairwise(met))
     assert met[1] < 0.5 < 0.99 < met[-1]
