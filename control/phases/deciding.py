@@ -23,11 +23,11 @@ def follow(observed: Observation, context: ManagerContext, episode: Episode, pro
     """Carry out what the strategy proposed."""
     if isinstance(proposal, Stay):
         context.watch.rebase(observed.snapshot)
-        step, news = Settle(context.choices.active, (), proposal.reason, infeasible=True), proposal.infeasible
-        news = news and context.log.infeasible is None and not context.log.repeats(episode, step)
+        step = Settle(context.choices.active, (), proposal.reason, infeasible=True)
+        known = context.log.infeasible is not None or context.log.repeats(episode, step)
         if context.strategy.pace(context.settings).each_turn:
             context.log.infeasible = proposal.reason if proposal.infeasible else None
-        if news and observed.aim.mode is not Mode.OBSERVE:
+        if proposal.infeasible and not known and observed.aim.mode is not Mode.OBSERVE:
             return Answer(context.log.conclude(episode, observed.now_s, step), Rest())
         if episode.trigger is Trigger.BUDGET:  # whoever sees what the app was given wants to know what came of it
             return Answer(_kept(observed, context, episode, proposal.reason), Rest())

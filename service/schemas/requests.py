@@ -50,7 +50,8 @@ from service.schemas.spec import (
 log = structlog.get_logger()
 
 
-def _present_strategy(value: object) -> object:
+def present_strategy(value: object) -> object:
+    """Return the name of the strategy that is meant; with a warning where another one was."""
     if value == FORMER:
         log.warning("strategy is gone", asked=FORMER, runs=DEFAULT, refused_from="0.3")
     return present_name(value) if isinstance(value, str) else value
@@ -222,7 +223,7 @@ class StartRequest(Frozen):
     overload: Literal["block", "shed"] = "block"
     composition: str | None = Field(default=None, description="The first one; null: all stages sequential.")
     mode: Mode = Mode.AUTO
-    strategy: Annotated[StrategyName, BeforeValidator(_present_strategy)] = DEFAULT
+    strategy: Annotated[StrategyName, BeforeValidator(present_strategy)] = DEFAULT
     switch_style: SwitchStyle | None = Field(
         default=None,
         description="How a change is carried out: drain (the old composition empties first, as in the papers), or "

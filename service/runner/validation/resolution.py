@@ -23,7 +23,7 @@ from compositions.model import Composition
 from compositions.resources import Need
 from compositions.settings import check, overridden, ranged
 from control.settings import GONE, Settings
-from control.strategies import DEFAULT, FORMER, make_strategy
+from control.strategies import make_strategy
 from control.strategies.base import Strategy
 from datapipe.sources.rate_spec import from_spec
 from datapipe.sources.sources import GivenItems, Source
@@ -34,6 +34,7 @@ from runtime.arena.reference import memory_bytes
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.housekeeping import available_cores
 from runtime.pools.ray.settings import RayPoolSettings
+from service.schemas.requests import present_strategy
 from service.schemas.spec import InputSpec, RunSpec
 
 log = structlog.get_logger()
@@ -207,9 +208,7 @@ def settings_for(values: Mapping[str, Any], *, keeps_warm: bool = True, reserves
 def strategy_for(name: str) -> Strategy:
     """Return the strategy of this name; for the one that was the default until 0.2, today's, with a warning. Raises:
     StrategyError when there is none called ``name``."""
-    if name == FORMER:
-        log.warning("strategy is gone", asked=FORMER, runs=DEFAULT, refused_from="0.3")
-    return make_strategy(name)
+    return make_strategy(str(present_strategy(name)))
 
 
 def for_this_machine(*, keeps_warm: bool = True, reserves: bool = False) -> RunSettings:
