@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
@@ -38,6 +39,7 @@ class Point:
     throughput_per_s: float
     """Delivered since the sample before."""
     latency_ms: float | None
+    """Mean over the items delivered since the sample before, each from its read to its delivery."""
     composition: str
     workers: int
     met: bool | None
@@ -47,6 +49,8 @@ class Point:
     """Memory of the same processes, without what they share with others."""
     entered_per_s: float | None = None
     """Accepted from the source since the sample before."""
+    batch_items: float | None = None
+    """Mean size of the bundles that reached the sink since the sample before."""
 
 
 @dataclass(frozen=True)
@@ -119,36 +123,65 @@ def _by_sizes(composition: Composition, sizes: Sequence[int]) -> list[Contender]
     return [Contender(name, composition=replace(composition, name=name, batch=each)) for name, each in named.items()]
 
 
+SAMPLE_S = 0.25
+"""Time between two samples: the interval of Garcia et al. 2023, section 5."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """An item that was delivered at ``at_s``, so long after it was read."""
+
+    at_s: float
+    latency_s: float
+    batch_items: int = 0
+    """Size of the bundle that it was the last of; 0 for the others."""
+
+
 @dataclass(frozen=True)
 class Seen:
     """A driver's observations of one run."""
 
     samples: Sequence[Point]
-    latency_ms: float | None
-    """Mean over the items after the warm-up."""
+    """In order of time; throughput, latency and bundles are filled in from ``items``."""
+    items: Sequence[Left]
+    """All delivered items, in order of time."""
     switches: int
     trials: int
 
 
-def latency_by_items(samples: Sequence[Point], warm_up_s: float) -> float | None:
-    """Return the mean latency in which every item counts once: each sample weighs as much as it delivered."""
-    known = [(s.latency_ms, s.throughput_per_s) for s in samples if s.latency_ms is not None and s.at_s > warm_up_s]
-    delivered = sum(weight for _, weight in known)
-    return sum(latency_ms * weight for latency_ms, weight in known) / delivered if delivered else None
+def filled_in(samples: Sequence[Point], items: Sequence[Left]) -> tuple[Point, ...]:
+    """Return ``samples`` with instantaneous figures (section 5): of the items since the sample before, each once."""
+    found, first, before_s = [], 0, 0.0
+    for sample in samples:
+        last = bisect_right(items, sample.at_s, first, key=lambda item: item.at_s)
+        new = items[first:last]
+        sizes = [item.batch_items for item in new if item.batch_items]
+        whole = replace(
+            sample,
+            throughput_per_s=len(new) / (sample.at_s - before_s),
+            latency_ms=fmean(item.latency_s for item in new) * 1e3 if new else None,
+            batch_items=fmean(sizes) if sizes else None,
+        )
+        found.append(whole)
+        first, before_s = last, sample.at_s
+    return tuple(found)
 
 
 def measurement_of(contender: str, repetition: int, seen: Seen, warm_up_s: float) -> Measurement:
     """Summarize a run."""
-    counted = [sample for sample in seen.samples if sample.at_s > warm_up_s]
+    samples = filled_in(seen.samples, seen.items)
+    counted = [sample for sample in samples if sample.at_s > warm_up_s]
+    until_s = samples[-1].at_s if samples else 0.0
+    late_s = [item.latency_s for item in seen.items if warm_up_s < item.at_s <= until_s]
     known = [sample.met for sample in counted if sample.met is not None]
     asked = [sample.rate_per_s for sample in counted if sample.rate_per_s is not None]
     return Measurement(
         contender=contender,
         repetition=repetition,
-        samples=tuple(seen.samples),
+        samples=samples,
         achieved_per_s=fmean(sample.throughput_per_s for sample in counted) if counted else 0.0,
         asked_per_s=fmean(asked) if asked else 0.0,
-        latency_ms=seen.latency_ms,
+        latency_ms=fmean(late_s) * 1e3 if late_s else None,
         met_share=sum(known) / len(known) if known else None,
         switches=seen.switches,
         trials=seen.trials,

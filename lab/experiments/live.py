@@ -5,18 +5,22 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
+import pyarrow.parquet as pq
 
 from apps.rates import Rate
+from compositions.errors import RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode
-from lab.experiments.contender import Contender, Measurement, Point, Seen, latency_by_items, measurement_of
+from lab.experiments.contender import SAMPLE_S, Contender, Left, Measurement, Point, Seen, measurement_of
 from lab.experiments.runs import check, delivered, delivering
 from lab.experiments.spec import Experiment
 from service.runner.rpc.port import Patient
 from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadSummary, SetBatching, SetRate
-from service.schemas.spec import BatchingSpec, Ending, InputSpec, Method, RunSpec, SourceSpec
+from service.schemas.spec import BatchingSpec, Ending, InputSpec, Method, RunSpec, SourceSpec, TelemetrySpec
 
 
 class Usage:
@@ -52,7 +56,6 @@ def _private_bytes(memory: object) -> float:
     return float(getattr(memory, "rss", 0) - getattr(memory, "shared", 0))
 
 
-SAMPLE_S = 0.5
 CALIBRATE_S, CALIBRATE_FROM_S = 9.0, 3.0
 KNOWN = {"met": True, "violated": False, "infeasible": False}
 
@@ -72,18 +75,23 @@ class LiveDriver:
             return (delivered(runner) - before) / (CALIBRATE_S - CALIBRATE_FROM_S)
 
     def run(self, contender: Contender, repetition: int, rate: Rate | None) -> Measurement:
-        experiment = self._experiment
-        spec = self.spec(contender, InputSpec(rate_per_s=max(rate(0.0), 0.1)) if rate else InputSpec())
-        with delivering(spec, may_fail=True) as runner:
-            asked = Patient(runner)
-            if rate is not None:
-                asked.ask(SetRate(rate))
-            samples = list(self._watch(asked, rate, contender.items))
-            summary = asked.ask(ReadSummary())
-            trials = sum(decision.trials for decision in asked.ask(ReadDecisions(-1, 1000)))
-        latency_ms = latency_by_items(samples, experiment.warm_up_s)
-        seen = Seen(samples, latency_ms, summary.switches, trials)
-        return measurement_of(contender.name, repetition, seen, experiment.warm_up_s)
+        with TemporaryDirectory(prefix="recompose-experiment-") as folder:
+            spec = self.spec(contender, InputSpec(rate_per_s=max(rate(0.0), 0.1)) if rate else InputSpec(), folder)
+            with delivering(spec, may_fail=True) as runner:
+                asked = Patient(runner)
+                if rate is not None:
+                    asked.ask(SetRate(rate))
+                began_s = time.time()
+                samples = list(self._watch(asked, rate, contender.items))
+                summary = asked.ask(ReadSummary())
+                trials = sum(decision.trials for decision in asked.ask(ReadDecisions(-1, 1000)))
+            lost = runner.ask(ReadStatus()).resources.telemetry
+            if lost is not None and lost.lost:
+                raise RecomposeError(
+                    f"{self._experiment.title}: the times of {lost.lost} items were lost: {lost.fault}"
+                )
+            seen = Seen(samples, list(_items(Path(folder), began_s)), summary.switches, trials)
+        return measurement_of(contender.name, repetition, seen, self._experiment.warm_up_s)
 
     def _watch(self, runner: Patient, rate: Rate | None, most: int | None) -> Iterator[Point]:
         began_s, before = time.monotonic(), (0.0, runner.ask(ReadStatus()).items)
@@ -102,20 +110,20 @@ class LiveDriver:
             yield Point(
                 at_s=at_s,
                 rate_per_s=rate(at_s - gap_s / 2) if rate else None,
-                throughput_per_s=(items.delivered - before[1].delivered) / gap_s,
-                entered_per_s=(items.accepted - before[1].accepted) / gap_s,
-                latency_ms=status.latency_ms.mean,
+                throughput_per_s=0.0,
+                latency_ms=None,
                 composition=active.name,
                 workers=active.workers,
                 met=KNOWN.get(status.requested.slo_status),
                 cpu_percent=cpu_percent,
                 memory_mb=memory_mb,
+                entered_per_s=(items.accepted - before[1].accepted) / gap_s,
             )
             before = (at_s, items)
             if items.delivered + items.failed == most:
                 return
 
-    def spec(self, contender: Contender, load: InputSpec | None = None) -> RunSpec:
+    def spec(self, contender: Contender, load: InputSpec | None = None, telemetry: str | None = None) -> RunSpec:
         experiment, fixed = self._experiment, contender.composition
         return RunSpec(
             app=experiment.app,
@@ -129,5 +137,16 @@ class LiveDriver:
             method=Method(strategy=contender.strategy or "static"),
             settings=experiment.settings,
             pool="local" if experiment.driver == "local" else "ray",
-            ending=Ending(items=contender.items),
+            ending=Ending(items=contender.items, telemetry=TelemetrySpec(folder=telemetry) if telemetry else None),
         )
+
+
+def _items(folder: Path, began_s: float) -> Iterator[Left]:
+    """Yield the delivered items of a run from its telemetry, with times from ``began_s`` on."""
+    rows = pq.read_table(folder / "items", columns=["read", "delivered", "outcome", "batch"]).sort_by("delivered")
+    times = (rows.column(name).cast("int64").to_pylist() for name in ("read", "delivered"))
+    for read, out, outcome, batch in zip(
+        *times, *(rows.column(name).to_pylist() for name in ("outcome", "batch")), strict=True
+    ):
+        if outcome == "delivered":
+            yield Left(out / 1e6 - began_s, (out - read) / 1e6, batch)

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import ceil
-from statistics import fmean
 
 from apps.rates import Fixed, Rate
 from compositions.batching import Batching
 from compositions.model import Composition
 from compositions.settings import overridden
 from control.decisions import Decision
-from lab.experiments.contender import Contender, Measurement, Point, Seen, measurement_of
+from lab.experiments.contender import SAMPLE_S, Contender, Left, Measurement, Point, Seen, measurement_of
 from lab.experiments.spec import Experiment
 from lab.simulation.machine import Machine
 from lab.simulation.scenario import Happening, Scenario, SimulatedStage
 from lab.simulation.simulation import simulate
-from lab.simulation.trace import Left, Moment
+from lab.simulation.trace import Moment
 from profiler.slo import SloStatus
 from service.runner.validation.resolution import RunSettings
 
@@ -69,7 +68,6 @@ class Scenarios:
             yield Happening(at_s, "batch", batching=Batching(items))
 
 
-SAMPLE_S = 0.5
 CALIBRATE_S, CALIBRATE_FROM_S = 20.0, 5.0
 KNOWN = {SloStatus.MET: True, SloStatus.VIOLATED: False, SloStatus.INFEASIBLE: False}
 
@@ -89,12 +87,10 @@ class VirtualDriver:
         trace = simulate(self._scenarios.of(contender, repetition, rate))
         delivered = trace.delivered[: contender.items]
         over_s = delivered[-1].at_s if len(delivered) == contender.items else experiment.duration_s
-        late = [item for item in delivered if item.at_s > experiment.warm_up_s]
-        latency_ms = fmean((item.at_s - item.arrived_s) * 1e3 for item in late) if late else None
         switches = trace.switches_between(0, over_s)
         trials = sum(decision.trials for decision in trace.decisions if decision.at_s <= over_s)
-        samples = _samples(delivered, trace.moments, rate or _unknown, over_s)
-        seen = Seen(samples, latency_ms, switches, trials)
+        items = [Left(item.at_s, item.at_s - item.arrived_s) for item in delivered]
+        seen = Seen(list(_samples(trace.moments, rate or _unknown, over_s)), items, switches, trials)
         return measurement_of(contender.name, repetition, seen, experiment.warm_up_s)
 
     def decisions(self, contender: Contender, rate: Rate | None) -> Sequence[Decision]:
@@ -106,32 +102,21 @@ def _unknown(_: float) -> None:
     """Return the rate of a source that is always full."""
 
 
-def _samples(
-    left: Sequence[Left], ticks: Sequence[Moment], rate: Callable[[float], float | None], over_s: float
-) -> list[Point]:
-    samples = []
-    delivered, moments = iter(left), iter(ticks)
-    item, moment = next(delivered, None), next(moments, None)
-    seen = moment
+def _samples(ticks: Sequence[Moment], rate: Callable[[float], float | None], over_s: float) -> Iterator[Point]:
+    moments = iter(ticks)
+    seen = moment = next(moments, None)
     for number in range(1, ceil(over_s / SAMPLE_S) + 1):
         at_s = number * SAMPLE_S
-        latencies = []
-        while item is not None and item.at_s <= at_s:
-            latencies.append((item.at_s - item.arrived_s) * 1e3)
-            item = next(delivered, None)
         while moment is not None and moment.at_s <= at_s:
             seen, moment = moment, next(moments, None)
         if seen is None:
             continue
-        samples.append(
-            Point(
-                at_s=at_s,
-                rate_per_s=rate(at_s),
-                throughput_per_s=len(latencies) / SAMPLE_S,
-                latency_ms=sum(latencies) / len(latencies) if latencies else None,
-                composition=seen.composition,
-                workers=seen.workers,
-                met=KNOWN.get(seen.slo_status),
-            )
+        yield Point(
+            at_s=at_s,
+            rate_per_s=rate(at_s - SAMPLE_S / 2),
+            throughput_per_s=0.0,
+            latency_ms=None,
+            composition=seen.composition,
+            workers=seen.workers,
+            met=KNOWN.get(seen.slo_status),
         )
-    return samples

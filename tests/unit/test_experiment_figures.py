@@ -9,7 +9,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from lab.experiments.contender import Measurement, Point, latency_by_items
+from lab.experiments.contender import SAMPLE_S, Left, Measurement, Point, Seen, filled_in, measurement_of
 from lab.experiments.figures import Row, Spread
 from lab.experiments.live import Usage
 from lab.experiments.report import cells
@@ -17,17 +17,21 @@ from lab.experiments.report import cells
 POINT = Point(at_s=1.0, rate_per_s=10.0, throughput_per_s=10.0, latency_ms=100.0, composition="1", workers=1, met=None)
 
 
-def test_latency_is_that_of_the_items_not_of_the_samples() -> None:
-    """10 items of 100 ms and 30 of 20 ms; one sample is of the warm-up, one knows nothing."""
-    samples = [
-        replace(POINT, at_s=0.5, latency_ms=9000.0),
-        POINT,
-        replace(POINT, throughput_per_s=30.0, latency_ms=20.0),
-        replace(POINT, latency_ms=None),
-    ]
-    assert latency_by_items(samples, 0.5) == pytest.approx(40.0)
-    assert latency_by_items(samples[:1], 0.5) is None
-    assert latency_by_items([replace(POINT, throughput_per_s=0.0)], 0.5) is None
+def test_every_item_counts_once_and_in_its_own_quarter_of_a_second() -> None:
+    """10 items of 100 ms and 30 of 20 ms; one is of the warm-up, one of after the end."""
+    times = [(0.1, 9.0), *((0.3, 0.1),) * 10, *((0.7, 0.02),) * 30, (1.1, 7.0)]
+    samples = [replace(POINT, at_s=number * SAMPLE_S) for number in range(1, 5)]
+    run = measurement_of("1", 0, Seen(samples, [Left(*each) for each in times], 0, 0), warm_up_s=0.25)
+    assert run.latency_ms == pytest.approx(40.0)
+    assert [sample.latency_ms for sample in run.samples] == [9000.0, pytest.approx(100.0), pytest.approx(20.0), None]
+    assert [sample.throughput_per_s for sample in run.samples] == [4.0, 40.0, 120.0, 0.0]
+    assert measurement_of("1", 0, Seen(samples, [], 0, 0), 0.25).latency_ms is None
+
+
+def test_the_size_of_bundles_is_that_at_the_sink() -> None:
+    items = [Left(0.1, 0.1), Left(0.1, 0.1, 2), Left(0.2, 0.1), Left(0.3, 0.1, 4)]
+    found = filled_in([replace(POINT, at_s=0.25), replace(POINT, at_s=0.5)], items)
+    assert [sample.batch_items for sample in found] == [2.0, 4.0]
 
 
 def test_repetitions_have_a_mean_and_a_standard_deviation() -> None:
