@@ -7,6 +7,7 @@ it is asked for. Any other callable of the same shape is a pattern too (``Custom
 
 from __future__ import annotations
 
+import inspect
 import math
 from bisect import bisect_left
 from collections.abc import Callable
@@ -141,21 +142,38 @@ class Trace:
 
 @dataclass(frozen=True)
 class Custom:
-    """A user's own function of the elapsed seconds (section 3.4).
+    """A user's own function of the elapsed seconds, or also of the items since the pattern was set (section 3.4).
 
-    Raises: RecomposeError at the call when the function returns anything but a finite rate of 0 or more.
+    Listing 1, which starts with 10 items/s and adds 0.5 with each item, is ``lambda elapsed_s, items: 10 + 0.5 * items``.
+    All rates are multiplied by ``factor``. Raises: RecomposeError at the call when the function returns anything but a
+    finite rate of 0 or more.
     """
 
-    function: Rate
+    function: Callable[..., float]
+    factor: float = 1.0
 
-    def __call__(self, elapsed_s: float) -> float:
-        rate_per_s = self.function(elapsed_s)
+    def __call__(self, elapsed_s: float, items: float = 0.0) -> float:
+        rate_per_s = self.function(elapsed_s, items) if self.counts_items else self.function(elapsed_s)
         if not (isinstance(rate_per_s, int | float) and 0 <= rate_per_s < math.inf):
             raise RecomposeError(
                 f"the custom pattern returned {rate_per_s!r} at {figure(elapsed_s, 6)} s; "
                 "must be items/s, 0 or more and finite"
             )
-        return rate_per_s
+        return self.factor * rate_per_s
+
+    @cached_property
+    def counts_items(self) -> bool:
+        """Return if the function takes the number of items."""
+        try:
+            inspect.signature(self.function).bind(0.0, 0.0)
+        except (TypeError, ValueError):  # it takes one value, or its form is not known, as of a builtin
+            return False
+        return True
+
+
+def rate_now(rate: Rate, elapsed_s: float, items: float) -> float:
+    """Return the rate after so many seconds and items since the pattern was set."""
+    return rate(elapsed_s, items) if isinstance(rate, Custom) else rate(elapsed_s)
 
 
 def _require_positive(name: str, value: float) -> None:

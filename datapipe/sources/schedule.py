@@ -11,7 +11,7 @@ import math
 from collections import deque
 from typing import NamedTuple
 
-from apps.rates import Rate
+from apps.rates import Rate, rate_now
 
 STEP_S = 0.025
 """Width of the steps in which a pattern is summed up; half of the longest wait between two looks at it."""
@@ -66,7 +66,8 @@ class Schedule:
 
     def __init__(self, pattern: Rate, now_s: float, *, catch_up_items: float, catch_up_s: float) -> None:
         self._catch_up = (catch_up_items, catch_up_s)
-        self._pattern, self._started_s = pattern, now_s
+        self._pattern, self._started_s, self._started_at = pattern, now_s, 0.0
+        """``_started_at``: slots that were taken or given up when the pattern was set."""
         self._now_s, self._total = now_s, 0.0
         self._marked_s = -math.inf
         self._slots_by, self._time_of = _Line(now_s, 0.0), _Line(0.0, now_s)
@@ -80,12 +81,12 @@ class Schedule:
         return self._total - self._position
 
     def rate_per_s(self, now_s: float) -> float:
-        return self._pattern(max(0.0, now_s - self._started_s))
+        return rate_now(self._pattern, max(0.0, now_s - self._started_s), self._position - self._started_at)
 
     def replace(self, pattern: Rate, now_s: float) -> None:
         """Another pattern from now on, its elapsed time beginning at zero; what was due stays due."""
         self.advance(now_s)
-        self._pattern, self._started_s = pattern, now_s
+        self._pattern, self._started_s, self._started_at = pattern, now_s, self._position
 
     def advance(self, now_s: float) -> None:
         """Time passes: adds up what the pattern brings, by the midpoint rule, and gives up what is too old."""

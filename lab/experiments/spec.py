@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from apps import registry
-from apps.rates import Rate
+from apps.rates import Custom, Rate
 from compositions.batching import MOST_ITEMS
 from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
@@ -96,7 +97,8 @@ class Load(Closed):
             return _checked(RateSpec(pattern="trace", path=self.place, period_s=self.period_s))
         if self.pattern and self.pattern.startswith(CUSTOM):
             custom = _checked(RateSpec(pattern=self.pattern), self.place or Path())
-            return lambda elapsed_s: unit * custom(elapsed_s)
+            assert isinstance(custom, Custom)
+            return replace(custom, factor=unit)
         low, top = self.min * unit, None if self.max is None else self.max * unit
         return _checked(RateSpec(None, self.pattern, self.period_s, low, top, self.size_percent))
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from apps.rates import Rate
+from apps.rates import Rate, rate_now
 from datapipe.sources.schedule import Schedule
 from lab.simulation.gathering import SimulatedDoor, SimulatedGathering
 from profiler.monitor import Monitor
@@ -50,30 +50,34 @@ class _ReadSource:
         self._engine, self._gathering = door.engine, SimulatedGathering(door)
         self._monitor = monitor
         self._random = np.random.default_rng(arrivals.seed)
-        self._due_s = 0.0
+        self._due_s, self._read = 0.0, 0
 
     def feed(self) -> float:
         now_s = self._engine.now_s
         if self._paced:
-            self._monitor.set_offered_rate(now_s, self._rate(now_s))
+            self._monitor.set_offered_rate(now_s, self._rate_at(now_s))
         self._gathering.settle()
         while self._due_s <= now_s and self._gathering.has_room:
             self._monitor.record_arrivals((now_s,))
             self._gathering.put(self._due_s, self._due_s)
+            self._read += 1
             self._due_s = max(self._due_s, now_s - self._gap_s(now_s)) + self._gap_s(now_s)
         return min(self._gathering.settle(), math.inf if self._due_s <= now_s else self._due_s)
 
     def _gap_s(self, now_s: float) -> float:
         if not self._paced:
-            return float(self._random.exponential(1 / max(self._rate(now_s), 1e-6)))
+            return float(self._random.exponential(1 / max(self._rate_at(now_s), 1e-6)))
         waited_s, part = 0.0, 1.0
         while waited_s < _LONGEST_GAP_S:  # in steps, for a slow rate may be a fast one before its next item is due
-            rate = self._rate(now_s + waited_s)
+            rate = self._rate_at(now_s + waited_s)
             if rate * _GAP_STEP_S >= part:
                 return waited_s + part / rate
             part -= rate * _GAP_STEP_S
             waited_s += _GAP_STEP_S
         return waited_s
+
+    def _rate_at(self, at_s: float) -> float:
+        return rate_now(self._rate, at_s, self._read)
 
 
 class _PacedSource:
@@ -130,7 +134,7 @@ class _VisitedSource:
             self._waiting.append(self._next_s)
             self._monitor.record_arrivals((self._next_s,))
             self._offered += 1
-            self._next_s += float(self._random.exponential(1 / max(self._rate(self._next_s), 1e-6)))
+            self._next_s += float(self._random.exponential(1 / max(rate_now(self._rate, self._next_s, self._offered), 1e-6)))
         while self._waiting and gathering.has_room:
             due_s = self._waiting.pop(0)
             gathering.put(due_s, due_s)

@@ -1,8 +1,10 @@
 """The frequency manager on a clock that moves only when told; sleeping overshoots as a real one does."""
 
+from itertools import pairwise
+
 import pytest
 
-from apps.rates import Binary, Fixed, Increasing, Wave
+from apps.rates import Binary, Custom, Fixed, Increasing, Wave
 from datapipe.sources.pacing import SLICE_S, FrequencyManager
 from datapipe.sources.schedule import Schedule
 
@@ -53,6 +55,18 @@ def test_first_item_does_not_wait():
     time = Time()
     assert time.manager(Fixed(0.01)).turn()
     assert time.now_s == 100.0
+
+
+def test_a_pattern_may_count_items_as_in_listing_1_of_the_paper():
+    """10 items/s at first, 0.5 more with each item: the wait after item n is 1 / (10 + 0.5 n)."""
+    time = Time()
+    manager = time.manager(Custom(lambda elapsed_s, items: 10 + 0.5 * items))
+    times = time.released(manager, 4.0)
+    waits_s = [later - before for before, later in pairwise(times)]
+    assert waits_s == pytest.approx([1 / (10 + 0.5 * item) for item in range(1, len(times))], rel=1e-3)
+    manager.set_pattern(Custom(lambda elapsed_s, items: 10 + 0.5 * items, factor=2.0))
+    again = time.released(manager, 1.0)
+    assert again[2] - again[1] == pytest.approx(1 / 21.5, rel=0.1), "a new pattern counts from its own first item"
 
 
 @pytest.mark.parametrize("rate_per_s", [0.5, 10.0, 100.0, 1000.0, 5000.0])
