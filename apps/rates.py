@@ -144,9 +144,9 @@ class Trace:
 class Custom:
     """A user's own function of the elapsed seconds, or also of the items since the pattern was set (section 3.4).
 
-    Listing 1, which starts with 10 items/s and adds 0.5 with each item, is ``lambda elapsed_s, items: 10 + 0.5 * items``.
-    All rates are multiplied by ``factor``. Raises: RecomposeError at the call when the function returns anything but a
-    finite rate of 0 or more.
+    Listing 1, 10 items/s and 0.5 more with each item, is ``lambda elapsed_s, items: 10 + 0.5 * items``. All rates are
+    multiplied by ``factor``. Raises: RecomposeError at the call when the function returns anything but a finite rate of
+    0 or more.
     """
 
     function: Callable[..., float]

@@ -81,7 +81,9 @@ def _broker(name: KindName, such_as: str, written: str, *, positioned: bool = Tr
     )
 
 
-REPLAY = SourceKind("replay", PathMeans.FILES, durable=True, positioned=True, written=("replay", "replay:PATH"))
+REPLAY = SourceKind(
+    "replay", PathMeans.FILES, durable=True, positioned=True, own=("options",), written=("replay", "replay:PATH")
+)
 VIDEO = SourceKind("video", PathMeans.PLACE, written=("video:FILE", "video:CAMERA", "video:URL"))
 PUSH = SourceKind("push", PathMeans.NOTHING, pushed=True, durable=True)
 SPARK = SourceKind(
@@ -128,12 +130,21 @@ def open_source(
         raise RecomposeError(f"source {kind} takes no path, but {str(path)!r} was given; items come through the API")
     match kind:
         case "replay":
-            return Replay(app, None if path is None else Path(path), loop=loop, clock=clock)
+            in_memory = _in_memory(options or {})
+            return Replay(app, None if path is None else Path(path), loop=loop, clock=clock, in_memory=in_memory)
         case "video":
             return Video(app, None if path is None else str(path), loop=loop, clock=clock)
         case "push":
             return Push(PUSH_ITEMS, clock=clock)
     return _filled(kind, app, str(path or ""), options or {}, clock, loop)
+
+
+def _in_memory(options: Mapping[str, Any]) -> bool:
+    """Return if all items are read before the first leaves. Raises: RecomposeError for other options or values."""
+    given = {"in_memory": False, **options}
+    if len(given) > 1 or not isinstance(given["in_memory"], bool):
+        raise RecomposeError(f"options of source replay are {dict(options)}; must be in_memory: true or false")
+    return bool(given["in_memory"])
 
 
 def _filled(kind: str, app: App, path: str, options: Mapping[str, Any], clock: Clock, loop: bool) -> Source:

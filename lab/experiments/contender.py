@@ -123,10 +123,6 @@ def _by_sizes(composition: Composition, sizes: Sequence[int]) -> list[Contender]
     return [Contender(name, composition=replace(composition, name=name, batch=each)) for name, each in named.items()]
 
 
-SAMPLE_S = 0.25
-"""Time between two samples: the interval of Garcia et al. 2023, section 5."""
-
-
 @dataclass(frozen=True, slots=True)
 class Left:
     """An item that was delivered at ``at_s``, so long after it was read."""

@@ -15,7 +15,7 @@ from apps.rates import Rate
 from compositions.errors import RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode
-from lab.experiments.contender import SAMPLE_S, Contender, Left, Measurement, Point, Seen, measurement_of
+from lab.experiments.contender import Contender, Left, Measurement, Point, Seen, measurement_of
 from lab.experiments.runs import check, delivered, delivering
 from lab.experiments.spec import Experiment
 from service.runner.rpc.port import Patient
@@ -98,7 +98,7 @@ class LiveDriver:
         usage = Usage()
         usage.measure(())
         sizes = deque(self._experiment.input.batch_steps)
-        while (at_s := before[0] + SAMPLE_S) <= self._experiment.duration_s:
+        while (at_s := before[0] + self._experiment.monitor_ms / 1e3) <= self._experiment.duration_s:
             time.sleep(max(0.0, began_s + at_s - time.monotonic()))
             while sizes and sizes[0][0] <= at_s:
                 runner.ask(SetBatching(BatchingSpec(items=sizes.popleft()[1])))

@@ -35,7 +35,8 @@ def plots(experiment: Experiment, runs: Sequence[Measurement]) -> dict[str, byte
 
 def _over_time(experiment: Experiment, run: Measurement) -> Figure:
     resources = any(sample.cpu_percent is not None for sample in run.samples)
-    heights = [3, 3, 0.5, 1.2, *([2] if resources else [])]
+    bundles = bool(experiment.input.batch_steps)
+    heights = [3, 3, 0.5, 1.2, *([1.2] if bundles else []), *([2] if resources else [])]
     figure = Figure(figsize=(10, 0.85 * sum(heights)), layout="constrained")
     axes: Any = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     _line(axes[0], run, lambda s: s.rate_per_s, "input rate", OFFERED, "--")
@@ -48,9 +49,11 @@ def _over_time(experiment: Experiment, run: Measurement) -> Figure:
     _composition(axes[2], run)
     _line(axes[3], run, lambda s: float(s.workers), "workers", INK[5])
     axes[3].set_ylim(bottom=0)
+    if bundles:
+        _line(axes[4], run, lambda s: s.batch_items, "items in a batch, at the sink", INK[4])
     if resources:
-        _line(axes[4], run, lambda s: s.cpu_percent, "CPU [% of a core]", INK[2])
-        _line(axes[4], run, lambda s: s.memory_mb, "memory in use [MB]", INK[3])
+        _line(axes[-1], run, lambda s: s.cpu_percent, "CPU [% of a core]", INK[2])
+        _line(axes[-1], run, lambda s: s.memory_mb, "memory in use [MB]", INK[3])
     for axis in (*axes[:2], *axes[3:]):
         _start_up(axis, experiment)
         axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, fontsize=8, frameon=False)

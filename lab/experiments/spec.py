@@ -141,6 +141,8 @@ class Experiment(Closed):
     duration_s: Positive = 60.0
     warm_up_s: float = Field(default=0.0, ge=0)
     """Left out of the figures of a table: start, profile, settling."""
+    monitor_ms: Annotated[float, Field(ge=50, le=60_000)] = 250.0
+    """Time over which instantaneous figures are taken (SPBench's ``-monitor``)."""
     repetitions: int = Field(default=1, ge=1, le=100)
     seed: int = 1
     first: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -11,7 +11,7 @@ from compositions.batching import Batching
 from compositions.model import Composition
 from compositions.settings import overridden
 from control.decisions import Decision
-from lab.experiments.contender import SAMPLE_S, Contender, Left, Measurement, Point, Seen, measurement_of
+from lab.experiments.contender import Contender, Left, Measurement, Point, Seen, measurement_of
 from lab.experiments.spec import Experiment
 from lab.simulation.machine import Machine
 from lab.simulation.scenario import Happening, Scenario, SimulatedStage
@@ -85,12 +85,13 @@ class VirtualDriver:
     def run(self, contender: Contender, repetition: int, rate: Rate | None) -> Measurement:
         experiment = self._experiment
         trace = simulate(self._scenarios.of(contender, repetition, rate))
-        delivered = trace.delivered[: contender.items]
+        delivered, every_s = trace.delivered[: contender.items], experiment.monitor_ms / 1e3
         over_s = delivered[-1].at_s if len(delivered) == contender.items else experiment.duration_s
         switches = trace.switches_between(0, over_s)
         trials = sum(decision.trials for decision in trace.decisions if decision.at_s <= over_s)
         items = [Left(item.at_s, item.at_s - item.arrived_s) for item in delivered]
-        seen = Seen(list(_samples(trace.moments, rate or _unknown, over_s)), items, switches, trials)
+        times = (number * every_s for number in range(1, ceil(over_s / every_s) + 1))
+        seen = Seen(list(_samples(trace.moments, rate or _unknown, times)), items, switches, trials)
         return measurement_of(contender.name, repetition, seen, experiment.warm_up_s)
 
     def decisions(self, contender: Contender, rate: Rate | None) -> Sequence[Decision]:
@@ -102,21 +103,22 @@ def _unknown(_: float) -> None:
     """Return the rate of a source that is always full."""
 
 
-def _samples(ticks: Sequence[Moment], rate: Callable[[float], float | None], over_s: float) -> Iterator[Point]:
+def _samples(ticks: Sequence[Moment], rate: Callable[[float], float | None], times: Iterable[float]) -> Iterator[Point]:
     moments = iter(ticks)
     seen = moment = next(moments, None)
-    for number in range(1, ceil(over_s / SAMPLE_S) + 1):
-        at_s = number * SAMPLE_S
+    before_s = 0.0
+    for at_s in times:
         while moment is not None and moment.at_s <= at_s:
             seen, moment = moment, next(moments, None)
         if seen is None:
             continue
         yield Point(
             at_s=at_s,
-            rate_per_s=rate(at_s - SAMPLE_S / 2),
+            rate_per_s=rate((before_s + at_s) / 2),
             throughput_per_s=0.0,
             latency_ms=None,
             composition=seen.composition,
             workers=seen.workers,
             met=KNOWN.get(seen.slo_status),
         )
+        before_s = at_s

@@ -134,7 +134,9 @@ class _VisitedSource:
             self._waiting.append(self._next_s)
             self._monitor.record_arrivals((self._next_s,))
             self._offered += 1
-            self._next_s += float(self._random.exponential(1 / max(rate_now(self._rate, self._next_s, self._offered), 1e-6)))
+            self._next_s += float(
+                self._random.exponential(1 / max(rate_now(self._rate, self._next_s, self._offered), 1e-6))
+            )
         while self._waiting and gathering.has_room:
             due_s = self._waiting.pop(0)
             gathering.put(due_s, due_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -9,7 +10,10 @@ from typing import Any, get_args
 import click
 
 from apps import registry
+from apps.contract import App
 from compositions.batching import MOST_BYTES, MOST_LINGER_MS
+from compositions.model import Composition
+from compositions.notation import parse
 from control.decisions import Mode
 from control.strategies import DEFAULT, FORMER, STRATEGIES, present_name
 from profiler.slo import Slo, parse_slo
@@ -63,7 +67,10 @@ def _slo_text(text: str) -> str:
 STREAM: Options = (
     budget_option,
     threshold_option,
-    click.option("--composition", help="First composition (without --slo the only one)."),
+    click.option(
+        "--composition",
+        help="First composition (without --slo the only one): a name, or a notation, Par*4(decode,resize).",
+    ),
     click.option("--strategy", type=_Strategies(list(STRATEGIES)), default=DEFAULT, show_default=True),
     click.option(
         "--rate",
@@ -112,6 +119,7 @@ RUN: Options = (
     app_argument,
     _slo_option(parse_slo),
     *STREAM,
+    click.option("--in-memory", is_flag=True, help="Read all items of a data set before the first one leaves."),
     click.option("--out", type=click.Path(dir_okay=False), help="File for results as JSON lines, in input order."),
     click.option("--telemetry", type=click.Path(file_okay=False), help="Folder for telemetry; see recompose report."),
     click.option(
@@ -144,6 +152,23 @@ START: Options = (
 )
 
 
+def _source(given: SourceSpec, *, in_memory: bool) -> SourceSpec:
+    if given.of.pushed:
+        raise click.UsageError("source push needs the daemon; start it with recompose serve")
+    if in_memory and given.kind != "replay":
+        raise click.UsageError(f"--in-memory is for source replay, not for {given.kind}")
+    return given.model_copy(update={"options": {"in_memory": True}}) if in_memory else given
+
+
+def _choices(app: App, wanted: str | None) -> tuple[Composition, ...]:
+    """Return the compositions of an app, with ``wanted`` if that is a notation and no name."""
+    known = choices_for(app)
+    if wanted is None or wanted in {each.name for each in known} or not re.match(r"(Seq|Par|Dyn)\b", wanted):
+        return known
+    own = parse(wanted, app.stages, app=app.name, name=wanted)
+    return (*(each for each in known if each.shape != own.shape), own)
+
+
 def spec_of(
     app: str,
     slo: Slo | None,
@@ -158,13 +183,12 @@ def spec_of(
     out: str | None,
     dead_letters: str | None,
     telemetry: str | None,
+    in_memory: bool = False,
     **rest: Any,
 ) -> RunSpec:
     if rate and pattern:
         raise click.UsageError("--rate and --pattern exclude each other")
-    source = source or SourceSpec()
-    if source.of.pushed:
-        raise click.UsageError("source push needs the daemon; start it with recompose serve")
+    source = _source(source or SourceSpec(), in_memory=in_memory)
     values = parse_options(options)
     instance = registry.create(app, values, apps_dirs)
     count = None if items is None else items_of(app, instance.input_classes, items)
@@ -176,7 +200,7 @@ def spec_of(
         options=values,
         source=source.looping(items is not None or duration is not None),
         input=rate or pattern or InputSpec(),
-        compositions=choices_for(instance),
+        compositions=_choices(instance, composition),
         composition=composition,
         slo=slo,
         mode=Mode.PINNED if composition is not None and slo is None else Mode.AUTO,

@@ -8,7 +8,7 @@ from statistics import fmean
 import pytest
 
 from compositions.errors import RecomposeError
-from lab.experiments.contender import SAMPLE_S, Measurement, compositions_of, contenders
+from lab.experiments.contender import Measurement, compositions_of, contenders
 from lab.experiments.live import LiveDriver
 from lab.experiments.spec import Experiment, Load, read_experiments
 from lab.experiments.virtual import VirtualDriver
@@ -72,7 +72,7 @@ def test_a_run_is_over_with_the_items_of_its_class() -> None:
     found = runs(figure("spbench_input_classes", "bzip2"))
     assert list(found) == ["farm, test", "farm, small", "farm, medium"]
     for name, items in (("farm, test", 10), ("farm, small", 50), ("farm, medium", 400)):
-        assert sum(sample.throughput_per_s * SAMPLE_S for sample in found[name].samples) == pytest.approx(items)
+        assert sum(sample.throughput_per_s * 0.25 for sample in found[name].samples) == pytest.approx(items)
         assert found[name].samples[-1].at_s == pytest.approx(items * 0.064 / 2, rel=0.1, abs=1.5), (
             "and a second of start"
         )

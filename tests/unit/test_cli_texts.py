@@ -139,6 +139,21 @@ def test_a_run_takes_how_many_items_travel_together(asked: Callable[..., RunSpec
     )
 
 
+def test_a_run_takes_a_composition_by_its_notation(asked: Callable[..., RunSpec]) -> None:
+    assert asked("--composition", "7").composition == "7", "a name"
+    spec = asked("--composition", "Par*5(f1,f2,f3)")
+    (own,) = (each for each in spec.compositions if each.name == spec.composition)
+    assert own.workers == 5
+    wrong = CliRunner().invoke(run, ["synthetic", "--pool", "local", "--composition", "Par*5(f1,f9)"])
+    assert "unknown stage 'f9'" in str(wrong.exception)
+
+
+def test_a_run_takes_its_data_set_into_memory(asked: Callable[..., RunSpec]) -> None:
+    assert asked("--in-memory").source.options == {"in_memory": True}
+    wrong = CliRunner().invoke(run, ["synthetic", "--pool", "local", "--in-memory", "--source", "folder:/tmp"])
+    assert "--in-memory is for source replay, not for folder" in wrong.output
+
+
 def test_a_run_takes_a_controller_of_the_size(asked: Callable[..., RunSpec]) -> None:
     assert asked("--batch", "slo-batch").batching == BatchingSpec(controller="slo-batch")
     assert asked("--batch", "pid:kp=20,kd=0.5", "--linger-ms", "1").batching == BatchingSpec(

@@ -9,7 +9,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from lab.experiments.contender import SAMPLE_S, Left, Measurement, Point, Seen, filled_in, measurement_of
+from lab.experiments.contender import Left, Measurement, Point, Seen, filled_in, measurement_of
 from lab.experiments.figures import Row, Spread
 from lab.experiments.live import Usage
 from lab.experiments.report import cells
@@ -20,7 +20,7 @@ POINT = Point(at_s=1.0, rate_per_s=10.0, throughput_per_s=10.0, latency_ms=100.0
 def test_every_item_counts_once_and_in_its_own_quarter_of_a_second() -> None:
     """10 items of 100 ms and 30 of 20 ms; one is of the warm-up, one of after the end."""
     times = [(0.1, 9.0), *((0.3, 0.1),) * 10, *((0.7, 0.02),) * 30, (1.1, 7.0)]
-    samples = [replace(POINT, at_s=number * SAMPLE_S) for number in range(1, 5)]
+    samples = [replace(POINT, at_s=number * 0.25) for number in range(1, 5)]
     run = measurement_of("1", 0, Seen(samples, [Left(*each) for each in times], 0, 0), warm_up_s=0.25)
     assert run.latency_ms == pytest.approx(40.0)
     assert [sample.latency_ms for sample in run.samples] == [9000.0, pytest.approx(100.0), pytest.approx(20.0), None]

@@ -28,7 +28,7 @@ SPARK: dict[str, Any] = {"kind": "spark", "format": "csv", "path": "in"}
         ({"kind": "push", "transform": "x.sql"}, "transform goes with source kind spark only, not with push"),
         (
             {"kind": "video", "path": "x", "options": {"a": "b"}},
-            "options goes with source kinds spark, folder, redis, kafka, nats, mqtt and rabbitmq only",
+            "options goes with source kinds replay, spark, folder, redis, kafka, nats, mqtt and rabbitmq only",
         ),
     ],
 )

@@ -31,7 +31,8 @@ def test_a_field_of_another_kind_is_refused_by_name(kind: str) -> None:
     for field in others:
         value = {"rows": 1} if field == "options" else "x"
         said = SourceSpec.model_validate({"kind": kind, **needed, field: value}).fault
-        owners = "kinds spark, folder, redis, kafka, nats, mqtt and rabbitmq" if field == "options" else "kind spark"
+        of_options = "kinds replay, spark, folder, redis, kafka, nats, mqtt and rabbitmq"
+        owners = of_options if field == "options" else "kind spark"
         assert said == f"{field} goes with source {owners} only, not with {kind}"
 
 

@@ -3,6 +3,7 @@
 import itertools
 import pickle
 import threading
+from typing import Any
 
 import pytest
 
@@ -346,3 +347,27 @@ def test_of_a_source_that_has_ended_nothing_more_is_asked_for(consumer):
     read = len(consumer.rest())
     now_s[0] = 100.0
     assert thread.offer() == (read, 0, 0, 0.0)
+
+
+def test_a_data_set_in_memory_is_read_once_and_before_the_first_item() -> None:
+    class Counting(Numbers):
+        reads = 0
+
+        def items(self, path: Any) -> Any:
+            for value in super().items(path):
+                Counting.reads += 1
+                yield value
+
+    source = open_source(Counting(), "replay", clock=ticking(), options={"in_memory": True})
+    once, arrivals = Counting.reads, iter(source)
+    many = [next(arrivals).value for _ in range(3 * once)]
+    source.close()
+    assert once > 1
+    assert many[once:] == many[: 2 * once]
+    assert Counting.reads == once
+
+
+@pytest.mark.parametrize("options", [{"in_memory": 1}, {"in_memory": True, "more": True}, {"memory": True}])
+def test_a_replay_takes_no_other_option(options: dict[str, Any]) -> None:
+    with pytest.raises(RecomposeError, match="must be in_memory: true or false"):
+        open_source(Numbers(), "replay", clock=ticking(), options=options)
