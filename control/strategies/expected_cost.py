@@ -291,7 +291,11 @@ def _way(situation: Situation, wanted: Composition) -> str:
     way, missing = "a resize in place" if resize else "a switch", wanted.workers - situation.snapshot.workers_alive
     if missing <= 0:
         return way
-    return f"{way}, for which {missing} worker{'s' if missing > 1 else ''} start{'' if missing > 1 else 's'}"
+    return f"{way}, for which {_workers(missing)} start{'' if missing > 1 else 's'}"
+
+
+def _workers(count: int) -> str:
+    return f"{count} worker" if count == 1 else f"{count} workers"
 
 
 def _candidates(choice: Choice, rule: Rule, plans: _Plans, situation: Situation) -> tuple[Candidate, ...]:
@@ -320,21 +324,20 @@ def _candidate(
 
 
 def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
-    """Return belief, choice, the best other composition and the price of the objective that is met worst, in one
-    sentence."""
+    """Return the belief, the choice beside the best other composition, and how the objective that is met worst fares,
+    in one sentence."""
     stream, chosen, goals = rule.stream, choice.chosen, plans.goals
     at = max(range(len(goals)), key=lambda at: chosen.late_shares[at] / max(1e-3, 1 - goals[at].share))
-    late = f"{100 * chosen.late_shares[at]:.1f} % late expected"
-    belief = f"{figure(stream.rate_per_s)} items/s that take {figure(1e3 * stream.work_s)} ms each"
-    told = f"{belief}: {chosen.plan.workers} workers, {late}"
+    expected = f"{100 * chosen.late_shares[at]:.1f} % with {_workers(chosen.plan.workers)}"
     if choice.others:
         other = choice.others[0]
-        told += f", {plans.composition(other.plan).name} would have {100 * other.late_shares[at]:.1f} %"
-    price, goal = rule.prices[at], goals[at]
-    counts = f"an item late counts as {figure(price.in_work)} others, as {100 * price.late_share:.1f} % of the"
-    told += f"; {counts} last minutes were late and {100 * (1 - goal.share):.1f} % may be"
+        expected += f", {100 * other.late_shares[at]:.1f} % with {plans.composition(other.plan).name}"
+    belief = f"{figure(stream.rate_per_s)} items/s of {figure(1e3 * stream.work_s)} ms"
+    so_far = f"{100 * (1 - goals[at].share):.1f} % allowed, {100 * rule.prices[at].late_share:.1f} % in the last 5 min"
+    told = f"{belief}, expected late: {expected} ({so_far})"
     if choice.hopeless:
-        told += f"; no composition with at most {plans.most_workers} workers is expected to do: {_limit(rule, plans)}"
+        most = _workers(plans.most_workers)
+        told += f"; no composition with at most {most} is expected to meet the objective: {_limit(rule, plans)}"
     return told
 
 

@@ -69,8 +69,8 @@ def proposals(
 def test_where_nobody_wrote_a_list_it_composes_what_is_needed() -> None:
     last = next(each for each in proposals((ONE, WIDE, WIDER), generated=True) if isinstance(each, Settle))
     assert 4 < last.composition.workers < 9
-    assert "10 items/s that take 400 ms each" in last.reason
-    assert "5.0 % may be" in last.reason
+    assert "10 items/s of 400 ms" in last.reason
+    assert "5.0 % allowed" in last.reason
     assert last.candidates[0].reason.startswith("costs ")
 
 
@@ -82,7 +82,7 @@ def test_of_a_users_list_it_takes_the_cheapest_that_will_do_by_its_name() -> Non
 def test_it_says_when_nothing_that_may_be_chosen_will_do() -> None:
     last = proposals((ONE, WIDE), generated=False, rate=40, active=WIDE)[-1]
     assert isinstance(last, Stay)
-    assert "no composition with at most 6 workers is expected to do" in last.reason
+    assert "no composition with at most 6 workers is expected to meet the objective" in last.reason
 
 
 def test_it_knows_nothing_before_the_stages_have_finished_items() -> None:
