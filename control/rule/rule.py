@@ -81,6 +81,8 @@ class Rule:
         if self.stream.known < _ENOUGH:
             return None
         self._began_s = min(self._began_s, self._at_s)
+        if max(goal.most_per_s for goal in now.goals) < self.stream.rate_per_s:  # then nobody minds what waits
+            now = replace(now, backlog=0.0)
         futures = self._futures(now)
         found = self._weighing(now, futures).found()
         wanted = min(found, key=lambda costs: costs.total)

@@ -22,6 +22,7 @@ from control.objectives.objective import Objective
 from control.rule.grouping import StageFacts
 from control.rule.plans import Choice, Costing, Costs, Goal, Listing, Now, Plan, Seen
 from control.rule.rule import Rule
+from control.rule.settings import RuleSettings
 from control.settings import Settings
 from control.situation import Situation
 from control.strategies.base import Limits, Pace, Proposal, Settle, Stay, Strategy, Trial
@@ -67,7 +68,8 @@ class ExpectedCost(Strategy):
     keeps_warm = False
     several = True
 
-    def __init__(self) -> None:
+    def __init__(self, settings: RuleSettings | None = None) -> None:
+        self._settings = settings
         self._rule: Rule | None = None
         self._fastest = Fastest()
         self._counts: _Counts | None = None
@@ -85,7 +87,7 @@ class ExpectedCost(Strategy):
             return
         if self._rule is None:
             facts = ((each.name, most_replicas([each]), each.price, each.concurrency) for each in stages)
-            self._rule = Rule([StageFacts(*each) for each in facts])
+            self._rule = Rule([StageFacts(*each) for each in facts], self._settings)
         self._note_start(snapshot)
         before, self._counts = self._counts, _counted(snapshot)
         if before is None or self._counts.at_s <= before.at_s:

@@ -26,7 +26,7 @@ from lab.simulation.machine import Machine
 from lab.simulation.scenario import Scenario, SimulatedStage
 from lab.simulation.simulation import simulate
 from lab.simulation.trace import Trace
-from profiler.slo import Slo
+from profiler.slo import INPUT_RATE, Slo
 from profiler.stats import latency_stats
 
 StrategyName = Literal["expected-cost", "vogel", "pdp21"]
@@ -41,6 +41,10 @@ UNMANAGED_S = 10.0
 HELD_BACK = 0.8
 """A composition that takes less of the input than this does not meet a latency SLO: its queue is bounded only because
 the source is held back."""
+KEEPS_UP = 0.98
+"""A composition that takes less of the input than this, as measured, or less than all of it by its true costs, does not
+keep up: its backlog grows, which the product counts as a miss of ``throughput=input_rate``, however little it is
+(``control.objectives.throughput.KeepingUp``)."""
 
 
 @dataclass(frozen=True)
@@ -156,13 +160,20 @@ def static_slack(case: Case, composition: Composition, lasting_s: float | None =
     cpu_s = {stage.name: stage.service_s * (1 - stage.wait_share) for stage in case.stages}
     groups = min(group.replicas / sum(times[stage] for stage in group.stages) for group in composition.groups)
     capacity = min(groups, case.machine.cores / sum(cpu_s.values()))
-    asked = objective_of(case.slo).asked_per_s(case.rate_per_s)
-    needed = HELD_BACK * case.rate_per_s if asked is None else asked
-    if capacity < 0.98 * needed:
+    needed = case.rate_per_s if case.slo.target == INPUT_RATE else 0.98 * _needed_per_s(case)
+    if capacity < needed:
         return capacity / needed - 1
     lasting_s = (lasting_s or measured_s(case)) + WARM_UP_S
     run = simulate(case.scenario("static", lasting_s, first=composition, tick_s=UNMANAGED_S))
     return _slack_after(case, run, WARM_UP_S)
+
+
+def _needed_per_s(case: Case) -> float:
+    """Return the throughput below which a composition misses the SLO, whatever else it does."""
+    objective = objective_of(case.slo)
+    if objective.slo.target == INPUT_RATE:
+        return KEEPS_UP * case.rate_per_s
+    return objective.asked_per_s(case.rate_per_s) or HELD_BACK * case.rate_per_s
 
 
 def measured_s(case: Case) -> float:
@@ -176,9 +187,9 @@ def _slack_after(case: Case, run: Trace, start_s: float) -> float:
     if len(items) < 2:
         return -1.0
     throughput = (len(items) - 1) / (items[-1].at_s - items[0].at_s)
-    objective = objective_of(case.slo)
-    if objective.asked_per_s(case.rate_per_s) is None and throughput < HELD_BACK * case.rate_per_s:
-        return throughput / case.rate_per_s - 1
+    objective, needed = objective_of(case.slo), _needed_per_s(case)
+    if throughput < needed:
+        return throughput / needed - 1
     latency = latency_stats(np.array([item.at_s - item.arrived_s for item in items]))
     verdict = objective.judge(latency, throughput, case.rate_per_s)
     return -1.0 if verdict.slack is None else verdict.slack

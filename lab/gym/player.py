@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import control.strategies.base
 from compositions.model import Composition
 from control.strategies import make_strategy
 from lab.gym.model import Floats, Play, compose, windows_of
@@ -30,6 +31,11 @@ class Strategy:
     name: str
     first: str = "apart"
     """``merged``: it begins so, as its paper asks."""
+    make: Callable[[], control.strategies.base.Strategy] | None = None
+    """Makes it with other settings than users get."""
+
+    def made(self) -> control.strategies.base.Strategy:
+        return self.make() if self.make else make_strategy(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +83,11 @@ class _Playing:
         self._plant = Plant(play.work, play.stages, play.machine)
         first = _first(play, player)
         if isinstance(player, Strategy):
-            settings = DispatcherSettings()
-            if not make_strategy(player.name).keeps_warm:
+            settings, strategy = DispatcherSettings(), player.made()
+            if not strategy.keeps_warm:
                 settings = settings.lean
             self.engine = Engine(Dispatcher(play.app_stages, first, settings), self._plant)
-            self._steering: Steering = ByStrategy(play, player.name, self.engine, first, self._take)
+            self._steering: Steering = ByStrategy(play, strategy, self.engine, first, self._take)
         else:
             make = player.make(play) if isinstance(player, Knowing) else player
             policy = make(given_of(play))

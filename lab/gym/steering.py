@@ -14,7 +14,7 @@ from control.choices import Choices
 from control.decisions import SwitchTo
 from control.manager import Manager, TickResult
 from control.settings import Measuring, Settings
-from control.strategies import make_strategy
+from control.strategies.base import Strategy
 from lab.gym.model import Play
 from lab.gym.policies.port import Given, Load, Measured, Policy, StageNow
 from profiler.monitor import Monitor, MonitorSettings
@@ -59,9 +59,8 @@ class Steering(Protocol):
 class ByStrategy:
     """The product's own monitor, manager and loop, with the list of compositions that its users get."""
 
-    def __init__(self, play: Play, name: str, engine: Engine, first: Composition, take: Take) -> None:
+    def __init__(self, play: Play, strategy: Strategy, engine: Engine, first: Composition, take: Take) -> None:
         stages, machine = play.app_stages, play.machine
-        strategy = make_strategy(name)
         settings = Settings(measuring=Measuring(latency_from=strategy.latency_from), style=strategy.style)
         slo = Slo("latency", 1e3 * play.bound_s, statistic="share", share=play.share)
         choices = Choices(stages, own_list(stages, machine.most_workers / 2), first, generated=True)

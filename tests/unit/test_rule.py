@@ -316,6 +316,12 @@ def test_what_comes_beyond_the_rate_that_is_asked_for_gets_no_workers() -> None:
     assert half.chosen.plan.workers <= 0.7 * kept_up.chosen.plan.workers
 
 
+def test_what_waits_beyond_the_rate_that_is_asked_for_gets_no_workers() -> None:
+    goals = (Goal(2.0, 0.95, 5.0),)
+    calm, full = (chosen(10.0, Plan(MERGED, (3,)), goals=goals, backlog=backlog) for backlog in (0.0, 500.0))
+    assert full.chosen.plan == calm.chosen.plan
+
+
 def test_more_workers_than_the_cores_keep_busy_are_not_asked_for() -> None:
     computing, waiting = (
         chosen(10.0, Plan(MERGED, (2,)), cores=2.0, costing=Costing(cpu_share=share))

@@ -1,0 +1,258 @@
+"""Compare the experiments on SPBench with Garcia et al. 2023, figure by figure.
+
+The paper prints curves of C++ programs on up to 40 threads; numbers of them are in the text only. What is compared is
+therefore what the text says of each curve.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+from lab.experiments.contender import Measurement, Point
+from lab.papers.report import Finding, Verdict
+
+FLAT = 0.15
+"""Change of a throughput that counts as none; several times the spread of repetitions on a quiet machine."""
+FOLLOWS = 0.15
+"""Root mean square error of the entering rate, relative to the mean rate, up to which a pattern is followed."""
+BUSY_PERCENT = 90.0
+"""CPU of a sequential program that "quickly reaches 100 %"."""
+AFTER_S = 0.5
+"""After a spike latency is back within this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Runs of one experiment by contender, and by how much the first one's input rate was off (``Tracking``)."""
+
+    by_contender: Mapping[str, Sequence[Measurement]]
+    shape_error: float | None
+
+    @property
+    def samples(self) -> Sequence[Point]:
+        """The samples of the first run of the first contender, without the first two seconds."""
+        first = next(iter(self.by_contender.values()))[0]
+        return [sample for sample in first.samples if sample.at_s > 2.0]
+
+
+Check = tuple[str, bool]
+"""A figure of ours, and whether it agrees with the paper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of the paper, and the experiments that repeat it."""
+
+    item: str
+    printed: str
+    experiments: Sequence[str]
+    file: str
+    checks: Callable[[Mapping[str, Runs]], Iterable[Check]]
+    why: str = "curves of C++ on 12 to 40 threads; only what the text says of them can be compared"
+
+    def finding(self, folder: Path) -> Finding:
+        """Judge the results in ``folder``, where ``recompose experiment`` wrote them."""
+        command = f"recompose experiment lab/benchmarks/experiments/{self.file}.yaml"
+        if missing := [name for name in self.experiments if not (folder / name / "results.json").exists()]:
+            return Finding(self.item, self.printed, "", "not run", f"no results of {', '.join(missing)}", command)
+        checks = list(self.checks({name: runs_in(folder / name) for name in self.experiments}))
+        agree = sum(met for _, met in checks)
+        verdict: Verdict = "trend only" if 2 * agree >= len(checks) else "not reproduced"
+        if agree == len(checks):
+            verdict = "reproduced"
+        ours = "; ".join(f"{text}{'' if met else ' (differs)'}" for text, met in checks)
+        return Finding(self.item, self.printed, ours, verdict, self.why, command)
+
+
+def runs_in(folder: Path) -> Runs:
+    """Return the runs of a finished experiment."""
+    found: dict[str, list[Measurement]] = {}
+    for file in sorted(folder.glob("raw/*.json")):
+        run = Measurement.from_json(json.loads(file.read_text()))
+        found.setdefault(run.contender, []).append(run)
+    rows = json.loads((folder / "results.json").read_text())["rows"]
+    return Runs(found, rows[next(iter(found))].get("shape_error"))
+
+
+def findings(folder: Path) -> list[Finding]:
+    """Return what the experiments in ``folder`` say of figures 6 to 16."""
+    return [figure.finding(folder) for figure in FIGURES]
+
+
+# --- figure 6: one worker ---------------------------------------------------------------------------------------------
+
+
+def _sequential(found: Mapping[str, Runs]) -> Iterable[Check]:
+    """Order of memory and of variation, and the CPU."""
+    whole = {name.removeprefix("spbench_fig06_sequential-"): runs.samples for name, runs in found.items()}
+    cpu = {app: fmean(s.cpu_percent or 0.0 for s in samples) for app, samples in whole.items()}
+    memory = {app: max(s.memory_mb or 0.0 for s in samples) for app, samples in whole.items()}
+    varies = {app: _variation([s.throughput_per_s for s in samples]) for app, samples in whole.items()}
+    lowest = min(cpu, key=lambda app: cpu[app])
+    yield f"CPU {cpu[lowest]:.0f} % or more ({lowest})", cpu[lowest] >= BUSY_PERCENT
+    yield f"least memory {_least(memory)}, most {_most(memory)}", (_least(memory), _most(memory)) == ("bzip2", "ferret")
+    yield f"throughput varies least with {_least(varies)}", _least(varies) == "bzip2"
+
+
+def _variation(values: Sequence[float]) -> float:
+    return max(values) - min(values)
+
+
+def _least(values: Mapping[str, float]) -> str:
+    return min(values, key=lambda name: values[name])
+
+
+def _most(values: Mapping[str, float]) -> str:
+    return max(values, key=lambda name: values[name])
+
+
+# --- figure 7: workers ------------------------------------------------------------------------------------------------
+
+
+def _workers(found: Mapping[str, Runs]) -> Iterable[Check]:
+    """Throughput grows up to the cores and latency from there on."""
+    for name, runs in found.items():
+        rates = {int(n): fmean(run.achieved_per_s for run in each) for n, each in runs.by_contender.items()}
+        latencies = {int(n): fmean(run.latency_ms or 0.0 for run in each) for n, each in runs.by_contender.items()}
+        most, app = max(rates), name.removeprefix("spbench_fig07_workers-")
+        gain, later = rates[2] / rates[1], rates[most] / rates[2]
+        slower, jump = latencies[2] / latencies[1], latencies[most] / latencies[2]
+        text = f"{app}: 2 workers have {gain:.2f} × the throughput and {slower:.2f} × the latency of 1"
+        yield (
+            f"{text}, {most} {jump:.1f} × that latency",
+            (gain > 1 + FLAT and later < 1 + FLAT and jump > max(1.5, slower)),
+        )
+
+
+# --- figures 8 to 11: batches -----------------------------------------------------------------------------------------
+
+
+def _growing(found: Mapping[str, Runs]) -> Iterable[Check]:
+    for name, runs in found.items():
+        samples = runs.samples
+        one = [s for s in samples if s.batch_items is not None and s.batch_items < 1.5]
+        ten = [s for s in samples if s.batch_items is not None and s.batch_items > 8.5]
+        if not one or not ten:
+            yield f"{name}: the size of batches at the sink did not go from 1 to 10", False
+            continue
+        rate = fmean(s.throughput_per_s for s in ten) / fmean(s.throughput_per_s for s in one)
+        latency = _latency(ten) / _latency(one)
+        yield f"batches of 9 and 10: {rate:.2f} × the throughput of 1", abs(rate - 1) <= FLAT
+        yield f"{latency:.1f} × its latency", latency > 3
+
+
+def _batches(found: Mapping[str, Runs]) -> Iterable[Check]:
+    (runs,) = (each.by_contender for each in found.values())
+    for workers in ("1", "2", "4"):
+        one, sixteen = runs[f"{workers} by 1"], runs[f"{workers} by 16"]
+        rate = fmean(run.achieved_per_s for run in sixteen) / fmean(run.achieved_per_s for run in one)
+        latency = fmean(run.latency_ms or 0.0 for run in sixteen) / fmean(run.latency_ms or 0.0 for run in one)
+        text = f"{workers} workers, 16 items a batch: {rate:.2f} × the throughput, {latency:.1f} × the latency of 1"
+        yield text, rate <= 1 + FLAT and latency > 6
+
+
+# --- figures 12 to 16: patterns ---------------------------------------------------------------------------------------
+
+
+def _follows(found: Mapping[str, Runs]) -> Iterable[Check]:
+    """The input follows the pattern while it can be sustained, and latency is highest where the rate is."""
+    for name, runs in found.items():
+        samples = runs.samples
+        app = name.removeprefix("patterns_").split("-")[0]
+        error = runs.shape_error
+        rates = sorted(s.rate_per_s or 0.0 for s in samples)
+        high, low = rates[int(0.9 * len(rates))], rates[int(0.3 * len(rates))]
+        above = _latency([s for s in samples if (s.rate_per_s or 0.0) >= high])
+        below = _latency([s for s in samples if (s.rate_per_s or 0.0) <= low])
+        followed = "rate not followed" if error is None else f"rate followed within {error:.0%}"
+        met = error is not None and error <= FOLLOWS and above > below
+        yield f"{app}: {followed}, latency {above / below:.1f} × as long at the top", met
+
+
+def _spikes(found: Mapping[str, Runs]) -> Iterable[Check]:
+    """Latency returns as soon as what the spike left is out."""
+    for name, runs in found.items():
+        samples = runs.samples
+        app = name.removeprefix("patterns_").split("-")[0]
+        usual_ms = median(s.latency_ms for s in samples if s.latency_ms is not None and not _in_spike(s, samples))
+        back = [_back_s(samples, at, usual_ms) for at in _ends(samples)]
+        if not back:
+            yield f"{app}: no spike ended", False
+            continue
+        yield f"{app}: latency back {max(back):.2f} s after the last spike item", max(back) <= AFTER_S
+
+
+def _in_spike(sample: Point, samples: Sequence[Point]) -> bool:
+    return (sample.rate_per_s or 0.0) > 2 * min(s.rate_per_s or 0.0 for s in samples)
+
+
+def _ends(samples: Sequence[Point]) -> list[int]:
+    """Return the positions of the last samples of spikes, without one at the very end."""
+    inside = [_in_spike(sample, samples) for sample in samples]
+    return [at for at in range(len(samples) - 4) if inside[at] and not inside[at + 1]]
+
+
+def _back_s(samples: Sequence[Point], at: int, usual_ms: float) -> float:
+    """Return the time from the spike's end until a sample has the usual latency again, within a half more."""
+    for sample in samples[at + 1 :]:
+        if sample.latency_ms is not None and sample.latency_ms <= 1.5 * usual_ms:
+            return sample.at_s - samples[at].at_s
+    return samples[-1].at_s - samples[at].at_s
+
+
+def _latency(samples: Iterable[Point]) -> float:
+    """Return the mean over the items of the samples, in ms."""
+    known = [(s.latency_ms, s.throughput_per_s) for s in samples if s.latency_ms is not None]
+    items = sum(weight for _, weight in known)
+    return sum(latency * weight for latency, weight in known) / items if items else float("nan")
+
+
+def _patterns(number: int, pattern: str, printed: str, *apps: str) -> Figure:
+    experiments = [f"patterns_{app}-{pattern}" for app in apps]
+    checks = _spikes if pattern == "spike" else _follows
+    return Figure(f"figure {number}", printed, experiments, "patterns_*", checks)
+
+
+BZIP2, FACES, FERRET, LANES = APPS = ("bzip2", "face_recognizer", "ferret", "lane_detection")
+_SEQUENTIAL, _FARMS = "spbench_fig06_sequential", "spbench_fig07_workers"
+_GROWING, _SIZES = "spbench_fig08_09_growing_batches", "spbench_fig10_11_lane_batches"
+FIGURES = (
+    Figure(
+        "figure 6",
+        "CPU near 100 %; Bzip2 takes the least memory and varies least, Ferret takes the most memory",
+        [f"{_SEQUENTIAL}-{app}" for app in APPS],
+        _SEQUENTIAL,
+        _sequential,
+    ),
+    Figure(
+        "figure 7",
+        "throughput grows with the workers; latency is low up to the physical cores, then jumps",
+        [f"{_FARMS}-{app}" for app in APPS],
+        _FARMS,
+        _workers,
+    ),
+    Figure(
+        "figure 8",
+        "batches have no influence on the throughput of Bzip2, latency grows with them",
+        [f"{_GROWING}-{BZIP2}"],
+        _GROWING,
+        _growing,
+    ),
+    Figure("figure 9", "the same with Ferret", [f"{_GROWING}-{FERRET}"], _GROWING, _growing),
+    Figure(
+        "figures 10 and 11",
+        "latency in proportion to the batch, no significant gain of throughput",
+        [_SIZES],
+        _SIZES,
+        _batches,
+    ),
+    _patterns(12, "wave", "throughput follows, latency rises near the top", BZIP2, LANES, FERRET),
+    _patterns(13, "binary", "throughput follows, latency is high in the high state", BZIP2, LANES, FERRET),
+    _patterns(14, "increasing", "throughput rises until it is sustained no more, then latency", BZIP2, FACES, FERRET),
+    _patterns(15, "decreasing", "latency falls as soon as the rate is sustained", FACES, LANES, FERRET),
+    _patterns(16, "spike", "latency rises in spikes alone", BZIP2, FACES, FERRET),
+)
