@@ -61,6 +61,10 @@ class Manager:
         return self._aim.objective
 
     @property
+    def choices(self) -> Choices:
+        return self._context.choices
+
+    @property
     def slo(self) -> Slo | None:
         """The objective as it was asked for."""
         return None if self.objective is None else self.objective.slo

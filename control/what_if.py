@@ -3,8 +3,8 @@ choose."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from math import inf, sqrt
 
 from compositions.capacity.prediction import Prediction, Predictions
@@ -73,6 +73,9 @@ class Present:
     objective: Objective | None
     strategy: Strategy
     settings: Settings
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    """As of ``Situation``, like the next one."""
+    generated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,7 @@ def _changed(present: Present, question: Question) -> Present:
         snapshot=snapshot,
         active=_resized(present.active, question.replicas),
         compositions=tuple(_resized(each, question.replicas) for each in present.compositions),
+        generated=present.generated and question.replicas is None,
     )
 
 
@@ -196,7 +200,9 @@ def _chosen(asked: Present) -> tuple[str | None, str]:
         asked.active,
         asked.compositions,
         asked.settings,
-        budget=asked.objective.slo.limits,
+        asked.unavailable,
+        asked.objective.slo.limits,
+        asked.generated,
     )
     strategy = asked.strategy.supposing(asked.snapshot.input_rate_per_s)
     proposal = strategy.propose(situation, ())

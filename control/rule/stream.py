@@ -33,6 +33,8 @@ _LOOKED = 1500
 _MOST_SCALED = 1.5
 """Logarithm of the most by which a past rate is scaled to the present one."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
+_FEW_VARY = 0.01
+"""Least squared coefficient of variation of an item's time while as many items as a mean is taken over are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +130,9 @@ class Stream:
 
     @property
     def cv(self) -> float:
-        """Return the coefficient of variation of that time, between items."""
-        return math.sqrt(min(max(self._work.variance, 0.01), 16.0))
+        """Return the coefficient of variation of that time, between items; few of them may be alike by chance."""
+        least = _FEW_VARY / max(1.0, self.known / self._settings.service_items)
+        return math.sqrt(min(max(self._work.variance, least), 16.0))
 
     @property
     def calm_s(self) -> float:

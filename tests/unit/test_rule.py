@@ -45,6 +45,12 @@ def test_the_futures_of_a_calm_stream_have_its_rate_and_its_costs(rates: list[fl
     assert futures.each_s.mean(axis=(0, 1)) == pytest.approx([0.1, 0.3], rel=0.1)
 
 
+def test_items_that_are_alike_are_believed_to_be_so_when_many_are_known() -> None:
+    few, many = fed([4.0] * 5), fed([4.0] * 1000)
+    assert few.cv == pytest.approx(0.1, rel=0.2), "twenty may be alike by chance"
+    assert many.cv < 0.03
+
+
 def test_after_a_jump_the_futures_are_of_the_new_rate() -> None:
     futures = fed([4.0] * 200 + [16.0] * 6).futures(5.0)
     assert futures.items.mean() / futures.step_s == pytest.approx(16.0, rel=0.3)

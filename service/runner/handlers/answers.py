@@ -159,7 +159,11 @@ class Reads:
         if loop.snapshot is None:
             raise UnavailableError(f"nothing is measured of {checked.spec.app} yet; try again in a moment")
         active, objective = loop.engine.view().composition, loop.manager.objective
-        choices, settings = self._run.compositions, checked.settings.manager
-        known = Present(loop.snapshot, active, choices, objective, checked.strategy, settings)
+        choices, now_s = loop.manager.choices, loop.snapshot.now_s
+        known = Present(
+            *(loop.snapshot, active, self._run.compositions, objective, checked.strategy, checked.settings.manager),
+            choices.unavailable(now_s),
+            choices.generated,
+        )
         question = Question(request.cores, request.replicas, request.rate_per_s)
         return what_if_body(checked.spec.app, outlook(question, known))
