@@ -1,14 +1,12 @@
-"""Workloads of the benchmarks: apps of empty stages, and of stages that take what an item says."""
+"""The smallest workloads of the benchmarks: an app of empty stages, a small item and a frame."""
 
 from __future__ import annotations
 
-import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from apps.contract import App
-from apps.synthetic.app import burn, rest
 from compositions.model import Stage
 
 SMALL = {"serial": 7, "name": "item"}
@@ -26,36 +24,3 @@ class Empty(App):
         return value
 
     s2 = s3 = s4 = s1
-
-
-class Price(NamedTuple):
-    """The cost of an item in each stage, in seconds; ``waits``: of sleep, else of CPU time."""
-
-    costs_s: tuple[float, ...]
-    waits: bool
-
-
-class Priced(App):
-    """Four stages, each of which takes what its item says."""
-
-    name = "priced"
-    stages = tuple(Stage(name) for name in "abcd")
-
-    def a(self, price: Price) -> Price:
-        return self._take(price, 0)
-
-    def b(self, price: Price) -> Price:
-        return self._take(price, 1)
-
-    def c(self, price: Price) -> Price:
-        return self._take(price, 2)
-
-    def d(self, price: Price) -> Price:
-        return self._take(price, 3)
-
-    def _take(self, price: Price, stage: int) -> Price:
-        if price.waits:
-            rest(price.costs_s[stage], time.perf_counter())
-        else:
-            burn(price.costs_s[stage], time.thread_time())
-        return price
