@@ -6,6 +6,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from html import escape
 from types import TracebackType
 from typing import Any, Self
@@ -118,13 +119,14 @@ class LiveRun:
     # --- results ----------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Result]:
-        """Every result once, to the end of the run; leaving the loop early leaves the others for the next one.
+        """Every result once, to the end of the run; leaving the loop early leaves the others for the next one. Ctrl-C
+        stops the run.
 
         Raises: RunFailed at its end, as ``wait``; RecomposeError where results go to a sink.
         """
         if self._unread is None:
             raise RecomposeError(f"the results of {self._runner.spec.app!r} go to its sink; read them there")
-        with self._progress() as look:
+        with self._ended_by_ctrl_c(), self._progress() as look:
             for result in self._results(self._unread):
                 if result is not None:
                     yield result
@@ -201,14 +203,22 @@ class LiveRun:
         RunFailed when the run failed, when every item did, or when its sink did."""
         if self._unread is not None:
             self._unread.discard()
+        with self._ended_by_ctrl_c(), self._progress() as look:
+            while not self._runner.wait(LOOK_S) or (self._feeding is not None and self._feeding.is_alive()):
+                look()
+        return self.summary()
+
+    @contextmanager
+    def _ended_by_ctrl_c(self) -> Iterator[None]:
+        """Deliver what was accepted, and say on stderr what became of it."""
         try:
-            with self._progress() as look:
-                while not self._runner.wait(LOOK_S) or (self._feeding is not None and self._feeding.is_alive()):
-                    look()
+            yield
         except KeyboardInterrupt:
             self._end(drain=True, timeout_s=DRAIN_S)
+            items = self._asked.ask(ReadSummary()).items
+            counts = ", ".join(f"{name} {count:,}" for name, count in dict(items or {}).items() if count)
+            print(f"interrupted; items: {counts or 'none'}", file=sys.stderr)
             raise
-        return self.summary()
 
     def summary(self) -> Summary:
         """Return the summary so far. Raises: RunFailed if it is one of a failure."""

@@ -18,6 +18,7 @@ from datapipe.source_kinds import KINDS
 from profiler.slo import Slo, parse_slo, together
 from recompose.live import LiveRun, Unread
 from service import logs
+from service.cli import render
 from service.cli.texts import SOURCE_OF, parse_sink, parse_source
 from service.logs import Printed
 from service.runner.runner import Runner
@@ -49,8 +50,9 @@ def run(
     unread = Unread() if spec.ending.out_path is None and spec.sink is None else None
     given = Overrides(None if isinstance(app, str) else app, own_items(source), unread)
     with extras_named():
-        _join_ray(spec.pool)
-        live = LiveRun(Runner(spec, given), unread, show=settings.get("progress", True))
+        shown = settings.get("progress", True)
+        _join_ray(spec.pool, quiet=not shown)
+        live = LiveRun(Runner(spec, given), unread, show=shown)
     if callable(sink):
         live.feed(sink)
     return live
@@ -67,9 +69,11 @@ def _name(app: type[App] | str) -> str:
     return app.name
 
 
-def _join_ray(pool: str) -> None:
+def _join_ray(pool: str, *, quiet: bool) -> None:
     """What apps print comes out on stderr."""
-    if pool == "ray":
+    if pool != "ray":
+        return
+    with render.doing("starting Ray on this machine", quiet=quiet):
         from runtime.pools.ray import cluster  # here: a run in threads needs no Ray, which takes seconds
 
         cluster.connect(hear=Printed(lambda who, line: print(f"({who}) {line}", file=sys.stderr)).line)
@@ -86,18 +90,18 @@ class Settings(TypedDict, total=False):
     """The further settings of a run; each works as the option of ``recompose run``."""
 
     rate: float
-    """Items a second; else as fast as they are taken."""
+    """Input rate in items/s; without it as fast as the app accepts items."""
     items: int
-    """End after so many."""
+    """Number of items after which the run ends."""
     duration_s: float
-    """End after so long."""
+    """Time after which the run ends, in seconds."""
     options: Mapping[str, Any]
-    """Of the app."""
+    """Options of the app."""
     composition: str
     """The first one; without an SLO the only one."""
     strategy: str
     batch: int | Literal["auto"]
-    """Items that travel together."""
+    """Bundle size in items."""
     pool: Literal["ray", "local"]
     """Where stages run: worker processes, or threads of this one (light to start, one core's worth of Python)."""
     progress: bool

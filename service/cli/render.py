@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -228,6 +229,14 @@ def progress(*columns: ProgressColumn, quiet: bool = False) -> Progress:
 def spinner(*, quiet: bool = False) -> Progress:
     """A line with a spinner, the description of its task, and the time passed."""
     return progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), quiet=quiet)
+
+
+@contextmanager
+def doing(what: str, *, quiet: bool = False) -> Iterator[None]:
+    """Show on a terminal's stderr what is under way, until it is done."""
+    with spinner(quiet=quiet) as bar:
+        bar.add_task(what, total=None)
+        yield
 
 
 def clock(at: str) -> str:

@@ -91,9 +91,10 @@ def prints_on_stderr(pool: str) -> Iterator[None]:
     try:
         with redirect_stdout(PrintedHere(printed)):
             if pool == "ray":
-                from runtime.pools.ray import cluster
+                with render.doing("starting Ray on this machine"):
+                    from runtime.pools.ray import cluster
 
-                cluster.connect(hear=printed.line)
+                    cluster.connect(hear=printed.line)
             yield
             if pool == "ray":
                 cluster.hear_out()

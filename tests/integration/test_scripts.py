@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -74,3 +75,29 @@ print(json.dumps(shown))
 def test_the_document_has_the_script_that_is_tested() -> None:
     (block,) = blocks(ROOT / "docs" / "start" / "scripts.md", "python")
     assert block.text == (SCRIPTS / "shout.py").read_text()
+
+
+ENDLESS = """
+import itertools, time
+from recompose import pipeline, run
+
+def slowly(number):
+    time.sleep(0.01)
+    return number
+
+for result in run(pipeline(slowly), source=itertools.count(), pool="local"):
+    print(result.value, flush=True)
+"""
+
+
+def test_ctrl_c_delivers_what_was_accepted_and_says_so(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", ENDLESS]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as script:
+        assert script.stdout is not None
+        assert [script.stdout.readline() for _ in range(3)] == ["0\n", "1\n", "2\n"]
+        script.send_signal(signal.SIGINT)
+        _, said = script.communicate(timeout=60)
+    told = re.search(r"interrupted; items: accepted ([\d,]+), delivered ([\d,]+)\n", said)
+    assert told is not None, said
+    assert told[1] == told[2]
+    assert script.returncode == -signal.SIGINT
