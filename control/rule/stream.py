@@ -192,12 +192,12 @@ class Stream:
 
     def stationary(self, step_s: float, steps: int) -> Futures:
         """Return futures in which it goes on as since the last change: blocks of that time in any order (bootstrap of
-        blocks; Künsch, Ann. Stat. 17, 1989)."""
-        settings, first = self._settings, self._news.since
+        blocks; Künsch, Ann. Stat. 17, 1989). Of longer ones there are fewer."""
+        first, count = self._news.since, max(8, self._settings.futures * self._settings.steps // steps)
         stride = max(1, round(step_s / self._turn_s))
         begins = max(1, self._turns - first - stride + 1)
-        shares = (0.5 + _GOLDEN * np.arange(1, settings.futures * steps + 1)) % 1.0
-        at = first + (shares * begins).astype(np.int64).reshape(settings.futures, steps)
+        shares = (0.5 + _GOLDEN * np.arange(1, count * steps + 1)) % 1.0
+        at = first + (shares * begins).astype(np.int64).reshape(count, steps)
         last = np.minimum(at + stride, self._turns)
         items = self._came[last] - self._came[at]
         each_s = self._each_s[np.minimum(at[:, :, None] + np.arange(stride), self._turns - 1)].mean(axis=2)

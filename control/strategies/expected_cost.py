@@ -31,7 +31,6 @@ from profiler.service_time import crowding, free_service_s
 from profiler.slo import FASTEST
 from profiler.snapshot import Snapshot
 
-_Written = tuple[tuple[Composition, ...], tuple[str, ...]]
 _MEAN_SHARE = 0.8
 """For a mean latency so many of the items are to be within it: of an exponential wait 0.63 are, of an even one more."""
 _BEHIND_S, _KEPT_UP_SHARE = 2.0, 0.95
@@ -73,7 +72,7 @@ class ExpectedCost(Strategy):
         self._rule: Rule | None = None
         self._fastest = Fastest()
         self._counts: _Counts | None = None
-        self._list: tuple[_Written, Listing, Mapping[Plan, Composition]] | None = None
+        self._written: _Written | None = None
         self._start_s: float | None = None
         """Measured time that workers take to start."""
         self._asked: list[tuple[float, int]] = []
@@ -102,8 +101,7 @@ class ExpectedCost(Strategy):
             return self._fastest.propose(situation)
         if rule is None:
             return Stay("too few samples: no stage has timings", unknown=True)
-        listed, named = self._known(situation)
-        plans = _Plans(situation, rule, listed, named, self._start_s)
+        plans = _Plans(situation, rule, self._known(situation), self._start_s)
         present = _plan(active)
         choice = rule.choose(self._now(situation, plans))
         if choice is None:
@@ -126,9 +124,8 @@ class ExpectedCost(Strategy):
         rule = self._rule
         if rule is None or situation.active.dyn is not None:
             return None
-        listed, named = self._known(situation)
         own = replace(situation, budget=situation.objective.slo.limits)
-        plans = _Plans(own, rule, listed, named, self._start_s)
+        plans = _Plans(own, rule, self._known(situation), self._start_s)
         now = self._now(situation, plans)
         asked = [
             (plans.most_workers if each.workers is None else each.workers, each.cores or math.inf) for each in limits
@@ -149,15 +146,13 @@ class ExpectedCost(Strategy):
             other._rule.suppose(rate_per_s)
         return other
 
-    def _known(self, situation: Situation) -> tuple[Listing | None, Mapping[Plan, Composition]]:
-        """Return what may be chosen where somebody wrote it, and the compositions by shape; made anew when they
-        change."""
-        written = situation.compositions, tuple(situation.unavailable)
-        if self._list is None or self._list[0] != written:
-            bound = [each for each in situation.compositions if each.dyn is None]
-            free = (_plan(each) for each in bound if each.name not in situation.unavailable)
-            self._list = written, Listing(free), {_plan(each): each for each in bound}
-        return (None if situation.generated else self._list[1]), self._list[2]
+    def _known(self, situation: Situation) -> _Written:
+        """Return what may be chosen; made anew when it changes."""
+        compositions, barred = situation.compositions, tuple(situation.unavailable)
+        known = self._written
+        if known is None or known.compositions is not compositions or known.barred != barred:
+            known = self._written = _Written.of(compositions, barred)
+        return known
 
     def _now(self, situation: Situation, plans: _Plans) -> Now:
         snapshot, now_s = situation.snapshot, situation.now_s
@@ -246,26 +241,39 @@ def _plan(composition: Composition) -> Plan:
     return Plan(grouping, tuple(group.replicas for group in composition.groups), bundle)
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Compositions as plans of the rule."""
+
+    compositions: tuple[Composition, ...]
+    barred: tuple[str, ...]
+    """Names of those that cannot be had now."""
+    listing: Listing
+    """Those that can."""
+    named: Mapping[Plan, Composition]
+    most_workers: int
+
+    @staticmethod
+    def of(compositions: tuple[Composition, ...], barred: tuple[str, ...]) -> _Written:
+        named = {_plan(each): each for each in compositions if each.dyn is None}
+        listing = Listing(plan for plan, each in named.items() if each.name not in barred)
+        return _Written(compositions, barred, listing, named, max((each.workers for each in compositions), default=0))
+
+
 class _Plans:
     """Compositions as plans of the rule, and back, with the limits of what may be had."""
 
-    def __init__(
-        self,
-        situation: Situation,
-        rule: Rule,
-        listed: Listing | None,
-        named: Mapping[Plan, Composition],
-        start_s: float | None,
-    ) -> None:
+    def __init__(self, situation: Situation, rule: Rule, written: _Written, start_s: float | None) -> None:
         """``start_s``: measured time that workers take to start."""
         self.start_s: float = situation.settings.rhythm.worker_start_s if start_s is None else start_s
-        self.listed, self._named = listed, {**named, _plan(situation.active): situation.active}
+        self.listed = None if situation.generated else written.listing
+        self._active, self._named = situation.active, written.named
         self.goals = goals_of(situation.objective)
         self.names = situation.active.stages
         snapshot, budget = situation.snapshot, situation.budget
         self.computing_s = [0.0 if each is None else each.cpu_time_s for each in map(snapshot.stage, self.names)]
         self.cores = _cores(snapshot)
-        most = max((each.workers for each in situation.compositions), default=situation.active.workers)
+        most = written.most_workers or situation.active.workers
         self.most_workers = most if budget.workers is None else min(most, budget.workers)
         self.within_budget = self.most_workers < most
         if budget.cores is not None:
@@ -277,7 +285,7 @@ class _Plans:
 
     def composition(self, plan: Plan) -> Composition:
         """Return the composition, under the name that it has among those that can be chosen."""
-        known = self._named.get(plan)
+        known = self._active if plan == _plan(self._active) else self._named.get(plan)
         if known is not None:
             return known
         groups = tuple(

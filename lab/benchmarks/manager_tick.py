@@ -2,10 +2,9 @@
 
     python -m lab.benchmarks.manager_tick [--rounds 20] [--json]
 
-The contract: at most 5 ms with 20 and 50 ms with 10,000; 10,000 are priced at one rate in 25 ms. The same holds if the
-load waves and arrivals are counted, after ten minutes of it: every tick follows the rate, looks for its season, and
-asks which composition will do for the expected load.
-CPU time is measured: a tick waits for nothing, so other load on the machine is left out.
+The contract: at most 50 ms with 10,000 (p99), while the load waves and arrivals are counted, after ten minutes of it;
+10,000 are priced at one rate in 25 ms, for what-if. Where nobody wrote the list, the strategy composes. CPU time is
+measured: a tick waits for nothing, so other load on the machine is left out.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from profiler.slo import Slo
 from profiler.snapshot import InputNow, LatencyStats, Snapshot, StageProfile
 
 STAGES = tuple(Stage(name) for name in ("decode", "segment", "extract", "vectorize", "rank", "encode"))
-LIMITS_MS = {20: 5.0, 9_995: 50.0}  # the most of this kind that may be generated
+LIMITS_MS = {20: 50.0, 9_995: 50.0}  # the most of this kind that may be generated
 PRICED_MS = 25.0
 TURN_S, PAST_S = 0.25, 600.0
 WAVES = 12  # as many turns of a load that waves as others; of 20 each, the whole of a wave
@@ -50,9 +49,10 @@ def compositions(count: int) -> tuple[Composition, ...]:
 def overloaded(now_s: float) -> Snapshot:
     """A snapshot that demands a decision: 30 items/s into stages that can do 14."""
     latency = LatencyStats(2.1, 2.1, 2.3, 2.4, 140)
+    done = int(14 * now_s)
     profiles = tuple(
-        StageProfile(stage.name, 0.01 * (index + 2), 0.01 * (index + 2), 0.3, 0.02, 0.05, 140)
-        for index, stage in enumerate(STAGES)
+        StageProfile(stage.name, each_s, each_s, 0.3, 0.02, 0.05, 140, done=done, worked_s=done * each_s)
+        for stage, each_s in zip(STAGES, np.arange(0.02, 0.08, 0.01).tolist(), strict=True)
     )
     return Snapshot(
         now_s=now_s,
@@ -75,22 +75,6 @@ def overloaded(now_s: float) -> Snapshot:
     )
 
 
-def deciding_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
-    """Return the seconds of each tick in which the manager decides; it observes only, so that it decides again."""
-    chosen_from = compositions(count)
-    choices = Choices(STAGES, chosen_from, chosen_from[0])
-    manager = Manager(Settings(), make_strategy("expected-cost"), choices, Mode.OBSERVE, slo)
-    took: list[float] = []
-    for round_ in range(rounds):
-        snapshot = overloaded(100.0 + round_)
-        manager.set_slo(replace(slo, threshold=0.2 + round_ / 1e4))
-        began = thread_time()
-        result = manager.tick(snapshot.now_s, snapshot)
-        took.append(thread_time() - began)
-        assert isinstance(result.decision, Decision), result.decision
-    return took
-
-
 def quiet_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
     """Return the seconds of each tick in which there is nothing to do."""
     chosen_from = compositions(count)
@@ -105,22 +89,26 @@ def quiet_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
     return took
 
 
-def waving_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
+def waving_ticks(count: int, slo: Slo, rounds: int, *, composes: bool) -> list[float]:
     """Return the seconds of ticks while counted arrivals wave, after ten minutes of history. The app stays as it
     is, so most ticks decide: it is too small while the rate is high, and too large while it is low."""
     draw, few = np.random.default_rng(0), compositions(20)
-    manager = Manager(Settings(), make_strategy("expected-cost"), Choices(STAGES, few, few[0]), Mode.OBSERVE, slo)
-    arrived, took = 0, []
+    choices = Choices(STAGES, few, few[0], generated=composes)
+    manager = Manager(Settings(), make_strategy("expected-cost"), choices, Mode.OBSERVE, slo)
+    arrived, took, decided = 0, [], 0
     for turn in range(int(PAST_S / TURN_S) + rounds):
         now_s = turn * TURN_S
         rate = 15.0 + 12.0 * sin(2 * pi * now_s / 60.0)
         arrived += int(draw.poisson(rate * TURN_S))
         if turn == int(PAST_S / TURN_S):
             manager.set_compositions(compositions(count))
+            choices.generated = composes
         snapshot = replace(overloaded(now_s), queued=0, input_rate_per_s=rate, input=InputNow(arrived=arrived))
         began = thread_time()
-        manager.tick(now_s, snapshot)
+        result = manager.tick(now_s, snapshot)
         took.append(thread_time() - began)
+        decided += isinstance(result.decision, Decision)
+    assert decided, "the manager decided"
     return took[-rounds:]
 
 
@@ -137,8 +125,8 @@ def pricing(count: int, rounds: int) -> list[float]:
 
 KINDS: dict[str, Callable[[int, Slo, int], list[float]]] = {
     "nothing to do": quiet_ticks,
-    "decides": deciding_ticks,
-    "waving load": lambda count, slo, rounds: waving_ticks(count, slo, WAVES * rounds),
+    "chooses from the list": lambda count, slo, rounds: waving_ticks(count, slo, WAVES * rounds, composes=False),
+    "composes": lambda count, slo, rounds: waving_ticks(count, slo, WAVES * rounds, composes=True),
 }
 
 
@@ -153,7 +141,7 @@ def measure(rounds: Rounds = 20) -> Iterator[Rows]:
                     "p99": float(np.quantile(took_ms, 0.99)), "worst": max(took_ms), "limit": limit_ms,
                 }  # fmt: skip
                 rows.append(row)
-                checks[f"{count} compositions, {name}, {kind}: median ≤ {limit_ms:g} ms"] = row["median"] <= limit_ms
+                checks[f"{count} compositions, {name}, {kind}: p99 ≤ {limit_ms:g} ms"] = row["p99"] <= limit_ms
     yield Rows("CPU of a tick [ms]", rows, checks)
     count = max(LIMITS_MS)
     priced_ms = 1e3 * min(pricing(count, rounds))
