@@ -50,8 +50,8 @@ class Price:
             _, delivered, late = self._turns.popleft()
             self._delivered -= delivered
             self._late -= late
-        items = max(self._delivered, expected, _LEAST_ITEMS)
-        self._used = self._late / (max(1e-3, 1 - share) * items) / settings.used_share
+        may_be = max(1e-3, 1 - share) * max(self._delivered, expected, _LEAST_ITEMS)
+        self._used = self._late / may_be / settings.used_share
         least = math.log(settings.least_price / settings.usual_price)
         step = settings.dual_step * elapsed_s * (min(self._used, 2.0) - 0.5)
         self._dual = min(_DUAL_MOST, max(least, self._dual + step))

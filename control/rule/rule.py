@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from control.rule.ceiling import Ceiling
 from control.rule.grouping import StageFacts
@@ -43,7 +43,7 @@ class Rule:
         self._ceiling = Ceiling()
         self._wanted = deque[tuple[float, Costs]]()
         self._calm = deque[tuple[float, Costs]]()
-        self._began_s, self._counts = math.inf, False
+        self._start = _Start(self._settings.catch_up_s)
         self._hope: tuple[float, Costs | None, float] = (-math.inf, None, -math.inf)
         """When it was looked at last, what to have where nothing helps, and when something seemed to be missed last."""
         self._at_s, self._asked_s, self._regrouped_s = 0.0, -math.inf, -math.inf
@@ -65,7 +65,7 @@ class Rule:
         self._at_s = seen.at_s
         self._ceiling.look(seen.at_s, seen.elapsed_s, seen.alive, float(seen.done[-1]), full=seen.full)
         self.stream.add(seen.elapsed_s, seen.arrived, seen.done, seen.busy_s, seen.set_per_s)
-        if not self._caught_up(seen, goals):
+        if not self._start.is_over(seen, goals):
             return
         window_s = min(seen.at_s, self._settings.window_s)
         for price, goal, late in zip(self.prices, goals, seen.late, strict=True):
@@ -80,7 +80,7 @@ class Rule:
         """Return the choice for the next turns; None while too little is known of the stages."""
         if self.stream.known < _ENOUGH:
             return None
-        self._began_s = min(self._began_s, self._at_s)
+        self._start.began_s = min(self._start.began_s, self._at_s)
         if max(goal.most_per_s for goal in now.goals) < self.stream.rate_per_s:  # then nobody minds what waits
             now = replace(now, backlog=0.0)
         futures = self._futures(now)
@@ -118,6 +118,7 @@ class Rule:
         way, and are the first to come."""
         if plan.workers > active.workers and alive >= active.workers:
             self._asked_s = self._at_s
+        self._start.workers = plan.workers
         if plan.grouping != active.grouping:
             self._regrouped_s = self._at_s
             self._wanted.clear()
@@ -165,16 +166,6 @@ class Rule:
         history = History(self._at_s - self._asked_s, self._at_s - self._regrouped_s, prices_s, self.most_per_s)
         return Weighing(self._stages, self._settings, now, self.stream.item, futures, history)
 
-    def _caught_up(self, seen: Seen, goals: Sequence[Goal]) -> bool:
-        """Return whether what is late now is anybody's doing: not what came before the first choice, and what waited
-        behind it."""
-        if self._at_s < self._began_s:
-            return False
-        if not self._counts:
-            few = all(late <= (1 - goal.share) * seen.delivered for late, goal in zip(seen.late, goals, strict=True))
-            self._counts = (seen.delivered > 0 and few) or self._at_s - self._began_s > self._settings.catch_up_s
-        return self._counts
-
     def _hopeless(self, chosen: Costs, now: Now) -> bool:
         """Return whether nothing that may be chosen would meet the goals even in the long run."""
         looked_s, best, missed_s = self._hope
@@ -211,6 +202,26 @@ class Rule:
     def _allowed(plan: Plan, found: Mapping[Plan, Costs], now: Now) -> bool:
         """Return whether a plan that was wanted of late may still be had: limit and list may have changed since."""
         return plan.workers <= now.most_workers and (now.listed is None or plan in found)
+
+
+@dataclass(slots=True)
+class _Start:
+    """The time in which what is late is nobody's doing: it came before the workers of the first choice were there, or
+    waited behind what did."""
+
+    most_s: float
+    began_s: float = math.inf
+    """Time of the first choice."""
+    workers: int = 0
+    """Workers that were asked for last."""
+    over: bool = False
+
+    def is_over(self, seen: Seen, goals: Sequence[Goal]) -> bool:
+        if seen.at_s >= self.began_s and not self.over:
+            few = all(late <= (1 - goal.share) * seen.delivered for late, goal in zip(seen.late, goals, strict=True))
+            there = seen.delivered > 0 and seen.alive >= self.workers and not seen.full
+            self.over = (few and there) or seen.at_s - self.began_s > self.most_s
+        return self.over
 
 
 def _note(noted: deque[tuple[float, Costs]], at_s: float, costs: Costs, span_s: float) -> None:

@@ -191,13 +191,16 @@ class Stream:
         self.rate_per_s, self.slow_per_s = rate_per_s, factor * self.slow_per_s
 
     def stationary(self, step_s: float, steps: int) -> Futures:
-        """Return futures in which it goes on as since the last change: blocks of that time in any order (bootstrap of
-        blocks; Künsch, Ann. Stat. 17, 1989). Of longer ones there are fewer."""
+        """Return futures in which it goes on as since the last change: stretches of that time in any order (bootstrap
+        of blocks; Künsch, Ann. Stat. 17, 1989), each as long as a usual future. Of longer futures there are fewer."""
         first, count = self._news.since, max(8, self._settings.futures * self._settings.steps // steps)
         stride = max(1, round(step_s / self._turn_s))
-        begins = max(1, self._turns - first - stride + 1)
-        shares = (0.5 + _GOLDEN * np.arange(1, count * steps + 1)) % 1.0
-        at = first + (shares * begins).astype(np.int64).reshape(count, steps)
+        length = min(steps, self._settings.steps, max(1, (self._turns - first) // (2 * stride)))
+        blocks = math.ceil(steps / length)
+        begins = max(1, self._turns - first - length * stride + 1)
+        shares = (0.5 + _GOLDEN * np.arange(1, count * blocks + 1)) % 1.0
+        begin = first + (shares * begins).astype(np.int64).reshape(count, blocks, 1)
+        at = (begin + stride * np.arange(length)).reshape(count, blocks * length)[:, :steps]
         last = np.minimum(at + stride, self._turns)
         items = self._came[last] - self._came[at]
         each_s = self._each_s[np.minimum(at[:, :, None] + np.arange(stride), self._turns - 1)].mean(axis=2)

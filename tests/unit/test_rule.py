@@ -62,6 +62,16 @@ def test_what_followed_a_rise_before_is_expected_of_the_next() -> None:
     assert futures.items.mean() / futures.step_s > 15.0
 
 
+def test_what_comes_at_once_every_two_seconds_will_go_on_to() -> None:
+    stream = Stream([1], RuleSettings())
+    for turn in range(800):
+        came = 20.0 if turn % 8 == 0 else 0.0
+        stream.add(TURN_S, came, np.array([came]), np.array([0.1 * came]))
+    short, long = (stream.stationary(TURN_S, steps).items for steps in (16, 240))
+    assert set(short.sum(axis=1)) == {40.0}, "any four seconds have two bundles"
+    assert long.sum(axis=1) == pytest.approx(600.0, rel=0.1)
+
+
 def test_an_announced_load_is_believed() -> None:
     futures = fed([5.0] * 60).futures(10.0).announced(((4.0, 100.0, 50.0),))
     rates = futures.items.mean(axis=0) / futures.step_s
