@@ -10,12 +10,16 @@ import click
 from compositions.errors import RecomposeError
 
 
+EXPERIMENTS = Path(__file__).parents[1] / "benchmarks" / "experiments"
+
+
 @click.command()
-@click.argument("places", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="FILE…")
+@click.argument("places", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="FILE…")
+@click.option("--all", "all_papers", is_flag=True, help="All experiments of the papers, and papers.md over them.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("experiments"), show_default=True)
 @click.option("--quick", is_flag=True, help="Short runs, as the files say; to see that they work.")
 @click.option("--fresh", is_flag=True, help="Begin anew where runs are there already.")
-def experiment(places: tuple[Path, ...], out: Path, quick: bool, fresh: bool) -> None:
+def experiment(places: tuple[Path, ...], all_papers: bool, out: Path, quick: bool, fresh: bool) -> None:
     """Run the experiments that files describe.
 
     FILE… are files or folders of them. They run one after the other; what was interrupted goes on.
@@ -29,6 +33,9 @@ def experiment(places: tuple[Path, ...], out: Path, quick: bool, fresh: bool) ->
     from service.cli import render
 
     logs.configure("warning")
+    places = (EXPERIMENTS,) if all_papers else places
+    if not places:
+        raise click.UsageError("give experiments (*.yaml), folders of them, or --all")
     files = [file for place in places for file in (sorted(place.glob("*.yaml")) if place.is_dir() else [place])]
     if not files:
         raise RecomposeError(f"no experiment (*.yaml) in {', '.join(map(str, places))}")
@@ -51,3 +58,9 @@ def experiment(places: tuple[Path, ...], out: Path, quick: bool, fresh: bool) ->
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.html").write_text(html(found), encoding="utf-8")
     click.echo(str(out / "report.html"))
+    if all_papers:
+        from lab.papers.page import page, run_all
+
+        run_all(out, quick, console.print)
+        (out / "papers.md").write_text(page(out / "images", "images"), encoding="utf-8")
+        click.echo(str(out / "papers.md"))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, median
 
 from lab.experiments.contender import Measurement, Point
 from lab.papers.report import Finding, Verdict
 
+RECORDED = Path(__file__).with_suffix(".json")
 FLAT = 0.15
 """Change of a throughput that counts as none; several times the spread of repetitions on a quiet machine."""
 FOLLOWS = 0.15
@@ -81,6 +82,16 @@ def runs_in(folder: Path) -> Runs:
 def findings(folder: Path) -> list[Finding]:
     """Return what the experiments in ``folder`` say of figures 6 to 16."""
     return [figure.finding(folder) for figure in FIGURES]
+
+
+def record(folder: Path) -> None:
+    """Store the findings on the experiments in ``folder``."""
+    RECORDED.write_text(json.dumps([asdict(each) for each in findings(folder)], indent=1, ensure_ascii=False) + "\n")
+
+
+def recorded() -> list[Finding]:
+    """Return what ``record`` stored last."""
+    return [Finding(**each) for each in json.loads(RECORDED.read_text())]
 
 
 # --- figure 6: one worker ---------------------------------------------------------------------------------------------
