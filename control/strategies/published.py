@@ -36,6 +36,7 @@ class Vogel(Strategy):
     name = "vogel"
     latency_from = LatencyFrom.READ
     style = SwitchStyle.DRAIN
+    drain_sample = "paper"
 
     def __init__(self) -> None:
         self._tagged: tuple[str, ...] = ()
@@ -163,6 +164,7 @@ class Pdp21(Strategy):
     name = "pdp21"
     latency_from = LatencyFrom.READ
     style = SwitchStyle.DRAIN
+    drain_sample = "paper"
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         if situation.trigger not in _OCCASIONS:

@@ -206,12 +206,14 @@ class ControlLoop:
 
     def _switch(self, command: SwitchTo, snapshot: Snapshot) -> None:
         expected = self.handovers.begin(command.composition, self.engine.view(), snapshot)
+        bound_s = expected.drain_bound_s or 0.0
         self.engine.switch(
             command.composition,
             self._settings.style,
-            drain_estimate_s=expected.drain_bound_s or 0.0,
+            drain_estimate_s=bound_s,
             drain_mean_s=expected.drain_mean_s or 0.0,
             first_result_s=expected.first_result_s,
+            wait_s=bound_s if self._settings.drain_sample.waits else 0.0,
         )
 
 
