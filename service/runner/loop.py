@@ -231,7 +231,7 @@ class Handovers:
     """Drain estimates and output gaps; every switch is entered in the journal."""
 
     def __init__(self, journal: Journal, drain_sample: DrainSample) -> None:
-        self.drain = DrainEstimator()
+        self.drain = DrainEstimator(floored=not drain_sample.waits)
         self.gaps = OutputGaps()
         self._journal = journal
         self._drain_sample = drain_sample

@@ -414,9 +414,9 @@ def play(world: World, data: st.DataObject) -> None:
             world.requested += 1
             style = data.draw(st.sampled_from(list(SwitchStyle)))
             estimate_s = data.draw(st.sampled_from([0.0, 0.05]))
-            world.handle(
-                SwitchRequested(world.now_s, data.draw(compositions(world.stages)), style, estimate_s, estimate_s)
-            )
+            wait_s = data.draw(st.sampled_from([0.0, estimate_s]))
+            target = data.draw(compositions(world.stages))
+            world.handle(SwitchRequested(world.now_s, target, style, estimate_s, estimate_s, wait_s=wait_s))
         elif action == "resize":
             active = world.dispatcher.view(world.now_s).composition
             asked = data.draw(resized(active, world.stages))
