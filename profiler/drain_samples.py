@@ -276,9 +276,8 @@ class PaperSample:
     """In flight times mean service time over workers, and no more than the mean of such samples at a switch. The
     estimate is what is waited for (the same section); without one, a drain waits until the composition is empty.
 
-    As published (Vogel et al., section 3.3); a task there is an item with the service time of all stages (section 4.2.1:
-    "10,000 tasks with a total service time of 24 milliseconds"). Two such items in a sequential group are 48 ms, in
-    three groups of one worker each 16 ms.
+    As published (Vogel et al., section 3.3). A task there is an item, with the service time of all stages: 24 ms in
+    section 4.2.1. Two such items in a sequential group are 48 ms, in three groups of one worker each 16 ms.
     """
 
     waits: ClassVar[bool] = True
