@@ -47,6 +47,8 @@ class Point:
     """Memory of the same processes, without what they share with others."""
     entered_per_s: float | None = None
     """Accepted from the source since the sample before."""
+    inside_ms: float | None = None
+    """Like ``latency_ms``, from when a worker took the item: without the wait before the first group."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class Measurement:
     trials: int
     workers: float
     """Mean number."""
+    inside_ms: float | None = None
+    """Mean latency from when a worker took the item; None: nobody says."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -128,6 +132,7 @@ class Seen:
     """Mean over the items after the warm-up."""
     switches: int
     trials: int
+    inside_ms: float | None = None
 
 
 def latency_by_items(samples: Sequence[Point], warm_up_s: float) -> float | None:
@@ -153,4 +158,5 @@ def measurement_of(contender: str, repetition: int, seen: Seen, warm_up_s: float
         switches=seen.switches,
         trials=seen.trials,
         workers=fmean(sample.workers for sample in counted) if counted else 0.0,
+        inside_ms=seen.inside_ms,
     )

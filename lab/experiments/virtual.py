@@ -41,10 +41,11 @@ class Scenarios:
             slo=experiment.objective,
             rate=rate or Fixed(FLOOD_PER_S),
             duration_s=experiment.duration_s,
-            machine=Machine(cores=experiment.cores),
+            machine=Machine(cores=experiment.cores, threads=experiment.threads),
             strategy=contender.strategy or "static",
             settings=self._settings.manager,
             dispatcher=self._settings.dispatcher,
+            arrivals=experiment.input.arrivals,
             first=fixed or next((c for c in self._compositions if c.name == experiment.first), None),
             happenings=tuple(self._happenings(fixed)),
             seed=experiment.seed + repetition,
@@ -91,10 +92,11 @@ class VirtualDriver:
         over_s = delivered[-1].at_s if len(delivered) == contender.items else experiment.duration_s
         late = [item for item in delivered if item.at_s > experiment.warm_up_s]
         latency_ms = fmean((item.at_s - item.arrived_s) * 1e3 for item in late) if late else None
+        inside_ms = fmean((item.at_s - item.started_s) * 1e3 for item in late) if late else None
         switches = trace.switches_between(0, over_s)
         trials = sum(decision.trials for decision in trace.decisions if decision.at_s <= over_s)
         samples = _samples(delivered, trace.moments, rate or _unknown, over_s)
-        seen = Seen(samples, latency_ms, switches, trials)
+        seen = Seen(samples, latency_ms, switches, trials, inside_ms)
         return measurement_of(contender.name, repetition, seen, experiment.warm_up_s)
 
     def decisions(self, contender: Contender, rate: Rate | None) -> Sequence[Decision]:
@@ -115,9 +117,10 @@ def _samples(
     seen = moment
     for number in range(1, ceil(over_s / SAMPLE_S) + 1):
         at_s = number * SAMPLE_S
-        latencies = []
+        latencies, inside = [], []
         while item is not None and item.at_s <= at_s:
             latencies.append((item.at_s - item.arrived_s) * 1e3)
+            inside.append((item.at_s - item.started_s) * 1e3)
             item = next(delivered, None)
         while moment is not None and moment.at_s <= at_s:
             seen, moment = moment, next(moments, None)
@@ -129,6 +132,7 @@ def _samples(
                 rate_per_s=rate(at_s),
                 throughput_per_s=len(latencies) / SAMPLE_S,
                 latency_ms=sum(latencies) / len(latencies) if latencies else None,
+                inside_ms=sum(inside) / len(inside) if inside else None,
                 composition=seen.composition,
                 workers=seen.workers,
                 met=KNOWN.get(seen.slo_status),
