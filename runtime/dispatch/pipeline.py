@@ -23,6 +23,8 @@ class Pace:
     """Of the latest task."""
     depth: int = 0
     """Maximum number of tasks that a worker may have at a time."""
+    turn: int = 0
+    """Tasks given so far, for workers that get them in turn."""
 
     def note(self, busy_s: float, items: int) -> None:
         """A task of so many items took so long."""
@@ -108,7 +110,7 @@ class GroupState:
 
     __slots__ = (
         *("apart", "at_once", "first", "group", "index", "keyed", "last", "leaving", "load", "ordered"),
-        *("pace", "pipeline", "turn", "waiting", "workers"),
+        *("pace", "pipeline", "waiting", "workers"),
     )
 
     def __init__(self, pipeline: Pipeline, index: int, group: Group, first: int, stages: Sequence[Stage]) -> None:
@@ -132,8 +134,6 @@ class GroupState:
         self.leaving: list[WorkerState] = []
         """Bound beyond its replicas until their partitions have moved to others, step by step."""
         self.load = 0
-        self.turn = 0
-        """Tasks given so far."""
         self.pace = Pace()
 
     def put(self, bundle: Bundle) -> None:
@@ -209,7 +209,7 @@ class GroupState:
         if self.at_once > 1:
             return self._worker_with_room()
         if self.pipeline.round_robin and self.workers:
-            next_one = self.workers[self.turn % len(self.workers)]
+            next_one = self.workers[self.pace.turn % len(self.workers)]
             return next_one if len(next_one.outstanding) < self.pace.depth else None
         best = None
         fewest = self.pace.depth

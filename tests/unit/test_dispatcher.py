@@ -45,6 +45,19 @@ def test_work_goes_to_the_idle_worker_first():
     assert [worker for worker, _, _ in bench.running()] == ["w1", "w2"]
 
 
+def test_round_robin_waits_for_the_replica_whose_turn_it_is_and_keeps_the_order():
+    bench = Bench("Par*2(a,b,c)", scheduling="round-robin", prefetch_below_s=0)
+    bench.join("w1", "w2")
+    bench.admit(4)
+    assert bench.running() == [("w1", 1, ("a", "b", "c")), ("w2", 0, ("a", "b", "c"))]
+    bench.done(1)
+    assert [serial for _, serial, _ in bench.running()] == [0], "w1 is free, and it is the turn of w2"
+    bench.done(0)
+    assert bench.running() == [("w1", 3, ("a", "b", "c")), ("w2", 2, ("a", "b", "c"))]
+    bench.finish()
+    assert [item.serial for item in bench.of(Delivered)] == [0, 1, 2, 3]
+
+
 def test_in_flight_is_limited_so_that_a_drain_is_short():
     bench = Bench("Seq-Seq-Seq")
     bench.join("w1", "w2", "w3")
