@@ -19,10 +19,15 @@ from lab.simulation.scenario import Happening, Scenario, SimulatedStage
 from lab.simulation.simulation import simulate
 from lab.simulation.trace import Left, Moment
 from profiler.slo import SloStatus
+from service.runner.loop import TICK_S
 from service.runner.validation.resolution import RunSettings
 
 FLOOD_PER_S = 1e5
 """More than anything takes: how fast a composition is when it never waits for items."""
+
+
+UNMANAGED_S = 1.0
+"""Between two turns of a manager that has nothing to decide: they are most of the price of a run."""
 
 
 class Scenarios:
@@ -50,6 +55,7 @@ class Scenarios:
             happenings=tuple(self._happenings(fixed)),
             seed=experiment.seed + repetition,
             items=contender.items,
+            tick_s=UNMANAGED_S if fixed else TICK_S,
         )
 
     def flooded(self, composition: Composition, duration_s: float) -> Scenario:
