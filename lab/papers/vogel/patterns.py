@@ -44,19 +44,19 @@ def _figure_2(found: Recorded) -> Iterator[Finding]:
 Visits = tuple[float, float, tuple[str, ...]]
 """From and to a time (s), the compositions that became active, in order."""
 EVERY = tuple(str(number) for number in range(1, 8))
-FERRET = (*RANK_PARALLEL, "13")
+FERRET = ("1", *RANK_PARALLEL, "13")
 VISITED: Sequence[tuple[str, str, str, str, Sequence[Visits]]] = (
     ("4a", "fig04a_synthetic_balanced", "vogel", "1; 7 in one step after 30 s; 1 after 50 s",
      ((0, 30, ("1",)), (30, 50, ("7",)), (50, 90, ("1",)))),
     ("4a", "fig04a_synthetic_balanced", "pdp21", "all tried, 1; all tried, 7; back to 1",
-     ((2, 30, (*EVERY[1:], "1")), (30, 50, EVERY[1:]), (50, 90, (*EVERY, "1")))),
-    ("4b", "fig04b_synthetic_unbalanced", "vogel", "3, 5, 6, 7, then 6", ((2, 90, ("3", "5", "6", "7", "6")),)),
-    ("4b", "fig04b_synthetic_unbalanced", "pdp21", "all tried, 6", ((2, 90, (*EVERY[1:], "6")),)),
-    ("5a", "fig05a_ferret_throughput", "vogel", "those with rank parallel, then 13", ((2, 120, FERRET),)),
+     ((0, 30, (*EVERY, "1")), (30, 50, EVERY[1:]), (50, 90, (*EVERY, "1")))),
+    ("4b", "fig04b_synthetic_unbalanced", "vogel", "3, 5, 6, 7, then 6", ((0, 90, ("1", "3", "5", "6", "7", "6")),)),
+    ("4b", "fig04b_synthetic_unbalanced", "pdp21", "all tried, 6", ((0, 90, (*EVERY, "6")),)),
+    ("5a", "fig05a_ferret_throughput", "vogel", "those with rank parallel, then 13", ((0, 120, FERRET),)),
     ("5b", "fig05b_person_throughput", "vogel", "4 and 5, then 4; back to 1",
      ((50, 150, ("4", "5", "4")), (150, 210, ("1",)))),
     ("6a", "fig06a_ferret_latency", "vogel", "13; near 100 s 10, 12 and 13, then 13",
-     ((2, 95, FERRET), (95, 200, ("10", "12", "13")))),
+     ((0, 95, FERRET), (95, 200, ("10", "12", "13")))),
     ("6b", "fig06b_person_latency", "vogel", "1; 4 after 50 s; no change by the fluctuation after 300 s",
      ((0, 50, ("1",)), (50, 300, ("4", "5", "4")), (300, 400, ()))),
 )  # fmt: skip
