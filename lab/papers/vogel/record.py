@@ -38,7 +38,9 @@ class Run(BaseModel):
     above: dict[int, float]
     """Share of the control steps of a second, by constraint, whose mean latency inside was above it."""
     changes: int
-    """Of composition or replicas."""
+    """Of the number of workers."""
+    moved: int
+    """Workers added and removed by them."""
     visited: tuple[tuple[float, str], ...] = ()
     """When which composition became active; empty where replicas are regulated."""
 
@@ -59,7 +61,7 @@ def run_of(measured: Measurement) -> Run:
     late = [sample for sample in measured.samples if sample.at_s > SETTLED_S]
     inside = [sample.inside_ms for sample in measured.samples if sample.inside_ms is not None]
     steps = list(_steps(late))
-    visited = list(_visited(measured.samples))
+    steps_of_workers = [abs(after.workers - before.workers) for before, after in pairwise(late)]
     regulated = measured.contender in ("spar", "two-sided")
     return Run(
         achieved_per_s=round(measured.achieved_per_s, 3),
@@ -68,8 +70,9 @@ def run_of(measured: Measurement) -> Run:
         inside_ms=_rounded(measured.inside_ms),
         oscillation_ms=round(pstdev(inside), 1) if inside else 0.0,
         above={limit: round(fmean(step > limit for step in steps), 3) for limit in LIMITS_MS} if steps else {},
-        changes=sum(before.workers != after.workers for before, after in pairwise(late)),
-        visited=() if regulated else tuple(visited),
+        changes=sum(map(bool, steps_of_workers)),
+        moved=sum(steps_of_workers),
+        visited=() if regulated else tuple(_visited(measured.samples)),
     )
 
 

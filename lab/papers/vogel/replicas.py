@@ -59,14 +59,16 @@ class _Regulated:
 
     def _rows(self) -> Iterator[tuple[str, str, str, Verdict, str]]:
         violated, overall, changed = self._violated, self._overall, self._changed
-        rates, stable = _both(overall, [4], 1, "/s"), _both(changed, [5], 0, " changes")
+        rates, stable = _both(overall, [4], 1, "/s"), _both(changed, [5], 0)
         yield "4: throughput", "SF 2 more", rates, less(overall(4, 1), overall(4, 2)), f"whole run; {FITTED}"
         share = {n: _both(violated, [n], 0, " %", 100) for n in (4, 5, 6, 7)}
         yield "4: violations", "SF 2 more", share[4], less(violated(4, 1), violated(4, 2)), FITTED
         fewer = worst(*(less(violated(5, factor), violated(4, factor)) for factor in (1, 2)))
         yield "5: violations", "fewer than with 10 %", share[5], fewer, TESTED
         yield "5: throughput", "no significant decrease", *self._kept(4)
-        yield "5: stability", "SF 1 changes less", stable, less(changed(5, 1), changed(5, 2)), TESTED
+        yield "5: stability", "SF 1 more stable", stable, less(changed(5, 1), changed(5, 2)), f"changes; {TESTED}"
+        moved, why = _both(self._moved, [5], 0), f"replicas added and removed; {TESTED}"
+        yield "5: overreaction", "SF 1 avoids it", moved, less(self._moved(5, 1), self._moved(5, 2)), why
         yield "6: violations", "SF 1 fewer", share[6], less(violated(6, 1), violated(6, 2)), TESTED
         hardly = holds(max(violated(7, 1)) <= HARDLY)
         why = f"the last seconds of the film are not modelled; at most {HARDLY:.0%} of the steps in each run"
@@ -96,9 +98,12 @@ class _Regulated:
     def _changed(self, figure: int, factor: int) -> list[float]:
         return values(self._runs(figure, factor), lambda run: run.changes)
 
+    def _moved(self, figure: int, factor: int) -> list[float]:
+        return values(self._runs(figure, factor), lambda run: run.moved)
+
 
 def _both(
-    of: Callable[[int, int], list[float]], figures: Sequence[int], digits: int, unit: str, times: float = 1.0
+    of: Callable[[int, int], list[float]], figures: Sequence[int], digits: int, unit: str = "", times: float = 1.0
 ) -> str:
     """Return the values of both scaling factors."""
     sides = [(n, *(shown(of(n, factor), digits, unit, times) for factor in (1, 2))) for n in figures]
