@@ -1,12 +1,9 @@
-"""Verdicts on what is printed, from recorded runs, and their wording.
-
-An order of two means counts as reproduced when they differ by more than both standard deviations, and as a trend
-otherwise.
-"""
+"""Verdicts on what is printed, from recorded runs. An order of two means counts as reproduced when they differ by more
+than both standard deviations, and as a trend otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from lab.papers.report import Verdict
@@ -22,26 +19,15 @@ def command(experiment: str) -> str:
     return f"recompose experiment lab/benchmarks/experiments/{experiment}.yaml"
 
 
-def values(runs: Sequence[Run], of: Callable[[Run], float | None]) -> list[float]:
-    return [value for run in runs if (value := of(run)) is not None]
+def values(runs: Sequence[Run], name: str) -> list[float]:
+    """Return a field of the runs, where it is known."""
+    return [float(value) for run in runs if (value := getattr(run, name)) is not None]
 
 
-def latency(run: Run) -> float | None:
-    return run.latency_ms
-
-
-def rate(run: Run) -> float:
-    return run.achieved_per_s
-
-
-def shown(found: Sequence[float], digits: int = 0, unit: str = "", times: float = 1.0) -> str:
+def shown(found: Sequence[float], digits: int = 0, times: float = 1.0) -> str:
     """Mean ± standard deviation."""
-    spread = f" ± {times * spread_of(found):.{digits}f}" if len(found) > 1 else ""
-    return f"{times * fmean(found):.{digits}f}{spread}{unit}"
-
-
-def spread_of(found: Sequence[float]) -> float:
-    return stdev(found) if len(found) > 1 else 0.0
+    spread = f" ± {times * _spread(found):.{digits}f}" if len(found) > 1 else ""
+    return f"{times * fmean(found):.{digits}f}{spread}"
 
 
 def less(small: Sequence[float], large: Sequence[float]) -> Verdict:
@@ -49,7 +35,11 @@ def less(small: Sequence[float], large: Sequence[float]) -> Verdict:
     margin = fmean(large) - fmean(small)
     if margin <= 0:
         return "not reproduced"
-    return "reproduced" if margin > max(spread_of(small), spread_of(large)) else "trend only"
+    return "reproduced" if margin > max(_spread(small), _spread(large)) else "trend only"
+
+
+def _spread(found: Sequence[float]) -> float:
+    return stdev(found) if len(found) > 1 else 0.0
 
 
 def worst(*verdicts: Verdict) -> Verdict:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from lab.papers.report import Finding
-from lab.papers.vogel.judging import EQUAL, command, holds, latency, less, near, rate, shown, values, worst
+from lab.papers.vogel.judging import EQUAL, command, holds, less, near, shown, values, worst
 from lab.papers.vogel.record import Recorded, Run
 
 RANK_SEQUENTIAL, RANK_PARALLEL = ("1", "2", "3", "4", "6", "7", "9", "15"), ("5", "8", "10", "11", "12", "13", "14")
@@ -18,16 +18,16 @@ def findings(found: Recorded) -> list[Finding]:
 
 
 def _mean_ms(runs: Sequence[Run]) -> float:
-    return fmean(values(runs, latency))
+    return fmean(values(runs, "latency_ms"))
 
 
 def _figure_2(found: Recorded) -> Iterator[Finding]:
     at_10, full = found.runs["fig02_ferret_static-a"], found.runs["fig02_ferret_static-b"]
-    fast = values(max((at_10[name] for name in RANK_PARALLEL), key=_mean_ms), latency)
-    slow = values(min((at_10[name] for name in RANK_SEQUENTIAL), key=_mean_ms), latency)
+    fast = values(max((at_10[name] for name in RANK_PARALLEL), key=_mean_ms), "latency_ms")
+    slow = values(min((at_10[name] for name in RANK_SEQUENTIAL), key=_mean_ms), "latency_ms")
     least = min(RANK_PARALLEL, key=lambda name: _mean_ms(full[name]))
-    best, twelve = values(full[least], latency), values(full["12"], latency)
-    ten, merged = values(full["10"], rate), values(full["13"], rate)
+    best, twelve = values(full[least], "latency_ms"), values(full["12"], "latency_ms")
+    ten, merged = values(full["10"], "achieved_per_s"), values(full["13"], "achieved_per_s")
     why, run = "times of the stages are assumed", command("fig02_ferret_static")
     ours = f"10/s: at most {shown(fast)} ms where it is, at least {shown(slow)} ms where not"
     yield Finding("2021, figure 2: latency", "low only where rank is parallel", ours, less(fast, slow), why, run)
@@ -76,7 +76,7 @@ def _visits(
 def _figure_7(runs: Mapping[str, Sequence[Run]]) -> Iterator[Finding]:
     run = command("fig07_ferret_adaptive")
     why = "arrivals are random, as many as two replicas of rank take; 12 holds more items in front of rank than 13"
-    for item, of, printed in (("throughput", rate, -6.3), ("latency", latency, -39.7)):
+    for item, of, printed in (("throughput", "achieved_per_s", -6.3), ("latency", "latency_ms", -39.7)):
         ours, twelve = values(runs["vogel"], of), values(runs["12"], of)
         off = 100 * (fmean(ours) / fmean(twelve) - 1)
         verdict = worst(near(off, printed), less(ours, twelve))
@@ -90,7 +90,9 @@ def _figure_7(runs: Mapping[str, Sequence[Run]]) -> Iterator[Finding]:
 def _figure_8(found: Recorded) -> Finding:
     runs = found.runs["fig08_person_adaptive"]
     fixed = [each for name, each in runs.items() if name.isdigit()]
-    of_rate = fmean(values(runs["vogel"], rate)) / max(fmean(values(each, rate)) for each in fixed)
+    of_rate = fmean(values(runs["vogel"], "achieved_per_s")) / max(
+        fmean(values(each, "achieved_per_s")) for each in fixed
+    )
     of_latency = _mean_ms(runs["vogel"]) / min(map(_mean_ms, fixed))
     ours = f"{of_rate:.3f} of the best throughput, {of_latency:.3f} of the best latency"
     verdict = holds(of_rate >= 1 - EQUAL and of_latency <= 1 + EQUAL)

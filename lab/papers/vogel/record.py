@@ -2,7 +2,7 @@
 
     python -m lab.papers.vogel.record FOLDER [FOLDER …]
 
-FOLDER is one of ``--out``; what is recorded of other experiments stays.
+FOLDER is one of its ``--out``; what is recorded of other experiments stays.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ SETTLED_S = 20.0
 
 class Run(BaseModel):
     """One run of a contender. ``overall_per_s`` is of the whole run, ``achieved_per_s`` of the time after the warm-up;
-    ``inside_ms``: latency from a worker's hand on, with the standard deviation of its half seconds."""
+    ``inside_ms``: latency from a worker's hand on."""
 
     achieved_per_s: float
     overall_per_s: float
     latency_ms: float | None
     inside_ms: float | None
     oscillation_ms: float
+    """Standard deviation of the half seconds' latency inside."""
     above: dict[int, float]
     """Share of the control steps of a second, by constraint, whose mean latency inside was above it."""
     changes: int
@@ -46,10 +47,10 @@ class Run(BaseModel):
 
 
 class Recorded(BaseModel):
-    facts: dict[str, dict[str, str]]
-    """By experiment: revision and version that it was measured with."""
-    runs: dict[str, dict[str, list[Run]]]
-    """By experiment and contender."""
+    """Facts (revision, version), by experiment; runs, by experiment and contender."""
+
+    facts: dict[str, dict[str, str]] = {}
+    runs: dict[str, dict[str, list[Run]]] = {}
 
 
 def recorded() -> Recorded:
@@ -60,59 +61,40 @@ def recorded() -> Recorded:
 def run_of(measured: Measurement) -> Run:
     late = [sample for sample in measured.samples if sample.at_s > SETTLED_S]
     inside = [sample.inside_ms for sample in measured.samples if sample.inside_ms is not None]
-    steps = list(_steps(late))
-    steps_of_workers = [abs(after.workers - before.workers) for before, after in pairwise(late)]
-    regulated = measured.contender in ("spar", "two-sided")
+    steps, moves = list(_steps(late)), [abs(after.workers - before.workers) for before, after in pairwise(late)]
+    visited = [(s.at_s, s.composition) for s in measured.samples]
+    first = [each for before, each in zip([(0.0, ""), *visited], visited, strict=False) if each[1] != before[1]]
     return Run(
         achieved_per_s=round(measured.achieved_per_s, 3),
         overall_per_s=round(fmean(sample.throughput_per_s for sample in measured.samples), 3),
-        latency_ms=_rounded(measured.latency_ms),
-        inside_ms=_rounded(measured.inside_ms),
+        latency_ms=None if measured.latency_ms is None else round(measured.latency_ms, 1),
+        inside_ms=None if measured.inside_ms is None else round(measured.inside_ms, 1),
         oscillation_ms=round(pstdev(inside), 1) if inside else 0.0,
         above={limit: round(fmean(step > limit for step in steps), 3) for limit in LIMITS_MS} if steps else {},
-        changes=sum(map(bool, steps_of_workers)),
-        moved=sum(steps_of_workers),
-        visited=() if regulated else tuple(_visited(measured.samples)),
+        changes=sum(map(bool, moves)),
+        moved=sum(moves),
+        visited=() if measured.contender in ("spar", "two-sided") else tuple(first),
     )
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)
 
 
 def _steps(samples: Sequence[Point]) -> Iterator[float]:
     """Yield the mean latency inside of each second, of two samples."""
-    for first, second in zip(samples[::2], samples[1::2], strict=False):
-        known = [(s.inside_ms, s.throughput_per_s) for s in (first, second) if s.inside_ms is not None]
+    for pair in zip(samples[::2], samples[1::2], strict=False):
+        known = [(s.inside_ms, s.throughput_per_s) for s in pair if s.inside_ms is not None]
         if known:
             yield sum(ms * weight for ms, weight in known) / sum(weight for _, weight in known)
 
 
-def _visited(samples: Sequence[Point]) -> Iterator[tuple[float, str]]:
-    before = None
-    for sample in samples:
-        if sample.composition != before:
-            yield sample.at_s, sample.composition
-        before = sample.composition
-
-
 def main(folders: Sequence[str]) -> None:
-    found = recorded() if PLACE.exists() else Recorded(facts={}, runs={})
+    found = recorded() if PLACE.exists() else Recorded()
     for folder in (each for place in folders for each in sorted(Path(place).iterdir()) if each.is_dir()):
-        raw = [Measurement.from_json(json.loads(file.read_text())) for file in sorted(folder.glob("raw/*.json"))]
-        raw.sort(key=lambda measured: measured.repetition)
+        raw = [Measurement.from_json(json.loads(file.read_text())) for file in folder.glob("raw/*.json")]
+        raw.sort(key=lambda measured: (measured.contender, measured.repetition))
         found.facts[folder.name] = json.loads((folder / "metadata.json").read_text())
-        names = sorted({measured.contender for measured in raw})
+        names = dict.fromkeys(measured.contender for measured in raw)
         found.runs[folder.name] = {name: [run_of(each) for each in raw if each.contender == name] for name in names}
-    lines = [json.dumps(found.facts, sort_keys=True)]
-    lines += [f"{json.dumps(name)}: {_compact(runs)}" for name, runs in sorted(found.runs.items())]
-    body = ",\n".join(lines[1:])
     PLACE.parent.mkdir(exist_ok=True)
-    PLACE.write_text(f'{{"facts": {lines[0]},\n"runs": {{\n{body}\n}}}}\n')
-
-
-def _compact(runs: dict[str, list[Run]]) -> str:
-    return json.dumps({name: [run.model_dump(mode="json") for run in each] for name, each in runs.items()})
+    PLACE.write_text(found.model_dump_json(indent=None).replace('"runs":', '\n"runs":').replace("]},", "]},\n") + "\n")
 
 
 if __name__ == "__main__":
