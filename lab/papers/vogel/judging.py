@@ -9,8 +9,8 @@ from statistics import fmean, stdev
 from lab.papers.report import Verdict
 from lab.papers.vogel.record import Run
 
-POINTS = 5.0
-"""Percentage points within which a printed difference counts as reproduced."""
+NEAR = 1 / 3
+"""Share of a printed difference by which ours may be off and count as reproduced."""
 EQUAL = 0.05
 """Share within which throughputs count as equal."""
 
@@ -54,6 +54,6 @@ def holds(found: bool) -> Verdict:
 
 def near(found: float, printed: float) -> Verdict:
     """Return the verdict on a printed difference in per cent."""
-    if abs(found - printed) <= POINTS:
+    if abs(found - printed) <= NEAR * abs(printed):
         return "reproduced"
     return "trend only" if found * printed > 0 else "not reproduced"

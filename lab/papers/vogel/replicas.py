@@ -15,11 +15,13 @@ from lab.papers.vogel.record import Recorded
 
 HARDLY = 0.1
 """Share of violated steps up to which a constraint counts as hardly violated."""
+WORKERS_RUN = "2026-11-26"
+"""When the experiment on workers was run."""
 FITTED, TESTED = "cost of an item and its drift are fitted to this figure", "with the parameters of figures 2 and 4"
 
 
 def findings(found: Recorded) -> list[Finding]:
-    return [*_figure_2(found), *_regulated(_Figures(found))]
+    return [*_figure_2(found), *_regulated(_Figures(found)), *_on_workers(found)]
 
 
 def _figure_2(found: Recorded) -> Iterator[Finding]:
@@ -42,6 +44,19 @@ def _figure_2(found: Recorded) -> Iterator[Finding]:
     ours = ", ".join(f"{n}: {shown(swings[n], 1)} ms" for n in (4, 10, 12, 22))
     verdict, why = less(swings[10], swings[12]), "standard deviation of half seconds; 12 against 10"
     yield Finding("2018, figure 2b: oscillation", "grows with the replicas", ours, verdict, why, run)
+
+
+def _on_workers(found: Recorded) -> Iterator[Finding]:
+    """Two real cores: from two replicas on, others and the runner contend."""
+    runs, name = found.runs["workers_lane_regulated"], "workers_lane_regulated"
+    rates, latencies = (
+        {n: values(each, field) for n, each in runs.items()} for field in ("achieved_per_s", "latency_ms")
+    )
+    ours = "; ".join(f"{n}: {shown(rates[n], 1)}/s, {shown(latencies[n])} ms" for n in runs)
+    verdict = worst(less(rates["1"], rates["2"]), less(latencies["2"], latencies["4"]))
+    why = f"{found.facts[name]['machine']}, busy, {WORKERS_RUN}; latency from the read on; two runs each"
+    printed = "more replicas than cores: more throughput, more latency"
+    yield Finding("2018: Lane Detection on workers", printed, ours, verdict, why, command(name))
 
 
 class _Figures:
