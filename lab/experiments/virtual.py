@@ -11,7 +11,6 @@ from apps.rates import Fixed, Rate
 from compositions.batching import Batching
 from compositions.model import Composition
 from compositions.settings import overridden
-from control.decisions import Decision
 from lab.experiments.contender import Contender, Measurement, Point, Seen, measurement_of
 from lab.experiments.spec import Experiment
 from lab.simulation.machine import Machine
@@ -104,10 +103,6 @@ class VirtualDriver:
         samples = _samples(delivered, trace.moments, rate or _unknown, over_s)
         seen = Seen(samples, latency_ms, switches, trials, inside_ms)
         return measurement_of(contender.name, repetition, seen, experiment.warm_up_s)
-
-    def decisions(self, contender: Contender, rate: Rate | None) -> Sequence[Decision]:
-        """Return the decisions of a run, with their trials."""
-        return simulate(self._scenarios.of(contender, 0, rate)).decisions
 
 
 def _unknown(_: float) -> None:
