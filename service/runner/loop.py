@@ -199,6 +199,7 @@ class ControlLoop:
             self._settings.cores(),
             Counter(worker.node for worker in view.workers),
             view.positions,
+            view.full,
         )
         return self.monitor.snapshot(now_s, running)
 
