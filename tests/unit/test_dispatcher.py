@@ -58,6 +58,15 @@ def test_round_robin_waits_for_the_replica_whose_turn_it_is_and_keeps_the_order(
     assert [item.serial for item in bench.of(Delivered)] == [0, 1, 2, 3]
 
 
+def test_it_says_when_its_buffer_is_full():
+    bench = Bench("Seq(a,b,c)", buffer_items=1, prefetch_below_s=0)
+    bench.join("w1")
+    bench.admit()
+    assert not bench.dispatcher.view(0.0).full
+    bench.admit()
+    assert bench.dispatcher.view(0.0).full
+
+
 def test_in_flight_is_limited_so_that_a_drain_is_short():
     bench = Bench("Seq-Seq-Seq")
     bench.join("w1", "w2", "w3")
