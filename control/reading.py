@@ -12,8 +12,9 @@ _GROWTH = 0.01
 
 
 def waiting(snapshot: Snapshot) -> bool:
-    """Items wait, admitted or due: the composition has all the work it can take."""
-    return snapshot.backlog > AT_HAND
+    """Items wait, admitted or due: the composition has all the work it can take. Where the buffer is too small for a
+    backlog, it is full."""
+    return snapshot.backlog > AT_HAND or snapshot.input.held_back
 
 
 def drained_in_s(snapshot: Snapshot) -> float | None:

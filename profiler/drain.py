@@ -65,14 +65,16 @@ class DrainEstimator:
     Samples between drains are expectations: under a steady load they hardly differ, rttvar falls to nothing, and every
     second drain outlives srtt + 4 rttvar. So rttvar never falls below what real drains deviated from their mean, as a
     ratio, smoothed with the same gain of 1/4: the part that the clock granularity G has in RFC 6298 (2.3). Before the
-    first real drain there is no such floor.
+    first real drain there is no such floor, nor where the estimate is as published (``floored`` is false): an estimate
+    that is waited for must not grow by the errors of its formula.
     """
 
     LOG = 100
     CALIBRATION_GAIN = 0.25
     CALIBRATION_LIMIT = 2.0
 
-    def __init__(self) -> None:
+    def __init__(self, *, floored: bool = True) -> None:
+        self._floored = floored
         self._estimate: DrainEstimate | None = None
         self._expected: DrainEstimate | None = None
         self._backoff = 1
@@ -162,7 +164,7 @@ class DrainEstimator:
     def _learn(self, record: DrainRecord) -> None:
         self._log.append(record)
         self._count += 1
-        if record.mean_s > 0:
+        if self._floored and record.mean_s > 0:
             deviation = abs(record.actual_s - record.mean_s) / record.mean_s
             self._deviation = (
                 deviation if self._deviation is None else self._deviation + (deviation - self._deviation) / 4

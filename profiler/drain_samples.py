@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import erfc, exp, log, sqrt
 from statistics import NormalDist
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from compositions.capacity.costs import StageCost
 from compositions.model import Composition, Group
@@ -261,6 +261,10 @@ class Conditions:
 class DrainSample(Protocol):
     """The expected time of a drain that began now, in seconds; None if too little is known."""
 
+    waits: ClassVar[bool]
+    """With switch style ``drain``: the new composition starts when the estimate is over, not when the old one is
+    empty."""
+
     def sample(self, left: InFlight, now: Conditions) -> float | None:
         """Taken again and again, for the mean and the variation."""
 
@@ -269,18 +273,20 @@ class DrainSample(Protocol):
 
 
 class PaperSample:
-    """In flight times mean service time over workers, and no more than the mean of such samples at a switch.
+    """In flight times mean service time over workers, and no more than the mean of such samples at a switch. The
+    estimate is what is waited for (the same section); without one, a drain waits until the composition is empty.
 
-    As published (Vogel et al., section 3.3) the mean is over the tasks of the active composition: what a merged group
-    takes for an item is all of its stages. Two items in ``Seq(f1,f2,f3)`` of 24 ms are 48 ms, not 16.
+    As published (Vogel et al., section 3.3). A task there is an item, with the service time of all stages: 24 ms in
+    section 4.2.1. Two such items in a sequential group are 48 ms, in three groups of one worker each 16 ms.
     """
+
+    waits: ClassVar[bool] = True
 
     def sample(self, left: InFlight, now: Conditions) -> float | None:
         if any(stage not in now.costs for stage in left.composition.iter_stages()):
             return None
-        groups = left.composition.groups
-        mean_s = sum(now.costs[stage].service_s for group in groups for stage in group.stages) / len(groups)
-        return paper_sample(left.count, mean_s, left.composition.workers)
+        item_s = sum(now.costs[stage].service_s for stage in left.composition.iter_stages())
+        return paper_sample(left.count, item_s, left.composition.workers)
 
     def at_switch(self, left: InFlight, now: Conditions) -> float | None:
         return None
@@ -288,6 +294,8 @@ class PaperSample:
 
 class ScheduleSample:
     """By the position of each item, corrected by what earlier drains took, and taken anew at a switch; ours."""
+
+    waits: ClassVar[bool] = False
 
     def sample(self, left: InFlight, now: Conditions) -> float | None:
         sample_s = schedule_sample(
@@ -308,7 +316,8 @@ class DrainSettings:
     """The kind of estimate for a drain. Raises: SettingsError for an unknown kind."""
 
     drain_sample: str = one_of("schedule", "paper")
-    """``schedule``, ours, is right where groups differ; ``paper`` is as published, to compare."""
+    """``schedule``, ours, is right where groups differ, and a drain waits until the composition is empty; ``paper`` is
+    as published: a drain waits for the estimate. Default: ``paper`` with strategies ``vogel`` and ``pdp21``."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -56,6 +56,8 @@ class Running:
     """How many there are on each machine."""
     inside_at: Mapping[str, int] = field(default_factory=dict)
     """Items in flight by the stage that they need next."""
+    full: bool = False
+    """The buffer before the first group is."""
 
 
 ROWS_A_BUNDLE = 4
@@ -179,7 +181,7 @@ class Monitor:
             cores=cores,
             workers_alive=running.workers_alive,
             hop_s=self._settings.hop_s if (hop_s := self._hops.price_s(running.workers_on)) is None else hop_s,
-            input=InputNow(self._input_rate_windows(now_s), set_per_s, self._arrived),
+            input=InputNow(self._input_rate_windows(now_s), set_per_s, self._arrived, running.full),
             cores_left=cores_left,
             demand=self._demand.demand(
                 start_s,

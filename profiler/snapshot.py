@@ -90,6 +90,8 @@ class InputNow:
     """What the source is set to; None where arrivals are counted."""
     arrived: int = 0
     """Items that came since the start."""
+    held_back: bool = False
+    """No further item is welcome: the buffer before the first group is full."""
 
 
 @dataclass(frozen=True, slots=True)

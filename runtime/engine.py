@@ -81,9 +81,10 @@ class Engine:
         drain_estimate_s: float = 0.0,
         drain_mean_s: float = 0.0,
         first_result_s: float = 0.0,
+        wait_s: float = 0.0,
     ) -> None:
         """Begins a switch; a SwitchEnded outcome tells how it went. One that waits for workers gives way to it."""
-        now_s, estimates_s = self._pool.now_s(), (drain_estimate_s, drain_mean_s, first_result_s)
+        now_s, estimates_s = self._pool.now_s(), (drain_estimate_s, drain_mean_s, first_result_s, wait_s)
         self._handle([SwitchRequested(now_s, composition, style, *estimates_s)])
 
     def call_off(self, reason: str) -> None:

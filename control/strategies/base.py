@@ -91,6 +91,8 @@ class Strategy(ABC):
     """How it has one composition follow another unless a run says otherwise."""
     keeps_warm: ClassVar[bool] = True
     """Whether workers that are not needed stay for a while unless a run says otherwise."""
+    drain_sample: ClassVar[str] = "schedule"
+    """How the time of a drain is estimated unless a run says otherwise (:mod:`profiler.drain_samples`)."""
     several: ClassVar[bool] = False
     """Whether it takes several objectives at once, and budgets; as published they take one objective, and no budget."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -51,6 +51,8 @@ class Point:
     """Accepted from the source since the sample before."""
     batch_items: float | None = None
     """Mean size of the bundles that reached the sink since the sample before."""
+    inside_ms: float | None = None
+    """Like ``latency_ms``, from when a worker took the item: without the wait before the first group."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Measurement:
     trials: int
     workers: float
     """Mean number."""
+    inside_ms: float | None = None
+    """Mean latency from when a worker took the item; None: nobody says."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -131,6 +135,8 @@ class Left:
     latency_s: float
     batch_items: int = 0
     """Size of the bundle that it was the last of; 0 for the others."""
+    inside_s: float | None = None
+    """Time since a worker took it."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,8 @@ def filled_in(samples: Sequence[Point], items: Sequence[Left]) -> tuple[Point, .
         whole = replace(
             sample,
             throughput_per_s=len(new) / (sample.at_s - before_s),
-            latency_ms=fmean(item.latency_s for item in new) * 1e3 if new else None,
+            latency_ms=_mean_ms(item.latency_s for item in new),
+            inside_ms=_mean_ms(item.inside_s for item in new),
             batch_items=fmean(sizes) if sizes else None,
         )
         found.append(whole)
@@ -163,12 +170,17 @@ def filled_in(samples: Sequence[Point], items: Sequence[Left]) -> tuple[Point, .
     return tuple(found)
 
 
+def _mean_ms(seconds: Iterable[float | None]) -> float | None:
+    known = [each for each in seconds if each is not None]
+    return fmean(known) * 1e3 if known else None
+
+
 def measurement_of(contender: str, repetition: int, seen: Seen, warm_up_s: float) -> Measurement:
     """Summarize a run."""
     samples = filled_in(seen.samples, seen.items)
     counted = [sample for sample in samples if sample.at_s > warm_up_s]
     until_s = samples[-1].at_s if samples else 0.0
-    late_s = [item.latency_s for item in seen.items if warm_up_s < item.at_s <= until_s]
+    late = [item for item in seen.items if warm_up_s < item.at_s <= until_s]
     known = [sample.met for sample in counted if sample.met is not None]
     asked = [sample.rate_per_s for sample in counted if sample.rate_per_s is not None]
     return Measurement(
@@ -177,9 +189,10 @@ def measurement_of(contender: str, repetition: int, seen: Seen, warm_up_s: float
         samples=samples,
         achieved_per_s=fmean(sample.throughput_per_s for sample in counted) if counted else 0.0,
         asked_per_s=fmean(asked) if asked else 0.0,
-        latency_ms=fmean(late_s) * 1e3 if late_s else None,
+        latency_ms=_mean_ms(item.latency_s for item in late),
         met_share=sum(known) / len(known) if known else None,
         switches=seen.switches,
         trials=seen.trials,
         workers=fmean(sample.workers for sample in counted) if counted else 0.0,
+        inside_ms=_mean_ms(item.inside_s for item in late),
     )

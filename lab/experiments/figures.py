@@ -57,6 +57,8 @@ class Row:
     tracking: Tracking | None
     achieved: Spread | None = None
     latency: Spread | None = None
+    inside_ms: float | None = None
+    """From when a worker took an item; None: nobody says."""
 
     @property
     def sustained_per_s(self) -> float:
@@ -105,6 +107,7 @@ def results(
 
 def _row(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: float) -> Row:
     latencies = [run.latency_ms for run in runs if run.latency_ms is not None]
+    inside = [run.inside_ms for run in runs if run.inside_ms is not None]
     shares = [run.met_share for run in runs if run.met_share is not None]
     return Row(
         achieved_per_s=median(run.achieved_per_s for run in runs),
@@ -118,6 +121,7 @@ def _row(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: float
         tracking=_tracking(experiment, runs, limit_per_s),
         achieved=Spread.of([run.achieved_per_s for run in runs]),
         latency=Spread.of(latencies),
+        inside_ms=median(inside) if inside else None,
     )
 
 

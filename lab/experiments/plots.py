@@ -43,6 +43,7 @@ def _over_time(experiment: Experiment, run: Measurement) -> Figure:
     _line(axes[0], run, lambda s: s.throughput_per_s, "throughput", DELIVERED)
     axes[0].set_ylabel("items/s")
     _line(axes[1], run, lambda s: s.latency_ms, "latency, mean", MEAN)
+    _line(axes[1], run, lambda s: s.inside_ms, "from a worker's hand on", INK[2], ":")
     axes[1].set_ylabel("ms")
     axes[1].set_yscale("log")
     _bound(experiment, axes)

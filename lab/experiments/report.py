@@ -10,7 +10,7 @@ from html import escape
 from lab.experiments.figures import Findings, Row, Spread
 from lab.experiments.spec import Experiment
 
-COLUMNS = ("contender", "items/s", "asked", "latency ms", "SLO met", "workers", "switches", "trials")
+COLUMNS = ("contender", "items/s", "asked", "latency ms", "inside ms", "SLO met", "workers", "switches", "trials")
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1c2430}
 img{max-width:100%}table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .8rem;text-align:right;
 border-bottom:1px solid #d5dae1}td:first-child,th:first-child{text-align:left}h2{margin-top:2.5rem}
@@ -68,6 +68,7 @@ def cells(name: str, row: Row) -> list[str]:
         _spread(row.achieved, row.achieved_per_s, 2),
         _shown(row.asked_per_s, 2),
         _spread(row.latency, row.latency_ms, 0),
+        _shown(row.inside_ms, 0),
         "–" if share is None else f"{share:.0%}",
         _shown(row.workers, 1),
         _shown(row.switches, 0),

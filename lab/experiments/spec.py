@@ -17,6 +17,7 @@ from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
 from control.strategies import check_takes
 from datapipe.sources.rate_spec import CUSTOM, RateSpec, from_spec
+from lab.simulation.machine import Threads
 from lab.simulation.scenario import steps
 from profiler.budget import parse_budget
 from profiler.slo import Slo, parse_slo, together
@@ -64,6 +65,8 @@ class Load(Closed):
     """Bundle sizes, each from a time on (s)."""
     share: bool = False
     composition: str | None = None
+    arrivals: Literal["paced", "poisson"] = "paced"
+    """In virtual time: evenly, or at random times (Poisson)."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Load:
@@ -129,6 +132,8 @@ class Experiment(Closed):
     profile: dict[str, StageSpec] = Field(default_factory=dict)
     cores: int = Field(default=8, ge=1, le=1024)
     """Cores of the simulated machine."""
+    threads: Threads | None = None
+    """Of the simulated machine, two on each core; none: all that compute share the cores evenly."""
     compositions: dict[str, str] = Field(default_factory=dict)
     """Notations by name; none: those that come with the app."""
     input: Load
@@ -172,6 +177,8 @@ class Experiment(Closed):
             _taken(each, self.objective)
         if self.driver == "simulated" and not self.profile:
             raise ValueError("the simulated driver needs a profile: what each stage costs")
+        if self.driver != "simulated" and self.input.arrivals != "paced":
+            raise ValueError("arrivals: poisson is for the simulated driver; real workers get items at a rate")
         if self.warm_up_s >= self.duration_s:
             raise ValueError(f"warm_up_s = {self.warm_up_s:g} leaves nothing of duration_s = {self.duration_s:g}")
         return self

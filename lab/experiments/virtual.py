@@ -10,7 +10,6 @@ from apps.rates import Fixed, Rate
 from compositions.batching import Batching
 from compositions.model import Composition
 from compositions.settings import overridden
-from control.decisions import Decision
 from lab.experiments.contender import Contender, Left, Measurement, Point, Seen, measurement_of
 from lab.experiments.spec import Experiment
 from lab.simulation.machine import Machine
@@ -18,10 +17,15 @@ from lab.simulation.scenario import Happening, Scenario, SimulatedStage
 from lab.simulation.simulation import simulate
 from lab.simulation.trace import Moment
 from profiler.slo import SloStatus
+from service.runner.loop import TICK_S
 from service.runner.validation.resolution import RunSettings
 
 FLOOD_PER_S = 1e5
 """More than anything takes: how fast a composition is when it never waits for items."""
+
+
+UNMANAGED_S = 1.0
+"""Between two turns of a manager that has nothing to decide: they are most of the price of a run."""
 
 
 class Scenarios:
@@ -40,14 +44,16 @@ class Scenarios:
             slo=experiment.objective,
             rate=rate or Fixed(FLOOD_PER_S),
             duration_s=experiment.duration_s,
-            machine=Machine(cores=experiment.cores),
+            machine=Machine(cores=experiment.cores, threads=experiment.threads),
             strategy=contender.strategy or "static",
             settings=self._settings.manager,
             dispatcher=self._settings.dispatcher,
+            arrivals=experiment.input.arrivals,
             first=fixed or next((c for c in self._compositions if c.name == experiment.first), None),
             happenings=tuple(self._happenings(fixed)),
             seed=experiment.seed + repetition,
             items=contender.items,
+            tick_s=UNMANAGED_S if fixed else TICK_S,
         )
 
     def flooded(self, composition: Composition, duration_s: float) -> Scenario:
@@ -89,14 +95,10 @@ class VirtualDriver:
         over_s = delivered[-1].at_s if len(delivered) == contender.items else experiment.duration_s
         switches = trace.switches_between(0, over_s)
         trials = sum(decision.trials for decision in trace.decisions if decision.at_s <= over_s)
-        items = [Left(item.at_s, item.at_s - item.arrived_s) for item in delivered]
+        items = [Left(item.at_s, item.at_s - item.arrived_s, inside_s=item.at_s - item.started_s) for item in delivered]
         times = (number * every_s for number in range(1, ceil(over_s / every_s) + 1))
         seen = Seen(list(_samples(trace.moments, rate or _unknown, times)), items, switches, trials)
         return measurement_of(contender.name, repetition, seen, experiment.warm_up_s)
-
-    def decisions(self, contender: Contender, rate: Rate | None) -> Sequence[Decision]:
-        """Return the decisions of a run, with their trials."""
-        return simulate(self._scenarios.of(contender, 0, rate)).decisions
 
 
 def _unknown(_: float) -> None:

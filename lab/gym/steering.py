@@ -17,6 +17,7 @@ from control.settings import Measuring, Settings
 from control.strategies.base import Strategy
 from lab.gym.model import Play
 from lab.gym.policies.port import Given, Load, Measured, Policy, StageNow
+from profiler.drain_samples import KINDS
 from profiler.monitor import Monitor, MonitorSettings
 from profiler.slo import Slo
 from profiler.snapshot import Announcement, Demand
@@ -68,9 +69,8 @@ class ByStrategy:
         manager.announce([Announcement(each.from_s, each.until_s, each.rate_per_s) for each in play.announced])
         names = [stage.name for stage in stages]
         self._monitor = Monitor(MonitorSettings(), names, machine.cores, concurrencies(stages))
-        self._loop = ControlLoop(
-            engine, self._monitor, manager, LoopSettings(lambda: machine.cores, settings.style), take
-        )
+        how = LoopSettings(lambda: machine.cores, settings.style, KINDS[strategy.drain_sample]())
+        self._loop = ControlLoop(engine, self._monitor, manager, how, take)
         self._turn: TickResult | None = None
         self.changes: list[Change] = []
 

@@ -1,6 +1,7 @@
 """The simulated machine: what work costs on it, cores shared as an operating system does it, and virtual time.
 
-With more busy workers than cores all run at the same reduced speed (processor sharing).
+With more busy workers than cores all run at the same reduced speed (processor sharing); or, on cores of two hardware
+threads, who shares a core with another runs at a reduced speed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,16 @@ CostFunction = Callable[[str, int], Cost]
 
 
 @dataclass(frozen=True, slots=True)
+class Threads:
+    """Simultaneous multithreading: each core has two hardware threads."""
+
+    pair_speed: float
+    """Speed of each of two that compute on one core; 1 is that of one alone."""
+    beside: int = 0
+    """Threads of the app other than its workers, its source and its sink, that compute all the time."""
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """The simulated machine. A hop delays a task that its worker was idle for, and always takes CPU."""
 
@@ -33,6 +44,8 @@ class Machine:
     hop_s: float = 0.0001
     hop_cpu_s: float = 0.0001
     start_s: float = 1.0
+    threads: Threads | None = None
+    """None: all that compute share the cores evenly."""
 
 
 def constant_cost(service_s: Mapping[str, float], *, wait: bool = False) -> CostFunction:
@@ -102,6 +115,54 @@ class Cores(Generic[W]):
 
     def _speed(self) -> float:
         return min(1.0, self._cores / self._busy) if self._busy else 1.0
+
+
+class PairedCores(Cores[W]):
+    """Cores of two hardware threads. Who begins takes the core with the fewest, and stays there to the end; so two
+    workers may have different speeds at the same time. More than two on a core share what two have."""
+
+    def __init__(self, cores: int, threads: Threads) -> None:
+        super().__init__(cores)
+        self._pair_speed = threads.pair_speed
+        self._loads = [sum(core == each % cores for each in range(threads.beside)) for core in range(cores)]
+        self._place: dict[int, int] = {}
+        self._left_s: dict[int, tuple[float, W]] = {}
+
+    def share(self, cores: float) -> None:
+        """Raises: ValueError: the number of such cores is fixed."""
+        raise ValueError("cores of two hardware threads cannot be shared with others")
+
+    def begin(self, worker: W, cpu_s: float) -> None:
+        core = min(range(len(self._loads)), key=self._loads.__getitem__)
+        self._loads[core] += 1
+        self._place[id(worker)], self._left_s[id(worker)] = core, (cpu_s, worker)
+        worker.computing = True
+        worker.steps += 1
+        self._busy += 1
+
+    def stop(self, worker: W) -> None:
+        if worker.computing:
+            self._loads[self._place.pop(id(worker))] -= 1
+            del self._left_s[id(worker)]
+        super().stop(worker)
+
+    def first_done(self) -> W:
+        worker = min(self._left_s.values(), key=lambda each: each[0] / self._speed_of(each[1]))[1]
+        self.stop(worker)
+        return worker
+
+    def next_in_s(self) -> float:
+        return min(
+            (max(0.0, left_s) / self._speed_of(each) for left_s, each in self._left_s.values()), default=math.inf
+        )
+
+    def pass_s(self, elapsed_s: float) -> None:
+        for key, (left_s, worker) in self._left_s.items():
+            self._left_s[key] = left_s - elapsed_s * self._speed_of(worker), worker
+
+    def _speed_of(self, worker: W) -> float:
+        load = self._loads[self._place[id(worker)]]
+        return 1.0 if load == 1 else 2 * self._pair_speed / load
 
 
 class VirtualTime(Generic[R]):

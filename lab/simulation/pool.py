@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from apps.contract import App
-from lab.simulation.machine import Cores, Cost, CostFunction, Machine, VirtualTime
+from lab.simulation.machine import Cores, Cost, CostFunction, Machine, PairedCores, VirtualTime
 from profiler.snapshot import StageTiming
 from runtime.dispatch.events import (
     Event,
@@ -64,7 +64,7 @@ class SimulatedPool:
         self._workers: dict[WorkerId, _Worker] = {}
         self._numbers = itertools.count(1)
         self._time = VirtualTime[Event | None]()
-        self.cores = Cores[_Worker](self._machine.cores)
+        self.cores = cores_of(self._machine)
         self._loop = asyncio.Runner()
 
     def now_s(self) -> float:
@@ -197,6 +197,11 @@ class SimulatedPool:
         if isinstance(result, TaskFailed):
             return result
         return result._replace(timings=timings)
+
+
+def cores_of(machine: Machine) -> Cores[_Worker]:
+    """Return the cores on which its workers compute."""
+    return Cores(machine.cores) if machine.threads is None else PairedCores(machine.cores, machine.threads)
 
 
 def _cost_of(cost_of: CostFunction, stage: str, task: Task) -> Cost:

@@ -16,6 +16,7 @@ from lab.simulation.machine import Cost, CostFunction
 from lab.simulation.pilot import Piloted
 from lab.simulation.pool import SimulatedPool
 from lab.simulation.scenario import Scenario, SimulatedStage
+from profiler.drain_samples import KINDS
 from profiler.monitor import Monitor, MonitorSettings
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.engine import Engine
@@ -78,6 +79,6 @@ def loop_on(pool: SimulatedPool, scenario: Scenario, sink: Sink, bundler: Bundle
     strategy = make_strategy(scenario.strategy)
     settings = replace(scenario.settings, style=strategy.style)
     manager = Manager(settings, strategy, choices, scenario.mode, scenario.slo)
-    return ControlLoop(
-        engine, monitor, manager, LoopSettings(lambda: cores, strategy.style, tick_s=scenario.tick_s), sink, bundler
-    )
+    drain = KINDS[strategy.drain_sample]()
+    how = LoopSettings(lambda: cores, strategy.style, drain, tick_s=scenario.tick_s)
+    return ControlLoop(engine, monitor, manager, how, sink, bundler)

@@ -165,6 +165,9 @@ class SwitchRequested:
     """srtt of the old composition: when its last result is expected."""
     first_result_s: float = 0.0
     """How long the new composition takes from its first item in to its first result out."""
+    wait_s: float = 0.0
+    """With style ``drain``: the new composition starts so long after the hand-over, whether or not the old one is empty
+    (Vogel et al., section 3.3); 0: when the old one is empty."""
 
 
 @dataclass(frozen=True, slots=True)

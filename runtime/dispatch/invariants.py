@@ -233,7 +233,7 @@ def _phase(state: State) -> Iterator[str]:
     if isinstance(phase, Draining):
         if phase.pipeline is state.course.active:
             yield f"{phase.from_name} is active and drains"
-        if phase.pipeline.in_flight <= 0:
+        if phase.pipeline.in_flight <= 0 and phase.emptied_s is None:
             yield f"{phase.from_name} is empty and the drain has not ended"
 
 

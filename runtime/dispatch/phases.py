@@ -69,11 +69,15 @@ class Draining:
     handed_over_s: float
     feed_at_s: float
     """From then on the new composition gets items, though the old one still has some."""
+    held_until_s: float
+    """Until then the drain goes on, though the old composition may be empty."""
     overdue_at_s: float
     limit_at_s: float
     estimate_s: float
     had_items: bool
     overdue: bool = False
+    emptied_s: float | None = None
+    """When the old composition was empty; None: it is not."""
     disturbed: bool = False
     """A failure lengthened the drain: it gives no sample (Karn's rule)."""
     migrated: int = 0
@@ -81,13 +85,19 @@ class Draining:
     @staticmethod
     def begin(request: SwitchRequested, old: Pipeline, now_s: float, drain_limit_s: float) -> Draining:
         """Hand-over. Seamless: the new composition is fed so early that its first result comes when the old one's last
-        is expected, and not earlier, so that both do not load the cores at once."""
-        estimate_s, ahead_s = request.drain_estimate_s, max(0.0, request.drain_mean_s - request.first_result_s)
+        is expected, and not earlier, so that both do not load the cores at once. Drain: when the old one is empty, or
+        after the estimated time; what is left then runs on in the old one beside the new one, and leaves in order."""
+        estimate_s, wait_s = request.drain_estimate_s, request.wait_s
+        if request.style is SwitchStyle.SEAMLESS:
+            feed_s, wait_s = max(0.0, request.drain_mean_s - request.first_result_s), 0.0
+        else:
+            feed_s = wait_s or math.inf
         return Draining(
             request,
             old,
             handed_over_s=now_s,
-            feed_at_s=now_s + ahead_s if request.style is SwitchStyle.SEAMLESS else math.inf,
+            feed_at_s=now_s + feed_s,
+            held_until_s=now_s + wait_s,
             overdue_at_s=now_s + estimate_s if estimate_s > 0 else math.inf,
             limit_at_s=now_s + max(drain_limit_s, 8 * estimate_s),
             estimate_s=estimate_s,
@@ -100,7 +110,7 @@ class Draining:
 
     def may_feed(self, now_s: float) -> bool:
         """Return whether the new composition may take items now."""
-        return self.pipeline.in_flight == 0 or now_s >= self.feed_at_s
+        return now_s >= self.feed_at_s
 
     def back_off(self) -> None:
         """The drain outlived its estimate: double it for this drain (Jacobson/Karels' exponential back-off)."""
@@ -120,6 +130,7 @@ class Draining:
 
     def ended(self, now_s: float, error: str | None) -> SwitchEnded:
         clean = self.had_items and not self.disturbed and not self.migrated and error is None
+        emptied_s = now_s if self.emptied_s is None else self.emptied_s
         return SwitchEnded(
             at_s=now_s,
             from_name=self.from_name,
@@ -127,7 +138,7 @@ class Draining:
             style=self.request.style,
             requested_s=self.request.at_s,
             handed_over_s=self.handed_over_s,
-            drain_actual_s=now_s - self.handed_over_s if clean else None,
+            drain_actual_s=emptied_s - self.handed_over_s if clean else None,
             overdue=self.overdue,
             migrated=self.migrated,
             error=error,

@@ -23,6 +23,8 @@ class Pace:
     """Of the latest task."""
     depth: int = 0
     """Maximum number of tasks that a worker may have at a time."""
+    turn: int = 0
+    """Tasks given so far, for workers that get them in turn."""
 
     def note(self, busy_s: float, items: int) -> None:
         """A task of so many items took so long."""
@@ -203,9 +205,12 @@ class GroupState:
         return (*running, *behind, *map(_pending, self.listed))
 
     def free_worker(self) -> WorkerState | None:
-        """The worker with the fewest tasks, if it may have another."""
+        """The worker with the fewest tasks, or whose turn it is, if it may have another."""
         if self.at_once > 1:
             return self._worker_with_room()
+        if self.pipeline.round_robin and self.workers:
+            next_one = self.workers[self.pace.turn % len(self.workers)]
+            return next_one if len(next_one.outstanding) < self.pace.depth else None
         best = None
         fewest = self.pace.depth
         for worker in self.workers:
@@ -241,10 +246,14 @@ def _pending(bundle: Bundle, age_s: float | None = None, count: int | None = Non
 class Pipeline:
     """A composition with its groups. ``in_flight`` bundles have started in it and are not out of it."""
 
-    def __init__(self, composition: Composition, stages: tuple[Stage, ...], prefetch_below_s: float) -> None:
-        """``prefetch_below_s``: mean time of a task below which a worker gets a second one."""
+    def __init__(
+        self, composition: Composition, stages: tuple[Stage, ...], prefetch_below_s: float, round_robin: bool = False
+    ) -> None:
+        """``prefetch_below_s``: mean time of a task below which a worker gets a second one. ``round_robin``: workers
+        that are bound to a group get its tasks in turn."""
         self.composition = composition
         self.prefetch_below_s = prefetch_below_s
+        self.round_robin = round_robin and composition.dyn is None
         self.in_flight = 0
         self.migrating = False
         self.tested: set[GroupState] = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from compositions.settings import check, ranged
+from compositions.settings import check, one_of, ranged
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,9 @@ class DispatcherSettings:
     warm, which is a second less of late items; until then it takes memory, and no core."""
     prefetch_below_s: float = ranged(0.02, 0, 60, "s")
     """Mean task time below which a worker gets a second task: 20 ms is some 100 hops; above, a hop is lost in it."""
+    scheduling: str = one_of("on-demand", "round-robin")
+    """The replica of a group that takes the next item: the one with the fewest, or each in turn, though others may be
+    free (SPar's default; Vogel et al. 2018, section 2). The order is kept with both."""
     reorder_items: int = ranged(1024, 1, 10_000_000)
     """How far the newest started item may be ahead of the next one to deliver, in items that were started; 64 bundles
     in any case."""

@@ -149,9 +149,10 @@ class Admission:
 class Course:
     """``phase`` of the switch under way; None while there is none."""
 
-    def __init__(self, stages: Sequence[Stage], composition: Composition, prefetch_below_s: float) -> None:
+    def __init__(self, stages: Sequence[Stage], composition: Composition, settings: DispatcherSettings) -> None:
         self.stages = tuple(stages)
-        self.active = Pipeline(composition, self.stages, prefetch_below_s)
+        self._round_robin = settings.scheduling == "round-robin"
+        self.active = Pipeline(composition, self.stages, settings.prefetch_below_s, self._round_robin)
         self.phase: Phase | None = None
 
     @property
@@ -187,7 +188,7 @@ class Course:
     def hand_over(self, phase: Preparing, now_s: float, drain_limit_s: float) -> None:
         """Makes the prepared composition the active one; the old one drains."""
         old = self.active
-        self.active = Pipeline(phase.request.composition, self.stages, old.prefetch_below_s)
+        self.active = Pipeline(phase.request.composition, self.stages, old.prefetch_below_s, self._round_robin)
         self.active.inherit_busy(old)
         self.phase = Draining.begin(phase.request, old, now_s, drain_limit_s)
 
@@ -222,7 +223,7 @@ class State:
     ) -> State:
         begin = begun or BEGINNING
         admission = Admission(settings, begin.next_serial)
-        course = Course(stages, composition, settings.prefetch_below_s)
+        course = Course(stages, composition, settings)
         outbox = Outbox(begin, by_bundle=begun is not None and any(stage.keeps_state for stage in stages))
         return State(admission, course, Crew(), TaskBook(), StatefulStages(stages, begun), outbox)
 

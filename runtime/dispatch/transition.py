@@ -112,12 +112,14 @@ class Transition:
     # --- draining ---------------------------------------------------------------------------------------------------
 
     def advance(self) -> bool:
-        """End a drain that is empty, or give workers that it can spare to the new composition. Return whether anything
-        changed."""
+        """End a drain that is empty and not held, or give workers that it can spare to the new composition. Return
+        whether anything changed."""
         phase = self._course.phase
         if not isinstance(phase, Draining):
             return False
-        if phase.pipeline.in_flight == 0:
+        if phase.pipeline.in_flight == 0 and phase.emptied_s is None:
+            phase.emptied_s = self._turn.now_s
+        if phase.emptied_s is not None and self._turn.now_s >= phase.held_until_s:
             self._crew.release(phase.pipeline)
             self._end(phase, None)
             return True
@@ -143,7 +145,7 @@ class Transition:
             self._fail(phase, f"its workers were not ready after {figure(self._settings.prepare_limit_s, 6)} s")
         elif isinstance(phase, Draining) and now_s >= phase.limit_at_s:
             self._give_up_drain(phase)
-        elif isinstance(phase, Draining) and now_s >= phase.overdue_at_s:
+        elif isinstance(phase, Draining) and now_s >= phase.overdue_at_s and phase.emptied_s is None:
             in_flight = phase.pipeline.in_flight
             self._turn.outcomes.append(SwitchOverdue(now_s, phase.from_name, phase.estimate_s, in_flight))
             phase.back_off()

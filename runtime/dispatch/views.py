@@ -52,6 +52,8 @@ class DispatcherView:
     """The most that an item weighs between its start and its end: a moving mean; 0 if none has ended."""
     preparing: bool = False
     """The switch under way waits for workers: it may be called off."""
+    full: bool = False
+    """No further item is welcome: as many wait as may."""
     short_of_workers: bool = False
     """Fewer workers than groups: they are shared over the groups in time, and the stream goes on slowly."""
 
@@ -77,6 +79,7 @@ def view_of(state: State, now_s: float) -> DispatcherView:
         started_bytes=outbox.started.used,
         item_bytes=outbox.started.each_bytes,
         preparing=isinstance(course.phase, Awaiting),
+        full=not state.admission.has_room,
         short_of_workers=state.crew.short,
     )
 

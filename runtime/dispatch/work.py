@@ -168,6 +168,7 @@ class Work:
             states = self._stateful.needed_by(group, bundle.next_stage)
             keyed = self._stateful.keys_needed_by(group, bundle.next_stage, worker.worker)
         task_id = self._tasks.give(worker, group, bundle, self._turn.now_s)
+        group.pace.turn += 1
         stages = group.group.stages
         if bundle.next_stage != group.first:
             stages = group.stages_from(bundle.next_stage)

@@ -199,6 +199,7 @@ class ControlLoop:
             self._settings.cores(),
             Counter(worker.node for worker in view.workers),
             view.positions,
+            view.full,
         )
         return self.monitor.snapshot(now_s, running)
 
@@ -206,12 +207,14 @@ class ControlLoop:
 
     def _switch(self, command: SwitchTo, snapshot: Snapshot) -> None:
         expected = self.handovers.begin(command.composition, self.engine.view(), snapshot)
+        bound_s = expected.drain_bound_s or 0.0
         self.engine.switch(
             command.composition,
             self._settings.style,
-            drain_estimate_s=expected.drain_bound_s or 0.0,
+            drain_estimate_s=bound_s,
             drain_mean_s=expected.drain_mean_s or 0.0,
             first_result_s=expected.first_result_s,
+            wait_s=bound_s if self._settings.drain_sample.waits else 0.0,
         )
 
 
@@ -229,7 +232,7 @@ class Handovers:
     """Drain estimates and output gaps; every switch is entered in the journal."""
 
     def __init__(self, journal: Journal, drain_sample: DrainSample) -> None:
-        self.drain = DrainEstimator()
+        self.drain = DrainEstimator(floored=not drain_sample.waits)
         self.gaps = OutputGaps()
         self._journal = journal
         self._drain_sample = drain_sample

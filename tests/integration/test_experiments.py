@@ -142,7 +142,7 @@ def test_all_figures_quickly(tmp_path: Path) -> None:
     unbalanced = json.loads((tmp_path / "fig04b_synthetic_unbalanced" / "results.json").read_text())["rows"]
     assert (unbalanced["vogel"]["settled_on"], unbalanced["vogel"]["trials"]) == (["6"], 4), "as published"
     assert unbalanced["expected-cost"]["trials"] <= 2
-    person = json.loads((tmp_path / "fig06b_person_latency" / "results.json").read_text())["rows"]["expected-cost"]
+    person = json.loads((tmp_path / "workers_person_latency" / "results.json").read_text())["rows"]["expected-cost"]
     assert person["settled_on"] == ["1"]
     assert person["met_share"] >= 0.95
     report = tmp_path / "report.html"

@@ -385,12 +385,19 @@ def serial_of(history: tuple[object, ...]) -> int:
 @given(data=st.data())
 def test_every_item_leaves_once_in_order_and_complete(stages: tuple[Stage, ...], data: st.DataObject) -> None:
     overload = data.draw(st.sampled_from(["block", "shed"]))
+    scheduling = data.draw(st.sampled_from(["on-demand", "round-robin"]))
     budgets = {
         "started_bytes": data.draw(st.sampled_from([1, 100, 2**31])),
         "buffer_bytes": data.draw(st.sampled_from([50, 2**30])),
     }
     limits = DispatcherSettings(
-        buffer_items=4, overload=overload, losses=2, time_limit_s=1e9, drain_limit_s=0.5, **budgets
+        buffer_items=4,
+        overload=overload,
+        scheduling=scheduling,
+        losses=2,
+        time_limit_s=1e9,
+        drain_limit_s=0.5,
+        **budgets,
     )
     with (
         patch.object(event_log, "PART_CELLS", data.draw(st.sampled_from([60, 50_000]))),
@@ -414,9 +421,9 @@ def play(world: World, data: st.DataObject) -> None:
             world.requested += 1
             style = data.draw(st.sampled_from(list(SwitchStyle)))
             estimate_s = data.draw(st.sampled_from([0.0, 0.05]))
-            world.handle(
-                SwitchRequested(world.now_s, data.draw(compositions(world.stages)), style, estimate_s, estimate_s)
-            )
+            wait_s = data.draw(st.sampled_from([0.0, estimate_s]))
+            target = data.draw(compositions(world.stages))
+            world.handle(SwitchRequested(world.now_s, target, style, estimate_s, estimate_s, wait_s=wait_s))
         elif action == "resize":
             active = world.dispatcher.view(world.now_s).composition
             asked = data.draw(resized(active, world.stages))

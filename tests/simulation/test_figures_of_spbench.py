@@ -43,14 +43,14 @@ def test_more_workers_have_more_throughput() -> None:
     assert found["4"].achieved_per_s == pytest.approx(4 * found["1"].achieved_per_s, rel=0.05)
 
 
-def test_replicas_beyond_the_cores_cost_latency_alone() -> None:
-    """As in figure 2 of the paper on SPar; twelve cores."""
+def test_replicas_beyond_the_cores_cost_latency() -> None:
+    """As in figure 2 of the paper on SPar: best throughput at 22, least latency with few, more from 11 on."""
     found = {int(name): run for name, run in runs(figure("spar_fig02_lane_replicas")).items()}
-    rates, latencies_ms = ({n: getattr(run, of) for n, run in found.items()} for of in ("achieved_per_s", "latency_ms"))
-    assert rates[12] == pytest.approx(12 * rates[1], rel=0.05)
-    assert rates[22] == pytest.approx(rates[12], rel=0.05)
-    assert latencies_ms[12] < latencies_ms[1]
-    assert latencies_ms[22] > 1.5 * latencies_ms[12]
+    rates, inside_ms = ({n: getattr(run, of) for n, run in found.items()} for of in ("achieved_per_s", "inside_ms"))
+    assert max(rates, key=rates.__getitem__) == 22
+    assert inside_ms[10] == pytest.approx(inside_ms[1], rel=0.1)
+    assert inside_ms[11] > 1.1 * inside_ms[10]
+    assert inside_ms[22] > 1.5 * inside_ms[10]
 
 
 def test_the_size_of_batches_grows_while_it_runs() -> None:

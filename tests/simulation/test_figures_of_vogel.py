@@ -1,4 +1,5 @@
-"""What the published strategy tries in our versions of its figures, and where it settles (Vogel et al., section 4)."""
+"""The record that the comparison with both papers of Vogel et al. rests on: it is what runs give, and the verdicts are
+those that are told."""
 
 from __future__ import annotations
 
@@ -6,37 +7,65 @@ from pathlib import Path
 
 import pytest
 
-from control.decisions import Decision
-from lab.experiments.contender import Contender, compositions_of
+from lab.benchmarks.vogel_record import run_of
+from lab.experiments.contender import compositions_of, contenders
 from lab.experiments.spec import read_experiments
 from lab.experiments.virtual import VirtualDriver
+from lab.papers.vogel.page import findings
+from lab.papers.vogel.record import Run, recorded
 
 FIGURES = Path(__file__).parents[2] / "lab" / "benchmarks" / "experiments"
 
 
-def decisions(figure: str) -> list[Decision]:
-    """Of ``vogel``, in virtual time."""
-    (experiment,) = read_experiments(FIGURES / f"{figure}.yaml", quick=True).values()
-    driver = VirtualDriver(experiment, compositions_of(experiment))
-    return list(driver.decisions(Contender("vogel", strategy="vogel"), experiment.input.rate(1.0)))
-
-
-def tried(decision: Decision) -> list[str]:
-    return [each.name for each in decision.candidates if each.measured_throughput_per_s is not None]
+def run(file: str, contender: str, part: str = "") -> tuple[Run, Run]:
+    """A run now, and the one that was recorded."""
+    name = f"{file}-{part}" if part else file
+    experiment = read_experiments(FIGURES / f"{file}.yaml")[name]
+    choices = compositions_of(experiment)
+    who = next(each for each in contenders(experiment, choices) if each.name == contender)
+    measured = VirtualDriver(experiment, choices).run(who, 0, experiment.input.rate(0.0))
+    return run_of(measured), recorded().runs[name][contender][0]
 
 
 @pytest.mark.parametrize(
-    ("figure", "between_s", "expected", "settled"),
+    ("file", "contender", "part"),
     [
-        ("fig04b_synthetic_unbalanced", (0, 60), ["3", "5", "6", "7"], "6"),
-        ("fig05a_ferret_throughput", (0, 60), ["5", "8", "10", "11", "12", "13", "14"], "13"),
-        ("fig05b_person_throughput", (60, 90), ["4", "5"], "4"),
-        ("fig06a_ferret_latency", (100, 150), ["10", "12", "13"], "13"),
+        ("fig02_ferret_static", "12", "b"),
+        ("fig04a_synthetic_balanced", "vogel", ""),
+        ("fig04a_synthetic_balanced", "pdp21", ""),
+        ("fig04b_synthetic_unbalanced", "vogel", ""),
+        ("fig04b_synthetic_unbalanced", "pdp21", ""),
+        ("fig05a_ferret_throughput", "vogel", ""),
+        ("fig05b_person_throughput", "vogel", ""),
+        ("fig06a_ferret_latency", "vogel", ""),
+        ("fig06b_person_latency", "vogel", ""),
+        ("fig07_ferret_adaptive", "vogel", ""),
+        ("fig08_person_adaptive", "vogel", ""),
+        ("spar_fig02_lane_replicas", "22", ""),
+        ("spar_fig04_07_lane_latency", "spar", "fig05_sf1"),
     ],
 )
-def test_what_is_tried_is_what_was_published(
-    figure: str, between_s: tuple[float, float], expected: list[str], settled: str
-) -> None:
-    (decision,) = (each for each in decisions(figure) if between_s[0] <= each.at_s < between_s[1] and each.trials)
-    assert tried(decision) == expected
-    assert decision.to_name == settled
+def test_what_is_recorded_is_what_a_run_gives(file: str, contender: str, part: str) -> None:
+    now, before = run(file, contender, part)
+    assert now.visited == before.visited
+    assert now.achieved_per_s == pytest.approx(before.achieved_per_s, rel=0.01)
+    assert now.latency_ms == pytest.approx(before.latency_ms, rel=0.05)
+    assert now.inside_ms == pytest.approx(before.inside_ms, rel=0.05)
+
+
+NOT_REPRODUCED = {
+    "2018, figure 4 to 7: best": "trend only",
+    "2018, figure 4: throughput": "trend only",
+    "2018, figure 5: stability, changes": "not reproduced",
+    "2018, figure 5: stability, moved": "trend only",
+    "2018, figure 6: violations": "trend only",
+    "2018: Lane Detection on workers": "trend only",
+    "2021, figure 2: TBB": "not run",
+    "2021, figure 7: throughput against 12": "trend only",
+}
+
+
+def test_the_verdicts_are_those_that_are_told() -> None:
+    found = {each.item: each.verdict for each in findings()}
+    assert len(found) == len(findings()), "no two have one name"
+    assert {item: verdict for item, verdict in found.items() if verdict != "reproduced"} == NOT_REPRODUCED

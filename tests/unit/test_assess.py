@@ -78,6 +78,11 @@ def test_low_throughput_is_not_the_compositions_doing_when_nothing_waits() -> No
     assert "nothing waits" in seen.reason
 
 
+def test_a_full_buffer_holds_the_source_back_however_few_items_it_has() -> None:
+    full = replace(CALM, throughput_per_s=6.0, queued=1, input=replace(CALM.input, held_back=True))
+    assert assess(RATE, full, MEASURING).meets is False
+
+
 def test_a_target_above_the_input_rate_is_infeasible_for_every_composition() -> None:
     seen = assess(objective_of(Slo("throughput", 50.0)), CALM, MEASURING)
     assert (seen.status, seen.meets) == (SloStatus.INFEASIBLE, True)

@@ -45,6 +45,28 @@ def test_work_goes_to_the_idle_worker_first():
     assert [worker for worker, _, _ in bench.running()] == ["w1", "w2"]
 
 
+def test_round_robin_waits_for_the_replica_whose_turn_it_is_and_keeps_the_order():
+    bench = Bench("Par*2(a,b,c)", scheduling="round-robin", prefetch_below_s=0)
+    bench.join("w1", "w2")
+    bench.admit(4)
+    assert bench.running() == [("w1", 1, ("a", "b", "c")), ("w2", 0, ("a", "b", "c"))]
+    bench.done(1)
+    assert [serial for _, serial, _ in bench.running()] == [0], "w1 is free, and it is the turn of w2"
+    bench.done(0)
+    assert bench.running() == [("w1", 3, ("a", "b", "c")), ("w2", 2, ("a", "b", "c"))]
+    bench.finish()
+    assert [item.serial for item in bench.of(Delivered)] == [0, 1, 2, 3]
+
+
+def test_it_says_when_its_buffer_is_full():
+    bench = Bench("Seq(a,b,c)", buffer_items=1, prefetch_below_s=0)
+    bench.join("w1")
+    bench.admit()
+    assert not bench.dispatcher.view(0.0).full
+    bench.admit()
+    assert bench.dispatcher.view(0.0).full
+
+
 def test_in_flight_is_limited_so_that_a_drain_is_short():
     bench = Bench("Seq-Seq-Seq")
     bench.join("w1", "w2", "w3")
@@ -346,6 +368,34 @@ def test_drain_feeds_the_new_composition_when_the_old_is_empty():
     assert ended.drain_actual_s == pytest.approx(0.4)
     assert not ended.overdue
     assert bench.dispatcher.view(bench.now_s).queued == 0
+
+
+def test_a_drain_that_waits_for_its_estimate_is_held_though_the_old_composition_is_empty():
+    bench = drained_bench()
+    bench.switch("Par*2(a,b,c)", SwitchStyle.DRAIN, drain_estimate_s=0.9, wait_s=0.9)
+    bench.admit(2)
+    bench.now_s = 0.4
+    while bench.tasks:
+        bench.done(min(bench.tasks))
+    assert (bench.of(SwitchEnded), bench.dispatcher.view(0.4).queued) == ([], 2)
+    assert bench.dispatcher.wake_at_s == pytest.approx(0.9)
+    bench.tick(0.9)
+    (ended,) = bench.of(SwitchEnded)
+    assert (ended.drain_actual_s, ended.overdue) == (pytest.approx(0.4), False)
+    assert bench.dispatcher.view(0.9).queued == 0
+
+
+def test_what_is_left_when_the_estimate_is_over_leaves_before_what_the_new_composition_got():
+    bench = drained_bench()
+    bench.switch("Par*2(a,b,c)", SwitchStyle.DRAIN, drain_estimate_s=0.1, wait_s=0.1)
+    bench.admit(2)
+    bench.tick(0.1)
+    while bench.tasks:
+        bench.done(max(bench.tasks))
+    (ended,) = bench.of(SwitchEnded)
+    assert (ended.overdue, ended.migrated) == (True, 0)
+    delivered = [(item.serial, item.payload) for item in bench.of(Delivered)]
+    assert delivered == [(serial, "item>a>b>c") for serial in range(3)] + [(3, "item>c"), (4, "item>c")]
 
 
 def test_workers_change_over_from_the_front_while_the_old_composition_drains():

@@ -144,11 +144,11 @@ def test_paper_sample() -> None:
     assert paper_sample(6, 0.1, 3) == pytest.approx(0.2)
 
 
-def test_the_published_sample_counts_groups() -> None:
-    """Two items and 24 ms in one group: 48 ms. In three of 8 ms, a worker each: 2 · 8 / 3."""
+def test_the_published_sample_takes_an_item_through_all_stages() -> None:
+    """Two items of 24 ms in one group: 48 ms. In three groups, a worker each: 2 · 24 / 3."""
     known = costs(f1=0.008, f2=0.008, f3=0.008)
     now = Conditions(known, cores=8, hop_s=0.001, laws=SizeLaws(), calibration=1.7)
-    for groups, expected_s in (([("f1,f2,f3", 1)], 0.048), ([("f1", 1), ("f2", 1), ("f3", 1)], 0.016 / 3)):
+    for groups, expected_s in (([("f1,f2,f3", 1)], 0.048), ([("f1", 1), ("f2", 1), ("f3", 1)], 0.016)):
         left = InFlight(composition(*groups), 2, {})
         assert PaperSample().sample(left, now) == pytest.approx(expected_s)
         assert PaperSample().at_switch(left, now) is None

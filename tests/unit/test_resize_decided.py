@@ -149,3 +149,15 @@ def test_the_strategies_of_the_papers_drain_as_published_unless_a_run_says_other
 ) -> None:
     checked = CheckedSpec(RunSpec(app="synthetic", strategy=strategy, switch_style=asked))
     assert (checked.style, checked.manager_settings.style) == (style, style)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "settings", "kind"),
+    [("expected-cost", {}, "schedule"), ("vogel", {}, "paper"), ("pdp21", {}, "paper"),
+     ("vogel", {"drain_sample": "schedule"}, "schedule"), ("expected-cost", {"drain_sample": "paper"}, "paper")],
+)  # fmt: skip
+def test_they_wait_for_the_estimate_of_a_drain_unless_a_run_says_otherwise(
+    strategy: str, settings: dict[str, str], kind: str
+) -> None:
+    checked = CheckedSpec(RunSpec(app="synthetic", strategy=strategy, settings=settings))
+    assert (checked.settings.drain.drain_sample, checked.settings.drain.made.waits) == (kind, kind == "paper")

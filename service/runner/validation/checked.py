@@ -50,7 +50,8 @@ class CheckedSpec:
         self.app = self.make_app()
         self.strategy = strategy_for(spec.method.strategy)
         reserves = need_of(self.stages).is_declared and spec.pool == "ray"
-        self.settings = settings_for(spec.settings, keeps_warm=self.strategy.keeps_warm, reserves=reserves)
+        asked = {"drain_sample": self.strategy.drain_sample} | spec.settings
+        self.settings = settings_for(asked, keeps_warm=self.strategy.keeps_warm, reserves=reserves)
         check_takes(spec.method.strategy, spec.slo)
         self.latency_from = _latency_from(spec, self.strategy)
         cores = usable_cores(spec.pool)

@@ -1,0 +1,100 @@
+"""Vogel et al. 2021, "Online and Transparent Self-Adaptation of Stream Parallel Patterns": figures 2 and 4 to 8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+
+from lab.papers.report import Finding
+from lab.papers.vogel.judging import EQUAL, command, holds, less, near, shown, values, worst
+from lab.papers.vogel.record import Recorded, Run
+
+RANK_SEQUENTIAL, RANK_PARALLEL = ("1", "2", "3", "4", "6", "7", "9", "15"), ("5", "8", "10", "11", "12", "13", "14")
+
+
+def findings(found: Recorded) -> list[Finding]:
+    visited = [_visits(found, *row) for row in VISITED]
+    return [*_figure_2(found), *visited, *_figure_7(found.runs["fig07_ferret_adaptive"]), _figure_8(found)]
+
+
+def _mean_ms(runs: Sequence[Run]) -> float:
+    return fmean(values(runs, "latency_ms"))
+
+
+def _figure_2(found: Recorded) -> Iterator[Finding]:
+    at_10, full = found.runs["fig02_ferret_static-a"], found.runs["fig02_ferret_static-b"]
+    fast = values(max((at_10[name] for name in RANK_PARALLEL), key=_mean_ms), "latency_ms")
+    slow = values(min((at_10[name] for name in RANK_SEQUENTIAL), key=_mean_ms), "latency_ms")
+    least = min(RANK_PARALLEL, key=lambda name: _mean_ms(full[name]))
+    best, twelve = values(full[least], "latency_ms"), values(full["12"], "latency_ms")
+    ten, merged = values(full["10"], "achieved_per_s"), values(full["13"], "achieved_per_s")
+    why, run = "times of the stages are assumed", command("fig02_ferret_static")
+    ours = f"10/s: at most {shown(fast)} ms where it is, at least {shown(slow)} ms where not"
+    yield Finding("2021, figure 2: latency", "low only where rank is parallel", ours, less(fast, slow), why, run)
+    ours = f"14.8/s: {shown(twelve)} ms; best {least}, {shown(best)} ms"
+    why = "more workers hold more items in front of rank; the rate of part b is lost, so it is what two replicas take"
+    yield Finding("2021, figure 2: 12", "most workers, not the best latency", ours, less(best, twelve), why, run)
+    ours, equal = f"14.8/s: 13 has {shown(merged, 2)} items/s, 10 has {shown(ten, 2)}", fmean(merged) / fmean(ten)
+    verdict = holds(abs(equal - 1) <= EQUAL)
+    yield Finding("2021, figure 2: merged light stages", "no impact", ours, verdict, f"within {EQUAL:.0%}", run)
+    why = "a C++ task pool; the project has no version of Ferret for it"
+    yield Finding("2021, figure 2: TBB", "12 compositions, comparable to FastFlow", "–", "not run", why, "–")
+
+
+Visits = tuple[float, float, tuple[str, ...]]
+"""From and to a time (s), the compositions that became active, in order."""
+EVERY = tuple(str(number) for number in range(1, 8))
+FERRET = ("1", *RANK_PARALLEL, "13")
+VISITED: Sequence[tuple[str, str, str, str, Sequence[Visits]]] = (
+    ("4a", "fig04a_synthetic_balanced", "vogel", "1; 7 in one step after 30 s; 1 after 50 s",
+     ((0, 30, ("1",)), (30, 50, ("7",)), (50, 90, ("1",)))),
+    ("4a", "fig04a_synthetic_balanced", "pdp21", "all tried, 1; all tried, 7; back to 1",
+     ((0, 30, (*EVERY, "1")), (30, 50, EVERY[1:]), (50, 90, (*EVERY, "1")))),
+    ("4b", "fig04b_synthetic_unbalanced", "vogel", "3, 5, 6, 7, then 6", ((0, 90, ("1", "3", "5", "6", "7", "6")),)),
+    ("4b", "fig04b_synthetic_unbalanced", "pdp21", "all tried, 6", ((0, 90, (*EVERY, "6")),)),
+    ("5a", "fig05a_ferret_throughput", "vogel", "those with rank parallel, then 13", ((0, 120, FERRET),)),
+    ("5b", "fig05b_person_throughput", "vogel", "4 and 5, then 4; back to 1",
+     ((50, 150, ("4", "5", "4")), (150, 210, ("1",)))),
+    ("6a", "fig06a_ferret_latency", "vogel", "13; near 100 s 10, 12 and 13, then 13",
+     ((0, 95, FERRET), (95, 200, ("10", "12", "13")))),
+    ("6b", "fig06b_person_latency", "vogel", "1; 4 after 50 s; no change by the fluctuation after 300 s",
+     ((0, 50, ("1",)), (50, 300, ("4", "5", "4")), (300, 400, ()))),
+)  # fmt: skip
+
+
+def _visits(
+    found: Recorded, figure: str, experiment: str, strategy: str, printed: str, expected: Sequence[Visits]
+) -> Finding:
+    (run,) = found.runs[experiment][strategy]
+    seen = [tuple(name for at_s, name in run.visited if from_s < at_s <= to_s) for from_s, to_s, _ in expected]
+    texts = [f"{a:g}–{b:g} s: {', '.join(names) or '–'}" for (a, b, _), names in zip(expected, seen, strict=True)]
+    verdict = holds(seen == [names for *_, names in expected])
+    why = "compositions that became active, in order, exactly"
+    return Finding(f"2021, figure {figure}: {strategy}", printed, "; ".join(texts), verdict, why, command(experiment))
+
+
+def _figure_7(runs: Mapping[str, Sequence[Run]]) -> Iterator[Finding]:
+    run = command("fig07_ferret_adaptive")
+    why = "arrivals are random, as many as two replicas of rank take; 12 holds more items in front of rank than 13"
+    for item, of, printed in (("throughput", "achieved_per_s", -6.3), ("latency", "latency_ms", -39.7)):
+        ours, twelve = values(runs["vogel"], of), values(runs["12"], of)
+        off = 100 * (fmean(ours) / fmean(twelve) - 1)
+        verdict = worst(near(off, printed), less(ours, twelve))
+        text = f"{off:+.1f} % ({shown(ours, 2)} against {shown(twelve, 2)})"
+        yield Finding(f"2021, figure 7: {item} against 12", f"{printed:+.1f} %", text, verdict, why, run)
+    ends = [each.visited[-1][1] for each in runs["vogel"]]
+    text = ", ".join(f"{name} in {ends.count(name)} of {len(ends)}" for name in sorted(set(ends)))
+    yield Finding("2021, figure 7: kept", "13", text, holds(set(ends) == {"13"}), "composition at the end", run)
+
+
+def _figure_8(found: Recorded) -> Finding:
+    runs = found.runs["fig08_person_adaptive"]
+    fixed = [each for name, each in runs.items() if name.isdigit()]
+    of_rate = fmean(values(runs["vogel"], "achieved_per_s")) / max(
+        fmean(values(each, "achieved_per_s")) for each in fixed
+    )
+    of_latency = _mean_ms(runs["vogel"]) / min(map(_mean_ms, fixed))
+    ours = f"{of_rate:.3f} of the best throughput, {of_latency:.3f} of the best latency"
+    verdict = holds(of_rate >= 1 - EQUAL and of_latency <= 1 + EQUAL)
+    run = command("fig08_person_adaptive")
+    return Finding("2021, figure 8", "competitive with the best static", ours, verdict, f"within {EQUAL:.0%}", run)
