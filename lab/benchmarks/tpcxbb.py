@@ -165,6 +165,14 @@ def _known(stream: Stream, folder: Path) -> Known:
     return Known(items, json.dumps(told))
 
 
+def compared(stream: Stream, folder: Path) -> tuple[int, int]:
+    """Return the number of DuckDB's answers, and how many of these a plain loop over the query has in their place."""
+    stream.written(folder)
+    app = stream.make(folder)
+    told, found = READERS[stream.query](serial(app, list(app.items(None)))), _found(stream, folder)
+    return len(found), sum(ours == theirs for ours, theirs in zip(told, found, strict=False))
+
+
 def _found(stream: Stream, folder: Path) -> Rows:
     with duckdb.connect() as database:
         for path in sorted(stream.place(folder).iterdir()):

@@ -1,4 +1,4 @@
-"""Ordered processing: with any scheduler, worklist, number of workers and bundle, outputs are those of a serial run."""
+"""Ordered processing: with any scheduler, worklist and number of workers, outputs are those of a serial run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ SETUPS = st.builds(
         ahead=st.sampled_from([0.01, 2.0]),
     ),
     sending=st.sampled_from(["non-blocking", "lock"]),
-    bundle=st.integers(1, 64),
     ring_slots=st.sampled_from([1, 2, 7, 1024]),
     ask_s=st.sampled_from([0.0, 1e-6]),
     send_s=st.sampled_from([0.0, 1e-6, 1e-4]),

@@ -12,11 +12,13 @@ from lab.papers.prasaad.worklists import (
     Entry,
     Fifo,
     Hybrid,
+    Owned,
     Partitioned,
     Shared,
     Worklist,
     make_worklist,
 )
+from runtime.dispatch.keyed.partitions import COUNTED
 
 ANN, BOB, CAT = 1, 2, 3
 """Workers."""
@@ -42,11 +44,11 @@ def done(worklist: Worklist, worker: int, partition: str, count: int = 1) -> boo
 
 
 def test_they_have_the_names_of_the_table() -> None:
-    assert [make_worklist(name, 4).name for name in QUEUE_NAMES] == list(QUEUE_NAMES)
+    assert [make_worklist(name, 4, 2).name for name in QUEUE_NAMES] == list(QUEUE_NAMES)
 
 
 def test_what_there_is_not_is_refused() -> None:
-    with pytest.raises(RecomposeError, match="unknown queue 'fifo'; there are hybrid, partitioned, shared"):
+    with pytest.raises(RecomposeError, match="unknown queue 'fifo'; there are hybrid, partitioned, shared, owned"):
         make_worklist("fifo", 4)
     with pytest.raises(RecomposeError, match="partitions is 0; it must be at least 1"):
         make_worklist("hybrid", 0)
@@ -159,6 +161,29 @@ def test_hybrid_several_at_a_time_are_those_that_come_next() -> None:
     assert not worklist.ready(1000), "4 is left to Ann"
     assert done(worklist, ANN, "a", 2)
     assert taken(worklist, ANN, most=9) == [4]
+
+
+# --- owned: the dispatcher's ------------------------------------------------------------------------------------------
+
+
+def test_owned_only_its_owner_takes_a_partition_the_oldest_tuple_first() -> None:
+    worklist = filled(Owned(4, 2), "abcda")
+    assert [taken(worklist, 1) for _ in range(1)] == [[2]]
+    assert taken(worklist, 0) == [1]
+    done(worklist, 0, "a")
+    assert taken(worklist, 0) == [3], "5 is behind it in the order of arrival"
+    done(worklist, 0, "c")
+    assert taken(worklist, 0) == [5]
+
+
+def test_owned_skewed_partitions_get_another_owner_who_waits_for_what_is_in_work() -> None:
+    worklist = Owned(4, 2)
+    for serial in range(1, 1 + COUNTED * 4):
+        worklist.put(Entry(serial, serial % 2 * 2, serial))  # a and c alone come: both are worker 0's
+        if serial == 1:
+            assert taken(worklist, 0) == [1]
+    assert taken(worklist, 1) == [2], "a went to the other"
+    assert taken(worklist, 1) == []
 
 
 # --- the ring: figure 4 ----------------------------------------------------------------------------------------------

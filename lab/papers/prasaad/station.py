@@ -80,16 +80,20 @@ class Work:
 
 
 class Station:
-    def __init__(self, operator: Operator, queue: str, ring_slots: int) -> None:
+    def __init__(self, operator: Operator, queue: str, ring_slots: int, workers: int, move_s: float) -> None:
+        """``move_s``: time to bring the state of a partition to another worker than the one that had it last."""
         self.operator = operator
         partitioned = operator.kind is StageKind.PARTITIONED
-        self.worklist: Worklist = make_worklist(queue, operator.partitions) if partitioned else Fifo()
+        self.worklist: Worklist = make_worklist(queue, operator.partitions, workers) if partitioned else Fifo()
         self.ring = ReorderRing[Given](ring_slots)
         self.held = False
         """A worker has the flag, or the lock."""
         self.in_line: deque[int] = deque()
         """Workers that wait for the lock, the first first."""
         self._states: dict[int, int] = {}
+        self._move_s = move_s
+        self._holders: dict[int, int] = {}
+        """The worker that had the state of each partition last."""
         self._arrived = 0
         self._origins: deque[int] = deque()
         """Inputs of all tuples that have come and are not out of the ring, in order."""
@@ -107,12 +111,15 @@ class Station:
     def ready(self) -> bool:
         return self.worklist.ready(self.ring.room_to)
 
-    def take(self, worker: int, most: int) -> Work | None:
+    def take(self, worker: int, most: int = 1) -> Work | None:
         entries = self.worklist.take(Demand(worker, most, self.ring.room_to))
         if not entries:
             return None
-        seconds = sum(self.operator.time_s(entry.value) for entry in entries)
-        return Work(entries, self._states.get(entries[0].partition, 0), seconds)
+        seconds, partition = sum(self.operator.time_s(entry.value) for entry in entries), entries[0].partition
+        if self._holders.setdefault(partition, worker) != worker:
+            self._holders[partition] = worker
+            seconds += self._move_s
+        return Work(entries, self._states.get(partition, 0), seconds)
 
     def run(self, work: Work) -> list[Given]:
         """Run tuples, and store the state after them."""

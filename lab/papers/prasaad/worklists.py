@@ -1,8 +1,8 @@
 """Worklists: the tuples that wait for one operator, and which of them a worker may have.
 
 ``Fifo`` serves operators without keys. ``Shared``, ``Partitioned`` and ``Hybrid`` are the three designs for partitioned
-operators (Prasaad et al., section 4). Nothing waits in here: if a real queue makes a worker wait, for instance for a
-key's lock, ``take`` returns nothing.
+operators (Prasaad et al., section 4), ``Owned`` is the dispatcher's. Nothing waits in here: if a real queue makes a
+worker wait, for instance for a key's lock, ``take`` returns nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from compositions.errors import RecomposeError
+from runtime.dispatch.keyed.partitions import Loads, moves
 
 
 class Entry(NamedTuple):
@@ -73,7 +74,7 @@ class Worklist(ABC):
 
     @abstractmethod
     def ready(self, room_to: int) -> bool:
-        """Return if a worker that is not at the operator would get something."""
+        """Return if a worker that is not at the operator would get something; of ``owned``, if its owner would."""
 
     def left(self, worker: int) -> None:  # noqa: B027  # most have nothing to let go
         """The worker's turn at the operator is over."""
@@ -269,20 +270,68 @@ class Hybrid(Worklist):
             self._granted[partition] += 1
 
 
-QueueName = Literal["hybrid", "partitioned", "shared"]
+class Owned(Worklist):
+    """A queue per partition; each partition has an owner, who alone takes its tuples, the oldest of all its queues
+    first. Where the load is uneven, partitions get another owner by the rule of the dispatcher
+    (``runtime.dispatch.keyed.partitions``), whose design this is."""
+
+    name = "owned"
+
+    def __init__(self, partitions: int, workers: int) -> None:
+        super().__init__()
+        self._queues: list[deque[Entry]] = [deque() for _ in range(partitions)]
+        self._owners = [f"{each % workers}" for each in range(partitions)]
+        self._workers = [f"{each}" for each in range(workers)]
+        self._loads = Loads(partitions)
+        self._at: dict[int, int] = {}
+        """Partition by worker, while it is in work: a new owner waits for it."""
+
+    def put(self, entry: Entry) -> None:
+        self._queues[entry.partition].append(entry)
+        self.waiting += 1
+        self._loads.note(bytes((entry.partition,)))
+        if self._loads.due:
+            owned = {each: [at for at, owner in enumerate(self._owners) if owner == each] for each in self._workers}
+            for partition, owner in moves(owned, self._loads.look()).items():
+                self._owners[partition] = owner
+
+    def take(self, demand: Demand) -> list[Entry]:
+        mine = [at for at in self._open(demand.room_to) if self._owners[at] == f"{demand.worker}"]
+        if not mine:
+            return []
+        partition = min(mine, key=lambda at: self._queues[at][0].serial)
+        self._at[demand.worker] = partition
+        taken = taken_from(self._queues[partition], demand)
+        self.waiting -= len(taken)
+        return taken
+
+    def done(self, worker: int, entries: list[Entry]) -> bool:
+        del self._at[worker]
+        return False
+
+    def ready(self, room_to: int) -> bool:
+        return bool(self._open(room_to))
+
+    def _open(self, room_to: int) -> list[int]:
+        taken = self._at.values()
+        return [at for at, queue in enumerate(self._queues) if queue and queue[0].serial < room_to and at not in taken]
+
+
+QueueName = Literal["hybrid", "partitioned", "shared", "owned"]
 QUEUE_NAMES: tuple[QueueName, ...] = get_args(QueueName)
-_MAKE: Mapping[str, Callable[[int], Worklist]] = {
-    "hybrid": Hybrid,
-    "partitioned": Partitioned,
-    "shared": lambda partitions: Shared(),
+_MAKE: Mapping[str, Callable[[int, int], Worklist]] = {
+    "hybrid": lambda partitions, workers: Hybrid(partitions),
+    "partitioned": lambda partitions, workers: Partitioned(partitions),
+    "shared": lambda partitions, workers: Shared(),
+    "owned": Owned,
 }
 
 
-def make_worklist(name: str, partitions: int) -> Worklist:
+def make_worklist(name: str, partitions: int, workers: int = 1) -> Worklist:
     """Make a worklist for a partitioned operator. Raises: RecomposeError for an unknown name or no partition."""
     make = _MAKE.get(name)
     if make is None:
         raise RecomposeError(f"unknown queue {name!r}; there are {', '.join(_MAKE)}")
     if partitions < 1:
         raise RecomposeError(f"partitions is {partitions}; it must be at least 1")
-    return make(partitions)
+    return make(partitions, workers)
