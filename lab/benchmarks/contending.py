@@ -35,22 +35,12 @@ class Counter:
         return before
 
 
-class Reorder(ABC):
-    """Sends outputs on in the order of their serial numbers, from 1, whichever thread brings which."""
+class LockOrder:
+    """Sends outputs on in the order of their serial numbers, from 1, whichever thread brings which. Figure 2: one lock
+    around the buffer, the counter and the sending."""
 
     def __init__(self, downstream: Send) -> None:
         self.downstream = downstream
-
-    @abstractmethod
-    def send(self, serial: int, output: Any) -> bool:
-        """Bring an output; False: there is no room for it yet, and the thread must try again."""
-
-
-class LockOrder(Reorder):
-    """Figure 2: one lock around the buffer, the counter and the sending."""
-
-    def __init__(self, downstream: Send) -> None:
-        super().__init__(downstream)
         self._lock, self._next, self._buffer = threading.Lock(), 1, dict[int, Any]()
 
     def send(self, serial: int, output: Any) -> bool:
@@ -62,16 +52,17 @@ class LockOrder(Reorder):
         return True
 
 
-class RingOrder(Reorder):
+class RingOrder:
     """Figure 4: a thread that finds another one sending leaves its output in the ring, and goes on."""
 
     def __init__(self, downstream: Send, slots: int) -> None:
-        super().__init__(downstream)
+        self.downstream = downstream
         self._slots: list[tuple[Any] | None] = [None] * slots
         self._next = 1
         self._flag = threading.Lock()
 
     def send(self, serial: int, output: Any) -> bool:
+        """Bring an output; False: there is no room for it yet, and the thread must try again."""
         room = self._next <= serial < self._next + len(self._slots)
         if room:
             self._slots[serial % len(self._slots)] = (output,)
@@ -86,6 +77,9 @@ class RingOrder(Reorder):
     @property
     def _ready(self) -> tuple[Any] | None:
         return self._slots[self._next % len(self._slots)]
+
+
+Order = LockOrder | RingOrder
 
 
 class KeyedQueue(ABC):
@@ -185,10 +179,10 @@ class SharedQueue(KeyedQueue):
 class Stage:
     """An operator with its queue and its reordering: ``add`` by one thread, ``consume`` by all."""
 
-    def __init__(self, operator: Operator, queue: KeyedQueue, order: Reorder, work: Callable[[], None]) -> None:
+    def __init__(self, operator: Operator, queue: KeyedQueue, order: Order, work: Callable[[], None]) -> None:
         """``work``: computes as long as a tuple takes."""
         self.operator, self._queue, self._order, self._work = operator, queue, order, work
-        self._states: dict[int, int] = {}
+        self._states = [0] * operator.partitions
         self._serial = 0
 
     def add(self, value: int) -> None:
@@ -201,7 +195,7 @@ class Stage:
     def _operate(self, entry: tuple[int, int]) -> None:
         serial, value = entry
         partition = self.operator.partition(value)
-        state = self._states.get(partition, 0)
+        state = self._states[partition]
         self._work()  # two threads at one partition would lose what one of them does to its state
         outputs, self._states[partition] = self.operator.outputs(value, state)
         while not self._order.send(serial, outputs):

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 from lab.benchmarks.harness import Rows, main, progress
 from lab.papers.prasaad.figures import Plan, all_of
-from lab.papers.prasaad.measured import read_costs
+from lab.papers.prasaad.operators import read_costs
 from lab.papers.prasaad.page import RECORDED
 from lab.papers.prasaad.pictures import SHAPES, draw
 from runtime.dispatch.keys import StatesByKey
@@ -76,7 +76,7 @@ def measure(
 ) -> Iterator[Rows]:
     prices = {keys: round(state_move_us(keys)) for keys in STATE_KEYS}
     yield Rows("moving a partition's state to another worker", [{"keys": k, "µs": us} for k, us in prices.items()])
-    every = all_of(read_costs(costs).pipelines, inputs, (0, *sorted(prices.values())))
+    every = all_of(read_costs(costs), inputs, (0, *sorted(prices.values())))
     chosen = [plan for plan in every if not figure or plan.name in figure]
     yield virtual_figures(chosen, inputs, out, [out, RECORDED] if record else [out])
 

@@ -16,8 +16,8 @@ from lab.benchmarks.contending import (
     HybridQueue,
     KeyedQueue,
     LockOrder,
+    Order,
     PartitionedQueue,
-    Reorder,
     RingOrder,
     SharedQueue,
     Stage,
@@ -27,7 +27,7 @@ from lab.papers.prasaad.operators import Operator, serial_run
 
 WORKERS, INPUTS = 4, 400
 KEYED = Operator("keyed", StageKind.PARTITIONED, 1e-5, 1.5, partitions=4)
-ORDERS: dict[str, Callable[[Callable[[list[int]], None]], Reorder]] = {
+ORDERS: dict[str, Callable[[Callable[[list[int]], None]], Order]] = {
     "lock": LockOrder,
     "ring of 8": lambda downstream: RingOrder(downstream, 8),
     "ring of 1": lambda downstream: RingOrder(downstream, 1),
@@ -48,7 +48,7 @@ def nothing() -> None:
     threading.Event().wait(0)
 
 
-def outputs(queue: KeyedQueue, make_order: Callable[[Callable[[list[int]], None]], Reorder], seed: int) -> list[int]:
+def outputs(queue: KeyedQueue, make_order: Callable[[Callable[[list[int]], None]], Order], seed: int) -> list[int]:
     """Run one keyed operator, with the producer as a thread of its own."""
     left: list[int] = []
     count = [0]

@@ -56,7 +56,7 @@ INGRESS = 100
 RING = 8192
 LEAST_WINDOW_S = 1e-5
 """The shortest that there is."""
-QUEUES: tuple[QueueName, ...] = ("hybrid", "partitioned", "shared")
+QUEUES: tuple[QueueName, ...] = ("hybrid", "partitioned")
 FINE = 100
 """Partitions, where they are not limited by the workers (section 7.2)."""
 SIGMAS = (0.1, 0.2, 0.3, 0.4, 0.5, 1.0, 2.0)
@@ -124,7 +124,7 @@ class Figure:
             for number, each in enumerate(runs, 1)
         ]
         with (folder / f"figure-{self.name}.csv").open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([head, *lines])
+            csv.writer(file, lineterminator="\n").writerows([head, *lines])
 
     @classmethod
     def read(cls, folder: Path, name: str) -> Figure:

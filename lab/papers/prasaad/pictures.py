@@ -11,24 +11,8 @@ import matplotlib
 from matplotlib.figure import Figure as Drawing
 
 from lab.papers.prasaad.figures import MOST_WORKERS, Cell, Figure, Metric
-from lab.papers.prasaad.runs import Run
 
 matplotlib.use("Agg")
-
-
-def rate(run: Run) -> float:
-    """Return the throughput in inputs/s."""
-    return run.throughput_per_s
-
-
-def latency(run: Run) -> float:
-    """Return the mean latency in ms."""
-    return run.latency_ms
-
-
-def worker_us(run: Run) -> float:
-    """Return the time of all workers for an input, in µs."""
-    return run.worker_us
 
 
 class Shape(NamedTuple):
@@ -43,7 +27,9 @@ class Shape(NamedTuple):
     """A column that is fixed."""
 
 
-_RATE, _LATENCY, _TIME = ("inputs/s", rate), ("latency, ms", latency), ("worker time an input, µs", worker_us)
+_RATE: tuple[str, Metric] = "inputs/s", lambda run: run.throughput_per_s
+_LATENCY: tuple[str, Metric] = "latency, ms", lambda run: run.latency_ms
+_TIME: tuple[str, Metric] = "worker time an input, µs", lambda run: run.worker_us
 SHAPES = {
     "8": Shape("query", "workers", "scheduler", (_RATE, _LATENCY)),
     "8-ask": Shape("query", "ask", "scheduler", (_RATE,)),
@@ -99,6 +85,14 @@ def _line(axis: Any, label: Cell, points: Sequence[tuple[Cell, list[float]]]) ->
     if inf in across:
         across = [f"{where:g}" for where in across]
     middle = [values[len(values) // 2] for _, values in points]
-    below = [at - values[0] for at, (_, values) in zip(middle, points, strict=True)]
-    above = [values[-1] - at for at, (_, values) in zip(middle, points, strict=True)]
-    axis.errorbar(across, middle, yerr=[below, above], marker="o", markersize=3, capsize=2, linewidth=1, label=label)
+    spread = [[at - values[0], values[-1] - at] for at, (_, values) in zip(middle, points, strict=True)]
+    axis.errorbar(
+        across,
+        middle,
+        yerr=list(zip(*spread, strict=True)),
+        marker="o",
+        markersize=3,
+        capsize=2,
+        linewidth=1,
+        label=label,
+    )

@@ -10,10 +10,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import get_args
 
 from compositions.batch_settings import SchedulerSettings
-from compositions.errors import RecomposeError, shown
 from lab.papers.prasaad.operators import Operator
 from lab.papers.prasaad.station import Given, Sending, Station, Work
 from lab.papers.prasaad.timeline import VirtualTime
@@ -44,20 +42,6 @@ class Setup:
     """Share that each further worker at an operator adds to its time for a tuple: they share its worklist, its
     ring and its memory. The paper names it (section 7.1) and gives no figure."""
 
-    def __post_init__(self) -> None:
-        """Raises: RecomposeError for what would tell figures of nothing: no worker leaves no output."""
-        counts = {"workers": self.workers, "ring_slots": self.ring_slots}
-        for name, count in counts.items():
-            if type(count) is not int or count < 1:
-                raise RecomposeError(f"{name} is {shown(count)}; it must be a whole number, 1 or more")
-        costs = {"ask_s": self.ask_s, "send_s": self.send_s}
-        costs |= {"move_s": self.move_s, "crowding": self.crowding}
-        for name, cost in costs.items():
-            if not 0 <= cost < inf:
-                raise RecomposeError(f"{name} is {shown(cost)}; it must be a number, 0 or more")
-        if self.sending not in (ways := get_args(Sending)):
-            raise RecomposeError(f"sending is {shown(self.sending)}; it must be {' or '.join(ways)}")
-
 
 @dataclass(slots=True)
 class _Worker:
@@ -71,7 +55,7 @@ class _Worker:
     outputs: int = 0
     busy_s: float = 0.0
     work: Work | None = None
-    given: list[Given] = field(default_factory=list)
+    given: Given | None = None
 
     @property
     def turn(self) -> tuple[int, Work]:
@@ -190,15 +174,14 @@ class Plant:
         return Queue(station.worklist.waiting, station.ready(), self._at[at], self._most[at])
 
     def _take(self, worker: _Worker, before_s: float = 0.0) -> bool:
-        """Take the next tuples of its turn, if there are any."""
+        """Take the next tuple of its turn, if there is one."""
         assert worker.at is not None, "an idle worker has no turn"
         station = self.stations[worker.at]
         work = station.take(worker.number)
         if work is None:
             return False
         if worker.at == 0:
-            for entry in work.entries:
-                self.trace.begun_s[entry.origin] = self._time.now_s
+            self.trace.begun_s[work.entry.origin] = self._time.now_s
         others = self._at[worker.at] - 1
         work.seconds *= 1 + self._setup.crowding * others
         worker.work = work
@@ -206,13 +189,13 @@ class Plant:
         return True
 
     def _done(self, worker: _Worker) -> None:
-        """Handle tuples that were run: their outputs are to be sent."""
+        """Handle a tuple that was run: its outputs are to be sent."""
         at, work = worker.turn
         station = self.stations[at]
         worker.given = station.run(work)
-        worker.tuples += len(work.entries)
-        worker.budget -= len(work.entries)
-        worker.outputs += sum(len(given.values) for given in worker.given)
+        worker.tuples += 1
+        worker.budget -= 1
+        worker.outputs += len(worker.given.values)
         worker.busy_s += work.seconds
         self.trace.busy_s[at] += work.seconds
         if self._setup.sending == "lock" and station.held:
@@ -224,7 +207,7 @@ class Plant:
         """Continue with the next tuples of its turn, or with another turn."""
         at, work = worker.turn
         station = self.stations[at]
-        bound = station.worklist.done(worker.number, work.entries)
+        bound = station.worklist.done(worker.number, work.entry.partition)
         if (bound or worker.budget > 0) and self._take(worker):
             return
         station.worklist.left(worker.number)
@@ -238,7 +221,8 @@ class Plant:
 
     def _keep(self, worker: _Worker, station: Station) -> None:
         """Put outputs into the ring, and send what is ready unless another worker does."""
-        station.keep(worker.turn[1].entries, worker.given)
+        assert worker.given is not None, "it has run what it took"
+        station.keep(worker.turn[1].entry, worker.given)
         if station.held:
             self._go_on(worker)
         else:
