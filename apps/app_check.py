@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from apps.contract import App, Options
 from apps.keys import MOST_PARTITIONS
@@ -137,6 +138,15 @@ def _key_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
         yield f"is partitioned, and its method {name} must take (self, value)"
     if not _is_count(stage.partitions, MOST_PARTITIONS):
         yield f"has partitions = {stage.partitions!r}; must be a whole number from 1 to {MOST_PARTITIONS}"
+    elif stage.bounds and not _are_bounds(stage.bounds, stage.partitions):
+        told = f"must be {stage.partitions - 1} keys, ascending: the first of each partition but the first"
+        yield f"has bounds = {stage.bounds!r:.80}; {told}"
+
+
+def _are_bounds(bounds: object, partitions: int) -> bool:
+    if not isinstance(bounds, tuple) or len(bounds) != partitions - 1 or len(set(map(type, bounds))) > 1:
+        return False
+    return all(low < high for low, high in pairwise(bounds))
 
 
 def _column_faults(stage: Stage) -> Iterator[str]:

@@ -7,7 +7,9 @@ A partition must be the same in every process, on every machine and under every 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Hashable
+from bisect import bisect_right
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 from compositions.errors import RecomposeError, shown
 
@@ -28,21 +30,26 @@ class Partitions(dict[Hashable, int]):
     """The partition of each key of one stage. Ask ``of``: it refuses wrong keys. Where there are few, they are looked
     up; to note one of very many, which will not come again soon, costs more than to work it out."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, bounds: Sequence[Any] = ()) -> None:
+        """``bounds``: the first key of each partition but the first, for range partitioning; empty: by hash."""
         super().__init__()
         self._count = count
+        self._bounds = bounds
         self._asked = 0
         """Since there are very many."""
 
     def of(self, keys: list[Hashable]) -> bytes:
         """The partitions of ``keys``, a byte each.
 
-        Raises: WrongKeyError for one that is not str, bytes, int, bool, None or a tuple of these.
+        Raises: WrongKeyError for one that is not str, bytes, int, bool, None or a tuple of these, or that cannot be
+        compared with the bounds.
         """
         kinds = set(map(type, keys))
         if not kinds <= _PLAIN:
             for key in keys:
                 _check(key)
+        if self._bounds:
+            return bytes(map(self._in_range, keys))
         if len(self) < _REMEMBERED:
             return bytes(map(self.__getitem__, keys))
         self._asked += len(keys)
@@ -51,6 +58,13 @@ class Partitions(dict[Hashable, int]):
             self.clear()
         every = map(_INT.__mod__, keys) if kinds == {int} else map(written, keys)
         return bytes([check % self._count for check in map(zlib.crc32, every)])
+
+    def _in_range(self, key: Any) -> int:
+        try:
+            return bisect_right(self._bounds, key)
+        except TypeError:
+            first = shown(self._bounds[0])
+            raise WrongKeyError(f"the key {shown(key)} cannot be compared with the bounds, as {first}") from None
 
     def __missing__(self, key: Hashable) -> int:
         found = self[key] = zlib.crc32(written(key)) % self._count

@@ -52,6 +52,9 @@ class Stage:
     """Calls that wait at a time in one worker, of a stage that is an ``async def``."""
     partitions: int = 64
     """Of a partitioned stage: no more workers than that can share its keys."""
+    bounds: tuple[int | str, ...] = ()
+    """Of a partitioned stage with range partitioning: the first key of each partition but the first, ascending. Empty:
+    partitions by hash."""
     price: float = 0.0
     """A worker that runs it costs so much more than another, for its memory or its accelerator."""
     ordered: bool = True

@@ -31,7 +31,7 @@ class QueryOptions(Options):
     )
     items: int = Field(default=18_000, ge=10, le=10_000_000, description="Different goods in the rows, by Zipf's law")
     users: int = Field(default=5_000, ge=1, le=100_000_000, description="Different users in the rows, by Zipf's law")
-    partitions: int = Field(default=8, ge=1, le=64, description="Partitions of the keys, which workers share")
+    partitions: int = Field(default=8, ge=1, le=100, description="Partitions of the keys, which workers share")
     tick_s: int = Field(default=60, ge=1, description="Event time between two ticks, which tell how far the stream is")
     portion: int = Field(default=4096, ge=1, le=1_000_000, description="Rows per item if items are portions of a table")
 

@@ -17,7 +17,7 @@ from apps.tpcxbb.generate import NULL, SALES
 from apps.tpcxbb.options import categories
 from apps.tpcxbb.portions import Ints, Portions, columns_for, part_of
 from apps.tpcxbb.query import TICK, Query, Row, Value
-from apps.tpcxbb.stages import PortionRanking, RankingOptions, RowRanking
+from apps.tpcxbb.stages import PortionRanking, RankingOptions, RowRanking, by_key
 from compositions.model import Stage, StageKind
 
 READS = ("ss_item_sk", "ss_store_sk", "ss_ticket_number")
@@ -45,8 +45,8 @@ class Q1(RowRanking, _Q1):
     options: Q1Options
     stages: tuple[Stage, ...] = (
         Stage("wanted"),
-        Stage("pairs", StageKind.PARTITIONED),
-        Stage("count", StageKind.PARTITIONED),
+        by_key("pairs"),
+        by_key("count"),
         Stage("top", StageKind.STATEFUL),
     )
 
@@ -84,8 +84,8 @@ class Q1Arrow(PortionRanking, _Q1):
     counts_by = ("a", "b")
     stages: tuple[Stage, ...] = (
         Stage("wanted", batch=True, columns=columns_for("time", *READS)),
-        Stage("pairs", StageKind.PARTITIONED),
-        Stage("count", StageKind.PARTITIONED),
+        by_key("pairs"),
+        by_key("count"),
         Stage("top", StageKind.STATEFUL),
     )
 

@@ -17,7 +17,8 @@ from apps.tpcxbb.generate import DAY_S, NULL, SALES
 from apps.tpcxbb.options import CATEGORY_BITS, QueryOptions, categories
 from apps.tpcxbb.portions import Ints, Portions, columns_for, part_of
 from apps.tpcxbb.query import TICK, PortionQuery, Query, Row, RowQuery, Value
-from compositions.model import Stage, StageKind
+from apps.tpcxbb.stages import by_key
+from compositions.model import Stage
 
 READS = ("ss_item_sk", "ss_store_sk", "ss_net_paid")
 Days = dict[tuple[int, int], dict[int, int]]
@@ -60,7 +61,7 @@ class _Q15(Query):
 class Q15(RowQuery, _Q15):
     name = "tpcxbb_q15"
     description = "TPCx-BB 15: categories whose sales in a store are flat or fall; an item is a sale."
-    stages: tuple[Stage, ...] = (Stage("in_store"), Stage("categorised"), Stage("trend", StageKind.PARTITIONED))
+    stages: tuple[Stage, ...] = (Stage("in_store"), Stage("categorised"), by_key("trend"))
 
     def setup(self) -> None:
         super().setup()
@@ -98,7 +99,7 @@ class Q15Arrow(PortionQuery, _Q15):
     stages: tuple[Stage, ...] = (
         Stage("in_store", batch=True, columns=columns_for("time", *READS)),
         Stage("categorised", batch=True, columns=columns_for("time", "item", "cents")),
-        Stage("trend", StageKind.PARTITIONED),
+        by_key("trend"),
     )
 
     def in_store(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:

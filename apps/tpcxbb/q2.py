@@ -25,6 +25,7 @@ from apps.tpcxbb.stages import (
     RowSessions,
     Session,
     SessionOptions,
+    by_key,
     column,
 )
 from compositions.model import Stage, StageKind
@@ -47,9 +48,9 @@ class Q2(RowSessions, RowRanking):
     description = "TPCx-BB 2: goods looked at in one session with another, top 30 a day; an item is a click."
     stages: tuple[Stage, ...] = (
         Stage("views"),
-        Stage("sessions", StageKind.PARTITIONED),
+        by_key("sessions"),
         Stage("together"),
-        Stage("count", StageKind.PARTITIONED),
+        by_key("count"),
         Stage("top", StageKind.STATEFUL),
     )
     reads = READS
@@ -81,9 +82,9 @@ class Q2Arrow(PortionSessions, PortionRanking):
     counts_by = ("item",)
     stages: tuple[Stage, ...] = (
         Stage("views", batch=True, columns=columns_for("time", *READS)),
-        Stage("sessions", StageKind.PARTITIONED),
+        by_key("sessions"),
         Stage("together", batch=True, columns=columns_for("time", "session", "item")),
-        Stage("count", StageKind.PARTITIONED),
+        by_key("count"),
         Stage("top", StageKind.STATEFUL),
     )
     reads = READS

@@ -1,7 +1,8 @@
-"""Query 3: what users looked at last before they bought a certain item.
+"""Query 3: the goods that users looked at most often before they bought a certain item.
 
-Stateless, keyed by user, keyed by item (table 1 of Prasaad et al.); the parameters are the benchmark's. Each row that
-is told raises the count of an item: the last one of an item is its place in the ranking.
+Stateless, keyed by user, keyed by item, as in table 1 of Prasaad et al.; and one state, for an operator by key does not
+see the goods of other partitions, and cannot rank them. The parameters are the benchmark's; that a ranking is over 30
+days is ours.
 """
 
 from __future__ import annotations
@@ -13,22 +14,29 @@ import pyarrow as pa
 from pydantic import Field
 
 from apps.contract import Options, Outputs
-from apps.tpcxbb.generate import CLICKS, NULL
-from apps.tpcxbb.options import QueryOptions, categories
-from apps.tpcxbb.portions import Ints, Portions, columns_for, part_of
-from apps.tpcxbb.query import TICK, PortionQuery, Query, Row, RowQuery, Value
+from apps.tpcxbb.generate import CLICKS, DAY_S, NULL
+from apps.tpcxbb.options import categories
+from apps.tpcxbb.portions import Portions, columns_for, part_of
+from apps.tpcxbb.query import TICK, Query, Row, Value
+from apps.tpcxbb.stages import PortionRanking, RankingOptions, RowRanking, by_key, column
 from compositions.model import Stage, StageKind
 
 READS = ("wcs_user_sk", "wcs_item_sk", "wcs_sales_sk")
 Views = dict[int, tuple[tuple[int, int], ...]]
 """The last views of each user, oldest first: time and item."""
-Counts = dict[int, int]
 
 
-class Q3Options(QueryOptions):
+class Q3Options(RankingOptions):
     hours: float = Field(
         default=720.0, gt=0, le=100_000, description="Event time that the generated rows cover, in hours"
     )
+    window_s: int = Field(
+        default=30 * DAY_S,
+        ge=1,
+        description="Event time of one ranking, in seconds; a view counts at the purchase",
+    )
+    least: int = Field(default=0, ge=0, description="A ranked item was viewed more often than this")
+    most: int = Field(default=30, ge=1, description="Length of a ranking")
     item: int = Field(default=10_001, ge=1, description="Item that is bought")
     categories: tuple[int, ...] = Field(default=(2, 3), description="Categories whose goods count as viewed")
     views: int = Field(default=5, ge=1, le=1000, description="Number of views before the purchase that count")
@@ -52,21 +60,25 @@ class _Q3(Query):
         return []
 
 
-class Q3(RowQuery, _Q3):
+class Q3(_Q3, RowRanking):
     name = "tpcxbb_q3"
-    description = "TPCx-BB 3: goods looked at before another was bought, counted; an item is a click."
+    description = "TPCx-BB 3: goods looked at before another was bought, top 30; an item is a click."
     stages: tuple[Stage, ...] = (
         Stage("relevant"),
-        Stage("before", StageKind.PARTITIONED),
-        Stage("count", StageKind.PARTITIONED),
+        by_key("before"),
+        by_key("count"),
+        Stage("top", StageKind.STATEFUL),
     )
+    options: Q3Options
 
     def setup(self) -> None:
         super().setup()
         self._goods = frozenset(self._looked_at.by_item())
 
     def relevant(self, row: Row) -> Any:
-        if TICK in row or NULL in (row["wcs_user_sk"], row["wcs_item_sk"]):
+        if TICK in row:
+            return self.ticks(row[TICK])
+        if NULL in (row["wcs_user_sk"], row["wcs_item_sk"]):
             return Outputs()
         user, item, bought = row["wcs_user_sk"], row["wcs_item_sk"], row["wcs_sales_sk"] != NULL
         if item != self.options.item if bought else item not in self._goods:
@@ -77,25 +89,24 @@ class Q3(RowQuery, _Q3):
         return value[0]
 
     def before(self, value: Value, state: Views | None) -> tuple[Outputs, Views]:
-        views, (_, time, user, item, bought) = state or {}, value
-        return Outputs(self._seen(views, time, user, item, bought)), views
-
-    def count_key(self, value: int) -> int:
-        return value % self.options.partitions
-
-    def count(self, value: int, state: Counts | None) -> tuple[dict[str, int], Counts]:
-        counts = state or {}
-        return _counted(counts, value), counts
+        views, (_, time, *click) = state or {}, value
+        if not click:
+            return self.onward(value), views
+        items = self._seen(views, time, *click)
+        return Outputs((item % self.options.partitions, time, item) for item in items), views
 
 
-class Q3Arrow(PortionQuery, _Q3):
+class Q3Arrow(_Q3, PortionRanking):
     name = "tpcxbb_q3_arrow"
-    description = "TPCx-BB 3: goods looked at before another was bought, counted; an item is a portion, as columns."
+    description = "TPCx-BB 3: goods looked at before another was bought, top 30; an item is a portion, as columns."
+    counts_by = ("item",)
     stages: tuple[Stage, ...] = (
         Stage("relevant", batch=True, columns=columns_for("time", *READS)),
-        Stage("before", StageKind.PARTITIONED),
-        Stage("count", StageKind.PARTITIONED),
+        by_key("before"),
+        by_key("count"),
+        Stage("top", StageKind.STATEFUL),
     )
+    options: Q3Options
 
     def relevant(self, batch: pa.RecordBatch) -> list[Outputs]:
         clicks = Portions.of(batch)
@@ -112,19 +123,8 @@ class Q3Arrow(PortionQuery, _Q3):
 
     def before(self, value: dict[str, Any], state: Views | None) -> tuple[Outputs, Views]:
         views, clicks = state or {}, Portions.one(value)
-        rows = zip(*(column.tolist() for column in clicks.columns.values()), strict=True)
-        items: Ints = np.array([item for row in rows for item in self._seen(views, *row)], np.int64)
-        part = items % self.options.partitions
-        return clicks.of_rows({"item": items}).spread(part, self.options.partitions, self.closing)[0], views
-
-    def count_key(self, value: dict[str, Any]) -> int:
-        return part_of(value)
-
-    def count(self, value: dict[str, Any], state: Counts | None) -> tuple[Outputs, Counts]:
-        counts = state or {}
-        return Outputs(_counted(counts, item) for item in Portions.one(value)["item"].tolist()), counts
-
-
-def _counted(counts: Counts, item: int) -> dict[str, int]:
-    counts[item] = counts.get(item, 0) + 1
-    return {"item": item, "views": counts[item]}
+        rows = zip(*(each.tolist() for each in clicks.columns.values()), strict=True)
+        seen = [(time, item) for time, *click in rows for item in self._seen(views, time, *click)]
+        times, items = (column(each) for each in (zip(*seen, strict=True) if seen else ((), ())))
+        found = clicks.of_rows({"time": times, "item": items})
+        return found.spread(items % self.options.partitions, self.options.partitions, self.closing)[0], views

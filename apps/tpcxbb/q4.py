@@ -18,7 +18,7 @@ from apps.tpcxbb.generate import DAY_S, NULL
 from apps.tpcxbb.options import pages_of
 from apps.tpcxbb.portions import Ints, Portions, columns_for, news_of
 from apps.tpcxbb.query import TICK, Row, Value
-from apps.tpcxbb.stages import PortionSessions, RowSessions, Session, SessionOptions, column
+from apps.tpcxbb.stages import PortionSessions, RowSessions, Session, SessionOptions, by_key, column
 from compositions.model import Stage, StageKind
 
 READS = ("wcs_user_sk", "wcs_web_page_sk")
@@ -65,7 +65,7 @@ class Q4(RowSessions, _Means):
     description = "TPCx-BB 4: pages seen in sessions with an abandoned cart, mean of a day; an item is a click."
     stages: tuple[Stage, ...] = (
         Stage("pages"),
-        Stage("sessions", StageKind.PARTITIONED),
+        by_key("sessions"),
         Stage("abandoned"),
         Stage("mean", StageKind.STATEFUL),
     )
@@ -107,7 +107,7 @@ class Q4Arrow(PortionSessions, _Means):
     description = "TPCx-BB 4: pages seen in sessions with an abandoned cart; an item is a portion, as columns."
     stages: tuple[Stage, ...] = (
         Stage("pages", batch=True, columns=columns_for("time", *READS)),
-        Stage("sessions", StageKind.PARTITIONED),
+        by_key("sessions"),
         Stage("abandoned", batch=True, columns=columns_for("time", "clicks", "cart")),
         Stage("mean", StageKind.STATEFUL),
     )

@@ -16,6 +16,16 @@ from apps.tpcxbb.options import QueryOptions
 from apps.tpcxbb.portions import Ints, Portions, news_of, part_of
 from apps.tpcxbb.query import PortionQuery, Query, RowQuery, Value
 from compositions.errors import RecomposeError
+from compositions.model import Stage, StageKind
+
+MOST_PARTITIONS = 100
+"""As in section 7.2 of Prasaad et al."""
+
+
+def by_key(name: str) -> Stage:
+    """Return a stage with a state for each partition of the query, which are its keys: each has one of its own."""
+    return Stage(name, StageKind.PARTITIONED, partitions=MOST_PARTITIONS, bounds=tuple(range(1, MOST_PARTITIONS)))
+
 
 Session = tuple[int, Any]
 """When it is over, and what its clicks came to."""
@@ -227,4 +237,4 @@ def _packed(parts: Sequence[Ints]) -> Ints:
 
 def _parts(key: Ints, count: int) -> list[Ints]:
     """Inverse of ``_packed``."""
-    return [key >> _BITS * shift & (1 << _BITS) - 1 for shift in range(count - 1, -1, -1)]
+    return [key] if count == 1 else [key >> _BITS * shift & (1 << _BITS) - 1 for shift in range(count - 1, -1, -1)]

@@ -67,19 +67,6 @@ def _processor() -> str:
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
-def median_interval(values: Sequence[float], sure: float = 0.95) -> tuple[float, float]:
-    """Return an interval that contains the median of the values' distribution with probability ``sure`` or more,
-    whatever the distribution (the sign test inverted). For fewer than six values it is their range, and less sure.
-
-    Raises: IndexError without values.
-    """
-    ordered = sorted(values)
-    cut, outside = 0, 2 * 0.5 ** len(ordered)
-    while (outside := outside + 2 * math.comb(len(ordered), cut + 1) * 0.5 ** len(ordered)) <= 1 - sure:
-        cut += 1
-    return ordered[cut], ordered[-1 - cut]
-
-
 @dataclass(frozen=True)
 class Goal:
     """A limit for a contender's figure, or for its ratio to that of ``peer``."""

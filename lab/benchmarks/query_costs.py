@@ -23,6 +23,8 @@ from lab.benchmarks.harness import Rows, main, metadata
 QUERIES = {"q1": 5.0, "q2": 48.0, "q3": 48.0, "q4": 48.0, "q15": 366 * 24.0}
 """Hours of event time that the rows take."""
 ROUNDS, PARTITIONS = 3, 100
+UPTO = {"q3": 3}
+"""Stages of table 1: the paper's query 3 ends by key."""
 FEW_KEYS = {"q15": 10}
 """Query 15 goes by category, of which there are ten (section 7.2.3)."""
 
@@ -35,7 +37,7 @@ def measured(query: str, rows: int) -> list[dict[str, Any]]:
     app = create(f"tpcxbb_{query}", options)
     app.setup()
     values, found = list(app.items(None)), []
-    for stage in app.stages:
+    for stage in app.stages[: UPTO.get(query)]:
         seconds, given = min((_run(app, stage, values) for _ in range(ROUNDS)), key=lambda run: run[0])
         found.append(
             {

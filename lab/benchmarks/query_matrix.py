@@ -25,7 +25,9 @@ from compositions.enumeration import generate
 from compositions.model import Composition
 from compositions.notation import parse
 from lab.benchmarks.harness import Rows, Seed, main
-from lab.benchmarks.tpcxbb import SQL, Stream, brought, known, stages_of
+from lab.benchmarks.tpcxbb import SQL, Stream, brought, compared, known, stages_of
+from lab.papers.prasaad.figures import FINE
+from lab.papers.prasaad.page import RECORDED
 from lab.simulation.machine import Cost, Machine
 from lab.simulation.pool import SimulatedPool
 from runtime.dispatch.dispatcher import Dispatcher
@@ -233,12 +235,25 @@ def _part(text: str, found: Sequence[Cell]) -> Sequence[Cell]:
     return found[number - 1 :: of]
 
 
+def recorded(queries: Sequence[str]) -> Rows:
+    """Write how many answers of each query equal DuckDB's, with the hundred partitions of the paper."""
+    with tempfile.TemporaryDirectory() as folder:
+        counts = {name: compared(Stream(name, 4_000, 0, FINE), Path(folder)) for name in queries}
+    rows = {name: {"answers": answers, "equal": equal} for name, (answers, equal) in counts.items()}
+    (RECORDED / "queries.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    return Rows("answers equal to DuckDB's", [{"query": name, **row} for name, row in rows.items()])
+
+
 def measure(
     query: Annotated[tuple[Literal["q1", "q2", "q3", "q4", "q15"], ...], "queries to run"] = tuple(SQL),
     part: Annotated[str, "a share of the runs: 2/20 is the second of 20"] = "1/1",
     draw: Annotated[int, "number of runs to draw at random; 0: all"] = 0,
     seed: Seed = 0,
+    record: Annotated[bool, "compare with DuckDB alone, for the page about the papers"] = False,
 ) -> Iterator[Rows]:
+    if record:
+        yield recorded(query)
+        return
     every = [cell for name in query for cell in cells(name, seed)]
     chosen = random.Random(seed).sample(every, draw) if draw else _part(part, every)
     with tempfile.TemporaryDirectory() as folder:

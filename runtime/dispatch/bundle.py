@@ -22,6 +22,8 @@ class Trouble:
     """Number of workers that died while they ran it, alone or with others."""
     node: str = ""
     """The machine of the last of these."""
+    refused: str | None = None
+    """Reason why no worker may get it."""
 
     @property
     def suspect(self) -> bool:
@@ -76,16 +78,28 @@ class Bundle:
     """The most that it weighed since it was started."""
     routes: Routes | None = None
     """Where its values go, if the next stage is partitioned."""
-    error: str | None = None
-    """Reason why no worker may get it."""
+    made: int | None = None
+    """Number of values of all items together; None: one each. Of a part it is a guess, but 0 only if it is 0."""
 
     @property
     def count(self) -> int:
         return len(self.arrived_s)
 
-    def advance(self, next_stage: int, payload: Payload, start: int = 0, routes: Routes | None = None) -> None:
-        """A task of it succeeded: ``payload`` from ``start`` on is what the next stage gets."""
-        self.next_stage, self.payload, self.start, self.routes = next_stage, payload, start, routes
+    @property
+    def error(self) -> str | None:
+        """Return why no worker may get it; None: one may."""
+        return self.trouble.refused
+
+    @property
+    def values(self) -> int:
+        """Return the number of values that its next stage gets."""
+        return len(self.arrived_s) if self.made is None else self.made
+
+    def advance(
+        self, next_stage: int, payload: Payload, made: int | None, start: int = 0, routes: Routes | None = None
+    ) -> None:
+        """A task of it succeeded: ``payload`` from ``start`` on, of ``made`` values, is what the next stage gets."""
+        self.next_stage, self.payload, self.start, self.routes, self.made = next_stage, payload, start, routes, made
         self.trouble = NO_TROUBLE
 
     def part(self, begin: int, end: int) -> Bundle:
@@ -100,12 +114,18 @@ class Bundle:
             due_s=None if self.due_s is None else self.due_s[begin:end],
             start=self.start + begin,
             routes=None if self.routes is None else self.routes.part(begin, end),
+            made=values_of_part(self.made, end - begin, self.count),
         )
 
     def halves(self) -> tuple[Bundle, Bundle]:
         """It has two items at least."""
         middle = self.count // 2
         return self.part(0, middle), self.part(middle, self.count)
+
+
+def values_of_part(made: int | None, items: int, count: int) -> int | None:
+    """Guess how many of ``made`` values of ``count`` items belong to ``items`` of these: none only if ``made`` is 0."""
+    return made and max(1, made * items // count)
 
 
 def _share(size_bytes: int, begin: int, end: int, count: int) -> int:

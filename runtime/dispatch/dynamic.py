@@ -11,8 +11,8 @@ from runtime.scheduling.port import Book, Measured, Queue, Visit
 
 
 class Roaming:
-    """The measurements of the groups, and the scheduler that uses them. Counts items: each is one in every group,
-    whatever came of it."""
+    """The measurements of the groups, and the scheduler that uses them. It counts values, the tuples of the paper: a
+    bundle whose items have none left waits for nobody."""
 
     def __init__(self, dyn: Dyn, groups: int) -> None:
         self._settings = dyn.settings
@@ -25,8 +25,9 @@ class Roaming:
         """A worker stays at a group for so long, if there is work."""
         return self._settings.slice_s
 
-    def note(self, group: int, since_s: float, until_s: float, items: int, busy_s: float) -> None:
-        self._book.note(group, Visit(since_s, until_s, items, items, busy_s))
+    def note(self, group: int, visit: Visit) -> None:
+        """Record a task of the group."""
+        self._book.note(group, visit)
 
     def choose(self, now_s: float, queues: Sequence[Queue]) -> int | None:
         """The group that an idle worker is to go to; None: it is to wait.

@@ -233,12 +233,12 @@ class EventLog:
         self._noted_count += 1
 
     def note_done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
-        at_s, worker, task_id, _, _, states, faults, keyed = event
+        at_s, worker, task_id, _, _, states, faults, keyed, values = event
         names = tuple(states) if states else ()
         if keyed is not NOTHING_KEYED:
             keyed = _without_states(keyed)
             self._times += len(keyed.routes.partitions) // 8 if keyed.routes is not None else 0
-        self._noted.extend((TaskDone, at_s, worker, task_id, busy_s, size_bytes, names, faults, keyed))
+        self._noted.extend((TaskDone, at_s, worker, task_id, busy_s, size_bytes, names, faults, keyed, values))
         self._noted_count += 1
 
     def lines(self) -> Iterator[str]:
@@ -287,9 +287,9 @@ def _events(cells: Iterable[Any]) -> Iterator[Event]:
             at_s, arrived_s, due_s, size_bytes, routes = islice(rest, 5)
             yield BundleAdmitted(at_s, arrived_s, Blob(size_bytes), due_s, routes)
         elif first is TaskDone:
-            at_s, worker, task_id, busy_s, size_bytes, names, faults, keyed = islice(rest, 8)
+            at_s, worker, task_id, busy_s, size_bytes, names, faults, keyed, values = islice(rest, 9)
             timing, states = StageTiming("", busy_s, 0.0), {name: Blob(0) for name in names}
-            yield TaskDone(at_s, worker, task_id, Blob(size_bytes), (timing,), states, faults, keyed)
+            yield TaskDone(at_s, worker, task_id, Blob(size_bytes), (timing,), states, faults, keyed, values)
         else:
             yield first
 

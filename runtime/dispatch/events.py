@@ -95,6 +95,8 @@ class TaskDone(NamedTuple):
     states: Mapping[str, Payload] = NO_STATES
     faults: tuple[ItemFault, ...] = ()
     keyed: KeyedDone = NOTHING_KEYED
+    values: int | None = None
+    """Number of values that its items have now; None: one each."""
 
 
 @dataclass(frozen=True, slots=True)

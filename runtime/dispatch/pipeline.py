@@ -57,6 +57,15 @@ class TaskInWork:
         whole, picked = self.bundle.count, self.picked
         return whole if picked is None else max(1, whole * picked.count(1) // len(picked))
 
+    @property
+    def values(self) -> int:
+        """Return the number of values that its first stage got."""
+        return self.bundle.values if self.picked is None else self.picked.count(1)
+
+    def made(self, said: int | None) -> int:
+        """Return the number of values that came of it; None was said: one of each item."""
+        return said if said is not None else self.values if self.picked is not None else self.bundle.count
+
 
 @dataclass(slots=True, eq=False)
 class WorkerState:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from compositions.wording import figure
 from runtime.construct import construct_fast
-from runtime.dispatch.bundle import Bundle
+from runtime.dispatch.bundle import Bundle, values_of_part
 from runtime.dispatch.events import TaskDone, TaskFailed, WorkerAnswered, WorkerId, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import AskWorker, KillWorker
 from runtime.dispatch.keyed.split import Piece
@@ -18,6 +18,7 @@ from runtime.dispatch.staffing import Staffing
 from runtime.dispatch.state import State
 from runtime.dispatch.transition import Transition
 from runtime.dispatch.work import Work, between
+from runtime.scheduling.port import Visit
 
 
 class Pieces:
@@ -32,7 +33,7 @@ class Pieces:
 
     def done(self, task: TaskInWork, event: TaskDone, size_bytes: int) -> None:
         piece = self._end(task)
-        piece.assembly.put(piece, event.payload, size_bytes, event.keyed.routes)
+        piece.assembly.put(piece, event.payload, size_bytes, event.keyed.routes, task.made(event.values))
         self._work.piece_over(task.group, piece.assembly)
 
     def failed(self, task: TaskInWork, event: TaskFailed) -> None:
@@ -232,7 +233,7 @@ class Results:
 
     def done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
         """A task ran to its end: ``busy_s`` in its stages, and returned a payload of ``size_bytes``."""
-        at_s, name, task_id, payload, timings, _, faults, keyed = event
+        at_s, name, task_id, payload, timings, _, faults, keyed, values = event
         worker = self._crew.workers.get(name)
         back = self._tasks.take_back(worker, task_id, at_s)
         if worker is None or back is None:
@@ -246,7 +247,7 @@ class Results:
         group.pace.note(busy_s, count)
         group.settle_depth()
         if pipeline.roaming is not None:
-            pipeline.roaming.note(group.index, since_s, at_s, count, busy_s)
+            pipeline.roaming.note(group.index, Visit(since_s, at_s, task.values, task.made(values), busy_s))
         overlapped = task.with_others or (group.at_once > 1 and count > 1)
         hop_s = None if overlapped else max(0.0, at_s - since_s - busy_s)
         timed = at_s, pipeline.composition.name, timings, hop_s, in_bytes, bundle.serial, count, worker.node
@@ -264,7 +265,7 @@ class Results:
         else:
             if size_bytes != bundle.size_bytes:
                 self._started.resize(bundle, size_bytes)
-            bundle.advance(group.last + 1, payload, 0, keyed.routes)
+            bundle.advance(group.last + 1, payload, values, 0, keyed.routes)
             self._work.route(bundle, pipeline)
         self._refill(worker, group)
 
@@ -282,7 +283,8 @@ class Results:
             else:
                 self._started.resize(piece, size_bytes * (stop - begin) // bundle.count)
                 routes = event.keyed.routes
-                piece.advance(end, event.payload, begin, routes and routes.part(begin, stop))
+                made = values_of_part(event.values, stop - begin, bundle.count)
+                piece.advance(end, event.payload, made, begin, routes and routes.part(begin, stop))
                 self._work.route(piece, pipeline)
 
     def failed(self, event: TaskFailed) -> None:

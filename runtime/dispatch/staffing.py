@@ -105,12 +105,13 @@ class Staffing:
         """Those whom ``left`` has beyond the workers of the composition are spares."""
         at_work = sum(len(group.workers) for group in active.groups)
         while left and at_work < active.composition.workers:
-            first = roaming.choose(self._turn.now_s, [self._queue(group) for group in active.groups])
+            queues = [self._queue(group) for group in active.groups]
+            first = roaming.choose(self._turn.now_s, queues)
             if first is None:
                 return
             worker = max(left, key=partial(self._nearness, active.groups[first], active))
             left.remove(worker)
-            self._roam(worker, active, roaming)
+            self._roam(worker, first, queues, active, roaming)
             at_work += worker.group is not None
 
     def _nearness(self, group: GroupState, active: Pipeline, worker: WorkerState) -> int:
@@ -123,11 +124,12 @@ class Staffing:
         }
         return held[group] if group in held else -sum(held.values())
 
-    def _roam(self, worker: WorkerState, active: Pipeline, roaming: Roaming) -> None:
-        """The worker goes where the scheduler says, until there is something for it: of a partitioned group what waits
-        may be of keys that others have."""
-        queues = [self._queue(group) for group in active.groups]
-        while (at := roaming.choose(self._turn.now_s, queues)) is not None:
+    def _roam(
+        self, worker: WorkerState, at: int | None, queues: list[Queue], active: Pipeline, roaming: Roaming
+    ) -> None:
+        """The worker goes to group ``at``, and from there where the scheduler says until there is something for it: of
+        a partitioned group what waits may be of keys that others have."""
+        while at is not None:
             self._crew.bind(worker, active.groups[at])
             worker.stays_until_s = self._turn.now_s + roaming.slice_s
             self._work.dispatch(active.groups[at])
@@ -135,11 +137,13 @@ class Staffing:
                 return
             self._crew.unbind(worker)
             queues[at] = queues[at]._replace(ready=False)
+            at = roaming.choose(self._turn.now_s, queues)
 
     def _queue(self, group: GroupState) -> Queue:
-        waiting = len(group.waiting) * group.pace.task_items
-        if group.keyed:
-            waiting = group.load * group.pace.task_items
+        """Return the group as the scheduler sees it: values that no worker has, as the worklist of the paper."""
+        waiting = sum(bundle.values for _, bundle in group.waiting)
+        if group.keyed and (keys := self._stateful.partitioned[group.first]).group is group:
+            waiting += sum(assembly.left for assembly in keys.entered)
         if not group.index:
             waiting += self._admission.queued
         return Queue(waiting, self._work.waits_for_worker(group), len(group.workers), group.group.replicas)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compositions.model import Composition, Stage
-from runtime.dispatch.bundle import Bundle
+from runtime.dispatch.bundle import NO_TROUBLE, Bundle, Trouble
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.crew import Crew
 from runtime.dispatch.dynamic import PARTS as ROAMING
@@ -104,8 +104,9 @@ class Admission:
     def take(self, event: BundleAdmitted, size_bytes: int) -> list[Bundle]:
         """Queues the items under the next serial numbers; returns those that must go for them, the oldest first."""
         _, arrived_s, payload, due_s, routes, error = event
+        trouble = NO_TROUBLE if error is None else Trouble(refused=error)
         bundle = Bundle(
-            self.accepted, arrived_s, payload, size_bytes=size_bytes, due_s=due_s, routes=routes, error=error
+            self.accepted, arrived_s, payload, size_bytes=size_bytes, due_s=due_s, routes=routes, trouble=trouble
         )
         self.queue.append(bundle)
         if error is not None:  # of one item

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from compositions.model import Stage
+from profiler.snapshot import StageTiming
 from runtime.construct import construct_fast
-from runtime.dispatch.bundle import Bundle
+from runtime.dispatch.bundle import Bundle, values_of_part
 from runtime.dispatch.events import NO_STATES
 from runtime.dispatch.instructions import KeyedTask, SendTask, Task
 from runtime.dispatch.keyed.split import Assembly, Piece
 from runtime.dispatch.keys import Routes
-from runtime.dispatch.outcomes import Turn
+from runtime.dispatch.outcomes import TaskTimed, Turn
 from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
@@ -238,6 +240,7 @@ class Work:
         group.load -= 1
         bundle, dead, pipeline = assembly.bundle, assembly.dead, group.pipeline
         payload, start, size_bytes, routes = assembly.result()
+        made = assembly.made
         spans = list(between(bundle.count, sorted(dead)))
         self.part(pipeline, spans)
         for begin, end in spans:
@@ -246,7 +249,8 @@ class Work:
                 self.leave(own, pipeline, dead[begin])
             else:
                 self._outbox.started.resize(own, size_bytes * (end - begin) // bundle.count)
-                own.advance(group.last + 1, payload, start + begin, routes and routes.part(begin, end))
+                share = values_of_part(made, end - begin, bundle.count)
+                own.advance(group.last + 1, payload, share, start + begin, routes and routes.part(begin, end))
                 self.route(own, pipeline)
         for each in self._course.pipelines:
             if (other := each.by_stage[group.first]) is not group:
@@ -257,6 +261,10 @@ class Work:
     def route(self, bundle: Bundle, pipeline: Pipeline) -> None:
         """One that was in ``pipeline`` and is not in work goes on: to its next group, or out."""
         if bundle.next_stage == len(pipeline.by_stage):
+            self.leave(bundle, pipeline)
+            return
+        if bundle.made == 0 and pipeline.roaming is not None:
+            self._turn.outcomes.append(_passed_by(bundle, pipeline, self._course.stages, self._turn.now_s))
             self.leave(bundle, pipeline)
             return
         if pipeline.migrating:
@@ -284,7 +292,7 @@ class Work:
     def leave(self, bundle: Bundle, pipeline: Pipeline, error: str | None = None) -> None:
         """Started items are done, or dead with ``error``: they wait to leave; no stateful stage waits for them."""
         pipeline.in_flight -= 1
-        if error is not None:
+        if bundle.next_stage < len(pipeline.by_stage):
             self.pass_gates(self._stateful.from_stage(bundle.next_stage), bundle)
         self._turn.outcomes += self._outbox.put(bundle, error, self._turn.now_s)
         self._stateful.left(self._outbox.oldest_checkpoint_turn)
@@ -320,3 +328,10 @@ def _last_piece(worker: WorkerState, group: GroupState) -> int | None:
         return None
     only = worker.outstanding[0]
     return None if only.picked is None or only.void or only.group is not group else only.task_id
+
+
+def _passed_by(bundle: Bundle, pipeline: Pipeline, stages: Sequence[Stage], now_s: float) -> TaskTimed:
+    """Return what the stages behind took for a bundle without values: nothing. No worker is sent for it, as the paper
+    has a filtered tuple in no worklist; profiles, which are means over items, still count it."""
+    timings = tuple(StageTiming(stage.name, 0.0, 0.0) for stage in stages[bundle.next_stage :])
+    return TaskTimed(now_s, pipeline.composition.name, timings, None, 0, bundle.serial, bundle.count)

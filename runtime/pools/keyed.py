@@ -49,7 +49,7 @@ class KeyedStage:
     def __init__(self, app: App, stage: Stage) -> None:
         self._call: Callable[[Any, Any], tuple[Any, Any]] = getattr(app, stage.name)
         self._key_of: Callable[[Any], Any] = getattr(app, f"{stage.name}_key")
-        self._partitions = Partitions(stage.partitions)
+        self._partitions = Partitions(stage.partitions, stage.bounds)
         self._states = StatesByKey(stage.partitions)
         self._lent: set[int] = set()
         """The partitions that it was lent, and not told to forget."""

@@ -16,7 +16,7 @@ from runtime.pools.calls import Calls
 from runtime.pools.execute import Executed, StageError, execute, traceback_from_stage
 from runtime.pools.keyed import StatesError
 from runtime.pools.port import STATE_MUST, VALUE_MUST, Codec, unfit
-from runtime.transport.values import Broken, picked_of
+from runtime.transport.values import Broken, count_values, picked_of
 from runtime.transport.wire import Message
 
 # Run a task of one item through plain stages: the fast path of most tasks of a heavy stream, without what only several
@@ -66,6 +66,8 @@ class Performed(NamedTuple):
     states: Mapping[str, Payload]
     faults: tuple[ItemFault, ...] = ()
     keyed: KeyedDone = NOTHING_KEYED
+    values: int | None = None
+    """Number of values of the items that are done; None: one each."""
 
 
 class _Given(NamedTuple):
@@ -109,7 +111,8 @@ async def _perform(calls: Calls, task: Task, codec: Codec) -> Performed:
     if faults and task.items == 1:
         raise StageError(faults[0].stage, faults[0].error)
     keyed = calls.keyed.done(task.stages, done.values) if calls.keyed else NOTHING_KEYED
-    return Performed(payload, done.timings, _encoded_states(done, codec), faults, keyed)
+    made = count_values(done.values) - len(faults)  # in the place of each of these is one that means nothing
+    return Performed(payload, done.timings, _encoded_states(done, codec), faults, keyed, made)
 
 
 def _values(task: Task, codec: Codec) -> list[Any]:

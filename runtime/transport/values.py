@@ -40,6 +40,13 @@ def any_outputs(values: Iterable[Any]) -> bool:
     return Outputs.made and Outputs in set(map(type, values))
 
 
+def count_values(items: Sequence[Any]) -> int:
+    """Return the number of values of all items together."""
+    if not any_outputs(items):
+        return len(items)
+    return sum(len(item) if type(item) is Outputs else 1 for item in items)
+
+
 def spread(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
     """All values of all items in one list, and how many each item has, or ``PLAIN``."""
     flat: list[Any] = []

@@ -51,7 +51,8 @@ class Kind(IntEnum):
 class Message(NamedTuple):
     """``first`` and ``span`` name adjacent stages by index and number; FAILED has the raising one in ``first``.
     ``start`` and ``items`` say which items of the payload; FAILED has the position of the one at fault in ``start``,
-    and ``items`` of 0 where any may be. READY has ``items`` of 0 from a worker that answers in any order.
+    and ``items`` of 0 where any may be; DONE and PARTLY have the number of values of all items in ``start``. READY has
+    ``items`` of 0 from a worker that answers in any order.
 
     ``states`` are keyed by stage index; ``timings`` hold wall and CPU seconds of each stage, in turn. ``blocks`` of a
     TASK: start and size of the room for new large frames, if there is any; of an answer: the blocks that were let go.

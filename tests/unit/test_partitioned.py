@@ -303,7 +303,7 @@ def test_keys_that_come_no_more_hold_up_no_partition_that_is_to_move():
         for worker in "ab":
             if (piece := keys.next_piece(worker)) is not None:
                 keys.begin(worker, piece)
-                assembly.put(piece, None, 0, None)
+                assembly.put(piece, None, 0, None, 1)
                 keys.end(piece)
         keys.leave(assembly)
     keys.share(["a", "b"])

@@ -65,5 +65,5 @@ def test_a_run_that_loses_a_key_is_told(folder: Path) -> None:
 def test_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert harness.run(query_matrix.measure, ["--query", "q3", "--part", "7/600"]) == 0
     told = capsys.readouterr().out
-    assert "2 of 625 runs, seed 0" in told
+    assert "2 of 765 runs, seed 0" in told
     assert "differ: 0" in told

@@ -250,6 +250,10 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
             "partitions = 257; must be a whole number from 1 to 256",
         ),
         (
+            {**KEYED, "stages": (keyed(partitions=3, bounds=(9, 2)),)},
+            "has bounds = (9, 2); must be 2 keys, ascending: the first of each partition but the first",
+        ),
+        (
             {**KEYED, "stages": (keyed(batch=True),), "two": lambda self, values: values},
             "the method of partitioned batch stage 'two' must take (self, values, states)",
         ),

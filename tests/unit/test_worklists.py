@@ -8,15 +8,15 @@ from compositions.errors import RecomposeError
 from lab.papers.prasaad.station import ReorderRing
 from lab.papers.prasaad.worklists import (
     QUEUE_NAMES,
-    Demand,
     Entry,
     Fifo,
     Hybrid,
+    Owned,
     Partitioned,
-    Shared,
     Worklist,
     make_worklist,
 )
+from runtime.dispatch.keyed.partitions import COUNTED
 
 ANN, BOB, CAT = 1, 2, 3
 """Workers."""
@@ -29,36 +29,37 @@ def filled(worklist: Worklist, partitions: str) -> Worklist:
     return worklist
 
 
-def taken(worklist: Worklist, worker: int, most: int = 1, room_to: int = 1000) -> list[int]:
-    """Serial numbers of what a worker gets."""
-    return [entry.serial for entry in worklist.take(Demand(worker, most, room_to))]
+def taken(worklist: Worklist, worker: int, room_to: int = 1000) -> int | None:
+    """Serial number of what a worker gets."""
+    entry = worklist.take(worker, room_to)
+    return entry and entry.serial
 
 
-def done(worklist: Worklist, worker: int, partition: str, count: int = 1) -> bool:
-    return worklist.done(worker, [Entry(0, ord(partition) - ord("a"), 0)] * count)
+def done(worklist: Worklist, worker: int, partition: str) -> bool:
+    return worklist.done(worker, ord(partition) - ord("a"))
 
 
 # --- by name ---------------------------------------------------------------------------------------------------------
 
 
 def test_they_have_the_names_of_the_table() -> None:
-    assert [make_worklist(name, 4).name for name in QUEUE_NAMES] == list(QUEUE_NAMES)
+    assert [make_worklist(name, 4, 2).name for name in QUEUE_NAMES] == list(QUEUE_NAMES)
 
 
 def test_what_there_is_not_is_refused() -> None:
-    with pytest.raises(RecomposeError, match="unknown queue 'fifo'; there are hybrid, partitioned, shared"):
+    with pytest.raises(RecomposeError, match="unknown queue 'fifo'; there are hybrid, partitioned, owned"):
         make_worklist("fifo", 4)
     with pytest.raises(RecomposeError, match="partitions is 0; it must be at least 1"):
         make_worklist("hybrid", 0)
 
 
-@pytest.mark.parametrize("make", [Fifo, Shared, lambda: Hybrid(4), lambda: Partitioned(4)])
+@pytest.mark.parametrize("make", [Fifo, lambda: Hybrid(4), lambda: Partitioned(4)])
 def test_nothing_is_taken_that_the_ring_has_no_room_for(make: type[Worklist]) -> None:
     worklist = filled(make(), "aab")
     assert not worklist.ready(1)
-    assert taken(worklist, ANN, room_to=1) == []
+    assert taken(worklist, ANN, room_to=1) is None
     assert worklist.ready(2)
-    assert taken(worklist, ANN, most=5, room_to=2) == [1]
+    assert taken(worklist, ANN, room_to=2) == 1
     assert worklist.waiting == 2
 
 
@@ -67,28 +68,11 @@ def test_nothing_is_taken_that_the_ring_has_no_room_for(make: type[Worklist]) ->
 
 def test_without_keys_tuples_go_in_order_to_whoever_comes() -> None:
     worklist = filled(Fifo(), "aaaa")
-    assert taken(worklist, ANN) == [1]
-    assert taken(worklist, BOB, most=2) == [2, 3]
+    assert taken(worklist, ANN) == 1
+    assert [taken(worklist, BOB), taken(worklist, BOB)] == [2, 3]
     assert not done(worklist, ANN, "a")
-    assert taken(worklist, ANN, most=9) == [4]
+    assert taken(worklist, ANN) == 4
     assert not worklist.ready(1000)
-
-
-# --- shared: figure 5 ------------------------------------------------------------------------------------------------
-
-
-def test_shared_nobody_passes_a_head_whose_partition_is_in_work() -> None:
-    worklist = filled(Shared(), "aab")
-    assert taken(worklist, ANN) == [1]
-    assert not worklist.ready(1000)
-    assert taken(worklist, BOB) == []
-    done(worklist, ANN, "a")
-    assert taken(worklist, BOB) == [2]
-    assert taken(worklist, CAT) == [3]
-
-
-def test_shared_several_at_a_time_are_of_one_partition() -> None:
-    assert taken(filled(Shared(), "aaba"), ANN, most=9) == [1, 2]
 
 
 # --- partitioned: figure 6 -------------------------------------------------------------------------------------------
@@ -96,28 +80,28 @@ def test_shared_several_at_a_time_are_of_one_partition() -> None:
 
 def test_partitioned_a_worker_has_a_queue_for_its_turn_and_goes_out_of_order() -> None:
     worklist = filled(Partitioned(2), "abaab")
-    assert [taken(worklist, ANN) for _ in range(3)] == [[1], [3], [4]]
-    assert taken(worklist, ANN) == [], "nothing of another partition in the same turn"
-    assert taken(worklist, BOB, most=9) == [2, 5]
+    assert [taken(worklist, ANN) for _ in range(3)] == [1, 3, 4]
+    assert taken(worklist, ANN) is None, "nothing of another partition in the same turn"
+    assert [taken(worklist, BOB), taken(worklist, BOB)] == [2, 5]
     assert not worklist.ready(1000)
 
 
 def test_partitioned_a_worker_comes_back_to_the_queue_that_it_had() -> None:
     worklist = filled(Partitioned(2), "abab")
-    assert taken(worklist, BOB) == [1]
-    assert taken(worklist, ANN) == [2]
+    assert taken(worklist, BOB) == 1
+    assert taken(worklist, ANN) == 2
     worklist.left(ANN)
     worklist.left(BOB)
-    assert taken(worklist, ANN) == [4]
+    assert taken(worklist, ANN) == 4
     worklist.left(ANN)
-    assert taken(worklist, ANN) == [3], "hers is empty"
+    assert taken(worklist, ANN) == 3, "hers is empty"
 
 
 def test_partitioned_a_queue_that_is_served_is_nobody_elses() -> None:
     worklist = filled(Partitioned(1), "aa")
-    assert taken(worklist, ANN) == [1]
+    assert taken(worklist, ANN) == 1
     assert not worklist.ready(1000)
-    assert taken(worklist, BOB) == []
+    assert taken(worklist, BOB) is None
 
 
 # --- hybrid: figure 7 ------------------------------------------------------------------------------------------------
@@ -125,40 +109,54 @@ def test_partitioned_a_queue_that_is_served_is_nobody_elses() -> None:
 
 def test_hybrid_a_tuple_of_a_partition_in_work_is_left_to_its_worker_and_the_next_taken() -> None:
     worklist = filled(Hybrid(3), "aabac")
-    assert taken(worklist, ANN) == [1]
-    assert taken(worklist, BOB) == [3], "2 is left to Ann"
-    assert taken(worklist, CAT) == [5], "and 4"
+    assert taken(worklist, ANN) == 1
+    assert taken(worklist, BOB) == 3, "2 is left to Ann"
+    assert taken(worklist, CAT) == 5, "and 4"
     assert done(worklist, ANN, "a"), "so she goes on"
-    assert taken(worklist, ANN) == [2]
+    assert taken(worklist, ANN) == 2
     assert done(worklist, ANN, "a")
-    assert taken(worklist, ANN) == [4]
+    assert taken(worklist, ANN) == 4
     assert not done(worklist, ANN, "a")
     assert worklist.waiting == 0
 
 
 def test_hybrid_what_comes_while_a_partition_is_in_work_waits_for_who_draws_it() -> None:
     worklist = filled(Hybrid(2), "a")
-    assert taken(worklist, ANN) == [1]
+    assert taken(worklist, ANN) == 1
     worklist.put(Entry(2, 0, 2))
     assert not done(worklist, ANN, "a"), "nobody has drawn it"
-    assert taken(worklist, BOB) == [2]
+    assert taken(worklist, BOB) == 2
 
 
 def test_hybrid_tuples_are_not_drawn_beyond_the_room() -> None:
     worklist = filled(Hybrid(3), "aab")
-    assert taken(worklist, ANN) == [1]
-    assert taken(worklist, BOB, room_to=2) == []
+    assert taken(worklist, ANN) == 1
+    assert taken(worklist, BOB, room_to=2) is None
     assert not done(worklist, ANN, "a")
-    assert taken(worklist, ANN, room_to=3) == [2], "the draw beyond the room was not made, so that it was nobody's"
+    assert taken(worklist, ANN, room_to=3) == 2, "the draw beyond the room was not made, so that it was nobody's"
 
 
-def test_hybrid_several_at_a_time_are_those_that_come_next() -> None:
-    worklist = filled(Hybrid(2), "aaba")
-    assert taken(worklist, ANN, most=9) == [1, 2]
-    assert taken(worklist, BOB, most=9) == [3]
-    assert not worklist.ready(1000), "4 is left to Ann"
-    assert done(worklist, ANN, "a", 2)
-    assert taken(worklist, ANN, most=9) == [4]
+# --- owned: the dispatcher's ------------------------------------------------------------------------------------------
+
+
+def test_owned_only_its_owner_takes_a_partition_the_oldest_tuple_first() -> None:
+    worklist = filled(Owned(4, 2), "abcda")
+    assert taken(worklist, 1) == 2
+    assert taken(worklist, 0) == 1
+    done(worklist, 0, "a")
+    assert taken(worklist, 0) == 3, "5 is behind it in the order of arrival"
+    done(worklist, 0, "c")
+    assert taken(worklist, 0) == 5
+
+
+def test_owned_skewed_partitions_get_another_owner_who_waits_for_what_is_in_work() -> None:
+    worklist = Owned(4, 2)
+    for serial in range(1, 1 + COUNTED * 4):
+        worklist.put(Entry(serial, serial % 2 * 2, serial))  # a and c alone come: both are worker 0's
+        if serial == 1:
+            assert taken(worklist, 0) == 1
+    assert taken(worklist, 1) == 2, "a went to the other"
+    assert taken(worklist, 1) is None
 
 
 # --- the ring: figure 4 ----------------------------------------------------------------------------------------------

@@ -6,10 +6,14 @@ Of each figure the cases are given: in virtual time they are run as they are, on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import erf, sqrt
+from math import erf, inf, sqrt
+from pathlib import Path
+from statistics import median
+from typing import Any
 
 from compositions.batch_settings import SchedulerSettings
 from compositions.dynamic import SCHEDULER_NAMES
@@ -22,21 +26,40 @@ from lab.papers.prasaad.worklists import QueueName
 
 Pipelines = Mapping[str, Sequence[Operator]]
 Cell = str | float
+Metric = Callable[[Run], float]
 MOST_WORKERS = 16
-CORES = (2, 4, 8, MOST_WORKERS)
+CORES = (2, 4, 8, 12, MOST_WORKERS)
+RUNS = 3
+"""As in the paper (section 7); with another stream of inputs each."""
+TITLES = {
+    "8": "schedulers on the queries",
+    "8-ask": "LP and CT over the price of a question, as a share of an input's work",
+    "8-source": "ET with a source that waits",
+    "ct": "CT as printed and corrected",
+    "9": "skewed keys",
+    "moved": "hybrid queue and owners where a state costs something to move",
+    "10": "latency over the cost of a tuple",
+    "11": "worklists on the queries",
+    "12": "sending after a light operator",
+    "13": "sending many outputs",
+    "14": "sending on the queries",
+}
 PUBLISHED = ("qst", "lp", "et", "ct")
 
 SLICE, WINDOW, ASK, SEND, CROWDING = 5.0, 50.0, 0.05, 0.005, 0.02
 CAPACITY = 100
 """Slice, window, a question and an output as multiples of what an input of the pipeline costs, for queries differ by
 fifty times in that; what a further worker at an operator adds; and QST's ``C``. All assumed: the paper gives none."""
+ASKS = (0.05, 0.1, 0.2, 0.3)
+INGRESS = 100
+"""Inputs that may wait at the source: the paper names none, and says that ET depends on it (section 7.1)."""
 RING = 8192
 LEAST_WINDOW_S = 1e-5
 """The shortest that there is."""
-QUEUES: tuple[QueueName, ...] = ("hybrid", "partitioned", "shared")
+QUEUES: tuple[QueueName, ...] = ("hybrid", "partitioned")
 FINE = 100
 """Partitions, where they are not limited by the workers (section 7.2)."""
-SIGMAS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0, 2.0)
+SIGMAS = (0.1, 0.2, 0.3, 0.4, 0.5, 1.0, 2.0)
 COSTS_US = (10, 100, 1000, 10_000)
 SENDING: tuple[Sending, ...] = ("non-blocking", "lock")
 
@@ -61,33 +84,68 @@ class Plan:
     varies: tuple[str, ...]
     cases: Sequence[Case]
 
-    def made(self) -> Figure:
-        """Run all cases in virtual time."""
-        rows = [(each.varied, run(each.operators, each.setup, each.inputs, each.load)) for each in self.cases]
+    def made(self, runs: int = RUNS) -> Figure:
+        """Run all cases in virtual time, each with ``runs`` different streams of inputs."""
+        rows = {
+            each.varied: [run(each.operators, each.setup, each.inputs, each.load, stream) for stream in range(runs)]
+            for each in self.cases
+        }
         return Figure(self.name, self.title, self.varies, rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A table of runs: what varies, in the columns before those of every run."""
+    """A table of runs by what varies."""
 
     name: str
     title: str
     varies: tuple[str, ...]
-    rows: Sequence[tuple[tuple[Cell, ...], Run]]
+    rows: Mapping[tuple[Cell, ...], Sequence[Run]]
 
-    @property
-    def head(self) -> list[str]:
-        return [*self.varies, "inputs_per_s", "share_of_bound", "latency_ms", "worker_us", "longest_worklists"]
+    def values(self, metric: Metric, *varied: Cell) -> list[float]:
+        """Return the metric of each run of a case. Raises: KeyError when there is no such case."""
+        return [metric(each) for each in self.rows[varied]]
 
-    def lines(self) -> Iterator[list[Cell]]:
-        for varied, each in self.rows:
-            longest = " ".join(map(str, each.longest))
-            yield [*varied, each.throughput_per_s, each.share, each.latency_ms, each.worker_us, longest]
+    def median(self, metric: Metric, *varied: Cell) -> float:
+        """Return the median over the runs of a case."""
+        return median(self.values(metric, *varied))
 
-    def of(self, *varied: Cell) -> Run:
-        """Raises: KeyError when there is no such run."""
-        return dict(self.rows)[varied]
+    def seen(self, column: str) -> list[Any]:
+        """Return the values of a column, in their order."""
+        at = self.varies.index(column)
+        return list(dict.fromkeys(varied[at] for varied in self.rows))
+
+    def write(self, folder: Path) -> None:
+        """Write ``figure-NAME.csv``: a line for each run."""
+        head = [*self.varies, "run", *Run._fields]
+        lines = [
+            [*varied, number, *each[:-1], " ".join(map(str, each.longest))]
+            for varied, runs in self.rows.items()
+            for number, each in enumerate(runs, 1)
+        ]
+        with (folder / f"figure-{self.name}.csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([head, *lines])
+
+    @classmethod
+    def read(cls, folder: Path, name: str) -> Figure:
+        """Return what ``write`` wrote. Raises: OSError, ValueError when it is not there or not such a file."""
+        with (folder / f"figure-{name}.csv").open(newline="", encoding="utf-8") as file:
+            head, *lines = list(csv.reader(file))
+        count = head.index("run")
+        rows: dict[tuple[Cell, ...], list[Run]] = {}
+        for line in lines:
+            longest = tuple(map(int, line[-1].split()))
+            per_s, latency_ms, bound_per_s, worker_us = map(float, line[count + 1 : -1])
+            each = Run(per_s, latency_ms, bound_per_s, worker_us, longest)
+            rows.setdefault(tuple(map(_cell, line[:count])), []).append(each)
+        return cls(name, TITLES.get(name, name), tuple(head[:count]), rows)
+
+
+def _cell(text: str) -> Cell:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def schedulers(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES) -> Plan:
@@ -96,16 +154,26 @@ def schedulers(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES) 
         Case((query, name, workers), operators, replace(usual(operators), scheduler=name, workers=workers), inputs)
         for (query, operators), name, workers in product(pipelines.items(), SCHEDULER_NAMES, cores)
     ]
-    return Plan("8", "schedulers on the queries", ("query", "scheduler", "workers"), cases)
+    return Plan("8", TITLES["8"], ("query", "scheduler", "workers"), cases)
 
 
-def at_rest(pipelines: Pipelines, inputs: int) -> Plan:
-    """Figure 8 on all cores at half the bound, where no worklist grows by itself."""
+def asked(pipelines: Pipelines, inputs: int) -> Plan:
+    """Figure 8 with other prices of a question, for the two schedulers that the paper finds best: it answers one worker
+    at a time, and LP asks more often where the operators behind have little input."""
     cases = [
-        Case((query, name), operators, replace(usual(operators), scheduler=name), inputs, load=0.5)
-        for (query, operators), name in product(pipelines.items(), SCHEDULER_NAMES)
+        Case((query, price, name), operators, replace(usual(operators, price), scheduler=name), inputs)
+        for (query, operators), price, name in product(pipelines.items(), ASKS, ("ct", "lp"))
     ]
-    return Plan("8-half", "schedulers at half the bound", ("query", "scheduler"), cases)
+    return Plan("8-ask", TITLES["8-ask"], ("query", "ask", "scheduler"), cases)
+
+
+def ingress(pipelines: Pipelines, inputs: int) -> Plan:
+    """Figure 8 for ET with a source that waits when so many inputs do."""
+    cases = [
+        Case((query, limit), operators, replace(usual(operators), scheduler="et", ingress=limit), inputs)
+        for (query, operators), limit in product(pipelines.items(), (INGRESS, 10 * INGRESS, inf))
+    ]
+    return Plan("8-source", TITLES["8-source"], ("query", "ingress"), cases)
 
 
 def errata(inputs: int) -> Plan:
@@ -117,7 +185,7 @@ def errata(inputs: int) -> Plan:
     for form, count in product(("corrected", "printed"), (inputs, 2 * inputs)):
         by_form = replace(setup, settings=replace(setup.settings, selectivity=form))
         cases.append(Case((form, count), operators, by_form, count))
-    return Plan("ct", "CT as printed and corrected", ("form", "inputs"), cases)
+    return Plan("ct", TITLES["ct"], ("form", "inputs"), cases)
 
 
 def skew(
@@ -130,7 +198,7 @@ def skew(
         count = partitions(queue, workers)
         operator = keyed(1e-4, count, normal_bounds(sigma, count, mean))
         cases.append(Case((mean, sigma, queue), [operator], replace(_plain(1e-3, workers), queue=queue), inputs))
-    return Plan("9", "skewed keys", ("mean", "sigma", "queue"), cases)
+    return Plan("9", TITLES["9"], ("mean", "sigma", "queue"), cases)
 
 
 def waiting(inputs: int, costs_us: Sequence[int] = COSTS_US, workers: int = MOST_WORKERS) -> Plan:
@@ -140,7 +208,7 @@ def waiting(inputs: int, costs_us: Sequence[int] = COSTS_US, workers: int = MOST
         setup = replace(_plain(cost_us / 1e5, workers), queue=queue)
         operator = keyed(cost_us / 1e6, partitions(queue, workers))
         cases.append(Case((cost_us, queue), [operator], setup, inputs, load=0.9))
-    return Plan("10", "latency over the cost of a tuple", ("cost_us", "queue"), cases)
+    return Plan("10", TITLES["10"], ("cost_us", "queue"), cases)
 
 
 def queues(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES) -> Plan:
@@ -151,27 +219,19 @@ def queues(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES) -> P
         operators = [replace(each, partitions=min(each.partitions, most)) for each in stages]
         setup = replace(usual(operators), queue=queue, workers=workers)
         cases.append(Case((query, queue, workers), operators, setup, inputs))
-    return Plan("11", "worklists on the queries", ("query", "queue", "workers"), cases)
+    return Plan("11", TITLES["11"], ("query", "queue", "workers"), cases)
 
 
 def light(inputs: int, cores: Sequence[int] = (1, *CORES)) -> Plan:
     """Figure 12: one stateless operator of 20 µs; to send an output takes 1 µs more."""
     operators = [Operator("light", StageKind.STATELESS, 2e-5, cv=0.3)]
-    return _sending(Plan("12", "sending after a light operator", (), ()), operators, inputs, cores)
-
-
-def dear(inputs: int, cores: Sequence[int] = (1, *CORES)) -> Plan:
-    """Figure 12 with an output that takes as long as the tuple, which the paper has not: two workers seldom meet at
-    the ring of a light one, so only here a lock costs them anything (0.09 of their throughput, in virtual time)."""
-    plan = light(inputs, cores)
-    cases = [replace(each, setup=replace(each.setup, send_s=2e-5)) for each in plan.cases]
-    return replace(plan, name="12-dear", title="sending that takes as long as the tuple", cases=cases)
+    return _sending(Plan("12", TITLES["12"], (), ()), operators, inputs, cores)
 
 
 def many_outputs(inputs: int, cores: Sequence[int] = (1, *CORES)) -> Plan:
     """Figure 13: a stateless operator of 100 µs that gives 50 outputs, and a partitioned one of 100 µs."""
     operators = [Operator("flat map", StageKind.STATELESS, 1e-4, 50.0, cv=0.3), keyed(1e-4, FINE)]
-    return _sending(Plan("13", "sending many outputs", (), ()), operators, inputs, cores)
+    return _sending(Plan("13", TITLES["13"], (), ()), operators, inputs, cores)
 
 
 def sending(pipelines: Pipelines, inputs: int, workers: int = MOST_WORKERS) -> Plan:
@@ -180,15 +240,29 @@ def sending(pipelines: Pipelines, inputs: int, workers: int = MOST_WORKERS) -> P
     for (query, operators), way in product(pipelines.items(), SENDING):
         setup = replace(usual(operators), sending=way, workers=workers)
         cases.append(Case((query, way), operators, replace(setup, send_s=10 * setup.send_s), inputs))
-    return Plan("14", "sending on the queries", ("query", "sending"), cases)
+    return Plan("14", TITLES["14"], ("query", "sending"), cases)
 
 
-def all_of(pipelines: Pipelines, inputs: int) -> Iterator[Plan]:
-    """Yield all figures in the order of the paper."""
+def moved(inputs: int, prices_us: Sequence[float], sigmas: Sequence[float] = (0.2, 0.4, 2.0)) -> Plan:
+    """Figure 9 where the state of a partition lies in a worker, and costs something to bring to another: the hybrid
+    queue, of which any worker draws the next key, against owners with rebalancing. One operator of 100 µs."""
+    cases = []
+    designs: tuple[QueueName, ...] = ("hybrid", "owned")
+    for sigma, price_us, queue in product(sigmas, prices_us, designs):
+        operator = keyed(1e-4, FINE, normal_bounds(sigma, FINE))
+        setup = replace(_plain(1e-3), queue=queue, move_s=price_us / 1e6)
+        cases.append(Case((sigma, price_us, queue), [operator], setup, inputs))
+    return Plan("moved", TITLES["moved"], ("sigma", "move_us", "queue"), cases)
+
+
+def all_of(pipelines: Pipelines, inputs: int, prices_us: Sequence[float]) -> Iterator[Plan]:
+    """Yield all figures in the order of the paper; ``prices_us``: of bringing a state to another worker."""
     yield schedulers(pipelines, inputs)
-    yield at_rest(pipelines, inputs)
+    yield asked(pipelines, inputs)
+    yield ingress(pipelines, inputs)
     yield errata(inputs)
     yield skew(inputs)
+    yield moved(inputs, prices_us)
     yield waiting(inputs)
     yield queues(pipelines, inputs)
     yield light(inputs)
@@ -215,12 +289,13 @@ def normal_bounds(sigma: float, count: int, mean: float = 0.0) -> tuple[float, .
     return tuple((below(2 * (number + 1) / count - 1) - below(-1)) / inside for number in range(count))
 
 
-def usual(operators: Sequence[Operator]) -> Setup:
-    """Return the setup for a whole pipeline."""
+def usual(operators: Sequence[Operator], ask: float = ASK) -> Setup:
+    """Return the setup for a whole pipeline; ``ask``: price of a question, as a share of an input's work."""
     unit_s = work_s(operators)
     window_s = max(WINDOW * unit_s, LEAST_WINDOW_S)
     return Setup(
-        workers=MOST_WORKERS, ring_slots=RING, ask_s=ASK * unit_s, send_s=SEND * unit_s, crowding=CROWDING,
+        workers=MOST_WORKERS, ring_slots=RING, ingress=INGRESS,
+        ask_s=ask * unit_s, send_s=SEND * unit_s, crowding=CROWDING,
         settings=SchedulerSettings(slice_s=SLICE * unit_s, window_s=window_s, capacity=CAPACITY),
     )  # fmt: skip
 

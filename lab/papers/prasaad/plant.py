@@ -6,16 +6,15 @@ chance: in virtual time same arguments give the same trace.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import get_args
 
 from compositions.batch_settings import SchedulerSettings
-from compositions.errors import RecomposeError, shown
 from lab.papers.prasaad.operators import Operator
 from lab.papers.prasaad.station import Given, Sending, Station, Work
-from lab.papers.prasaad.timeline import Timeline, VirtualTime
+from lab.papers.prasaad.timeline import VirtualTime
 from lab.papers.prasaad.worklists import QueueName
 from runtime.scheduling import make_scheduler
 from runtime.scheduling.port import Book, Queue, Visit
@@ -30,31 +29,18 @@ class Setup:
     workers: int = 16
     settings: SchedulerSettings = field(default_factory=SchedulerSettings)
     sending: Sending = "non-blocking"
-    bundle: int = 1
-    """Tuples that a worker takes at a time, and sends together."""
     ring_slots: int = 1024
     ask_s: float = 0.0
-    """A question to the scheduler."""
-    take_s: float = 0.0
-    """To get tuples from a worklist, however many."""
+    """A question to the scheduler, which answers one at a time (section 2.2: it is central)."""
     send_s: float = 0.0
     """To send one output on, by whoever has the flag or the lock."""
+    ingress: float = inf
+    """Inputs that may wait before the first operator: while so many do, the source waits."""
+    move_s: float = 0.0
+    """To bring the state of a partition to another worker than the one that had it last; nothing in shared memory."""
     crowding: float = 0.0
     """Share that each further worker at an operator adds to its time for a tuple: they share its worklist, its
     ring and its memory. The paper names it (section 7.1) and gives no figure."""
-
-    def __post_init__(self) -> None:
-        """Raises: RecomposeError for what would tell figures of nothing: no worker leaves no output."""
-        counts = {"workers": self.workers, "bundle": self.bundle, "ring_slots": self.ring_slots}
-        for name, count in counts.items():
-            if type(count) is not int or count < 1:
-                raise RecomposeError(f"{name} is {shown(count)}; it must be a whole number, 1 or more")
-        costs = {"ask_s": self.ask_s, "take_s": self.take_s, "send_s": self.send_s, "crowding": self.crowding}
-        for name, cost in costs.items():
-            if not 0 <= cost < inf:
-                raise RecomposeError(f"{name} is {shown(cost)}; it must be a number, 0 or more")
-        if self.sending not in (ways := get_args(Sending)):
-            raise RecomposeError(f"sending is {shown(self.sending)}; it must be {' or '.join(ways)}")
 
 
 @dataclass(slots=True)
@@ -69,7 +55,7 @@ class _Worker:
     outputs: int = 0
     busy_s: float = 0.0
     work: Work | None = None
-    given: list[Given] = field(default_factory=list)
+    given: Given | None = None
 
     @property
     def turn(self) -> tuple[int, Work]:
@@ -102,10 +88,12 @@ class Trace:
 class Plant:
     """One run. Raises: SchedulerError, RecomposeError when ``setup`` names something that there is not."""
 
-    def __init__(self, operators: Sequence[Operator], setup: Setup, time: Timeline | None = None) -> None:
+    def __init__(self, operators: Sequence[Operator], setup: Setup) -> None:
         self._setup = setup
-        self._time = VirtualTime() if time is None else time
-        self.stations = [Station(operator, setup.queue, setup.ring_slots) for operator in operators]
+        self._time = VirtualTime()
+        self.stations = [
+            Station(operator, setup.queue, setup.ring_slots, setup.workers, setup.move_s) for operator in operators
+        ]
         self._most = [operator.most_workers(setup.workers) for operator in operators]
         self._at = [0] * len(operators)
         """Workers at each."""
@@ -114,13 +102,15 @@ class Plant:
         self._workers = [_Worker(number) for number in range(setup.workers)]
         self._idle = list(reversed(self._workers))
         self._arrived = 0
+        self._answered_s = 0.0
+        """When the scheduler, one data structure for all workers, has answered the latest question."""
 
     def run(self, inputs: Sequence[int], rate_per_s: float | None = None, until_s: float = float("inf")) -> Trace:
         """Run ``inputs``, which arrive evenly or are all there, to the end or until ``until_s``."""
         self.trace = Trace([0.0] * len(inputs))
         self.trace.busy_s = [0.0] * len(self.stations)
         self.trace.most_waiting = [0] * len(self.stations)
-        arriving = iter(enumerate(inputs))
+        arriving, slots = iter(enumerate(inputs)), itertools.count(1)
         if rate_per_s is None:
             for origin, value in arriving:
                 self._put(0, origin, value)
@@ -131,9 +121,12 @@ class Plant:
             if happening.worker is not None:
                 worker = self._workers[happening.worker]
                 self._done(worker) if happening.step == "done" else self._sent(worker)
-            elif rate_per_s is not None and (following := next(arriving, None)) is not None:
-                self._put(0, *following)
-                self._time.plan((following[0] + 1) / rate_per_s, "arrive", None)
+            elif rate_per_s is not None:
+                if self.stations[0].worklist.waiting < self._setup.ingress:
+                    if (following := next(arriving, None)) is None:
+                        continue
+                    self._put(0, *following)
+                self._time.plan(next(slots) / rate_per_s, "arrive", None)
             if self._idle:
                 self._employ()
         return self.trace
@@ -150,52 +143,61 @@ class Plant:
 
     def _employ(self) -> None:
         """Let idle workers ask, one after the other, until there is nothing to do for one of them."""
-        while self._idle:
-            queues = [self._queue(at) for at in range(len(self.stations))]
-            if not any(queue.ready for queue in queues):
-                return
+        queues = [self._queue(at) for at in range(len(self.stations))]
+        while self._idle and any(queue.ready for queue in queues):
             looks = self._book.looks(self._time.now_s, queues)
             at = self._scheduler.choose(looks)
             if at is None:
                 return
-            worker = self._idle.pop()
-            self._at[at] += 1
-            worker.at, worker.began_s, worker.budget = at, self._time.now_s, self._scheduler.allotment(looks[at])
+            if self._begin(at, self._scheduler.allotment(looks[at])):
+                queues = [self._queue(at) for at in range(len(self.stations))]
+            else:
+                queues[at] = queues[at]._replace(ready=False)
+
+    def _begin(self, at: int, budget: int) -> bool:
+        """Let the first idle worker begin a turn that finds something there; only owners of partitions may not."""
+        self._at[at] += 1
+        for worker in reversed(self._idle):
+            worker.at, worker.began_s, worker.budget = at, self._time.now_s, budget
             worker.tuples, worker.outputs, worker.busy_s = 0, 0, 0.0
-            if not self._take(worker, self._setup.ask_s):
-                raise AssertionError(f"{self.stations[at].operator.name} was said to be ready")
+            answered_s = max(self._answered_s, self._time.now_s) + self._setup.ask_s
+            if self._take(worker, answered_s - self._time.now_s):
+                self._answered_s = answered_s
+                self._idle.remove(worker)
+                return True
+            worker.at = None
+        self._at[at] -= 1
+        return False
 
     def _queue(self, at: int) -> Queue:
         station = self.stations[at]
         return Queue(station.worklist.waiting, station.ready(), self._at[at], self._most[at])
 
     def _take(self, worker: _Worker, before_s: float = 0.0) -> bool:
-        """Take the next tuples of its turn, if there are any."""
+        """Take the next tuple of its turn, if there is one."""
         assert worker.at is not None, "an idle worker has no turn"
         station = self.stations[worker.at]
-        work = station.take(worker.number, min(self._setup.bundle, max(1, worker.budget)))
+        work = station.take(worker.number)
         if work is None:
             return False
         if worker.at == 0:
-            for entry in work.entries:
-                self.trace.begun_s[entry.origin] = self._time.now_s
+            self.trace.begun_s[work.entry.origin] = self._time.now_s
         others = self._at[worker.at] - 1
         work.seconds *= 1 + self._setup.crowding * others
         worker.work = work
-        self._time.plan(self._time.now_s + before_s + self._setup.take_s + work.seconds, "done", worker.number)
+        self._time.plan(self._time.now_s + before_s + work.seconds, "done", worker.number)
         return True
 
     def _done(self, worker: _Worker) -> None:
-        """Handle tuples that were run: their outputs are to be sent."""
+        """Handle a tuple that was run: its outputs are to be sent."""
         at, work = worker.turn
         station = self.stations[at]
         worker.given = station.run(work)
-        worker.tuples += len(work.entries)
-        worker.budget -= len(work.entries)
-        worker.outputs += sum(len(given.values) for given in worker.given)
-        worked_s = self._time.worked_s(worker.number, work.seconds)
-        worker.busy_s += worked_s
-        self.trace.busy_s[at] += worked_s
+        worker.tuples += 1
+        worker.budget -= 1
+        worker.outputs += len(worker.given.values)
+        worker.busy_s += work.seconds
+        self.trace.busy_s[at] += work.seconds
         if self._setup.sending == "lock" and station.held:
             station.in_line.append(worker.number)
             return
@@ -205,7 +207,7 @@ class Plant:
         """Continue with the next tuples of its turn, or with another turn."""
         at, work = worker.turn
         station = self.stations[at]
-        bound = station.worklist.done(worker.number, work.entries)
+        bound = station.worklist.done(worker.number, work.entry.partition)
         if (bound or worker.budget > 0) and self._take(worker):
             return
         station.worklist.left(worker.number)
@@ -219,7 +221,8 @@ class Plant:
 
     def _keep(self, worker: _Worker, station: Station) -> None:
         """Put outputs into the ring, and send what is ready unless another worker does."""
-        station.keep(worker.turn[1].entries, worker.given)
+        assert worker.given is not None, "it has run what it took"
+        station.keep(worker.turn[1].entry, worker.given)
         if station.held:
             self._go_on(worker)
         else:

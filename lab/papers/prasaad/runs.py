@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import inf
 from operator import itemgetter
 from statistics import fmean
+from typing import NamedTuple
 
 from lab.papers.prasaad.operators import Operator, bound_per_s
 from lab.papers.prasaad.plant import Plant, Setup, Trace
@@ -18,8 +18,7 @@ FROM, TO = 0.2, 0.8
 """Part of a run that counts (section 7: markers between the 20th and the 80th percentile)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """Figures between 20 and 80 % of the time in which inputs arrive."""
 
     throughput_per_s: float
@@ -39,11 +38,11 @@ class Run:
         return self.throughput_per_s / self.bound_per_s
 
 
-def run(operators: Sequence[Operator], setup: Setup, inputs: int, load: float = OVERLOAD) -> Run:
-    """Run ``inputs`` tuples that arrive evenly, at ``load`` times the bound."""
+def run(operators: Sequence[Operator], setup: Setup, inputs: int, load: float = OVERLOAD, stream: int = 0) -> Run:
+    """Run ``inputs`` tuples that arrive evenly, at ``load`` times the bound; each ``stream`` has other values."""
     bound = bound_per_s(operators, setup.workers)
     arriving_s = inputs / (load * bound)
-    trace = Plant(operators, setup).run(range(inputs), load * bound, arriving_s)
+    trace = Plant(operators, setup).run(range(stream * inputs, (stream + 1) * inputs), load * bound, arriving_s)
     return counted(trace, bound, arriving_s, setup.workers)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from compositions.model import StageKind
 from lab.papers.prasaad.operators import Operator
-from lab.papers.prasaad.worklists import Demand, Entry, Fifo, Worklist, make_worklist
+from lab.papers.prasaad.worklists import Entry, Fifo, Worklist, make_worklist
 
 T = TypeVar("T")
 
@@ -71,25 +70,29 @@ class Given(NamedTuple):
 
 @dataclass(slots=True)
 class Work:
-    """Tuples that a worker has taken, with the state then: a worklist that gave one partition to two workers would
+    """A tuple that a worker has taken, with the state then: a worklist that gave one partition to two workers would
     lose what one of them added."""
 
-    entries: list[Entry]
+    entry: Entry
     state: int
     seconds: float
 
 
 class Station:
-    def __init__(self, operator: Operator, queue: str, ring_slots: int) -> None:
+    def __init__(self, operator: Operator, queue: str, ring_slots: int, workers: int, move_s: float) -> None:
+        """``move_s``: time to bring the state of a partition to another worker than the one that had it last."""
         self.operator = operator
         partitioned = operator.kind is StageKind.PARTITIONED
-        self.worklist: Worklist = make_worklist(queue, operator.partitions) if partitioned else Fifo()
+        self.worklist: Worklist = make_worklist(queue, operator.partitions, workers) if partitioned else Fifo()
         self.ring = ReorderRing[Given](ring_slots)
         self.held = False
         """A worker has the flag, or the lock."""
         self.in_line: deque[int] = deque()
         """Workers that wait for the lock, the first first."""
         self._states: dict[int, int] = {}
+        self._move_s = move_s
+        self._holders: dict[int, int] = {}
+        """The worker that had the state of each partition last."""
         self._arrived = 0
         self._origins: deque[int] = deque()
         """Inputs of all tuples that have come and are not out of the ring, in order."""
@@ -107,30 +110,29 @@ class Station:
     def ready(self) -> bool:
         return self.worklist.ready(self.ring.room_to)
 
-    def take(self, worker: int, most: int) -> Work | None:
-        entries = self.worklist.take(Demand(worker, most, self.ring.room_to))
-        if not entries:
+    def take(self, worker: int) -> Work | None:
+        entry = self.worklist.take(worker, self.ring.room_to)
+        if entry is None:
             return None
-        seconds = sum(self.operator.time_s(entry.value) for entry in entries)
-        return Work(entries, self._states.get(entries[0].partition, 0), seconds)
+        seconds = self.operator.time_s(entry.value)
+        if self._holders.setdefault(entry.partition, worker) != worker:
+            self._holders[entry.partition] = worker
+            seconds += self._move_s
+        return Work(entry, self._states.get(entry.partition, 0), seconds)
 
-    def run(self, work: Work) -> list[Given]:
-        """Run tuples, and store the state after them."""
-        given, state = [], work.state
-        for entry in work.entries:
-            values, state = self.operator.outputs(entry.value, state)
-            given.append(Given(entry.origin, values))
+    def run(self, work: Work) -> Given:
+        """Run a tuple, and store the state after it."""
+        values, state = self.operator.outputs(work.entry.value, work.state)
         if self.operator.kind is not StageKind.STATELESS:
-            self._states[work.entries[0].partition] = state
-        return given
+            self._states[work.entry.partition] = state
+        return Given(work.entry.origin, values)
 
     def leave(self) -> Given:
         """Remove and return the next unit of the ring, which is ready."""
         self._origins.popleft()
         return self.ring.pop()
 
-    def keep(self, entries: Iterable[Entry], given: Iterable[Given]) -> None:
+    def keep(self, entry: Entry, given: Given) -> None:
         """Put outputs into the ring: it has room, because nothing is taken otherwise."""
-        for entry, each in zip(entries, given, strict=True):
-            if not self.ring.put(entry.serial, each):
-                raise AssertionError(f"{self.operator.name}: no room for {entry.serial} from {self.ring.next} on")
+        if not self.ring.put(entry.serial, given):
+            raise AssertionError(f"{self.operator.name}: no room for {entry.serial} from {self.ring.next} on")

@@ -1,8 +1,8 @@
 """Worklists: the tuples that wait for one operator, and which of them a worker may have.
 
-``Fifo`` serves operators without keys. ``Shared``, ``Partitioned`` and ``Hybrid`` are the three designs for partitioned
-operators (Prasaad et al., section 4). Nothing waits in here: if a real queue makes a worker wait, for instance for a
-key's lock, ``take`` returns nothing.
+``Fifo`` serves operators without keys. ``Partitioned`` and ``Hybrid`` are designs for partitioned operators (Prasaad et
+al., section 4), ``Owned`` is the dispatcher's. The shared queue, which the paper does not measure, is run by threads
+(``lab/benchmarks/contending.py``).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from compositions.errors import RecomposeError
+from runtime.dispatch.keyed.partitions import Loads, moves
 
 
 class Entry(NamedTuple):
@@ -27,32 +27,14 @@ class Entry(NamedTuple):
     """Number of the pipeline's input that it came of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """A worker's request."""
-
-    worker: int
-    most: int = 1
-    """Tuples that it takes at a time, one behind the other, all of one partition."""
-    room_to: int = 2**63
-    """The first serial number that the reorder ring has no slot for; a tuple from there on is not taken.
-
-    In the paper a worker takes it, and tries to send what came of it until it can (section 3.2). That cannot go wrong
-    with a hybrid queue, where each earlier tuple is at somebody who goes on; with partitioned queues all workers may
-    come to try so, while the tuple that they wait for is in a queue that nobody serves.
-    """
-
-
-def taken_from(queue: deque[Entry], demand: Demand) -> list[Entry]:
-    """Take the first of a queue, as far as the worker takes them and the ring has room."""
-    taken: list[Entry] = []
-    while queue and len(taken) < demand.most and queue[0].serial < demand.room_to:
-        taken.append(queue.popleft())
-    return taken
-
-
 class Worklist(ABC):
-    """Pure. One producer: tuples are put in the order of their serial numbers."""
+    """Pure. One producer: tuples are put in the order of their serial numbers.
+
+    ``room_to`` is the first serial number that the reorder ring has no slot for; a tuple from there on is not taken. In
+    the paper a worker takes it, and tries to send what came of it until it can (section 3.2). That cannot go wrong with
+    a hybrid queue, where each earlier tuple is at somebody who goes on; with partitioned queues all workers may come to
+    try so, while the tuple that they wait for is in a queue that nobody serves.
+    """
 
     name: str
 
@@ -64,16 +46,16 @@ class Worklist(ABC):
     def put(self, entry: Entry) -> None: ...
 
     @abstractmethod
-    def take(self, demand: Demand) -> list[Entry]:
-        """Return the tuples that the worker runs next, in this order; none if there is none that it may run."""
-
-    @abstractmethod
-    def done(self, worker: int, entries: list[Entry]) -> bool:
-        """Note that the worker has run what it took; return if it must take again before it may leave the operator."""
+    def take(self, worker: int, room_to: int) -> Entry | None:
+        """Return the tuple that the worker runs next; None: there is none that it may run."""
 
     @abstractmethod
     def ready(self, room_to: int) -> bool:
-        """Return if a worker that is not at the operator would get something."""
+        """Return if a worker that is not at the operator would get something; of ``owned``, if its owner would."""
+
+    def done(self, worker: int, partition: int) -> bool:
+        """Note that the worker has run what it took; return if it must take again before it may leave the operator."""
+        return False
 
     def left(self, worker: int) -> None:  # noqa: B027  # most have nothing to let go
         """The worker's turn at the operator is over."""
@@ -92,57 +74,46 @@ class Fifo(Worklist):
         self._queue.append(entry)
         self.waiting += 1
 
-    def take(self, demand: Demand) -> list[Entry]:
-        taken = taken_from(self._queue, demand)
-        self.waiting -= len(taken)
-        return taken
-
-    def done(self, worker: int, entries: list[Entry]) -> bool:
-        return False
+    def take(self, worker: int, room_to: int) -> Entry | None:
+        if not self.ready(room_to):
+            return None
+        self.waiting -= 1
+        return self._queue.popleft()
 
     def ready(self, room_to: int) -> bool:
         return bool(self._queue) and self._queue[0].serial < room_to
 
 
-class Shared(Worklist):
-    """One queue for all keys (section 4.1). Taking a tuple and locking its partition is one step, else two workers
-    could take two tuples of a partition and lock it the wrong way round. So while the oldest tuple's partition is in
-    work, no worker gets a tuple."""
+class _ByPartition(Worklist):
+    """A queue per partition, which one worker at a time has."""
 
-    name = "shared"
-
-    def __init__(self) -> None:
+    def __init__(self, partitions: int) -> None:
         super().__init__()
-        self._queue: deque[Entry] = deque()
-        self._locked: set[int] = set()
+        self._queues: list[deque[Entry]] = [deque() for _ in range(partitions)]
+        self._at: dict[int, int] = {}
+        """Partition by the worker that has it."""
 
     def put(self, entry: Entry) -> None:
-        self._queue.append(entry)
+        self._queues[entry.partition].append(entry)
         self.waiting += 1
 
-    def take(self, demand: Demand) -> list[Entry]:
-        if not self.ready(demand.room_to):
-            return []
-        queue, partition = self._queue, self._queue[0].partition
-        taken: list[Entry] = []
-        while queue and len(taken) < demand.most and queue[0].partition == partition:
-            if queue[0].serial >= demand.room_to:
-                break
-            taken.append(queue.popleft())
-        self._locked.add(partition)
-        self.waiting -= len(taken)
-        return taken
-
-    def done(self, worker: int, entries: list[Entry]) -> bool:
-        self._locked.discard(entries[0].partition)
-        return False
-
     def ready(self, room_to: int) -> bool:
-        head = self._queue[0] if self._queue else None
-        return head is not None and head.serial < room_to and head.partition not in self._locked
+        return bool(self._open(room_to))
+
+    def _open(self, room_to: int) -> list[int]:
+        """Return partitions that no worker has, with a tuple that may be taken."""
+        had = self._at.values()
+        return [at for at, queue in enumerate(self._queues) if queue and queue[0].serial < room_to and at not in had]
+
+    def _oldest(self, partitions: list[int]) -> int | None:
+        return min(partitions, key=lambda at: self._queues[at][0].serial, default=None)
+
+    def _pop(self, partition: int) -> Entry:
+        self.waiting -= 1
+        return self._queues[partition].popleft()
 
 
-class Partitioned(Worklist):
+class Partitioned(_ByPartition):
     """A queue per partition, a worker per partition (section 4.2). A worker keeps a partition as long as its turn
     lasts. It takes the one that it had last, if that has tuples, else the one whose head is the oldest: the paper
     leaves open which."""
@@ -150,52 +121,24 @@ class Partitioned(Worklist):
     name = "partitioned"
 
     def __init__(self, partitions: int) -> None:
-        super().__init__()
-        self._queues: list[deque[Entry]] = [deque() for _ in range(partitions)]
-        self._held: dict[int, int] = {}
-        """Partition by worker, while its turn lasts."""
+        super().__init__(partitions)
         self._last: dict[int, int] = {}
-        self._taken: set[int] = set()
 
-    def put(self, entry: Entry) -> None:
-        self._queues[entry.partition].append(entry)
-        self.waiting += 1
-
-    def take(self, demand: Demand) -> list[Entry]:
-        partition = self._held.get(demand.worker)
-        if partition is None:
-            partition = self._free_for(demand)
+    def take(self, worker: int, room_to: int) -> Entry | None:
+        if worker not in self._at:
+            free, last = self._open(room_to), self._last.get(worker)
+            partition = last if last in free else self._oldest(free)
             if partition is None:
-                return []
-            self._held[demand.worker] = self._last[demand.worker] = partition
-            self._taken.add(partition)
-        taken = taken_from(self._queues[partition], demand)
-        self.waiting -= len(taken)
-        return taken
-
-    def done(self, worker: int, entries: list[Entry]) -> bool:
-        return False
-
-    def ready(self, room_to: int) -> bool:
-        return bool(self._open(room_to))
+                return None
+            self._at[worker] = self._last[worker] = partition
+        queue = self._queues[self._at[worker]]
+        return self._pop(self._at[worker]) if queue and queue[0].serial < room_to else None
 
     def left(self, worker: int) -> None:
-        partition = self._held.pop(worker, None)
-        if partition is not None:
-            self._taken.discard(partition)
-
-    def _free_for(self, demand: Demand) -> int | None:
-        free = self._open(demand.room_to)
-        last = self._last.get(demand.worker)
-        return last if last in free else min(free, key=lambda each: self._queues[each][0].serial, default=None)
-
-    def _open(self, room_to: int) -> list[int]:
-        """Return free partitions with a tuple that may be taken."""
-        queues = enumerate(self._queues)
-        return [at for at, queue in queues if at not in self._taken and queue and queue[0].serial < room_to]
+        self._at.pop(worker, None)
 
 
-class Hybrid(Worklist):
+class Hybrid(_ByPartition):
     """A queue per partition, and a master queue of partitions in the order of arrival (section 4.3, figure 7).
 
     A worker draws a partition from the master queue. If no worker has it, it is the worker's; else the tuple is left to
@@ -206,83 +149,86 @@ class Hybrid(Worklist):
     name = "hybrid"
 
     def __init__(self, partitions: int) -> None:
-        super().__init__()
-        self._queues: list[deque[Entry]] = [deque() for _ in range(partitions)]
+        super().__init__(partitions)
         self._master: deque[tuple[int, int]] = deque()
         """Partition and serial number, the oldest first."""
         self._granted = [0] * partitions
         """``count`` in the paper: tuples of a partition that its worker has, or is to take; 0: it has no worker."""
-        self._at: dict[int, int] = {}
-        """Partition by worker."""
 
     def put(self, entry: Entry) -> None:
-        self._queues[entry.partition].append(entry)
+        super().put(entry)
         # Only now the key: who draws it finds the tuple.
         self._master.append((entry.partition, entry.serial))
-        self.waiting += 1
 
-    def take(self, demand: Demand) -> list[Entry]:
-        partition = self._at.get(demand.worker)
-        if partition is None:
-            partition = self._draw(demand.room_to)
-            if partition is None:
-                return []
-            self._at[demand.worker] = partition
-        self._draw_more(partition, demand)
-        queue = self._queues[partition]
-        taken = [queue.popleft() for _ in range(min(demand.most, self._granted[partition]))]
-        self.waiting -= len(taken)
-        return taken
+    def take(self, worker: int, room_to: int) -> Entry | None:
+        if worker not in self._at:
+            if not self.ready(room_to):
+                return None
+            self._at[worker], _ = self._master.popleft()
+            self._granted[self._at[worker]] = 1
+        return self._pop(self._at[worker])
 
-    def done(self, worker: int, entries: list[Entry]) -> bool:
-        partition = entries[0].partition
-        self._granted[partition] -= len(entries)
-        if self._granted[partition]:
-            return True
-        del self._at[worker]
-        return False
+    def done(self, worker: int, partition: int) -> bool:
+        self._granted[partition] -= 1
+        if not self._granted[partition]:
+            del self._at[worker]
+        return self._granted[partition] > 0
 
     def ready(self, room_to: int) -> bool:
         """Look at the master queue; keys of partitions in work are left to their workers."""
-        self._delegate(room_to)
-        return bool(self._master) and self._master[0][1] < room_to
-
-    def _draw(self, room_to: int) -> int | None:
-        if not self.ready(room_to):
-            return None
-        partition, _ = self._master.popleft()
-        self._granted[partition] = 1
-        return partition
-
-    def _delegate(self, room_to: int) -> None:
         master = self._master
         while master and master[0][1] < room_to and self._granted[master[0][0]]:
             self._granted[master.popleft()[0]] += 1
-
-    def _draw_more(self, partition: int, demand: Demand) -> None:
-        """Draw more of the same partition, if they come next, for a worker that takes several at a time."""
-        master = self._master
-        while self._granted[partition] < demand.most and master and master[0][0] == partition:
-            if master[0][1] >= demand.room_to:
-                return
-            master.popleft()
-            self._granted[partition] += 1
+        return bool(master) and master[0][1] < room_to
 
 
-QueueName = Literal["hybrid", "partitioned", "shared"]
+class Owned(_ByPartition):
+    """A queue per partition; each partition has an owner, who alone takes its tuples, the oldest of all its queues
+    first. Where the load is uneven, partitions get another owner by the rule of the dispatcher
+    (``runtime.dispatch.keyed.partitions``), whose design this is; who has one in work ends its tuple first."""
+
+    name = "owned"
+
+    def __init__(self, partitions: int, workers: int) -> None:
+        super().__init__(partitions)
+        self._owners = [f"{each % workers}" for each in range(partitions)]
+        self._workers = [f"{each}" for each in range(workers)]
+        self._loads = Loads(partitions)
+
+    def put(self, entry: Entry) -> None:
+        super().put(entry)
+        self._loads.note(bytes((entry.partition,)))
+        if self._loads.due:
+            owned = {each: [at for at, owner in enumerate(self._owners) if owner == each] for each in self._workers}
+            for partition, owner in moves(owned, self._loads.look()).items():
+                self._owners[partition] = owner
+
+    def take(self, worker: int, room_to: int) -> Entry | None:
+        partition = self._oldest([at for at in self._open(room_to) if self._owners[at] == f"{worker}"])
+        if partition is None:
+            return None
+        self._at[worker] = partition
+        return self._pop(partition)
+
+    def done(self, worker: int, partition: int) -> bool:
+        del self._at[worker]
+        return False
+
+
+QueueName = Literal["hybrid", "partitioned", "owned"]
 QUEUE_NAMES: tuple[QueueName, ...] = get_args(QueueName)
-_MAKE: Mapping[str, Callable[[int], Worklist]] = {
-    "hybrid": Hybrid,
-    "partitioned": Partitioned,
-    "shared": lambda partitions: Shared(),
+_MAKE: Mapping[str, Callable[[int, int], Worklist]] = {
+    "hybrid": lambda partitions, workers: Hybrid(partitions),
+    "partitioned": lambda partitions, workers: Partitioned(partitions),
+    "owned": Owned,
 }
 
 
-def make_worklist(name: str, partitions: int) -> Worklist:
+def make_worklist(name: str, partitions: int, workers: int = 1) -> Worklist:
     """Make a worklist for a partitioned operator. Raises: RecomposeError for an unknown name or no partition."""
     make = _MAKE.get(name)
     if make is None:
         raise RecomposeError(f"unknown queue {name!r}; there are {', '.join(_MAKE)}")
     if partitions < 1:
         raise RecomposeError(f"partitions is {partitions}; it must be at least 1")
-    return make(partitions)
+    return make(partitions, workers)

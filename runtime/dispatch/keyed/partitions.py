@@ -1,8 +1,10 @@
 """The partitions of a partitioned stage: the worker that owns each, the one that has its state, what is retained here,
 and the bundles at the stage.
 
-Prasaad et al., section 4 (hybrid): a partition is never at two workers at once, its values are in order, and no
-partition waits for another's values.
+Prasaad et al., section 4, ask that a partition is never at two workers at once and has its values in order. Theirs is a
+hybrid queue, from which any worker draws the next key, for all share one memory. Here states lie in worker processes
+and cost something to move, so a partition has an owner, and uneven partitions get another one
+(docs/decisions/0032-partitioned-stages.md has the figures).
 """
 
 from __future__ import annotations

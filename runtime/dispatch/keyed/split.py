@@ -46,6 +46,8 @@ class Part:
     payload: Payload
     size_bytes: int
     routes: Routes | None
+    made: int
+    """Number of its values."""
 
 
 @dataclass(slots=True, eq=False)
@@ -99,9 +101,9 @@ class Assembly:
         whole = self.routes.counts is None and _ONE * len(picked) == picked
         return Piece(self, picked, bytes(set(compress(self.routes.partitions, picked))), whole)
 
-    def put(self, piece: Piece, payload: Payload, size_bytes: int, routes: Routes | None) -> None:
+    def put(self, piece: Piece, payload: Payload, size_bytes: int, routes: Routes | None, made: int) -> None:
         self.in_work -= 1
-        self.parts.append(Part(piece.picked, payload, size_bytes, routes))
+        self.parts.append(Part(piece.picked, payload, size_bytes, routes, made))
 
     def killed(self, piece: Piece) -> None:
         """Record that a worker died while it ran a piece; any of the piece's values may be the cause."""
@@ -135,6 +137,16 @@ class Assembly:
         """Return what it has cost by now."""
         self.troubles[piece.position(0)] = trouble
         return trouble
+
+    @property
+    def made(self) -> int:
+        """Return the number of values that came of all."""
+        return sum(part.made for part in self.parts)
+
+    @property
+    def left(self) -> int:
+        """Return the number of values that no worker has or has had."""
+        return self.todo.count(_ONE)
 
     def result(self) -> tuple[Payload, int, int, Routes | None]:
         """Payload, where its items start in it, size in bytes, and routes of what came of all."""

@@ -181,11 +181,11 @@ class Language:
     def answer_alone(task: Message, payload: Sequence[Carried], times_s: Sequence[float]) -> Message:
         """DONE, of a task of one item without states."""
         _, task_id, first, span, _, _, _, _, _, _ = task
-        return construct_fast(Message, (_DONE, task_id, first, span, payload, NO_STATES, times_s, 0, 1, ()))
+        return construct_fast(Message, (_DONE, task_id, first, span, payload, NO_STATES, times_s, 1, 1, ()))
 
     def answer(self, task: Message, performed: Performed) -> Message:
         """DONE with the values, the new states and the timings; or PARTLY."""
-        payload, timed, given, faults, keyed = performed
+        payload, timed, given, faults, keyed, values = performed
         timings = [*chain.from_iterable(map(_SECONDS, timed))]
         states = {self._index[name]: state for name, state in given.items()} if given else {}
         if keyed is not NOTHING_KEYED:
@@ -195,7 +195,8 @@ class Language:
         if faults:
             told = [(fault.position, self._index[fault.stage], fault.error) for fault in faults]
             kind, payload = Kind.PARTLY, [json.dumps(told).encode(), *payload]
-        return Message(kind, task.task_id, task.first, task.span, payload, states, timings, 0, task.items)
+        made = task.items if values is None else values
+        return Message(kind, task.task_id, task.first, task.span, payload, states, timings, made, task.items)
 
     def refusal(self, task: Message, error: StageError) -> Message:
         """FAILED with the traceback."""
@@ -204,18 +205,19 @@ class Language:
         return Message(Kind.FAILED, task.task_id, self._index[error.stage], 1, [text], start=at, items=items)
 
     def done(self, now_s: float, worker: WorkerId, message: Message) -> TaskDone:
-        kind, task_id, first, span, payload, given, times, _, _, _ = message
+        kind, task_id, first, span, payload, given, times, made, _, _ = message
         if span == 1 and len(times) == 2:
             timings: tuple[StageTiming, ...] = (construct_fast(StageTiming, (self._stages[first], *times)),)
         else:
             timings = timings_of(self._stages[first : first + span], times)
         if not given and kind == _DONE:
-            return construct_fast(TaskDone, (now_s, worker, task_id, payload, timings, NO_STATES, (), NOTHING_KEYED))
+            done = now_s, worker, task_id, payload, timings, NO_STATES, (), NOTHING_KEYED, made
+            return construct_fast(TaskDone, done)
         keyed = _changed(given[_LETTER]) if _LETTER in given else NOTHING_KEYED
         states = {self._stages[index]: state for index, state in given.items() if index != _LETTER}
         if kind != Kind.PARTLY:
-            return TaskDone(now_s, worker, task_id, payload, timings, states, (), keyed)
-        return TaskDone(now_s, worker, task_id, payload[1:], timings, states, self._faults(payload[0]), keyed)
+            return TaskDone(now_s, worker, task_id, payload, timings, states, (), keyed, made)
+        return TaskDone(now_s, worker, task_id, payload[1:], timings, states, self._faults(payload[0]), keyed, made)
 
     def _faults(self, frame: Carried) -> tuple[ItemFault, ...]:
         return tuple(ItemFault(at, self._stages[index], error) for at, index, error in json.loads(plain_text(frame)))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from apps.contract import App
 from apps.keys import Partitions
-from compositions.model import StageKind, concurrencies
+from compositions.model import Stage, StageKind, concurrencies
 from compositions.resources import need_of
 from control.choices import Choices
 from control.decisions import Mode
@@ -147,14 +147,14 @@ def begin_of(checked: CheckedSpec, codec: Codec) -> Checkpoint:
     states = {
         stage: None if state is None else codec.encode([state]) for stage, state in found.checkpoint.states.items()
     }
-    counts = {stage.name: stage.partitions for stage in checked.stages if stage.kind is StageKind.PARTITIONED}
-    keyed = {stage: _by_partition(found.keyed.pop(stage, {}), count) for stage, count in counts.items()}
+    partitioned = [stage for stage in checked.stages if stage.kind is StageKind.PARTITIONED]
+    keyed = {stage.name: _by_partition(found.keyed.pop(stage.name, {}), stage) for stage in partitioned}
     return replace(found.checkpoint, states=states, keyed=keyed)
 
 
-def _by_partition(states: KeyStates, count: int) -> dict[int, KeyStates]:
+def _by_partition(states: KeyStates, stage: Stage) -> dict[int, KeyStates]:
     found: dict[int, dict[Any, Payload | None]] = {}
-    for key, partition in zip(states, Partitions(count).of(list(states)), strict=True):
+    for key, partition in zip(states, Partitions(stage.partitions, stage.bounds).of(list(states)), strict=True):
         found.setdefault(partition, {})[key] = states[key]
     return dict(found)
 

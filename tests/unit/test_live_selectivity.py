@@ -1,0 +1,155 @@
+"""A dynamic composition measures selectivities: its schedulers decide as those of the simulated paper do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from apps.contract import App, Outputs
+from compositions.batch_settings import SchedulerSettings
+from compositions.model import Stage, StageKind
+from compositions.notation import parse
+from lab.papers.prasaad.operators import Operator
+from lab.papers.prasaad.plant import Plant, Setup
+from lab.simulation.machine import Cost, Machine
+from lab.simulation.pool import SimulatedPool
+from runtime import scheduling
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.outcomes import Delivered, TaskTimed
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.engine import Engine
+from runtime.pools.local import PickleCodec
+from runtime.scheduling.port import Look
+
+OPERATORS = [
+    Operator("first", StageKind.STATELESS, 0.01),
+    Operator("filter", StageKind.STATELESS, 0.01, selectivity=0.01),
+    Operator("last", StageKind.STATELESS, 0.01),
+]
+WORKERS, INPUTS = 2, 600
+SETTINGS: dict[str, dict[str, Any]] = {
+    "qst": {"slice_s": 0.009, "capacity": 3},
+    "ct": {"slice_s": 0.009, "window_s": 1.0},
+    "lp": {"slice_s": 0.009},
+    "et": {"slice_s": 0.009},
+}
+"""A slice holds one tuple, so every tuple is a decision. QST's thresholds are 2.94, 0.03, 0.03 once the selectivity is
+known, and would be 1, 1, 1 without it."""
+
+
+class Filtering(App):
+    """The operators, as an app."""
+
+    name = "filtering"
+    stages = tuple(Stage(operator.name) for operator in OPERATORS)
+
+    def first(self, value: int) -> Outputs:
+        return Outputs(OPERATORS[0].outputs(value, 0)[0])
+
+    def filter(self, value: int) -> Outputs:
+        return Outputs(OPERATORS[1].outputs(value, 0)[0])
+
+    def last(self, value: int) -> Outputs:
+        return Outputs(OPERATORS[2].outputs(value, 0)[0])
+
+
+class Spy:
+    """Notes the operator that each question was answered with, and the selectivities that the answer knew."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: Any) -> None:
+        self.chosen: list[int] = []
+        self.selectivities: list[float] = []
+        spy, real = self, scheduling.SCHEDULERS[name]
+
+        class Noting(real):  # type: ignore[misc, valid-type]
+            def choose(self, looks: Sequence[Look]) -> int | None:
+                found: int | None = super().choose(looks)
+                if found is not None:
+                    spy.chosen.append(found)
+                spy.selectivities = [look.selectivity for look in looks]
+                return found
+
+        monkeypatch.setitem(scheduling.SCHEDULERS, name, Noting)  # type: ignore[arg-type]
+
+
+def live(rate_per_s: float, notation: str) -> list[object]:
+    """Run the dispatcher in virtual time, without hops and without a second task at a worker; return its outcomes."""
+    pool = SimulatedPool(
+        lambda stage, serial: Cost(0.01), Machine(cores=WORKERS, hop_s=0, hop_cpu_s=0, start_s=0), Filtering
+    )
+    settings = DispatcherSettings(spares=0, prefetch_below_s=0.0)
+    engine = Engine(Dispatcher(Filtering.stages, parse(notation, Filtering.stages), settings), pool)
+    outcomes: list[object] = []
+    engine.start()
+    while len(engine.view().workers) < WORKERS:
+        engine.advance(engine.now_s + 1e-9)
+    codec, began_s = PickleCodec(), engine.now_s
+    for number in range(INPUTS):
+        while engine.now_s < began_s + number / rate_per_s:
+            outcomes += engine.advance(began_s + number / rate_per_s)
+        engine.admit(codec.encode([number]), (engine.now_s,))
+    while not engine.idle:
+        outcomes += engine.advance(engine.now_s + 1.0)
+    return outcomes
+
+
+def notation(name: str, **more: Any) -> str:
+    said = ", ".join(f"{key}={value}" for key, value in {**SETTINGS[name], **more}.items())
+    return f"Dyn*{WORKERS}({name}, {said})"
+
+
+def simulated(rate_per_s: float, name: str, operators: Sequence[Operator] = OPERATORS) -> None:
+    setup = Setup(name, workers=WORKERS, settings=SchedulerSettings(**SETTINGS[name]))
+    Plant(operators, setup).run(range(INPUTS), rate_per_s)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate_per_s"), [("qst", 60.0), ("qst", 130.0), ("ct", 60.0), ("ct", 130.0), ("lp", 130.0), ("et", 60.0)]
+)
+def test_a_scheduler_decides_on_a_filter_of_one_percent_as_in_the_simulated_paper(
+    name: str, rate_per_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """130 inputs/s are more than two workers can do (100): lists grow, and thresholds decide."""
+    with monkeypatch.context() as patch:
+        ours = Spy(patch, name)
+        live(rate_per_s, notation(name))
+    paper = Spy(monkeypatch, name)
+    simulated(rate_per_s, name)
+    assert len(ours.chosen) > 2 * INPUTS
+    assert ours.chosen == paper.chosen
+    assert ours.selectivities == pytest.approx([1.0, 0.01, 1.0], abs=0.005)
+
+
+@pytest.mark.parametrize("name", ["qst", "ct"])
+def test_without_the_selectivity_the_decisions_would_be_others(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the test above can fail."""
+    with monkeypatch.context() as patch:
+        ours = Spy(patch, name)
+        live(130.0, notation(name))
+    paper = Spy(monkeypatch, name)
+    simulated(130.0, name, [replace(each, selectivity=1.0) for each in OPERATORS])
+    assert ours.chosen != paper.chosen[: len(ours.chosen)]
+
+
+def test_equation_3_as_printed_decides_otherwise_than_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As printed, the filter seems to have done a hundred times as much, and waits for as long as others have work."""
+    chosen = {}
+    for form in ("corrected", "printed"):
+        with monkeypatch.context() as patch:
+            spy = Spy(patch, "ct")
+            live(130.0, notation("ct", selectivity=form))
+            chosen[form] = spy.chosen[:200]
+    runs = {form: max(len(run) for run in "".join(map(str, made)).split("1")) for form, made in chosen.items()}
+    assert runs["corrected"] <= 2 < runs["printed"], "turns of others in a row"
+
+
+def test_a_filtered_item_goes_to_no_further_worker_and_counts_in_the_profile() -> None:
+    outcomes = live(60.0, notation("lp"))
+    timed = [each for each in outcomes if isinstance(each, TaskTimed)]
+    at_last = [each.timings[-1].wall_s for each in timed if each.timings[-1].stage == "last"]
+    assert len(at_last) == INPUTS, "a mean over items is over all of them"
+    assert 0 < sum(wall_s > 0 for wall_s in at_last) < 0.03 * INPUTS
+    assert sum(isinstance(each, Delivered) for each in outcomes) == INPUTS
