@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -58,3 +58,23 @@ def read_file(path: Path, model: type[M], source: str) -> M:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise RecomposeError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from error
+
+
+Verdict = Literal["reproduced", "trend only", "not reproduced", "not run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One figure or table of a paper beside ours. ``why``: the tolerance of the verdict, or what stands against it."""
+
+    item: str
+    printed: str
+    ours: str
+    verdict: Verdict
+    why: str
+    command: str
+
+
+def of_findings(found: Iterable[Finding]) -> str:
+    lines = [[each.item, each.printed, each.ours, each.verdict, each.why] for each in found]
+    return markdown(["item", "printed", "ours", "verdict", "why"], lines)
