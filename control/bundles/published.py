@@ -20,14 +20,15 @@ class Sampled(BatchController):
     """Decides once ``sample`` latencies are there that it has not used yet, on the mean of the newest of them, and then
     forgets all (section 4.1: "only executed once we have received a number x"; that they are forgotten is inferred).
 
-    The size is a real number and floored when a bundle takes it (inferred: with a floored state, PBAF with a step of 1
-    would never move where its step is a fraction).
+    The size is a whole number: what a decision has beyond it is cut off (inferred from table 5.4: with steps of 1 PBAF
+    and PBAF-WT then stop growing at 0.4 of the target, whatever the threshold, and PMBAF at 0.7. So the thesis's "slow
+    convergence" stays below the target and has the least SD distance; with a real size it would be the greatest).
     """
 
     def __init__(self, settings: BatchSettings) -> None:
         self._sizes = settings.sizes
         self._new: deque[float] = deque(maxlen=settings.steps.sample)
-        self._size = float(settings.sizes.first)
+        self._size = settings.sizes.first
         self._choice = Choice(settings.sizes.first, "first: nothing was measured yet")
 
     def delivered(self, bundle: DeliveredBundle) -> None:
@@ -37,11 +38,10 @@ class Sampled(BatchController):
         if len(self._new) == self._new.maxlen:
             latency_s = sum(self._new) / len(self._new)
             self._new.clear()
-            before, self._size = self._size, self._sizes.held(self.decide(latency_s, self._size))
-            if int(self._size) != self._choice.items:
-                sizes = f"size {figure(before, 4)} → {figure(self._size, 4)}"
-                told = f"{self.name}: latency {figure(latency_s * 1e3)} ms, {sizes}"
-                self._choice = Choice(int(self._size), told)
+            before, self._size = self._size, int(self._sizes.held(self.decide(latency_s, self._size)))
+            if self._size != before:
+                told = f"{self.name}: latency {figure(latency_s * 1e3)} ms, size {before} → {self._size}"
+                self._choice = Choice(self._size, told)
         return self._choice
 
     @abstractmethod

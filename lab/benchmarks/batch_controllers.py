@@ -1,10 +1,11 @@
-"""Run the batch controllers of Leonarczyk 2024 and ours in virtual time: tables 5.1 to 5.5, figures 5.1 to 5.9.
+"""Run the batch controllers of Leonarczyk 2024 and ours in virtual time: all its tables and figures.
 
-    python -m lab.benchmarks.batch_controllers [--out DIR] [--repetitions 1] [--drawn 10] [--workers 2] [--quick]
+    python -m lab.benchmarks.batch_controllers [--out DIR] [--repetitions 1] [--drawn 10] [--workers 2]
                                                [--law FILE [--target-ms 3] [--assumed-noise]]
 
-``--law`` takes a cost law that ``lab.benchmarks.military_server`` has measured instead of the assumed one.
-Writes ``report.md`` (published values beside ours), ``rows.json`` and a CSV file for each figure.
+``--law`` takes a cost law that ``lab.benchmarks.military_server`` has measured instead of the fitted one. Writes
+``report.md`` (published values beside ours), ``rows.json``, ``figures.json`` (what verdicts are given on), and data and
+a picture of each figure. ``--record`` replaces the recorded ``figures.json``.
 """
 
 from __future__ import annotations
@@ -19,33 +20,27 @@ from pathlib import Path
 from typing import Annotated
 
 from lab.benchmarks.harness import Rows, main, metadata
-from lab.papers.leonarczyk import grid
-from lab.papers.leonarczyk.drawn import against_the_six, few_setups, reachable
+from lab.papers.leonarczyk import grid, tables
+from lab.papers.leonarczyk.drawn import against_the_six, reachable
 from lab.papers.leonarczyk.figure_data import all_of
-from lab.papers.leonarczyk.grid import OURS, PUBLISHED, TARGET_MS, Job, Setup, as_json, thesis_workload
+from lab.papers.leonarczyk.grid import OURS, TARGET_MS, Job, Setup, as_json, thesis_workload
 from lab.papers.leonarczyk.measured import read_law
-from lab.papers.leonarczyk.plant import CostLaw, Pipeline
-from lab.papers.leonarczyk.published import THRESHOLDS
+from lab.papers.leonarczyk.page import RECORDED, as_tables, lines
+from lab.papers.leonarczyk.pictures import picture
+from lab.papers.leonarczyk.plant import MACHINE, CostLaw, Pipeline
+from lab.papers.leonarczyk.record import figures_of
 from lab.papers.leonarczyk.report import Comparison
 from lab.papers.leonarczyk.tables import Rows as Grid
-from lab.papers.leonarczyk.tables import best_setups
 from lab.papers.report import write_csv
 
 RUNS = 10
 """Runs of the best setups, for their deviation: as in the thesis."""
 
 
-def quick_setups() -> list[Setup]:
-    """Return setups with samples of 1 and few gains: to see that it works."""
-    gains = {setup for setup in few_setups() if setup.controller == "pid"}
-    return [each for each in grid.setups(samples=(1,)) if each.controller != "pid" or each in gains]
-
-
-def best_again(rows: Grid) -> Iterator[Job]:
-    """Yield the best setups at 5 %, ten runs each: one run each does not distinguish similar ones."""
-    for name in (*PUBLISHED, OURS):
-        setups = dict.fromkeys(best_setups(rows, name))
-        yield from ((setup, repetition) for setup in setups for repetition in range(RUNS))
+def repeated_setups() -> Iterator[Job]:
+    """Yield the printed best setups and ours, ten runs each."""
+    for setup in (*tables.printed_setups(), Setup(OURS)):
+        yield from ((setup, repetition) for repetition in range(RUNS))
 
 
 def with_assumed_noise(pipeline: Pipeline) -> Pipeline:
@@ -59,21 +54,19 @@ def measure(
     repetitions: Annotated[int, "runs of every combination; the thesis has 10"] = 1,
     drawn: Annotated[int, "number of workloads drawn at random"] = 10,
     workers: Annotated[int, "number of processes"] = 2,
-    quick: Annotated[bool, "a part of the grid, no repetitions"] = False,
     law: Annotated[Path | None, "a measured cost law instead of the assumed one"] = None,
     target_ms: Annotated[float, "latency to aim at, under a measured law"] = TARGET_MS,
     assumed_noise: Annotated[bool, "with a measured law: noise as in the assumed one"] = False,
+    record: Annotated[bool, "replace the recorded figures, from which verdicts are given"] = False,
 ) -> Iterator[Rows]:
     began_s = time.monotonic()
-    pipeline = Pipeline() if law is None else read_law(law, TARGET_MS / target_ms)
+    pipeline = MACHINE if law is None else read_law(law, TARGET_MS / target_ms)
     if assumed_noise:
         pipeline = with_assumed_noise(pipeline)
-    setups = quick_setups() if quick else grid.setups()
-    jobs = [(setup, repetition) for repetition in range(repetitions) for setup in setups]
+    jobs = [(setup, repetition) for repetition in range(repetitions) for setup in grid.setups()]
     rows = list(grid.run(jobs, pipeline, workers))
     grid_s, cpu_s = time.monotonic() - began_s, resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    again = [] if quick else grid.run(best_again(Grid(rows)), pipeline, workers)
-    repeated = [row for row in again if row.threshold == THRESHOLDS[0]]
+    repeated = list(grid.run(repeated_setups(), pipeline, workers))
     with ProcessPoolExecutor(workers) as pool:
         cases = list(pool.map(against_the_six, range(1, drawn + 1)))
     told = f"{len(jobs)} in {grid_s:.0f} s, {cpu_s:.0f} s of CPU"
@@ -82,10 +75,15 @@ def measure(
     facts = {"runs of the grid": told, "figures from": f"{len(rows)} rows", **metadata()}
     out.mkdir(parents=True, exist_ok=True)
     (out / "rows.json").write_text(json.dumps([as_json(row) for row in rows]), encoding="utf-8")
+    path = RECORDED if record else out / "figures.json"
+    figures = figures_of(Grid(rows), Grid(repeated), thesis_workload(), pipeline)
+    path.write_text(json.dumps(figures) + "\n", encoding="utf-8")
     most = reachable(thesis_workload(), pipeline)
-    (out / "report.md").write_text(Comparison(rows, repeated, cases, most, pipeline, facts).text(), encoding="utf-8")
+    report = Comparison(rows, lines(path), as_tables(path), cases, most, pipeline, facts).text()
+    (out / "report.md").write_text(report, encoding="utf-8")
     for number, data in all_of(Grid(rows), thesis_workload(), pipeline).items():
         write_csv(out / f"figure-{number}.csv", data.head, data.lines)
+        (out / f"figure-{number}.png").write_bytes(picture(f"Figure {number}", data))
     yield Rows("written", [{"report": str(out / "report.md"), "runs of the grid": told}])
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from lab.papers import garcia
 from lab.papers.leonarczyk import page as leonarczyk
 from lab.papers.prasaad import page as prasaad
-from lab.papers.report import Finding, markdown
+from lab.papers.report import Finding, of_findings
 from lab.papers.vogel import page as vogel
 
 HEAD = """# The papers
@@ -37,7 +37,7 @@ class Paper:
 PAPERS = (
     Paper("Vogel et al., pattern compositions (2021), and SPar's regulator (2018)", vogel.findings, "vogel"),
     Paper("Prasaad et al., ordered streams on multicores (2017)", prasaad.findings, "prasaad"),
-    Paper("Leonarczyk, self-adaptive micro-batches (2024)", leonarczyk.findings, "leonarczyk"),
+    Paper("Leonarczyk, self-adaptive micro-batches (2024)", leonarczyk.lines, "leonarczyk"),
     Paper("Garcia et al., SPBench (2023)", garcia.recorded, "garcia"),
 )
 COMMANDS = (
@@ -64,13 +64,12 @@ def _section(paper: Paper, images: Path, link: str) -> str:
     found = paper.findings()
     counts = Counter(each.verdict for each in found)
     summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    rows = [[each.item, each.printed, each.ours or "–", each.verdict, each.why or "–"] for each in found]
     commands = dict.fromkeys(each.command for each in found)
     pictures = [f"![{file.stem}]({link}/{file.name})" for file in sorted(images.glob(f"{paper.images}-*.png"))]
     parts = [
         f"## {paper.title}",
         f"{summary[0].upper()}{summary[1:]}.",
-        markdown(["item", "printed", "ours", "verdict", "why"], rows),
+        of_findings(found),
         "```bash\n" + "\n".join(commands) + "\n```",
         *pictures,
     ]

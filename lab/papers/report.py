@@ -73,3 +73,8 @@ class Finding:
     verdict: Verdict
     why: str
     command: str
+
+
+def of_findings(found: Iterable[Finding]) -> str:
+    lines = [[each.item, each.printed, each.ours, each.verdict, each.why] for each in found]
+    return markdown(["item", "printed", "ours", "verdict", "why"], lines)

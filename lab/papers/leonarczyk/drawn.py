@@ -32,13 +32,15 @@ class Clairvoyant(BatchController):
 
     def __init__(self, workload: Workload, law: CostLaw, seed: int, aim_s: float) -> None:
         self._work, self._tuples, self._aim_s = work_of(workload, law), len(workload.loads), aim_s
-        self._drift = law.drift(seed)
+        self._noise, self._stretches = law.noise(seed), law.stretches(seed, len(workload.loads))
+        self._stretch_tuples = law.stretch_tuples
 
     def delivered(self, bundle: DeliveredBundle) -> None:
         """It has nothing to learn."""
 
     def next(self, opening: BundleOpening) -> Choice:
-        first, aim_s = opening.first, self._aim_s / next(self._drift)
+        first, stretch = opening.first, self._stretches[opening.first // self._stretch_tuples]
+        aim_s = self._aim_s / (next(self._noise).drift * stretch)
         sizes = range(1, min(MOST_ITEMS, self._tuples - first) + 1)
         above = bisect_right(sizes, aim_s, key=lambda size: self._work.mean_s(first, size))
         around = sizes[max(above - 1, 0) : above + 1]

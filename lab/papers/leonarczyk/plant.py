@@ -1,8 +1,9 @@
 """The controlled pipeline in virtual time: a source that opens bundles, and a line of stages that they go through.
 
-A bundle of ``n`` tuples of load ``w`` takes ``a(w) + b(w) · n`` from source to sink when nothing is in its way. Each of
-the ``in_flight`` stages holds one bundle and takes the same part of that, so bundles leave that part apart at least, in
-order. They keep the size that they were opened with.
+The source first prepares a bundle of ``n`` tuples. Then stages work on it: a tuple alone takes ``a(w)`` for its load
+``w``, and all of them at once ``b(w) · n``. Without parallelism that is the sum of both; the emptier the device, the
+nearer it is to the greater of them. The slowest stage takes a part of that, so bundles leave that part apart at least,
+in order. At most ``in_flight`` are between source and sink. They keep the size that they were opened with.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -82,41 +84,66 @@ ALWAYS_THERE = AlwaysThere()
 
 @dataclass(frozen=True, slots=True)
 class CostLaw:
-    """Milliseconds of a bundle, source to sink: ``a + b · n``, for tuples of some ``loads``, straight lines between."""
+    """Milliseconds of a bundle by the load of its tuples, straight lines between ``loads``.
+
+    The defaults are assumed, not measured; ``MACHINE`` is fitted to the thesis's tables.
+    """
 
     a_ms: tuple[float, ...] = (0.14, 2.2)
+    """Time of a bundle however small,"""
     b_ms: tuple[float, ...] = (0.0095, 0.2)
+    """and of each of its tuples once the device is full."""
     loads: tuple[float, ...] = (0.0, 1.0)
     """From the easiest to the hardest tuples."""
+    overlap: float = 1.0
+    """1: the work is a + b · n; the higher, the nearer to the greater of both: (a^o + (b · n)^o)^(1/o)."""
+    prepare_ms: tuple[float, float] = (0.0, 0.0)
+    """Time of the source for a bundle and for each of its tuples, whatever their load."""
     cv: float = 0.03
-    """Coefficient of variation of a bundle's time, lognormal."""
+    """Coefficient of variation of a bundle's work, lognormal."""
+    alone_cv: float | None = None
+    """That of the ``a`` part where it differs; None: both parts vary together."""
     drift_cv: float = 0.1
     """Variation of what slows bundles down for a while, such as another user of the machine."""
     drift_bundles: int = 200
     """Length of such a while."""
+    stretch_cv: float = 0.0
+    """Variation of the cost from one stretch of the stream to the next,"""
+    stretch_tuples: int = 20_000
+    """each of so many tuples."""
+    alone_drift: float = 1.0
+    """Power of both that the ``a`` part feels: 0, nothing."""
+    run_cv: tuple[float, float] = (0.0, 0.0)
+    """Variation of both parts from run to run."""
     outliers: float = 0.002
     """Share of bundles that are held up: they take ``held_up`` times as long."""
     held_up: float = 1.7
     origin: str = "assumed, not measured"
 
-    def noise(self, seed: int) -> Iterator[float]:
-        """Yield a factor for each bundle, without end; mean about 1."""
-        for drift, own in self._drawn(seed):
-            yield from (drift * own).tolist()
+    def stretches(self, seed: int, tuples: int) -> list[float]:
+        """Return a factor for each stretch."""
+        chance = np.random.default_rng((seed, 2))
+        return list(map(float, _lognormal(chance, self.stretch_cv, tuples // self.stretch_tuples + 1)))
 
-    def drift(self, seed: int) -> Iterator[float]:
-        """Yield the part of ``noise`` that stays for a while."""
-        for drift, _ in self._drawn(seed):
-            yield from drift.tolist()
-
-    def _drawn(self, seed: int) -> Iterator[tuple[Floats, Floats]]:
-        """Yield drift and each bundle's own noise."""
-        chance = np.random.default_rng(seed)
+    def noise(self, seed: int) -> Iterator[Noise]:
+        """Yield the noise of each bundle, without end."""
+        chance, count = np.random.default_rng(seed), self.drift_bundles * AT_A_TIME
+        runs = [_lognormal(np.random.default_rng((seed, part)), cv, 1) for part, cv in enumerate(self.run_cv)]
         while True:
-            own = _lognormal(chance, self.cv, self.drift_bundles * AT_A_TIME)
+            own = _lognormal(chance, self.cv, count)
             drift = np.repeat(_lognormal(chance, self.drift_cv, AT_A_TIME), self.drift_bundles)
-            own[chance.random(len(own)) < self.outliers] *= self.held_up
-            yield drift, own
+            held_up = np.where(chance.random(count) < self.outliers, self.held_up, 1.0)
+            own_alone = own if self.alone_cv is None else _lognormal(chance, self.alone_cv, count)
+            alone, full = runs[0] * own_alone * held_up * drift**self.alone_drift, runs[1] * own * held_up * drift
+            yield from map(Noise, drift.tolist(), alone.tolist(), full.tolist())
+
+
+class Noise(NamedTuple):
+    """Factors of a bundle's times, means about 1."""
+
+    drift: float
+    alone: float
+    full: float
 
 
 def _lognormal(chance: np.random.Generator, cv: float, count: int) -> Floats:
@@ -131,8 +158,38 @@ class Pipeline:
 
     law: CostLaw = CostLaw()
     in_flight: int = 5
-    """Bundles between source and sink: one in each of the thesis's five stages, none of them replicated."""
+    """Bundles between source and sink at most."""
     source: Source = ALWAYS_THERE
+    slowest: float | None = None
+    """Part of the work that the slowest stage takes; None: 1 / ``in_flight``, as if all took the same."""
+
+    @property
+    def apart(self) -> float:
+        return 1 / self.in_flight if self.slowest is None else self.slowest
+
+
+MACHINE = Pipeline(
+    CostLaw(
+        a_ms=(0.02382, 0.2935, 0.5616, 0.8291, 1.096, 1.363, 1.629, 1.896, 2.162, 2.428, 2.694),
+        b_ms=(0.00417, 0.004613, 0.006293, 0.009476, 0.01433, 0.021, 0.02958, 0.04016, 0.05284, 0.06767, 0.08474),
+        loads=tuple(tenth / 10 for tenth in range(11)),
+        overlap=6.22,
+        prepare_ms=(0.134, 0.00605),
+        cv=0.00864,
+        alone_cv=0.0205,
+        drift_cv=0.243,
+        drift_bundles=238,
+        stretch_cv=0.153,
+        stretch_tuples=14740,
+        alone_drift=0.713,
+        run_cv=(0.0394, 0.0214),
+        outliers=0.033,
+        held_up=1.48,
+        origin="fitted to tables 5.1 and 5.4",
+    ),
+    slowest=0.125,
+)
+"""The thesis's machine as its tables show it: one set of values for all (docs/decisions/0023-controllers.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,25 +210,31 @@ def simulate(
 
     ``known``: their work, where it was summed up before.
     """
-    source, noise = pipeline.source, pipeline.law.noise(seed)
-    mean_s = (known or Work(loads, pipeline.law)).mean_s
+    source, noise, apart = pipeline.source, pipeline.law.noise(seed), pipeline.apart
+    known, law = known or Work(loads, pipeline.law), pipeline.law
+    stretches = law.stretches(seed, len(loads))
     done_s = deque([0.0] * pipeline.in_flight, maxlen=pipeline.in_flight)
     """When each of the bundles in flight leaves, oldest first."""
     untold: deque[tuple[float, DeliveredBundle]] = deque()
     rows: list[tuple[int, int, float]] = []
-    first, closed_s = 0, 0.0
+    first, gone_s = 0, 0.0
     while first < len(loads):
-        opened_s = max(done_s[0], closed_s)
+        opened_s = max(done_s[0], gone_s)
         while untold and untold[0][0] <= opened_s:
             controller.delivered(untold.popleft()[1])
         choice = controller.next(BundleOpening(first, source.rate_per_s, source.waiting(first, opened_s)))
         size = min(choice.items, len(loads) - first)
         closed_s = max(opened_s, source.arrived_s(first + size - 1, opened_s))
-        work = mean_s(first, size) * next(noise)
-        done = max(closed_s + work, done_s[-1] + work / pipeline.in_flight)
+        drift, alone, full = next(noise)
+        prepared_s, alone_s, full_s = known.parts_s(first, size)
+        stretch = stretches[first // law.stretch_tuples]
+        gone_s = closed_s + prepared_s * drift * stretch
+        work_s = known.together_s(alone_s * alone * stretch**law.alone_drift, full_s * full * stretch)
+        done = max(gone_s + work_s, done_s[-1] + work_s * apart)
         arrived_s = source.arrived_s(first, opened_s)
         done_s.append(done)
-        untold.append((done, DeliveredBundle(first, size, done - arrived_s, closed_s - arrived_s, work)))
+        busy_s = gone_s - closed_s + work_s
+        untold.append((done, DeliveredBundle(first, size, done - arrived_s, closed_s - arrived_s, busy_s)))
         rows.append((first, size, done - arrived_s))
         first += size
     firsts, sizes, latencies_s = zip(*rows, strict=True)
@@ -183,11 +246,26 @@ class Work:
 
     def __init__(self, loads: Floats, law: CostLaw) -> None:
         self._a_s, self._b_s = (_summed(np.interp(loads, law.loads, each_ms) / 1e3) for each_ms in (law.a_ms, law.b_ms))
+        self._overlap = law.overlap
+        self._bundle_s, self._tuple_s = (each_ms / 1e3 for each_ms in law.prepare_ms)
+
+    def parts_s(self, first: int, size: int) -> tuple[float, float, float]:
+        """Return three times of ``size`` tuples from ``first`` on: the source's, and a and b · n of the law."""
+        end = first + size
+        alone_s, full_s = (self._a_s[end] - self._a_s[first]) / size, self._b_s[end] - self._b_s[first]
+        return self._bundle_s + self._tuple_s * size, alone_s, full_s
+
+    def together_s(self, alone_s: float, full_s: float) -> float:
+        """Return the work of a bundle with these parts."""
+        if self._overlap == 1:
+            return alone_s + full_s
+        most, least = (alone_s, full_s) if alone_s > full_s else (full_s, alone_s)
+        return most * float((1 + (least / most) ** self._overlap) ** (1 / self._overlap))
 
     def mean_s(self, first: int, size: int) -> float:
-        """Return the time of ``size`` tuples from ``first`` on."""
-        end = first + size
-        return (self._a_s[end] - self._a_s[first]) / size + self._b_s[end] - self._b_s[first]
+        """Return the time from source to sink when nothing is in the way."""
+        prepared_s, alone_s, full_s = self.parts_s(first, size)
+        return prepared_s + self.together_s(alone_s, full_s)
 
 
 def _summed(values: Floats) -> list[float]:

@@ -1,14 +1,14 @@
-"""Tables 5.1 to 5.5 of Leonarczyk 2024 as Markdown: ours beside the published values, per cent."""
+"""The rows of a grid by setup, and the figures that the tables of Leonarczyk 2024 have the best of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import NamedTuple
 
 from lab.papers.leonarczyk import published
-from lab.papers.leonarczyk.grid import OURS, PUBLISHED, Row, Setup
+from lab.papers.leonarczyk.grid import BANDED, OURS, PUBLISHED, Row, Setup
 from lab.papers.leonarczyk.published import THRESHOLDS
 from lab.papers.report import markdown
 
@@ -32,12 +32,12 @@ def sd_distance(row: Row) -> float:
 
 
 class Figure(NamedTuple):
-    """A figure of the tables: its label, its value of a row, if more is better, and the printed values."""
+    """A figure of the tables: its label, its value of a row, if more is better, and the printed cells."""
 
     label: str
     value: Value
     highest: bool
-    printed: Mapping[str, tuple[float, ...]]
+    printed: published.Column
 
 
 FIGURES: Mapping[str, Figure] = {
@@ -46,7 +46,23 @@ FIGURES: Mapping[str, Figure] = {
     "mad_distance": Figure("MAD", mad_distance, False, published.MAD_DISTANCE),
     "sd_distance": Figure("SD", sd_distance, False, published.SD_DISTANCE),
 }
-_REPEATED = tuple(FIGURES.values())[:3]
+
+
+def printed_setup(controller: str, threshold: float, cell: published.Printed) -> Setup:
+    """Return the setup that a cell of the thesis's tables was reached with."""
+    return Setup(controller, cell.values, threshold if controller in BANDED else None)
+
+
+def printed_setups() -> list[Setup]:
+    """Return all setups of tables 5.1, 5.4 and 5.5, each once."""
+    return list(
+        dict.fromkeys(
+            printed_setup(controller, threshold, cell)
+            for each in FIGURES.values()
+            for controller, cells in each.printed.items()
+            for threshold, cell in zip(THRESHOLDS, cells, strict=True)
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,10 @@ class Rows:
         setup = (max if highest else min)(means, key=lambda each: means[each])
         return Best(setup, means[setup])
 
+    def runs(self, setup: Setup, threshold: float, value: Value) -> list[float]:
+        """Return the value of every repetition; empty where there is none."""
+        return [value(row) for row in self._of.get((setup.controller, threshold), {}).get(setup, [])]
+
     def of(self, controller: str) -> Iterator[Row]:
         """Yield the rows of a controller at every threshold."""
         for (name, _), setups in self._of.items():
@@ -97,79 +117,11 @@ def of_the_reachable(rows: Rows, reachable: Row) -> str:
     return markdown(["itemized hit", "all", *names], lines)
 
 
-def hits(rows: Rows) -> str:
-    """Table 5.1, with PID's part of table 5.5."""
-    return _best_table(rows, [each for each in FIGURES.values() if each.highest])
-
-
-def distances(rows: Rows) -> str:
-    """Table 5.4, with PID's part of table 5.5."""
-    return _best_table(rows, [each for each in FIGURES.values() if not each.highest])
-
-
-def _best_table(rows: Rows, shown: Sequence[Figure]) -> str:
-    head = ["threshold", "controller", *(cell for each in shown for cell in (each.label, "published", "with"))]
-    lines = []
-    for place, threshold in enumerate(THRESHOLDS):
-        for controller in (*PUBLISHED, OURS):
-            cells = [f"{threshold:.0%}", f"`{controller}`"]
-            for each in shown:
-                best = rows.best(controller, threshold, each.value, each.highest)
-                there = _there(each.printed.get(controller), place)
-                cells += [_percent(best.value), there, best.setup.told or "defaults"]
-            lines.append(cells)
-    return markdown(head, lines)
-
-
-def best_setups(rows: Rows, controller: str) -> list[Setup]:
-    """Return the setups that are best at 5 % in the figures of table 5.2 and the claims."""
-    return [rows.best(controller, THRESHOLDS[0], each.value, each.highest).setup for each in _REPEATED]
-
-
-def deviations(rows: Rows, repeated: Sequence[Row]) -> str:
-    """Table 5.2, which has the deviations of hits alone: of the ``repeated`` runs of the setups best in ``rows``."""
-    head = ["controller", "batched", "σ published", "itemized", "σ published", "MAD"]
-    return markdown(head, [_again(rows, repeated, name) for name in (*PUBLISHED, OURS)])
-
-
-def _again(rows: Rows, repeated: Sequence[Row], controller: str) -> list[str]:
-    cells = [
-        _mean_and_deviation([each.value(row) for row in repeated if row.setup == setup])
-        for each, setup in zip(_REPEATED, best_setups(rows, controller), strict=True)
-    ]
-    there = published.HIT_DEVIATION.get(controller)
-    return [f"`{controller}`", cells[0], _there(there, 0), cells[1], _there(there, 1), cells[2]]
-
-
-def _mean_and_deviation(values: Sequence[float]) -> str:
-    return f"{_percent(fmean(values))} ± {_percent(stdev(values))}"
-
-
-def patterns(rows: Rows) -> str:
-    """Table 5.3; ``pid`` and ours are not in it there."""
-    names = ("increasing", "spike", "decreasing", "binary", "wave")
-    lines = []
-    for controller in (*PUBLISHED, OURS):
-        own = list(rows.of(controller))
-        there = published.BY_PATTERN.get(controller, {})
-        means = {name: fmean(row.by_pattern[name].itemized_hit for row in own) for name in names}
-        lines.append([f"`{controller}`", *(f"{_percent(means[n])} ({there.get(n, '–')})" for n in names)])
-    return markdown(["controller", *(f"{name} (published)" for name in names)], lines)
-
-
-def gains(rows: Rows) -> str:
-    """Table 5.5: the best gains of PID."""
-    lines = []
-    for place, threshold in enumerate(THRESHOLDS):
-        for each in FIGURES.values():
-            best, there = rows.best("pid", threshold, each.value, each.highest), f"{each.printed['pid'][place]:g}"
-            lines.append([f"{threshold:.0%}", each.label, _percent(best.value), there, best.setup.told])
-    return markdown(["threshold", "figure", "ours", "published", "with"], lines)
+def by_pattern(rows: Rows, controller: str) -> dict[str, float]:
+    """Return itemized hits by pattern, means over all combinations, as in table 5.3."""
+    own = list(rows.of(controller))
+    return {name: fmean(row.by_pattern[name].itemized_hit for row in own) for name in own[0].by_pattern}
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2f}"
-
-
-def _there(values: tuple[float, ...] | None, place: int) -> str:
-    return "–" if values is None else f"{values[place]:g}"

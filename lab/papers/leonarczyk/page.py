@@ -1,0 +1,256 @@
+"""Every figure and table of Leonarczyk 2024 beside ours, with verdicts computed from the recorded figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from lab.papers.leonarczyk import published
+from lab.papers.leonarczyk.figure_data import LATENCIES, steps_by_latency
+from lab.papers.leonarczyk.plant import PHASES
+from lab.papers.report import Finding, Verdict, markdown
+
+RECORDED = Path(__file__).parent / "recorded" / "figures.json"
+"""What ``COMMAND`` has written; nothing is run again for a page."""
+COMMAND = "python -m lab.benchmarks.batch_controllers"
+REPRODUCED, TREND = 0.75, 0.5
+"""Shares of the cells within the tolerance."""
+POINTS: Mapping[str, float] = {"batched_hit": 10.0, "itemized_hit": 8.0, "mad_distance": 8.0, "sd_distance": 15.0}
+"""Tolerances of cells, in points."""
+PATTERN_POINTS, TIMES = 10.0, 0.2
+"""Tolerance of table 5.3, in points, and of plain quantities, as a share of the printed one."""
+
+
+REASONS: Mapping[str, str] = {
+    "figure 5.1": "stages overlap more than there, where about eight bundles must be in flight by Little's law",
+    "section 5.2": "drift of time reaches the fastest tuples as well",
+    "batched hit of the printed setups": "the hardest tuples drift out of the band; the thesis's seem to rest in it",
+    "deviation of the batched hit": "runs of the plant differ by a constant and drift, not by where sizes settle",
+    "figure 5.4": "batched hits of the binary pattern are too low, as in table 5.1",
+    "figure 5.5": "with a sample of 5 or more FAF reacts to spikes too late here, and stays off the target after them",
+    "figures 5.6, 5.7": "which controller they show is not printed",
+}
+"""What stands against items, by a part of their name."""
+
+
+def lines(recorded: Path = RECORDED) -> list[Finding]:
+    """Return a finding for each figure and table. Raises: OSError when nothing is recorded."""
+    found = json.loads(recorded.read_text(encoding="utf-8"))
+    parts = (_metrics, _fixed_sizes, _hits, _patterns, _distances, _pid)
+    return [_reasoned(finding) for part in parts for finding in part(found)]
+
+
+def _reasoned(finding: Finding) -> Finding:
+    """Say what stands against a finding that is not reproduced."""
+    against = [why for part, why in REASONS.items() if part in finding.item and finding.verdict != "reproduced"]
+    return replace(finding, why="; ".join([finding.why, *against]))
+
+
+def as_tables(recorded: Path = RECORDED) -> str:
+    """Return every cell of tables 5.1, 5.4 and 5.5 beside ours, as Markdown."""
+    head = ["figure", "threshold", "controller", "with", "printed", "ours", "deviation", "best of ours", "with"]
+    cells = json.loads(recorded.read_text(encoding="utf-8"))["cells"]
+    return markdown(
+        head,
+        [
+            [cell["figure"].replace("_", " "), f"{cell['threshold']:.0%}", cell["controller"], _settings(cell["with"])]
+            + [f"{cell[key]:.2f}" for key in ("printed", "ours", "deviation", "best")]
+            + [_settings(cell["best with"])]
+            for cell in cells
+        ],
+    )
+
+
+def _settings(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in values.items())
+
+
+def verdict(errors: Sequence[float], tolerance: float) -> Verdict:
+    """Judge by the share of errors within the tolerance."""
+    within = sum(abs(each) <= tolerance for each in errors) / len(errors)
+    return "reproduced" if within >= REPRODUCED else "trend only" if within >= TREND else "not reproduced"
+
+
+def _cells(found: Mapping[str, Any], figure: str, *, pid: bool, threshold: float | None = None) -> list[dict[str, Any]]:
+    return [
+        cell
+        for cell in found["cells"]
+        if cell["figure"] == figure and (cell["controller"] == "pid") == pid and threshold in (None, cell["threshold"])
+    ]
+
+
+def _of_cells(item: str, cells: Sequence[Mapping[str, Any]], tolerance: float, ours: str = "ours") -> Finding:
+    errors = [cell[ours] - cell["printed"] for cell in cells]
+    strict = [cell for cell in cells if cell["threshold"] == published.THRESHOLDS[0]]
+    within = sum(abs(each) <= tolerance for each in errors)
+    told = f"{_row(strict, ours)}; {within} of {len(cells)} within {tolerance:g}, worst {max(errors, key=abs):+.1f}"
+    why = (
+        f"reproduced from {REPRODUCED:.0%} of all cells within {tolerance:g} points on, trend only from {TREND:.0%} on"
+    )
+    return Finding(item, f"5 %: {_row(strict, 'printed')}", f"5 %: {told}", verdict(errors, tolerance), why, COMMAND)
+
+
+def _row(cells: Sequence[Mapping[str, Any]], key: str) -> str:
+    return ", ".join(f"{cell['controller']} {cell[key]:.1f}" for cell in cells)
+
+
+def _near(item: str, printed: Sequence[float], ours: Sequence[float], unit: str, more: bool = True) -> Finding:
+    """Judge quantities by their ratio to the printed ones; ``more``: what else is to hold."""
+    errors = [mine / there - 1 for mine, there in zip(ours, printed, strict=True)]
+    met = all(abs(each) <= TIMES for each in errors) and more
+    judged: Verdict = "reproduced" if met else "trend only" if more else "not reproduced"
+    there, here = (", ".join(f"{each:.4g}" for each in values) + f" {unit}" for values in (printed, ours))
+    return Finding(item, there, here, judged, f"reproduced within {TIMES:.0%} of each", COMMAND)
+
+
+def _held(item: str, printed: str, ours: str, claims: Sequence[bool], command: str = COMMAND) -> Finding:
+    """Judge sentences of the thesis: all hold, some, or none."""
+    judged: Verdict = "reproduced" if all(claims) else "trend only" if any(claims) else "not reproduced"
+    return Finding(item, printed, ours, judged, f"{sum(claims)} of {len(claims)} of these sentences hold", command)
+
+
+def _metrics(found: Mapping[str, Any]) -> Iterator[Finding]:
+    cycles = [(phase.tuples, phase.cycles) for phase in PHASES]
+    thesis = [(200_000, 1), (100_000, 5), (200_000, 1), (200_000, 5), (300_000, 10)]
+    told = ", ".join(f"{tuples // 1000}K in {count}" for tuples, count in cycles)
+    yield _held("table 4.1, figure 4.4: tuples and cycles", told, told, [cycles == thesis])
+    steps: dict[tuple[object, object], Any] = {(name, ms): step for name, ms, step in steps_by_latency().lines}
+    yield _held(
+        "figure 4.2: steps by latency, target 50 ms, step 10",
+        "faf 10 or 0; mbaf at most 20 below; pmbaf is pbaf from 35 to 90 ms, and takes large steps below",
+        f"mbaf {steps['mbaf', 1]:.1f} and pmbaf {steps['pmbaf', 1]:.0f} at 1 ms",
+        [
+            {steps["faf", ms] for ms in LATENCIES} == {-10, 0, 10},
+            max(steps["mbaf", ms] for ms in LATENCIES) <= 20,
+            [ms for ms in LATENCIES if steps["pmbaf", ms] == steps["pbaf", ms]] == list(range(35, 91)),
+            steps["pmbaf", 10] > 2 * steps["mbaf", 10],
+        ],
+    )
+    (mad, sd), (spiky_mad, spiky_sd) = found["examples"]
+    for item, there, ours in (
+        ("figure 4.5: MAD and SD distance, latencies that rise", (20, 23), (mad, sd)),
+        ("figure 4.6: the same with two spikes (their extent is ours)", (33, 57), (spiky_mad, spiky_sd)),
+    ):
+        yield _held(
+            item, f"{there[0]}, {there[1]} %", f"{100 * ours[0]:.1f}, {100 * ours[1]:.1f} %",
+            [round(100 * each) == printed for each, printed in zip(ours, there, strict=True)],
+        )  # fmt: skip
+
+
+def _fixed_sizes(found: Mapping[str, Any]) -> Iterator[Finding]:
+    rates = {size: rate for size, _, rate in found["fixed"]}
+    latencies = {size: latency_ms for size, latency_ms, _ in found["fixed"]}
+    ten_more = (latencies[100] - latencies[10]) / 9
+    gain, beyond = rates[115] / rates[1], max(rates.values()) / rates[115]
+    yield _held(
+        "figure 5.1: throughput of bundles of 115, latency",
+        "25 times single items, mostly the same beyond; 1 ms more for ten items more",
+        f"{gain:.1f} times, {beyond:.2f} times that beyond; {ten_more:.2f} ms",
+        [abs(gain / 25 - 1) <= TIMES, beyond < 1.1, 0.5 < ten_more < 2],
+    )
+    seconds = [1e6 / rates[size] for size in (1, 100)]
+    yield _near("figure 5.2: time of a million in bundles of 1 and of 100", [300.0, 12.0], seconds, "s")
+    yield _near("section 5.2: least and greatest latency unbatched", [0.15, 5.0], found["single_ms"], "ms")
+
+
+def _hits(found: Mapping[str, Any]) -> Iterator[Finding]:
+    for label, figure in (("itemized", "itemized_hit"), ("batched", "batched_hit")):
+        cells = _cells(found, figure, pid=False)
+        yield _of_cells(f"table 5.1: {label} hit of the printed setups", cells, POINTS[figure])
+        yield _of_cells(f"table 5.1: {label} hit, best of our grid", cells, POINTS[figure], "best")
+    every = [cell for cell in found["cells"] if cell["figure"] == "itemized_hit" and cell["threshold"] == 0.05]
+    order = [cell["controller"] for cell in sorted(every, key=lambda cell: -cell["ours"])]
+    yield _held(
+        "figure 5.8: best itemized hits", "pid > pmbaf > the others", " > ".join(order), [order[:2] == ["pid", "pmbaf"]]
+    )
+    steps = {cell["controller"]: cell["best with"]["step"] for cell in every if "step" in cell["best with"]}
+    there = {cell["controller"]: cell["with"]["step"] for cell in every if "step" in cell["with"]}
+    yield _held(
+        "table 5.1: step with the best itemized hit, 5 %",
+        _named(there),
+        _named(steps),
+        [abs(steps[n] - there[n]) <= 5 for n in there],
+    )
+    for place, label in enumerate(("batched", "itemized")):
+        cells = _cells(found, f"{label}_hit", pid=False, threshold=0.05)
+        ours = {cell["controller"]: cell["deviation"] for cell in cells}
+        printed = {name: each[place] for name, each in published.HIT_DEVIATION.items()}
+        beyond = [0.0 if 0.5 <= ours[name] / each <= 2 else 1.0 for name, each in printed.items()]
+        item, why = f"table 5.2: deviation of the {label} hit over ten runs", "tolerance: a factor of 2"
+        yield Finding(item, _named(printed), _named(ours), verdict(beyond, 0.5), why, COMMAND)
+    yield from _courses(found)
+
+
+def _courses(found: Mapping[str, Any]) -> Iterator[Finding]:
+    by_step: dict[str, list[float]] = {}
+    for name, _, hit in found["steps"]:
+        by_step.setdefault(name, []).append(100 * hit)
+    lost = {name: max(hits) - hits[-1] for name, hits in by_step.items()}
+    yield _held(
+        "figure 5.3: points lost from the best step to 20",
+        "pbaf and pmbaf lose little, faf and mbaf much",
+        _named(lost),
+        [max(lost["pbaf"], lost["pmbaf"]) < min(lost["faf"], lost["mbaf"])],
+    )
+    gaps = {name: 100 * (batched - itemized) for name, (batched, itemized) in found["phases"].items()}
+    yield _held(
+        "figure 5.4: batched less itemized hit of pmbaf", "similar until the binary pattern, then more", _named(gaps),
+        [abs(gaps["increasing"]) < 10 and abs(gaps["decreasing"]) < 10, gaps["binary"] > 10, gaps["wave"] > 5],
+    )  # fmt: skip
+    hits = {(int(sample), pattern): 100 * hit for pattern, sample, hit in found["samples"]}
+    told = {f"{pattern} {sample}": hit for (sample, pattern), hit in hits.items() if pattern in ("increasing", "spike")}
+    yield _held(
+        "figure 5.5: batched hit of faf, step 5, by sample",
+        "ramps and spike gain from 1 to 10; 20 loses",
+        _named(told),
+        [
+            *(hits[10, pattern] > hits[1, pattern] for pattern in ("increasing", "decreasing", "spike")),
+            hits[20, "increasing"] < hits[10, "increasing"],
+        ],
+    )
+
+
+def _patterns(found: Mapping[str, Any]) -> Iterator[Finding]:
+    errors = [
+        100 * found["patterns"][name][pattern] - value
+        for name, of in published.BY_PATTERN.items()
+        for pattern, value in of.items()
+    ]
+    means = [
+        {p: fmean(of[p] for of in table.values()) for p in PATTERNS}
+        for table in (published.BY_PATTERN, found["patterns"])
+    ]
+    ours = {pattern: 100 * value for pattern, value in means[1].items()}
+    within = sum(abs(each) <= PATTERN_POINTS for each in errors)
+    told = f"{_named(ours)}; {within} of {len(errors)} within {PATTERN_POINTS:g}, worst {max(errors, key=abs):+.1f}"
+    yield Finding(
+        "table 5.3: itemized hit by pattern, means of five", _named(means[0]), told, verdict(errors, PATTERN_POINTS),
+        f"tolerance: {PATTERN_POINTS:g} points a cell", COMMAND,
+    )  # fmt: skip
+
+
+PATTERNS = ("increasing", "spike", "decreasing", "binary", "wave")
+
+
+def _distances(found: Mapping[str, Any]) -> Iterator[Finding]:
+    for label, figure in (("MAD", "mad_distance"), ("SD", "sd_distance")):
+        cells = _cells(found, figure, pid=False)
+        yield _of_cells(f"table 5.4: {label} distance of the printed setups", cells, POINTS[figure])
+        yield _of_cells(f"table 5.4: {label} distance, best of our grid", cells, POINTS[figure], "best")
+    slow, reactive = found["throughputs"]
+    item = "figures 5.6, 5.7: items/s of the slow and the reactive strategy (pmbaf, steps 1 and 10)"
+    yield _near(item, [31_000.0, 59_000.0], [slow, reactive], "items/s", slow < reactive)
+
+
+def _pid(found: Mapping[str, Any]) -> Iterator[Finding]:
+    for figure, tolerance in POINTS.items():
+        yield _of_cells(f"table 5.5: {figure.replace('_', ' ')} of pid", _cells(found, figure, pid=True), tolerance)
+    yield _near("figure 5.9: mean of the 200 extreme P and D terms", [-31.0, 2.0], found["terms"], "items")
+
+
+def _named(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.1f}" for name, value in values.items())
