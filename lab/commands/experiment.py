@@ -9,7 +9,6 @@ import click
 
 from compositions.errors import RecomposeError
 
-
 EXPERIMENTS = Path(__file__).parents[1] / "benchmarks" / "experiments"
 
 
@@ -61,6 +60,6 @@ def experiment(places: tuple[Path, ...], all_papers: bool, out: Path, quick: boo
     if all_papers:
         from lab.papers.page import page, run_all
 
-        run_all(out, quick, console.print)
+        run_all(out, console.print)
         (out / "papers.md").write_text(page(out / "images", "images"), encoding="utf-8")
         click.echo(str(out / "papers.md"))

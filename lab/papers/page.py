@@ -17,8 +17,8 @@ from lab.papers.vogel import page as vogel
 
 HEAD = """# The papers
 
-This page compares what the project's strategies, schedulers and controllers do with what their papers print. It is written by
-`recompose experiment --all`; verdicts are computed from the figures.
+This page compares what the project's strategies, schedulers and controllers do with what their papers print.
+`recompose experiment --all` writes it; verdicts are computed from the figures.
 
 - *Reproduced*: within the stated tolerance of print, or the stated order in every run.
 - *Trend only*: the direction is the paper's, the amount is not, or one part of several differs.
@@ -44,15 +44,20 @@ COMMANDS = (
     ("lab.benchmarks.batch_controllers", "--record"),
     ("lab.benchmarks.ordered", "--record"),
     ("lab.benchmarks.contention", "--record"),
+    ("lab.benchmarks.query_matrix", "--record"),
 )
-"""What has to run beside the experiments; each writes what its findings rest on."""
+"""What has to run beside the experiments; each stores what its findings rest on."""
 
 
-def run_all(tell: Callable[[str], None]) -> None:
-    """Run ``COMMANDS``. Raises: subprocess.CalledProcessError if one of them fails."""
-    for module, *words in COMMANDS:
+def run_all(experiments: Path, tell: Callable[[str], None]) -> None:
+    """Run ``COMMANDS``, and store what the results in the folder ``experiments`` say.
+
+    Raises: subprocess.CalledProcessError if a command fails.
+    """
+    for module, *words in (*COMMANDS, ("lab.benchmarks.vogel_record", str(experiments))):
         tell(f"python -m {module} {' '.join(words)}")
         subprocess.run([sys.executable, "-m", module, *words], check=True)
+    garcia.record(experiments)
 
 
 def page(images: Path, link: str) -> str:
