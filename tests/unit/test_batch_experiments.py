@@ -242,7 +242,7 @@ def test_the_report_says_what_was_assumed_and_what_was_found() -> None:
     assert "more than a clairvoyant hits in 0 of 1" in text
     assert "a_ms=(0.14, 2.2)" in text
     assert "| itemized hit | 5% | pmbaf | step 10, sample 1 | 37.06 |" in text
-    assert "| 1 | wave | 80.0% | 40.0% | `pid` | 30.0% | 90.0% | 5.0% | 10.0% |" in text
+    assert "| 1 | wave | pid | 80.0% | 40.0% | 30.0% | 90.0% | 5.0% | 10.0% |" in text
     assert "- machine: a machine" in text
 
 
