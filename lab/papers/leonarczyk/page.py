@@ -113,10 +113,10 @@ def _near(item: str, printed: Sequence[float], ours: Sequence[float], unit: str,
     return Finding(item, there, here, judged, f"reproduced within {TIMES:.0%} of each", COMMAND)
 
 
-def _held(item: str, printed: str, ours: str, claims: Sequence[bool], command: str = COMMAND) -> Finding:
+def _held(item: str, printed: str, ours: str, claims: Sequence[bool]) -> Finding:
     """Judge sentences of the thesis: all hold, some, or none."""
     judged: Verdict = "reproduced" if all(claims) else "trend only" if any(claims) else "not reproduced"
-    return Finding(item, printed, ours, judged, f"{sum(claims)} of {len(claims)} of these sentences hold", command)
+    return Finding(item, printed, ours, judged, f"{sum(claims)} of {len(claims)} of these sentences hold", COMMAND)
 
 
 def _metrics(found: Mapping[str, Any]) -> Iterator[Finding]:
