@@ -25,16 +25,13 @@ from lab.papers.leonarczyk.drawn import against_the_six, reachable
 from lab.papers.leonarczyk.figure_data import all_of
 from lab.papers.leonarczyk.grid import OURS, TARGET_MS, Job, Setup, as_json, thesis_workload
 from lab.papers.leonarczyk.measured import read_law
-from lab.papers.leonarczyk.page import RECORDED, as_tables, lines
+from lab.papers.leonarczyk.page import RECORDED, RUNS, as_tables, lines
 from lab.papers.leonarczyk.pictures import picture
 from lab.papers.leonarczyk.plant import MACHINE, CostLaw, Pipeline
 from lab.papers.leonarczyk.record import figures_of
 from lab.papers.leonarczyk.report import Comparison
 from lab.papers.leonarczyk.tables import Rows as Grid
 from lab.papers.report import write_csv
-
-RUNS = 10
-"""Runs of the best setups, for their deviation: as in the thesis."""
 
 
 def repeated_setups() -> Iterator[Job]:

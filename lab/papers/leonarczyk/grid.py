@@ -33,11 +33,6 @@ class Setup:
     threshold: float | None = None
     """None: the controller ignores it, so that one run serves every threshold."""
 
-    @property
-    def told(self) -> str:
-        """``step 5, sample 1``."""
-        return ", ".join(f"{name} {value:g}" for name, value in self.values)
-
     def settings(self) -> BatchSettings:
         threshold = THRESHOLDS[0] if self.threshold is None else self.threshold
         return BatchSettings().overridden({"target_ms": TARGET_MS, "threshold": threshold, **dict(self.values)})

@@ -21,6 +21,10 @@ REPRODUCED, TREND = 0.75, 0.5
 """Shares of the cells within the tolerance."""
 POINTS: Mapping[str, float] = {"batched_hit": 10.0, "itemized_hit": 8.0, "mad_distance": 8.0, "sd_distance": 15.0}
 """Tolerances of cells, in points."""
+SPREAD = 5.0
+"""Points by which single runs differ at least where one is said to be better: twice their deviation."""
+RUNS = 10
+"""Repetitions of printed setups, as in the thesis."""
 PATTERN_POINTS, TIMES = 10.0, 0.2
 """Tolerance of table 5.3, in points, and of plain quantities, as a share of the printed one."""
 
@@ -30,6 +34,8 @@ REASONS: Mapping[str, str] = {
     "section 5.2": "drift of time reaches the fastest tuples as well",
     "batched hit of the printed setups": "the hardest tuples drift out of the band; the thesis's seem to rest in it",
     "deviation of the batched hit": "runs of the plant differ by a constant and drift, not by where sizes settle",
+    "figure 5.8": "the mean of PMBAF is second, but by less than twice its error",
+    "figure 5.3": "PMBAF's loss differs from MBAF's by less than runs do",
     "figure 5.4": "batched hits of the binary pattern are too low, as in table 5.1",
     "figure 5.5": "with a sample of 5 or more FAF reacts to spikes too late here, and stays off the target after them",
     "figures 5.6, 5.7": "which controller they show is not printed",
@@ -37,11 +43,21 @@ REASONS: Mapping[str, str] = {
 """What stands against items, by a part of their name."""
 
 
+ON_A_GPU = Finding(
+    "section 5.1: the app itself at 3 ms, on a GPU",
+    "an RTX 3090",
+    "virtual time",
+    "not run",
+    "no device: kernels ran in a simulator only, and five single tuples take longer than 3 ms on a core",
+    "recompose run military_server -o kernel=gpu",
+)
+
+
 def lines(recorded: Path = RECORDED) -> list[Finding]:
     """Return a finding for each figure and table. Raises: OSError when nothing is recorded."""
     found = json.loads(recorded.read_text(encoding="utf-8"))
     parts = (_metrics, _fixed_sizes, _hits, _patterns, _distances, _pid)
-    return [_reasoned(finding) for part in parts for finding in part(found)]
+    return [*(_reasoned(finding) for part in parts for finding in part(found)), ON_A_GPU]
 
 
 def _reasoned(finding: Finding) -> Finding:
@@ -107,10 +123,10 @@ def _near(item: str, printed: Sequence[float], ours: Sequence[float], unit: str,
     return Finding(item, there, here, judged, f"reproduced within {TIMES:.0%} of each", COMMAND)
 
 
-def _held(item: str, printed: str, ours: str, claims: Sequence[bool], command: str = COMMAND) -> Finding:
+def _held(item: str, printed: str, ours: str, claims: Sequence[bool]) -> Finding:
     """Judge sentences of the thesis: all hold, some, or none."""
     judged: Verdict = "reproduced" if all(claims) else "trend only" if any(claims) else "not reproduced"
-    return Finding(item, printed, ours, judged, f"{sum(claims)} of {len(claims)} of these sentences hold", command)
+    return Finding(item, printed, ours, judged, f"{sum(claims)} of {len(claims)} of these sentences hold", COMMAND)
 
 
 def _metrics(found: Mapping[str, Any]) -> Iterator[Finding]:
@@ -163,9 +179,15 @@ def _hits(found: Mapping[str, Any]) -> Iterator[Finding]:
         yield _of_cells(f"table 5.1: {label} hit of the printed setups", cells, POINTS[figure])
         yield _of_cells(f"table 5.1: {label} hit, best of our grid", cells, POINTS[figure], "best")
     every = [cell for cell in found["cells"] if cell["figure"] == "itemized_hit" and cell["threshold"] == 0.05]
-    order = [cell["controller"] for cell in sorted(every, key=lambda cell: -cell["ours"])]
+    first, second, third, *_ = ranked = sorted(every, key=lambda cell: -cell["ours"])
     yield _held(
-        "figure 5.8: best itemized hits", "pid > pmbaf > the others", " > ".join(order), [order[:2] == ["pid", "pmbaf"]]
+        "figure 5.8: best itemized hits",
+        "pid > pmbaf > the others",
+        " > ".join(f"{cell['controller']} {cell['ours']:.1f}" for cell in ranked),
+        [
+            first["controller"] == "pid" and _beats(first, second),
+            second["controller"] == "pmbaf" and _beats(second, third),
+        ],
     )
     steps = {cell["controller"]: cell["best with"]["step"] for cell in every if "step" in cell["best with"]}
     there = {cell["controller"]: cell["with"]["step"] for cell in every if "step" in cell["with"]}
@@ -185,6 +207,12 @@ def _hits(found: Mapping[str, Any]) -> Iterator[Finding]:
     yield from _courses(found)
 
 
+def _beats(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether a mean is higher by more than twice the error of the difference."""
+    error = ((one["deviation"] ** 2 + other["deviation"] ** 2) / RUNS) ** 0.5
+    return bool(one["ours"] - other["ours"] > 2 * error)
+
+
 def _courses(found: Mapping[str, Any]) -> Iterator[Finding]:
     by_step: dict[str, list[float]] = {}
     for name, _, hit in found["steps"]:
@@ -194,7 +222,7 @@ def _courses(found: Mapping[str, Any]) -> Iterator[Finding]:
         "figure 5.3: points lost from the best step to 20",
         "pbaf and pmbaf lose little, faf and mbaf much",
         _named(lost),
-        [max(lost["pbaf"], lost["pmbaf"]) < min(lost["faf"], lost["mbaf"])],
+        [lost[one] + SPREAD < min(lost["faf"], lost["mbaf"]) for one in ("pbaf", "pmbaf")],
     )
     gaps = {name: 100 * (batched - itemized) for name, (batched, itemized) in found["phases"].items()}
     yield _held(
@@ -208,8 +236,8 @@ def _courses(found: Mapping[str, Any]) -> Iterator[Finding]:
         "ramps and spike gain from 1 to 10; 20 loses",
         _named(told),
         [
-            *(hits[10, pattern] > hits[1, pattern] for pattern in ("increasing", "decreasing", "spike")),
-            hits[20, "increasing"] < hits[10, "increasing"],
+            *(hits[10, pattern] > hits[1, pattern] + SPREAD for pattern in ("increasing", "decreasing", "spike")),
+            hits[20, "increasing"] < hits[10, "increasing"] - SPREAD,
         ],
     )
 

@@ -105,24 +105,10 @@ def _drawn(cases: Sequence[Against]) -> str:
 
 
 def _cases(cases: Sequence[Against]) -> str:
-    head = [
-        "seed",
-        "patterns",
-        "ours",
-        "best of the six, tuned",
-        "by",
-        "as published",
-        "a clairvoyant",
-        "MAD ours",
-        "MAD best",
-    ]
+    columns = ("ours", "best", "advised", "reachable", "ours_mad", "best_mad")
     lines = [
-        [str(case.seed), ", ".join(case.patterns), _share(case.ours), _share(case.best), f"`{case.best_controller}`"]
-        + [_share(each) for each in (case.advised, case.reachable, case.ours_mad, case.best_mad)]
+        [str(case.seed), ", ".join(case.patterns), case.best_controller]
+        + [f"{getattr(case, name):.1%}" for name in columns]
         for case in cases
     ]
-    return markdown(head, lines)
-
-
-def _share(value: float) -> str:
-    return f"{value:.1%}"
+    return markdown(["seed", "patterns", "best of the six", *columns], lines)

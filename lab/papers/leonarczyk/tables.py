@@ -32,19 +32,18 @@ def sd_distance(row: Row) -> float:
 
 
 class Figure(NamedTuple):
-    """A figure of the tables: its label, its value of a row, if more is better, and the printed cells."""
+    """A figure of the tables: its value of a row, if more is better, and the printed cells."""
 
-    label: str
     value: Value
     highest: bool
     printed: published.Column
 
 
 FIGURES: Mapping[str, Figure] = {
-    "batched_hit": Figure("batched", batched_hit, True, published.BATCHED_HIT),
-    "itemized_hit": Figure("itemized", itemized_hit, True, published.ITEMIZED_HIT),
-    "mad_distance": Figure("MAD", mad_distance, False, published.MAD_DISTANCE),
-    "sd_distance": Figure("SD", sd_distance, False, published.SD_DISTANCE),
+    "batched_hit": Figure(batched_hit, True, published.BATCHED_HIT),
+    "itemized_hit": Figure(itemized_hit, True, published.ITEMIZED_HIT),
+    "mad_distance": Figure(mad_distance, False, published.MAD_DISTANCE),
+    "sd_distance": Figure(sd_distance, False, published.SD_DISTANCE),
 }
 
 
