@@ -54,8 +54,8 @@ def test_what_is_recorded_is_what_a_run_gives(file: str, contender: str, part: s
 
 
 NOT_REPRODUCED = {
-    "2018, figure 4 to 7: best": "trend only",
-    "2018, figure 4: throughput": "trend only",
+    "2018, figure 4 to 7: best": "not reproduced",
+    "2018, figure 4: throughput": "not reproduced",
     "2018, figure 5: stability, changes": "not reproduced",
     "2018, figure 5: stability, moved": "trend only",
     "2018, figure 6: violations": "trend only",
