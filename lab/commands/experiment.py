@@ -58,8 +58,8 @@ def experiment(places: tuple[Path, ...], all_papers: bool, out: Path, quick: boo
     (out / "report.html").write_text(html(found), encoding="utf-8")
     click.echo(str(out / "report.html"))
     if all_papers:
-        from lab.papers.page import page, run_all
+        from lab.papers.page import run_all, write
 
         run_all(out, console.print)
-        (out / "papers.md").write_text(page(out / "images", "images"), encoding="utf-8")
+        write(out, out / "papers.md", out / "images")
         click.echo(str(out / "papers.md"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,47 +32,98 @@ This page compares what the project's strategies, schedulers and controllers do 
 class Paper:
     title: str
     findings: Callable[[], Sequence[Finding]]
-    images: str
-    """Beginning of the names of its pictures."""
+    pictures: Mapping[str, str]
+    """Captions, and where ``run_all`` and the experiments leave the pictures."""
 
 
 PAPERS = (
-    Paper("Vogel et al., pattern compositions (2021), and SPar's regulator (2018)", vogel.findings, "vogel"),
-    Paper("Prasaad et al., ordered streams on multicores (2017)", prasaad.findings, "prasaad"),
-    Paper("Leonarczyk, self-adaptive micro-batches (2024)", leonarczyk.lines, "leonarczyk"),
-    Paper("Garcia et al., SPBench (2023)", garcia.recorded, "garcia"),
+    Paper(
+        "Vogel et al., pattern compositions (2021), and SPar's regulator (2018)",
+        vogel.findings,
+        {
+            "2021, figure 2": "fig02_ferret_static-b/compared.png",
+            "2021, figure 4a, vogel": "fig04a_synthetic_balanced/vogel.png",
+            "2021, figure 4a, pdp21": "fig04a_synthetic_balanced/pdp21.png",
+            "2021, figure 5a": "fig05a_ferret_throughput/vogel.png",
+            "2021, figure 6b": "fig06b_person_latency/vogel.png",
+            "2021, figure 7": "fig07_ferret_adaptive/compared.png",
+            "2018, figure 2": "spar_fig02_lane_replicas/compared.png",
+            "2018, figure 5, SF 1": "spar_fig04_07_lane_latency-fig05_sf1/spar.png",
+        },
+    ),
+    Paper(
+        "Prasaad et al., ordered streams on multicores (2017)",
+        prasaad.findings,
+        {f"figure {number}": f"prasaad/figure-{number}.png" for number in range(8, 15)},
+    ),
+    Paper(
+        "Leonarczyk, self-adaptive micro-batches (2024)",
+        leonarczyk.lines,
+        {
+            f"figure {number}": f"leonarczyk/figure-{number}.png"
+            for number in ("4.6", "5.1", "5.6", "5.7", "5.8", "5.9")
+        },
+    ),
+    Paper(
+        "Garcia et al., SPBench (2023)",
+        garcia.recorded,
+        {
+            "figure 8": "spbench_fig08_09_growing_batches-bzip2/farm.png",
+            "figures 10 and 11": "spbench_fig10_11_lane_batches/compared.png",
+            "figure 12, Bzip2": "patterns_bzip2-wave/2.png",
+            "figure 16, Bzip2": "patterns_bzip2-spike/2.png",
+        },
+    ),
 )
-COMMANDS = (
-    ("lab.benchmarks.batch_controllers", "--record"),
-    ("lab.benchmarks.ordered", "--record"),
-    ("lab.benchmarks.contention", "--record"),
-    ("lab.benchmarks.query_matrix", "--record"),
-)
-"""What has to run beside the experiments; each stores what its findings rest on."""
 
 
-def run_all(experiments: Path, tell: Callable[[str], None]) -> None:
-    """Run ``COMMANDS``, and store what the results in the folder ``experiments`` say.
+def run_all(out: Path, tell: Callable[[str], None]) -> None:
+    """Run what has to run beside the experiments in ``out``, and store what all findings rest on.
 
     Raises: subprocess.CalledProcessError if a command fails.
     """
-    for module, *words in (*COMMANDS, ("lab.benchmarks.vogel_record", str(experiments))):
+    commands = (
+        ("lab.benchmarks.batch_controllers", "--record", "--out", str(out / "leonarczyk")),
+        ("lab.benchmarks.ordered", "--record", "--out", str(out / "prasaad")),
+        ("lab.benchmarks.contention", "--record", "--out", str(out / "prasaad")),
+        ("lab.benchmarks.query_matrix", "--record"),
+        ("lab.benchmarks.vogel_record", str(out)),
+    )
+    for module, *words in commands:
         tell(f"python -m {module} {' '.join(words)}")
         subprocess.run([sys.executable, "-m", module, *words], check=True)
-    garcia.record(experiments)
+    garcia.record(out)
 
 
-def page(images: Path, link: str) -> str:
-    """Return the page as Markdown, with the pictures in ``images`` behind ``link``."""
+def write(out: Path, page: Path, images: Path) -> None:
+    """Write the page to a file, and copy those of its pictures that are in ``out`` to the folder ``images``."""
+    images.mkdir(parents=True, exist_ok=True)
+    for path in (path for paper in PAPERS for path in paper.pictures.values()):
+        if (out / path).exists():
+            shutil.copyfile(out / path, images / _flat(path))
+    link = Path(os.path.relpath(images, page.parent)).as_posix()
+    page.write_text(text(images, link), encoding="utf-8")
+
+
+def text(images: Path, link: str) -> str:
+    """Return the page as Markdown, with the pictures that are in ``images`` behind ``link``."""
     return "\n".join([HEAD, *(_section(paper, images, link) for paper in PAPERS)])
+
+
+def _flat(path: str) -> str:
+    return path.replace("/", "-")
 
 
 def _section(paper: Paper, images: Path, link: str) -> str:
     found = paper.findings()
     counts = Counter(each.verdict for each in found)
     summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    commands = dict.fromkeys(each.command for each in found)
-    pictures = [f"![{file.stem}]({link}/{file.name})" for file in sorted(images.glob(f"{paper.images}-*.png"))]
+    commands = dict.fromkeys(each.command for each in found if each.command != "–")
+    pictures = [
+        f"![{caption}]({link}/{_flat(path)})"
+        for caption, path in paper.pictures.items()
+        if (images / _flat(path)).exists()
+    ]
     parts = [
         f"## {paper.title}",
         f"{summary[0].upper()}{summary[1:]}.",
