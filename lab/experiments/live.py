@@ -56,6 +56,8 @@ def _private_bytes(memory: object) -> float:
     return float(getattr(memory, "rss", 0) - getattr(memory, "shared", 0))
 
 
+KEPT = Method(strategy="static", latency_from="read")
+"""A composition that is kept fixed: its source catches nothing up, as in the papers."""
 CALIBRATE_S, CALIBRATE_FROM_S = 9.0, 3.0
 KNOWN = {"met": True, "violated": False, "infeasible": False}
 
@@ -134,7 +136,7 @@ class LiveDriver:
             composition=fixed.name if fixed else experiment.first,
             slo=experiment.objective,
             mode=Mode.PINNED if fixed else Mode.AUTO,
-            method=Method(strategy=contender.strategy or "static"),
+            method=Method(strategy=contender.strategy) if contender.strategy else KEPT,
             settings=experiment.settings,
             pool="local" if experiment.driver == "local" else "ray",
             ending=Ending(items=contender.items, telemetry=TelemetrySpec(folder=telemetry) if telemetry else None),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 
@@ -208,10 +209,10 @@ def _ends(samples: Sequence[Point]) -> list[int]:
 
 
 def _back_s(samples: Sequence[Point], at: int, usual_ms: float) -> float:
-    """Return the time from the spike's end until a sample has the usual latency again, within a half more."""
-    for sample in samples[at + 1 :]:
+    """Return the time from the spike to the begin of a sample with the usual latency again, within a half more."""
+    for before, sample in pairwise(samples[at:]):
         if sample.latency_ms is not None and sample.latency_ms <= 1.5 * usual_ms:
-            return sample.at_s - samples[at].at_s
+            return before.at_s - samples[at].at_s
     return samples[-1].at_s - samples[at].at_s
 
 
