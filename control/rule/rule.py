@@ -118,7 +118,6 @@ class Rule:
         way, and are the first to come."""
         if plan.workers > active.workers and alive >= active.workers:
             self._asked_s = self._at_s
-        self._start.workers = plan.workers
         if plan.grouping != active.grouping:
             self._regrouped_s = self._at_s
             self._wanted.clear()
@@ -206,21 +205,17 @@ class Rule:
 
 @dataclass(slots=True)
 class _Start:
-    """The time in which what is late is nobody's doing: it came before the workers of the first choice were there, or
-    waited behind what did."""
+    """The time in which what is late is nobody's doing: it came before the first choice, or waited behind what did."""
 
     most_s: float
     began_s: float = math.inf
     """Time of the first choice."""
-    workers: int = 0
-    """Workers that were asked for last."""
     over: bool = False
 
     def is_over(self, seen: Seen, goals: Sequence[Goal]) -> bool:
         if seen.at_s >= self.began_s and not self.over:
             few = all(late <= (1 - goal.share) * seen.delivered for late, goal in zip(seen.late, goals, strict=True))
-            there = seen.delivered > 0 and seen.alive >= self.workers and not seen.full
-            self.over = (few and there) or seen.at_s - self.began_s > self.most_s
+            self.over = (few and seen.delivered > 0) or seen.at_s - self.began_s > self.most_s
         return self.over
 
 

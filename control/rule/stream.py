@@ -192,7 +192,8 @@ class Stream:
 
     def stationary(self, step_s: float, steps: int) -> Futures:
         """Return futures in which it goes on as since the last change: stretches of that time in any order (bootstrap
-        of blocks; Künsch, Ann. Stat. 17, 1989), each as long as a usual future. Of longer futures there are fewer."""
+        of blocks; Künsch, Ann. Stat. 17, 1989), each as long as a usual future; the work of items is of any turns. Of
+        longer futures there are fewer."""
         first, count = self._news.since, max(8, self._settings.futures * self._settings.steps // steps)
         stride = max(1, round(step_s / self._turn_s))
         length = min(steps, self._settings.steps, max(1, (self._turns - first) // (2 * stride)))
@@ -203,7 +204,9 @@ class Stream:
         at = (begin + stride * np.arange(length)).reshape(count, blocks * length)[:, :steps]
         last = np.minimum(at + stride, self._turns)
         items = self._came[last] - self._came[at]
-        each_s = self._each_s[np.minimum(at[:, :, None] + np.arange(stride), self._turns - 1)].mean(axis=2)
+        shares = (0.5 + _GOLDEN * np.arange(1, count * steps + 1)) % 1.0
+        of = first + (shares * max(1, self._turns - first - stride + 1)).astype(np.int64).reshape(count, steps, 1)
+        each_s = self._each_s[np.minimum(of + np.arange(stride), self._turns - 1)].mean(axis=2)
         return Futures(stride * self._turn_s, items, each_s)
 
     def futures(self, horizon_s: float) -> Futures:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import control.strategies.base
 from compositions.model import Composition
-from control.strategies import make_strategy
+from control.strategies import base, make_strategy
 from lab.gym.model import Floats, Play, compose, windows_of
 from lab.gym.plant import Plant
 from lab.gym.policies.port import Given, Policy
@@ -31,10 +30,10 @@ class Strategy:
     name: str
     first: str = "apart"
     """``merged``: it begins so, as its paper asks."""
-    make: Callable[[], control.strategies.base.Strategy] | None = None
+    make: Callable[[], base.Strategy] | None = None
     """Makes it with other settings than users get."""
 
-    def made(self) -> control.strategies.base.Strategy:
+    def made(self) -> base.Strategy:
         return self.make() if self.make else make_strategy(self.name)
 
 

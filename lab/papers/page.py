@@ -128,7 +128,7 @@ def _section(paper: Paper, images: Path, link: str) -> str:
         f"## {paper.title}",
         f"{summary[0].upper()}{summary[1:]}.",
         of_findings(found),
-        "```bash\n" + "\n".join(commands) + "\n```",
+        "Commands: " + ", ".join(f"`{each}`" for each in commands) + ".",
         *pictures,
     ]
     return "\n\n".join(parts) + "\n"
