@@ -87,7 +87,7 @@ def run_all(out: Path, tell: Callable[[str], None]) -> None:
         ("lab.benchmarks.ordered", "--record", "--out", str(out / "prasaad")),
         ("lab.benchmarks.contention", "--record", "--out", str(out / "prasaad")),
         ("lab.benchmarks.query_matrix", "--record"),
-        ("lab.benchmarks.vogel_record", str(out)),
+        ("lab.papers.vogel.record", str(out)),
     )
     for module, *words in commands:
         tell(f"python -m {module} {' '.join(words)}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lab.benchmarks.vogel_record import run_of
 from lab.experiments.contender import Measurement, Point
 from lab.papers.vogel.judging import less, near, shown, worst
+from lab.papers.vogel.record import run_of
 
 
 def test_an_order_counts_when_the_means_differ_by_more_than_both_spreads() -> None:

@@ -6,15 +6,16 @@ chance: in virtual time same arguments give the same trace.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import Literal, NamedTuple
 
 from compositions.batch_settings import SchedulerSettings
 from lab.papers.prasaad.operators import Operator
 from lab.papers.prasaad.station import Given, Sending, Station, Work
-from lab.papers.prasaad.timeline import VirtualTime
 from lab.papers.prasaad.worklists import QueueName
 from runtime.scheduling import make_scheduler
 from runtime.scheduling.port import Book, Queue, Visit
@@ -41,6 +42,35 @@ class Setup:
     crowding: float = 0.0
     """Share that each further worker at an operator adds to its time for a tuple: they share its worklist, its
     ring and its memory. The paper names it (section 7.1) and gives no figure."""
+
+
+_Step = Literal["arrive", "done", "sent"]
+
+
+class _Happening(NamedTuple):
+    step: _Step
+    worker: int | None
+    """Number of the one whose step it is; None: an input arrives."""
+
+
+class _VirtualTime:
+    """The time of one run. Everything takes as long as planned; what happens at once, in the order of the plan."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        """When the last happening was."""
+        self._planned: list[tuple[float, int, _Happening]] = []
+        self._order = itertools.count()
+
+    def plan(self, at_s: float, step: _Step, worker: int | None) -> None:
+        heapq.heappush(self._planned, (at_s, next(self._order), _Happening(step, worker)))
+
+    def next(self, until_s: float) -> _Happening | None:
+        """Return the earliest planned step and set ``now_s`` to its time; None: nothing happens until then."""
+        if not self._planned or self._planned[0][0] > until_s:
+            return None
+        self.now_s, _, happening = heapq.heappop(self._planned)
+        return happening
 
 
 @dataclass(slots=True)
@@ -90,7 +120,7 @@ class Plant:
 
     def __init__(self, operators: Sequence[Operator], setup: Setup) -> None:
         self._setup = setup
-        self._time = VirtualTime()
+        self._time = _VirtualTime()
         self.stations = [
             Station(operator, setup.queue, setup.ring_slots, setup.workers, setup.move_s) for operator in operators
         ]
