@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,10 +20,17 @@ class Goal:
     share: float
     per_s: float | None = None
     """Of a throughput: more items a second than these are nobody's concern. None: of a latency."""
+    tolerance: float = 1.0
+    """The objective counts as missed beyond so many times the bound that is aimed at."""
 
     @property
     def most_per_s(self) -> float:
         return math.inf if self.per_s is None else self.per_s
+
+    @property
+    def tolerated(self) -> Goal:
+        """Return the goal that is missed where the objective is."""
+        return replace(self, bound_s=self.bound_s * self.tolerance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from collections import deque
 
 from control.rule.settings import RuleSettings
 
-_DUAL_MOST = 2.0
+WINDOW_S = 300.0
+"""The objective is to hold in each stretch of this length."""
 _MOST = 400.0
 """Highest price."""
 _LEAST_ITEMS = 20.0
@@ -17,7 +18,7 @@ class Price:
     """Rises while more items of the last window are late than are aimed at, and falls while fewer are (dual ascent).
 
     Within a window it rises faster the more of the late items that may be are used up, as the next window does not make
-    up for this one.
+    up for this one; and for the same reason it falls slower than it rises from window to window.
     """
 
     def __init__(self, settings: RuleSettings) -> None:
@@ -30,7 +31,7 @@ class Price:
     @property
     def late_share(self) -> float:
         """Return the share of late items in the last window."""
-        return self._late / self._delivered if self._delivered > 0 else 0.0
+        return max(0.0, self._late) / self._delivered if self._delivered > 0 else 0.0
 
     @property
     def in_work(self) -> float:
@@ -46,12 +47,13 @@ class Price:
         self._turns.append((at_s, delivered, late))
         self._delivered += delivered
         self._late += late
-        while self._turns[0][0] < at_s - settings.window_s:
+        while self._turns[0][0] < at_s - WINDOW_S:
             _, delivered, late = self._turns.popleft()
             self._delivered -= delivered
             self._late -= late
         may_be = max(1e-3, 1 - share) * max(self._delivered, expected, _LEAST_ITEMS)
         self._used = self._late / may_be / settings.used_share
-        least = math.log(settings.least_price / settings.usual_price)
-        step = settings.dual_step * elapsed_s * (min(self._used, 2.0) - 0.5)
-        self._dual = min(_DUAL_MOST, max(least, self._dual + step))
+        off = min(self._used, 2.0) - 0.5
+        self._dual += settings.dual_step * elapsed_s * (off if off > 0 else settings.fall * off)
+        least, most = math.log(settings.least_price / settings.usual_price), math.log(_MOST / settings.usual_price)
+        self._dual = min(most, max(least, self._dual))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from control.rule.ceiling import Ceiling
 from control.rule.grouping import StageFacts
 from control.rule.plans import Choice, Costs, Goal, Now, Plan, Seen
-from control.rule.price import Price
+from control.rule.price import WINDOW_S, Price
 from control.rule.settings import RuleSettings
 from control.rule.stream import Futures, Stream
 from control.rule.weighing import History, Weighing, worker_cost
@@ -67,7 +67,7 @@ class Rule:
         self.stream.add(seen.elapsed_s, seen.arrived, seen.done, seen.busy_s, seen.set_per_s)
         if not self._start.is_over(seen, goals):
             return
-        window_s = min(seen.at_s, self._settings.window_s)
+        window_s = min(seen.at_s, WINDOW_S)
         for price, goal, late in zip(self.prices, goals, seen.late, strict=True):
             expected = 0.5 * min(self.stream.slow_per_s, goal.most_per_s) * window_s
             price.add(seen.at_s, seen.elapsed_s, seen.delivered, late, expected, goal.share)
@@ -174,7 +174,8 @@ class Rule:
             self._hope = -math.inf, None, missed_s
             return False
         if self._at_s - looked_s >= _LOOKED_S:
-            looked_s, best = self._at_s, self._in_the_long_run(now)
+            tolerant = replace(now, goals=tuple(goal.tolerated for goal in now.goals))
+            looked_s, best = self._at_s, self._in_the_long_run(tolerant)
             best = best if best.attained(now.goals) < 1 else None
         self._hope = looked_s, best, missed_s
         return best is not None

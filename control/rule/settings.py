@@ -32,9 +32,9 @@ class RuleSettings:
     used_share: float = 0.5
     """So much of the late items that may be is aimed at: the rest is for what no future has foreseen."""
     dual_step: float = 0.005
-    """Rate of the dual ascent, 1/s: a window of five minutes without a late item lowers the price to a half."""
-    window_s: float = 300.0
-    """The objective is to hold in each stretch of this length."""
+    """Rate of the dual ascent, 1/s: a window of five minutes that is twice beyond its aim doubles the price."""
+    fall: float = 0.25
+    """It falls by so much of that: a window that was missed is not made up for by one without a late item."""
     start_share: float = 1.3
     """The horizon has so many starts of a worker, as some take longer than the mean, the bound, and …"""
     beyond_s: float = 1.0

@@ -43,9 +43,9 @@ def goals_of(objective: Objective) -> tuple[Goal, ...]:
 
 
 def _goal(objective: Objective) -> Goal:
-    wanted_s = objective.wanted_s
-    if wanted_s is not None:
-        return Goal(wanted_s, objective.quantile or _MEAN_SHARE)
+    wanted_s, missed_ms = objective.wanted_s, objective.bound(None)
+    if wanted_s is not None and missed_ms is not None:
+        return Goal(wanted_s, objective.quantile or _MEAN_SHARE, tolerance=missed_ms / 1e3 / wanted_s)
     asked_per_s = objective.target(math.inf)
     return Goal(_BEHIND_S, _KEPT_UP_SHARE, math.inf if asked_per_s is None else asked_per_s)
 

@@ -73,7 +73,7 @@ def search(play: Play) -> Found:
 
 def _cheapest_fixed(play: Play, groups: Groups) -> tuple[float, str]:
     counts = range(len(groups), play.machine.most_workers + 1)
-    cost, name = _cheapest(play, counts, lambda count: partial(_Fixed, composition=shared(play, groups, count)), "{:g}")
+    cost, name = _cheapest(play, counts, lambda count: partial(Fixed, composition=shared(play, groups, count)), "{:g}")
     return cost, name if math.isinf(cost) else shared(play, groups, int(name)).name
 
 
@@ -109,7 +109,7 @@ def fixed_for(play: Play, steps_s: float) -> MakePolicy:
     work_s = _work_s(play).sum(axis=1)
     steps = np.bincount((play.work.due_s // steps_s).astype(np.int64), weights=work_s)
     workers = math.ceil(FIXED_ROOM * float(steps.max()) / min(steps_s, play.duration_s))
-    return partial(_Fixed, composition=shared(play, play.merged, max(len(play.merged), workers)))
+    return partial(Fixed, composition=shared(play, play.merged, max(len(play.merged), workers)))
 
 
 def _work_s(play: Play) -> Floats:
@@ -117,7 +117,9 @@ def _work_s(play: Play) -> Floats:
     return play.work.cpu_s / float(np.mean(play.machine.speeds)) + play.work.wait_s
 
 
-class _Fixed(Policy):
+class Fixed(Policy):
+    """One composition all the time."""
+
     def __init__(self, given: Given, composition: Composition) -> None:
         self._composition = composition
 

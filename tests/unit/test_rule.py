@@ -235,9 +235,19 @@ def test_the_price_rises_while_items_are_late_and_falls_while_none_is() -> None:
         price.add(TURN_S * turn, TURN_S, 2.0, 1.5, 600.0, 0.95)
     assert price.in_work > 5 * calm
     assert price.late_share == pytest.approx(60 / 880)
-    for turn in range(440, 8000):
+    for turn in range(440, 24000):
         price.add(TURN_S * turn, TURN_S, 2.0, 0.0, 600.0, 0.95)
     assert price.in_work == pytest.approx(RuleSettings().least_price, rel=0.01)
+
+
+def test_a_window_that_was_missed_is_remembered_for_longer_than_the_next_one() -> None:
+    price = Price(RuleSettings())
+    for turn in range(3600):  # fifteen minutes; in each first one a fifth is late
+        price.add(TURN_S * turn, TURN_S, 2.0, 0.4 if turn % 1200 < 240 else 0.0, 600.0, 0.95)
+    before = price.in_work
+    for turn in range(3600, 4800):
+        price.add(TURN_S * turn, TURN_S, 2.0, 0.0, 600.0, 0.95)
+    assert before > price.in_work > 2 * RuleSettings().usual_price
 
 
 # --- choice -----------------------------------------------------------------------------------------------------------
@@ -295,6 +305,11 @@ def test_the_limit_of_workers_holds_and_the_lack_shows() -> None:
     choice = chosen(30.0, Plan(MERGED, (6,)), most=6)
     assert choice.chosen.plan.workers <= 6
     assert choice.chosen.late_shares[0] > 0.5
+
+
+def test_what_the_objective_tolerates_is_not_hopeless() -> None:
+    strict, tolerant = (chosen(2.0, Plan(MERGED, (4,)), goals=(Goal(0.39, 0.95, tolerance=by),)) for by in (1.0, 1.5))
+    assert (strict.hopeless, tolerant.hopeless) == (True, False)
 
 
 def test_nothing_is_chosen_before_each_stage_has_finished_some_items() -> None:
