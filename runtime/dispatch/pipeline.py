@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from compositions.model import Composition, Group, Stage, StageKind
+from compositions.model import Composition, Group, Loads, Stage, StageKind, loads_of
 from profiler.drain_samples import Pending
 from runtime.dispatch.bundle import Bundle, Trouble
 from runtime.dispatch.dynamic import Roaming
@@ -76,6 +76,8 @@ class WorkerState:
     pid: int
     node: str
     idle_since_s: float
+    loads: Loads = ()
+    """Its class: it serves groups that load the same."""
     restarts: int = 0
     heard: int = 0
     group: GroupState | None = None
@@ -118,8 +120,8 @@ class GroupState:
     in work."""
 
     __slots__ = (
-        *("apart", "at_once", "first", "group", "index", "keyed", "last", "leaving", "load", "ordered"),
-        *("pace", "pipeline", "waiting", "workers"),
+        *("apart", "at_once", "first", "group", "index", "keyed", "last", "leaving", "load"),
+        *("ordered", "pace", "pipeline", "waiting", "workers"),
     )
 
     def __init__(self, pipeline: Pipeline, index: int, group: Group, first: int, stages: Sequence[Stage]) -> None:
@@ -157,6 +159,11 @@ class GroupState:
     @property
     def tested(self) -> bool:
         return self in self.pipeline.tested
+
+    @property
+    def loads(self) -> Loads:
+        """Return the class of its workers."""
+        return self.pipeline.loads[self.index]
 
     @property
     def listed(self) -> list[Bundle]:
@@ -273,6 +280,9 @@ class Pipeline:
         dyn = composition.dyn
         self.roaming = None if dyn is None else Roaming(dyn, len(composition.groups))
         """Where its workers choose what to run next."""
+        own = [[stage for stage in stages if stage.name in group.stages] for group in composition.groups]
+        self.loads = [loads_of(each if dyn is None else stages) for each in own]
+        """The class of the workers of each group."""
         for index, group in enumerate(composition.groups):
             state = GroupState(self, index, group, len(self.by_stage), stages)
             self.groups.append(state)

@@ -126,7 +126,7 @@ class Failures:
         self._transition = transition
 
     def start_failed(self, event: WorkerStartFailed) -> None:
-        failures = self._crew.start_failed(event.at_s + self._settings.restart_pause_s)
+        failures = self._crew.start_failed(event.loads, event.at_s + self._settings.restart_pause_s)
         self._turn.outcomes.append(StartFailed(event.at_s, event.reason, failures, event.passing))
         self._transition.start_failed(event.reason)
 
