@@ -77,7 +77,8 @@ class SimulatedPool:
     def start(self, count: int, loads: Loads = ()) -> None:
         for _ in range(count):
             worker = _Worker(f"w{next(self._numbers)}", loads)
-            self._time.at(self._time.now_s + self._machine.start_s, lambda worker=worker: self._join(worker))  # type: ignore[misc]
+            start_s = self._machine.start_s + sum(self._machine.load_s.get(stage, 0.0) for stage in loads)
+            self._time.at(self._time.now_s + start_s, lambda worker=worker: self._join(worker))  # type: ignore[misc]
 
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         gone = self._workers.pop(worker, None)
