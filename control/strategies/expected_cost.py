@@ -109,13 +109,15 @@ class ExpectedCost(Strategy):
         if choice is None:
             return Stay(f"too few samples: a stage has {rule.stream.known} timings", unknown=True)
         reason = _told(rule, choice, plans)
-        if choice.chosen.plan == present:
-            return Stay(f"{active.name} stays: {reason}", choice.hopeless)
         wanted = plans.composition(choice.chosen.plan)
+        wanted_crew = wanted.crew(self._stages)
+        kept = self._starts.keeps(situation.now_s, wanted_crew, crew)
+        if kept or choice.chosen.plan == present:
+            return Stay(f"{active.name} stays: {reason}" + (f"; {kept}" if kept else ""), choice.hopeless)
         if wanted.name in situation.unavailable:
             return Stay(f"{active.name} stays: {wanted.name} {situation.unavailable[wanted.name]}")
         rule.changed(choice.chosen.plan, present, alive)
-        self._starts.ask(situation.now_s, wanted.crew(self._stages), crew, alive)
+        self._starts.ask(situation.now_s, wanted_crew, crew, alive)
         told = f"{reason}; {_way(situation, wanted)}"
         return Settle(wanted, _candidates(choice, rule, plans, situation), told, choice.hopeless)
 

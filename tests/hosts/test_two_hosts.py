@@ -76,3 +76,12 @@ def test_a_runner_that_is_cut_off_for_longer_is_followed_by_one_on_a_machine_tha
     assert seen["again_after_lease_s"] <= 15.0
     assert (seen["epoch"], seen["in_order"]) == (2, True)
     assert seen["zombie_gone_s"] < 60.0
+
+
+@pytest.mark.parametrize("durability", [pytest.param("none", marks=pytest.mark.long), "exactly-once"])
+def test_a_runner_whose_machine_is_to_go_moves_with_its_workers(durability: str) -> None:
+    seen = supervised(f"drained-{durability}")
+    assert seen["left"] == seen["near"]
+    assert (seen["epoch"], seen["same_run"], seen["in_order"]) == (2, durability != "none", True)
+    assert (seen["restarts"], seen["lost_workers"], seen["failed"]) == (0, 0, 0)
+    assert seen["emptied_s"] <= 30.0  # most of it is the start of the successors, on two cores with whatever else runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from compositions.model import Composition
 from compositions.settings import overridden
@@ -60,6 +60,15 @@ Tell = Callable[[Change], None]
 """Asks the runner. Raises: what it refuses, or UnavailableError."""
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A runner is to go on elsewhere."""
+
+    why: str
+    timeout_s: float
+    """Longest time to deliver what it has."""
+
+
 class DesiredState:
     """The spec of one app's run, for its present runner and the next. Thread-safe: changes happen one by one."""
 
@@ -75,6 +84,7 @@ class DesiredState:
         self._stored: Started | None = None
         """As far as this object did it."""
         self._forgotten = False
+        self._move: Move | None = None
         self._lock = threading.RLock()
 
     @property
@@ -114,8 +124,18 @@ class DesiredState:
         """Return the spec that the next runner is started with; its decisions continue at ``first_decision``."""
         with self._lock:
             self._past_start, self._in_step, self._first_decision = False, False, first_decision
+            self._move = None
             self._store_again()
             return self._spec
+
+    def move(self, why: str, timeout_s: float) -> None:
+        """Have the present runner followed by one elsewhere; it gets so long to deliver what it has."""
+        self._move = Move(why, timeout_s)
+
+    def take_move(self) -> Move | None:
+        """Return, once, that the present runner is to be followed by one elsewhere."""
+        move, self._move = self._move, None
+        return move
 
     def change(self, change: Change, tell: Tell) -> None:
         """Stores it for restarts, then tells it, at once or when the runner is past its start: what is answered holds.
