@@ -85,3 +85,13 @@ def test_a_runner_whose_machine_is_to_go_moves_with_its_workers(durability: str)
     assert (seen["epoch"], seen["same_run"], seen["in_order"]) == (2, durability != "none", True)
     assert (seen["restarts"], seen["lost_workers"], seen["failed"]) == (0, 0, 0)
     assert seen["emptied_s"] <= 30.0  # most of it is the start of the successors, on two cores with whatever else runs
+
+
+@pytest.mark.long
+def test_doctor_looks_at_each_machine_of_a_cluster() -> None:
+    """Its Ray is started without a token and TLS, and with a word of its own on CPUs."""
+    told = ran("-m", "recompose", "doctor", "--ray", f"{address_of(0)}:6379", "--json", patience_s=170)
+    found = json.loads(told[told.index("[\n") : told.rindex("]") + 1])
+    grades = {each["about"].removeprefix("cluster "): each["grade"] for each in found if "cluster" in each["about"]}
+    assert grades.pop("token") == grades.pop("TLS") == "note"
+    assert set(grades.values()) == {"good"}
