@@ -217,10 +217,7 @@ class State:
 
     @staticmethod
     def initial(
-        stages: Sequence[Stage],
-        composition: Composition,
-        settings: DispatcherSettings,
-        begun: Checkpoint | None = None,
+        stages: Sequence[Stage], composition: Composition, settings: DispatcherSettings, begun: Checkpoint | None = None
     ) -> State:
         begin = begun or BEGINNING
         admission = Admission(settings, begin.next_serial)

@@ -10,7 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
@@ -22,8 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from service.cli import render
-from service.cli.doctor_ray import findings_of
-from service.cli.finding import Finding
+from service.cli.doctor_ray import Finding, findings_of
 from service.daemon.store.database import default_directory
 from service.runner.validation.resolution import available_cores
 
@@ -195,16 +194,4 @@ def _sockets(_: Place) -> Finding:
     return Finding("sockets", "good", f"in {folder}")
 
 
-LOOKS: tuple[Callable[[Place], Finding], ...] = (
-    _python,
-    _libraries,
-    _ray,
-    _java,
-    _cores,
-    _memory,
-    _shared_memory,
-    _files,
-    _port,
-    _disk,
-    _sockets,
-)
+LOOKS = _python, _libraries, _ray, _java, _cores, _memory, _shared_memory, _files, _port, _disk, _sockets

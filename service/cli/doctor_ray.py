@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from compositions.errors import RecomposeError
 from compositions.wording import figure
 from runtime.placement.cluster import cores_of
-from service.cli.finding import Finding, Grade
-from service.schemas.refusals import listed
 
 if TYPE_CHECKING:
     from runtime.pools.ray.checkup import Report
 
+Grade = Literal["good", "note", "bad"]
 CLOCK_S = 1.0
 """Times in results and telemetry are of different machines; more than this is seen in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``note``: something will not go, or not well; ``bad``: nothing will."""
+
+    about: str
+    grade: Grade
+    found: str
+    do: str | None = None
+    """What to do; None where nothing is to be done."""
 
 
 def findings_of(address: str) -> list[Finding]:
@@ -26,9 +37,9 @@ def findings_of(address: str) -> list[Finding]:
         reports = checkup.examine(address)
     except RecomposeError as error:
         return [Finding("cluster", "bad", str(error), _cure(str(error)))]
-    seen = [each for each in reports if each.seen is not None]
+    seen = [each for each in reports if each.seen]
     named = ", ".join(each.address for each in reports)
-    return [Finding("cluster", "good", f"{len(reports)} nodes: {named}"), *_judged(reports, seen, checkup.here())]
+    return [Finding("cluster", "good", f"{len(reports)} nodes: {named}"), *_judged(reports, seen, checkup.look())]
 
 
 def _cure(error: str) -> str:
@@ -40,11 +51,11 @@ def _cure(error: str) -> str:
 
 
 def _judged(reports: Sequence[Report], seen: Sequence[Report], here: dict[str, Any]) -> Iterator[Finding]:
-    wrong = [f"{each.address} starts no process" for each in reports if each.seen is None]
-    wrong += [f"{each.address} cannot connect to this machine" for each in _without(seen, "reached")]
+    wrong = [f"{each.address} starts no process" for each in reports if not each.seen]
+    wrong += _without(seen, "reached", "cannot connect to this machine")
     cure = "let the nodes open TCP connections to each other: Ray's ports, and any port to a runner's node"
     yield _finding("cluster network", wrong, "bad", "each node starts processes and can connect to this machine", cure)
-    wrong = [f"{each.address} {what}" for each in seen for what in _other_versions(each.seen or {}, here)]
+    wrong = [f"{each.address} {what}" for each in seen for what in _other_versions(each.seen, here)]
     cure = "install the same versions on all nodes, into the Python that Ray runs there"
     yield _finding("cluster versions", wrong, "bad", "the same Ray, Python and Recompose on each node", cure)
     late = [each for each in seen if abs(each.clock_off_s) > CLOCK_S]
@@ -52,21 +63,21 @@ def _judged(reports: Sequence[Report], seen: Sequence[Report], here: dict[str, A
     cure = "run NTP or chrony on each node; durations are not affected, times of day are"
     yield _finding("cluster clocks", wrong, "note", f"within {CLOCK_S:g} s of this machine", cure)
     cure = "start Ray there with --num-cpus; Recompose plans with the quota, other programs in the same Ray do not"
-    yield _finding("cluster CPUs", list(_over_quota(seen)), "note", "Ray counts no more than each node may use", cure)
+    pairs = [(each, cores_of(each.cpus, each.seen.get("cpus"))) for each in seen]
+    told = "{} may use {} CPUs, and Ray counts {}"
+    wrong = [told.format(each.address, figure(most), figure(each.cpus)) for each, most in pairs if most < each.cpus]
+    yield _finding("cluster CPUs", wrong, "note", "Ray counts no more than each node may use", cure)
     cure = "set RAY_AUTH_MODE=token for each node and each client"
-    yield _open(seen, "token", "takes calls of anybody who reaches it", "Ray asks for a token", cure)
+    wrong = _without(seen, "token", "takes calls of anybody who reaches its Ray")
+    yield _finding("cluster token", wrong, "note", "Ray asks for a token", cure)
     if len(seen) > 1:
         cure = "keep Ray in a private network, or set RAY_USE_TLS=1 on each node"
-        yield _open(seen, "TLS", "sends code, arguments and status in clear", "Ray encrypts its calls", cure)
+        wrong = _without(seen, "TLS", "sends code, arguments and status in clear")
+        yield _finding("cluster TLS", wrong, "note", "Ray encrypts its calls", cure)
 
 
-def _without(seen: Sequence[Report], key: str) -> list[Report]:
-    return [each for each in seen if each.seen and not each.seen[key]]
-
-
-def _open(seen: Sequence[Report], key: str, risk: str, good: str, cure: str) -> Finding:
-    nodes = [each.address for each in _without(seen, key)]
-    return _finding(f"cluster {key}", [f"on {listed(nodes)} Ray {risk}"] if nodes else [], "note", good, cure)
+def _without(seen: Sequence[Report], key: str, what: str) -> list[str]:
+    return [f"{each.address} {what}" for each in seen if not each.seen[key]]
 
 
 def _finding(about: str, wrong: Sequence[str], grade: Grade, good: str, cure: str) -> Finding:
@@ -77,10 +88,3 @@ def _other_versions(seen: dict[str, Any], here: dict[str, Any]) -> Iterator[str]
     for name in ("ray", "python", "recompose"):
         if seen.get(name) != here.get(name):
             yield f"has {name} {seen.get(name) or 'missing'}, here it is {here.get(name)}"
-
-
-def _over_quota(seen: Sequence[Report]) -> Iterator[str]:
-    for each in seen:
-        cores = cores_of(each.cpus, (each.seen or {}).get("cpus"))
-        if cores < each.cpus:
-            yield f"Ray counts {figure(each.cpus)} CPUs on {each.address}, and its processes may use {figure(cores)}"

@@ -244,7 +244,7 @@ class World:
             self.names += 1
             name = f"w{self.names}"
             self.tasks[name], self.loads[name] = deque(), self.to_start.popleft()
-            self.handle(WorkerJoined(self.now_s, name, loads=self.loads[name]))
+            self.handle(WorkerJoined(self.now_s, name, 0, f"node{self.names % 2}", self.loads[name]))
 
     def answer(self, pick: int, *, how: str = "done") -> None:
         """One that was asked whether it lives says so first, now and then."""

@@ -18,8 +18,7 @@ from runtime.placement.cluster import CpuReport
 from runtime.pools.ray import checkup
 from runtime.pools.ray.checkup import Report
 from service.cli import doctor, doctor_ray, main
-from service.cli.doctor import Place
-from service.cli.finding import Finding
+from service.cli.doctor import Finding, Place
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -93,7 +92,7 @@ def test_a_long_folder_for_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert "too long for a socket" in found("sockets").found
 
 
-SEEN = {**checkup.here(), "token": True, "TLS": True}
+SEEN = {**checkup.look(), "token": True, "TLS": True}
 
 
 def cluster(monkeypatch: pytest.MonkeyPatch, *reports: Report) -> dict[str, Finding]:
@@ -110,14 +109,19 @@ def test_a_cluster_without_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("about", "grade", "report", "sentence"),
     [
-        ("network", "bad", Report("b", 1, None), "b starts no process"),
+        ("network", "bad", Report("b", 1, {}), "b starts no process"),
         ("network", "bad", Report("b", 1, SEEN | {"reached": False}), "b cannot connect to this machine"),
         ("versions", "bad", Report("b", 1, SEEN | {"ray": "1.0"}), "b has ray 1.0, here it is "),
         ("versions", "bad", Report("b", 1, {**SEEN, "recompose": None}), "b has recompose missing, here it is "),
         ("clocks", "note", Report("b", 1, SEEN, -3.25), "b is off by -3.25 s"),
-        ("CPUs", "note", Report("b", 64, SEEN | {"cpus": CpuReport(64, 64, 2.0)}), "Ray counts 64 CPUs on b, and its"),
-        ("token", "note", Report("b", 1, SEEN | {"token": False}), "on b Ray takes calls of anybody who reaches it"),
-        ("TLS", "note", Report("b", 1, SEEN | {"TLS": False}), "on b Ray sends code, arguments and status in clear"),
+        (
+            "CPUs",
+            "note",
+            Report("b", 64, SEEN | {"cpus": CpuReport(64, 64, 2.0)}),
+            "b may use 2 CPUs, and Ray counts 64",
+        ),
+        ("token", "note", Report("b", 1, SEEN | {"token": False}), "b takes calls of anybody who reaches its Ray"),
+        ("TLS", "note", Report("b", 1, SEEN | {"TLS": False}), "b sends code, arguments and status in clear"),
     ],
 )
 def test_a_fault_of_a_node_is_told(

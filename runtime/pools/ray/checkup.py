@@ -20,19 +20,14 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a node told. ``seen`` has what :func:`_look` returns; None: it started no process in time."""
+    """What a node told. ``seen`` has what :func:`look` returns; empty: it started no process in time."""
 
     address: str
     cpus: float
     """Ray's number."""
-    seen: dict[str, Any] | None
+    seen: dict[str, Any]
     clock_off_s: float = 0.0
     """How far its clock is ahead; as far as the way there and back leaves open, 0."""
-
-
-def here() -> dict[str, Any]:
-    """Return the report of this machine, without a way back."""
-    return _look("", 0)
 
 
 def examine(address: str) -> list[Report]:
@@ -48,17 +43,18 @@ def examine(address: str) -> list[Report]:
 def _report(node: cluster.Node, host: str, port: int) -> Report:
     there: Any = _task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False))
     try:
-        ray.get(there.remote("", 0), timeout=PATIENCE_S)  # the process is there from now on
+        ray.get(there.remote(), timeout=PATIENCE_S)  # the process is there from now on
         before_s = time.time()
         seen = ray.get(there.remote(host, port), timeout=PATIENCE_S)
     except ray.exceptions.RayError:
-        return Report(node.address, node.cores, None)
+        return Report(node.address, node.cores, {})
     early_s, late_s = seen["at_s"] - time.time(), seen["at_s"] - before_s
     return Report(node.address, node.cores, seen, max(0.0, early_s) + min(0.0, late_s))
 
 
-def _look(host: str, port: int) -> dict[str, Any]:
-    """Runs on a node on which nothing but Ray may be installed."""
+def look(host: str = "", port: int = 0) -> dict[str, Any]:
+    """Return what a process sees of its node, on which nothing but Ray may be installed, and whether it can connect to
+    ``port``."""
     import os
 
     at_s, seen = time.time(), {"ray": ray.__version__, "python": platform.python_version()}
@@ -67,8 +63,7 @@ def _look(host: str, port: int) -> dict[str, Any]:
 
         from runtime.housekeeping import cpu_report
 
-        report = cpu_report()
-        seen |= {"recompose": version("recompose"), "cpus": report}
+        seen |= {"recompose": version("recompose"), "cpus": cpu_report()}
     except ImportError:  # PackageNotFoundError is one
         pass
     try:
@@ -82,4 +77,4 @@ def _look(host: str, port: int) -> dict[str, Any]:
 
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-_task: Any = ray.remote(num_cpus=0, max_retries=0)(_look)
+_task: Any = ray.remote(num_cpus=0, max_retries=0)(look)

@@ -302,11 +302,7 @@ class RemoteObject:
 
 
 def spawn(
-    name: str,
-    factory: Factory,
-    *args: Any,
-    detached: bool = False,
-    given_up: Callable[[], bool] = lambda: False,
+    name: str, factory: Factory, *args: Any, detached: bool = False, given_up: Callable[[], bool] = lambda: False
 ) -> RemoteObject:
     """Calls ``factory``, which the other process imports by its name, with ``args`` in a process of its own, which
     ``find`` knows under ``name``.

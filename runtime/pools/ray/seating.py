@@ -93,7 +93,10 @@ class Seating:
 
     def _seen(self, node: Node, own: Sequence[Need]) -> Node:
         state = NodeState.SUSPECT if node.id in self._suspects and node.is_open else node.state
-        return replace(node, state=state, taken=_others(node.taken, own))
+        taken = node.taken
+        for need in own:
+            taken = taken.less(Amounts(need.cpus or 0.0, need.gpus, need.memory_bytes, need.custom))
+        return replace(node, state=state, taken=taken)
 
 
 def _stands_beside(other: Need, need: Need) -> bool:
@@ -105,16 +108,3 @@ def _stands_beside(other: Need, need: Need) -> bool:
 def class_name(loads: Loads) -> str:
     """Return the name of a class of workers in sentences."""
     return f"{SHAPE} for {', '.join(loads)}" if loads else SHAPE
-
-
-def _others(taken: Amounts, own: Sequence[Need]) -> Amounts:
-    """Return what is taken by others than these workers."""
-    custom = {
-        name: max(0.0, value - sum(need.custom.get(name, 0.0) for need in own)) for name, value in taken.custom.items()
-    }
-    return Amounts(
-        max(0.0, taken.cpus - sum(need.cpus or 0.0 for need in own)),
-        max(0.0, taken.gpus - sum(need.gpus for need in own)),
-        max(0.0, taken.memory_bytes - sum(need.memory_bytes for need in own)),
-        custom,
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from compositions.model import Composition
 from compositions.settings import overridden
@@ -60,15 +60,6 @@ Tell = Callable[[Change], None]
 """Asks the runner. Raises: what it refuses, or UnavailableError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A runner is to go on elsewhere."""
-
-    why: str
-    timeout_s: float
-    """Longest time to deliver what it has."""
-
-
 class DesiredState:
     """The spec of one app's run, for its present runner and the next. Thread-safe: changes happen one by one."""
 
@@ -84,7 +75,7 @@ class DesiredState:
         self._stored: Started | None = None
         """As far as this object did it."""
         self._forgotten = False
-        self._move: Move | None = None
+        self._move: tuple[str, float] | None = None
         self._lock = threading.RLock()
 
     @property
@@ -130,10 +121,10 @@ class DesiredState:
 
     def move(self, why: str, timeout_s: float) -> None:
         """Have the present runner followed by one elsewhere; it gets so long to deliver what it has."""
-        self._move = Move(why, timeout_s)
+        self._move = why, timeout_s
 
-    def take_move(self) -> Move | None:
-        """Return, once, that the present runner is to be followed by one elsewhere."""
+    def take_move(self) -> tuple[str, float] | None:
+        """Return, once, why the present runner is to be followed by one elsewhere, and its time."""
         move, self._move = self._move, None
         return move
 

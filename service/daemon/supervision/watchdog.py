@@ -137,10 +137,11 @@ class Watchdog:
     def _look(self) -> None:
         began_s = self._clock()
         if (move := self.desired.take_move()) is not None:
-            last = self._slot.hand_over(move.timeout_s, self.history.pull_all)
+            why, timeout_s = move
+            last = self._slot.hand_over(timeout_s, self.history.pull_all)
             self.remembered = replace(self.remembered, status=last or self.remembered.status)
-            log.info("runner moves", app=self.app, reason=move.why, **_where(self.remembered.status))
-            self._happened(policy.Moved(self._clock(), move.why))
+            log.info("runner moves", app=self.app, reason=why, **_where(self.remembered.status))
+            self._happened(policy.Moved(self._clock(), why))
             return
         try:
             if policy.is_silent(self._condition):
