@@ -347,6 +347,7 @@ class World:
 
     def call_off(self) -> None:
         """What waits for workers ends, what drains goes on; what runs is active as before."""
+        self.handle(Tick(self.now_s))  # a drain that was held until now ends by itself
         before, ended = self.dispatcher.view(self.now_s), self.ended
         self.handle(SwitchCalledOff(self.now_s, "nobody wants it"))
         view = self.dispatcher.view(self.now_s)
