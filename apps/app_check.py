@@ -27,11 +27,14 @@ def faults_of(app: App | type[App]) -> list[str]:
     if not stages or not all(isinstance(stage, Stage) for stage in stages):
         return [*faults, f"stages is {stages!r}; must be a tuple of one or more Stage"]
     faults += [*_repeated(stages), *(fault for stage in stages for fault in _stage_faults(app, stage))]
-    return faults or list(_shared_faults(stages))
+    return faults or list(_shared_faults(app, stages))
 
 
-def _shared_faults(stages: tuple[Stage, ...]) -> Iterator[str]:
-    """Yield what keeps a worker from holding all stages."""
+def _shared_faults(app: App | type[App], stages: tuple[Stage, ...]) -> Iterator[str]:
+    """Yield what keeps a worker from holding its stages."""
+    own = [stage.name for stage in stages if stage.setup == "per-group"]
+    if own and "stages" not in inspect.signature(app.setup).parameters:
+        yield f"stage {own[0]!r} has setup = 'per-group', so setup must take (self, stages) and load only these"
     try:
         need_of(stages)
     except RecomposeError as error:
@@ -68,6 +71,8 @@ def _stage_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
         yield f"stage {stage.name!r} has kind = {stage.kind!r}; must be {_KINDS}"
     elif type(stage.batch) is not bool:
         yield f"stage {stage.name!r} has batch = {shown(stage.batch)}; must be True or False"
+    elif stage.setup not in ("all", "per-group"):
+        yield f"stage {stage.name!r} has setup = {shown(stage.setup)}; must be 'all' or 'per-group'"
     elif not callable(method):
         yield f"stage {stage.name!r} has no method of that name"
     elif not _takes(method, _arguments(stage), bound=_is_bound(app, stage.name)):

@@ -104,8 +104,12 @@ class App:
         if options is not None or not hasattr(self, "options"):
             self.options = options if options is not None else self.options_model()
 
-    def setup(self) -> None:
-        """Called once in each worker before its first item: load models, open databases."""
+    def setup(self, *args: Any, **kwargs: Any) -> None:
+        """Called once in each worker before its first item: load models, open databases. Write ``setup(self)``, or
+        ``setup(self, stages)`` to get the names of the stages that this worker runs."""
+
+    def teardown(self, *args: Any, **kwargs: Any) -> None:
+        """Called in a worker after its last item, in the same two forms; a worker that is killed or lost has none."""
 
     def prepare(self) -> None:
         """Called once in the runner before any worker starts: build what all workers will read (a database file)."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 from compositions.batching import Batching
 from compositions.dynamic import Dyn
@@ -68,11 +70,27 @@ class Stage:
     """Memory that it keeps, in bytes or as a text: ``2GB``, ``512MiB``."""
     custom: Mapping[str, Amount] = field(default_factory=dict, hash=False)
     """Amounts of custom Ray resources (``{"decoder": 1}``), and labels that the node must have (``{"zone": "a"}``)."""
+    setup: Literal["all", "per-group"] = "all"
+    """The workers that set it up: all of the app, or only those of the group that runs it."""
 
     @property
     def keeps_state(self) -> bool:
         """Return whether it must see its items in order."""
         return self.kind is not StageKind.STATELESS
+
+
+Loads = tuple[str, ...]
+"""The class of a worker: names of the stages with ``setup="per-group"`` that it has set up."""
+
+
+def loads_of(stages: Iterable[Stage]) -> Loads:
+    """Return the class of the workers that run these stages."""
+    return tuple(stage.name for stage in stages if stage.setup == "per-group")
+
+
+def held_by(stages: Iterable[Stage], loads: Loads) -> tuple[Stage, ...]:
+    """Return the stages of an app that a worker of class ``loads`` has set up."""
+    return tuple(stage for stage in stages if stage.setup == "all" or stage.name in loads)
 
 
 def concurrencies(stages: Iterable[Stage]) -> dict[str, int]:
@@ -124,6 +142,16 @@ class Composition:
         """Return what it takes to go from this one to ``other``."""
         alike = self.grouping == other.grouping and self.dyn is None and other.dyn is None
         return TransitionKind.RESIZE if alike else TransitionKind.SWITCH
+
+    def crew(self, stages: Sequence[Stage]) -> Counter[Loads]:
+        """Return the number of workers of each class; workers that choose their group are all of one."""
+        if self.dyn is not None:
+            return Counter({loads_of(stages): self.dyn.workers})
+        by_name = {stage.name: stage for stage in stages}
+        found = Counter[Loads]()
+        for group in self.groups:
+            found[loads_of(by_name[name] for name in group.stages)] += group.replicas
+        return found
 
     @property
     def stages(self) -> tuple[str, ...]:

@@ -41,16 +41,7 @@ class ManagerContext:
         """As it is when an app starts: the first decision is due as soon as its stages are known."""
         watch, hindsight = Watch(settings.rhythm, strategy.pace(settings)), Hindsight(settings.measuring.outcome_s)
         started = Due(Trigger.START, "the app started")
-        return cls(
-            settings,
-            strategy,
-            choices,
-            watch,
-            Backlog(),
-            hindsight,
-            DecisionLog(),
-            started,
-        )
+        return cls(settings, strategy, choices, watch, Backlog(), hindsight, DecisionLog(), started)
 
     def ask(self, trigger: Trigger, reason: str) -> None:
         """A request from outside: the question is a new one."""

@@ -39,12 +39,7 @@ class Manager:
     """One per app."""
 
     def __init__(
-        self,
-        settings: Settings,
-        strategy: Strategy,
-        choices: Choices,
-        mode: Mode = Mode.AUTO,
-        slo: Slo | None = None,
+        self, settings: Settings, strategy: Strategy, choices: Choices, mode: Mode = Mode.AUTO, slo: Slo | None = None
     ) -> None:
         self._aim = Aim(None if slo is None else objective_of(slo, settings.measuring.latency_from), mode)
         self._context = ManagerContext.opened(settings, strategy, choices)

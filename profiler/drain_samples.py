@@ -171,10 +171,7 @@ class _Work(NamedTuple):
 
 
 def _works(
-    group: Group,
-    pending: Mapping[str, Sequence[Pending]],
-    costs: Mapping[str, StageCost],
-    laws: SizeLaws | None,
+    group: Group, pending: Mapping[str, Sequence[Pending]], costs: Mapping[str, StageCost], laws: SizeLaws | None
 ) -> list[_Work]:
     """Return the jobs of all items of a group, those furthest on first."""
     tails = [group.stages[i:] for i in reversed(range(len(group.stages)))]

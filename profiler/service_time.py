@@ -189,10 +189,7 @@ class ServiceTimes:
     """Timings of all stages of one app, in the app's order."""
 
     def __init__(
-        self,
-        stages: Sequence[str],
-        settings: ProfileSettings | None = None,
-        at_once: Mapping[str, int] | None = None,
+        self, stages: Sequence[str], settings: ProfileSettings | None = None, at_once: Mapping[str, int] | None = None
     ) -> None:
         """``at_once``: calls that one worker has at a time, of stages that wait."""
         self._at_once = at_once or {}

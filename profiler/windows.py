@@ -89,11 +89,7 @@ def counted_window(events: Samples, start_s: float, end_s: float) -> RateWindow:
 
 
 def input_rate_change(
-    reference_per_s: float | None,
-    windows: tuple[RateWindow, ...],
-    *,
-    threshold: float = 0.2,
-    sigmas: float = 2.5,
+    reference_per_s: float | None, windows: tuple[RateWindow, ...], *, threshold: float = 0.2, sigmas: float = 2.5
 ) -> float | None:
     """The new input rate (of the newest window) if it changed since the last decision, else ``None``.
 

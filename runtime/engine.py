@@ -151,7 +151,7 @@ class Engine:
                 worker, task = instruction
                 tasks.setdefault(worker, []).append(task)
             elif isinstance(instruction, StartWorkers):
-                self._pool.start(instruction.count)
+                self._pool.start(instruction.count, instruction.loads)
             elif isinstance(instruction, AskWorker):
                 self._pool.ask(instruction.worker, instruction.losses)
             else:

@@ -43,12 +43,7 @@ class Q1(RowRanking, _Q1):
     name = "tpcxbb_q1"
     description = "TPCx-BB 1: goods sold together, top 100 an hour; an item is a sale."
     options: Q1Options
-    stages: tuple[Stage, ...] = (
-        Stage("wanted"),
-        by_key("pairs"),
-        by_key("count"),
-        Stage("top", StageKind.STATEFUL),
-    )
+    stages: tuple[Stage, ...] = (Stage("wanted"), by_key("pairs"), by_key("count"), Stage("top", StageKind.STATEFUL))
 
     def setup(self) -> None:
         super().setup()

@@ -31,9 +31,7 @@ class Q3Options(RankingOptions):
         default=720.0, gt=0, le=100_000, description="Event time that the generated rows cover, in hours"
     )
     window_s: int = Field(
-        default=30 * DAY_S,
-        ge=1,
-        description="Event time of one ranking, in seconds; a view counts at the purchase",
+        default=30 * DAY_S, ge=1, description="Event time of one ranking, in seconds; a view counts at the purchase"
     )
     least: int = Field(default=0, ge=0, description="A ranked item was viewed more often than this")
     most: int = Field(default=30, ge=1, description="Length of a ranking")
@@ -63,12 +61,7 @@ class _Q3(Query):
 class Q3(_Q3, RowRanking):
     name = "tpcxbb_q3"
     description = "TPCx-BB 3: goods looked at before another was bought, top 30; an item is a click."
-    stages: tuple[Stage, ...] = (
-        Stage("relevant"),
-        by_key("before"),
-        by_key("count"),
-        Stage("top", StageKind.STATEFUL),
-    )
+    stages: tuple[Stage, ...] = (Stage("relevant"), by_key("before"), by_key("count"), Stage("top", StageKind.STATEFUL))
     options: Q3Options
 
     def setup(self) -> None:

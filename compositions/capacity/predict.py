@@ -7,14 +7,7 @@ from math import sqrt
 
 import numpy as np
 
-from compositions.capacity.costs import (
-    PACED_ARRIVAL_CV,
-    Array,
-    Conditions,
-    StageCost,
-    filling_wait,
-    percentiles,
-)
+from compositions.capacity.costs import PACED_ARRIVAL_CV, Array, Conditions, StageCost, filling_wait, percentiles
 from compositions.capacity.latency import Load, latency_at
 from compositions.capacity.prediction import Prediction, Predictions
 from compositions.capacity.table import CompositionTable

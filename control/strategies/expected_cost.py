@@ -27,6 +27,7 @@ from control.settings import Settings
 from control.situation import Situation
 from control.strategies.base import Limits, Pace, Proposal, Settle, Stay, Strategy, Trial
 from control.strategies.fastest import Fastest
+from control.strategies.start_times import StartTimes
 from profiler.service_time import crowding, free_service_s
 from profiler.slo import FASTEST
 from profiler.snapshot import Snapshot
@@ -73,10 +74,8 @@ class ExpectedCost(Strategy):
         self._fastest = Fastest()
         self._counts: _Counts | None = None
         self._written: _Written | None = None
-        self._start_s: float | None = None
-        """Measured time that workers take to start."""
-        self._asked: list[tuple[float, int]] = []
-        """When workers were asked for that are not there yet, and how many are to be there then."""
+        self._starts = StartTimes()
+        self._stages: Sequence[Stage] = ()
 
     def pace(self, settings: Settings) -> Pace:
         return Pace(settings.rhythm.check_interval_s, each_turn=True)
@@ -87,7 +86,8 @@ class ExpectedCost(Strategy):
         if self._rule is None:
             facts = ((each.name, most_replicas([each]), each.price, each.concurrency) for each in stages)
             self._rule = Rule([StageFacts(*each) for each in facts], self._settings)
-        self._note_start(snapshot)
+        self._stages = stages
+        self._starts.note(snapshot.now_s, snapshot.workers_alive)
         before, self._counts = self._counts, _counted(snapshot)
         if before is None or self._counts.at_s <= before.at_s:
             return
@@ -101,22 +101,23 @@ class ExpectedCost(Strategy):
             return self._fastest.propose(situation)
         if rule is None:
             return Stay("too few samples: no stage has timings", unknown=True)
-        plans = _Plans(situation, rule, self._known(situation), self._start_s)
+        crew, alive = active.crew(self._stages), situation.snapshot.workers_alive
+        self._starts.begin(situation.now_s, crew, alive)
+        plans = _Plans(situation, rule, self._known(situation), self._start_s(situation))
         present = _plan(active)
         choice = rule.choose(self._now(situation, plans))
         if choice is None:
             return Stay(f"too few samples: a stage has {rule.stream.known} timings", unknown=True)
         reason = _told(rule, choice, plans)
-        if choice.chosen.plan == present:
-            return Stay(f"{active.name} stays: {reason}", choice.hopeless)
         wanted = plans.composition(choice.chosen.plan)
+        wanted_crew = wanted.crew(self._stages)
+        kept = self._starts.keeps(situation.now_s, wanted_crew, crew)
+        if kept or choice.chosen.plan == present:
+            return Stay(f"{active.name} stays: {reason}" + (f"; {kept}" if kept else ""), choice.hopeless)
         if wanted.name in situation.unavailable:
             return Stay(f"{active.name} stays: {wanted.name} {situation.unavailable[wanted.name]}")
-        alive = situation.snapshot.workers_alive
         rule.changed(choice.chosen.plan, present, alive)
-        self._asked = [each for each in self._asked if each[1] < wanted.workers]
-        if wanted.workers > alive:
-            self._asked.append((situation.now_s, wanted.workers))
+        self._starts.ask(situation.now_s, wanted_crew, crew, alive)
         told = f"{reason}; {_way(situation, wanted)}"
         return Settle(wanted, _candidates(choice, rule, plans, situation), told, choice.hopeless)
 
@@ -125,7 +126,7 @@ class ExpectedCost(Strategy):
         if rule is None or situation.active.dyn is not None:
             return None
         own = replace(situation, budget=situation.objective.slo.limits)
-        plans = _Plans(own, rule, self._known(situation), self._start_s)
+        plans = _Plans(own, rule, self._known(situation), self._start_s(situation))
         now = self._now(situation, plans)
         asked = [
             (plans.most_workers if each.workers is None else each.workers, each.cores or math.inf) for each in limits
@@ -173,11 +174,11 @@ class ExpectedCost(Strategy):
             costing=Costing(snapshot.hop_s, snapshot.bundle_items, snapshot.bundle_limit, shares),
         )
 
-    def _note_start(self, snapshot: Snapshot) -> None:
-        """Learn how long workers take to start."""
-        while self._asked and snapshot.workers_alive >= self._asked[0][1]:
-            took_s = snapshot.now_s - self._asked.pop(0)[0]
-            self._start_s = took_s if self._start_s is None else 0.7 * self._start_s + 0.3 * took_s
+    def _start_s(self, situation: Situation) -> float:
+        """Return how long workers take to start, of the class that takes longest: the rule has one time for all, and
+        what takes long to load must not be given back for a moment."""
+        crew = situation.active.crew(self._stages)
+        return self._starts.slowest_s(crew, situation.settings.rhythm.worker_start_s)
 
 
 def _cores(snapshot: Snapshot) -> float:
@@ -263,9 +264,9 @@ class _Written:
 class _Plans:
     """Compositions as plans of the rule, and back, with the limits of what may be had."""
 
-    def __init__(self, situation: Situation, rule: Rule, written: _Written, start_s: float | None) -> None:
-        """``start_s``: measured time that workers take to start."""
-        self.start_s: float = situation.settings.rhythm.worker_start_s if start_s is None else start_s
+    def __init__(self, situation: Situation, rule: Rule, written: _Written, start_s: float) -> None:
+        """``start_s``: time that workers take to start."""
+        self.start_s = start_s
         self.listed = None if situation.generated else written.listing
         self._active, self._named = situation.active, written.named
         self.goals = goals_of(situation.objective)

@@ -174,13 +174,7 @@ class Video:
     """
 
     def __init__(
-        self,
-        app: App,
-        place: str | None,
-        *,
-        loop: bool,
-        clock: Clock,
-        capture: Callable[[str], Capture] = open_capture,
+        self, app: App, place: str | None, *, loop: bool, clock: Clock, capture: Callable[[str], Capture] = open_capture
     ) -> None:
         if place is None:
             raise RecomposeError("source video needs a path: a file, the number of a camera, or a URL")

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from compositions.model import Loads
 from lab.gym.model import Machine, StageModel, Work
 from profiler.snapshot import StageTiming
 from runtime.dispatch.events import Event, TaskDone, WorkerAnswered, WorkerId, WorkerJoined, WorkerLost
@@ -106,7 +107,7 @@ class Plant:
     def now_s(self) -> float:
         return self._now_s
 
-    def start(self, count: int) -> None:
+    def start(self, count: int, loads: Loads = ()) -> None:
         for _ in range(count):
             number = next(self._numbers)
             worker = _Worker(f"w{number + 1}", self._machine.speeds[number % len(self._machine.speeds)], self._now_s)

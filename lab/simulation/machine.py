@@ -10,7 +10,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 
@@ -44,6 +44,8 @@ class Machine:
     hop_s: float = 0.0001
     hop_cpu_s: float = 0.0001
     start_s: float = 1.0
+    load_s: Mapping[str, float] = field(default_factory=dict)
+    """Time to load a stage that not all workers load."""
     threads: Threads | None = None
     """None: all that compute share the cores evenly."""
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from apps.contract import App
+from compositions.model import Loads
 from lab.simulation.machine import Cores, Cost, CostFunction, Machine, PairedCores, VirtualTime
 from profiler.snapshot import StageTiming
 from runtime.dispatch.events import (
@@ -30,11 +31,14 @@ from runtime.dispatch.instructions import Task
 from runtime.pools.calls import Calls
 from runtime.pools.execute import run_now
 from runtime.pools.local import run_task
+from runtime.pools.set_up import set_up, tear_down
 
 
 @dataclass(slots=True, eq=False)
 class _Worker:
     worker: WorkerId
+    loads: Loads = ()
+    app: App | None = None
     calls: Calls | None = None
     tasks: deque[tuple[Task, float]] = field(default_factory=deque)
     began_s: float = 0.0
@@ -70,15 +74,18 @@ class SimulatedPool:
     def now_s(self) -> float:
         return self._time.now_s
 
-    def start(self, count: int) -> None:
+    def start(self, count: int, loads: Loads = ()) -> None:
         for _ in range(count):
-            worker = _Worker(f"w{next(self._numbers)}")
-            self._time.at(self._time.now_s + self._machine.start_s, lambda worker=worker: self._join(worker))  # type: ignore[misc]
+            worker = _Worker(f"w{next(self._numbers)}", loads)
+            start_s = self._machine.start_s + sum(self._machine.load_s.get(stage, 0.0) for stage in loads)
+            self._time.at(self._time.now_s + start_s, lambda worker=worker: self._join(worker))  # type: ignore[misc]
 
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         gone = self._workers.pop(worker, None)
         if gone is not None:
             self.cores.stop(gone)
+            if gone.app is not None and not kill:
+                tear_down(gone.app, gone.loads)
 
     def send(self, worker: WorkerId, tasks: Sequence[Task]) -> None:
         state = self._workers.get(worker)
@@ -114,7 +121,7 @@ class SimulatedPool:
     def lose(self, worker: WorkerId) -> None:
         """Kill a worker now, for scenarios of worker loss."""
         if worker in self._workers:
-            self.end(worker)
+            self.end(worker, kill=True)
             self._time.at(self._time.now_s, lambda: WorkerLost(self._time.now_s, worker, "lost in the simulation"))
 
     def set_cores(self, cores: float) -> None:
@@ -139,13 +146,12 @@ class SimulatedPool:
     def _join(self, worker: _Worker) -> Event:
         if self._make_app is not None:
             try:
-                app = self._make_app()
-                app.setup()
-                worker.calls = Calls(app)
+                worker.app = set_up(self._make_app, worker.loads)
+                worker.calls = Calls(worker.app)
             except Exception as error:
-                return WorkerStartFailed(self._time.now_s, f"{type(error).__name__}: {error}")
+                return WorkerStartFailed(self._time.now_s, f"{type(error).__name__}: {error}", loads=worker.loads)
         self._workers[worker.worker] = worker
-        return WorkerJoined(self._time.now_s, worker.worker, 0, "simulated")
+        return WorkerJoined(self._time.now_s, worker.worker, 0, "simulated", worker.loads)
 
     def _begin(self, worker: _Worker, at_s: float) -> None:
         expected = worker.steps

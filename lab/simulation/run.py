@@ -60,7 +60,8 @@ def pool_of(scenario: Scenario) -> SimulatedPool:
     def now_s() -> float:
         return pool.now_s()
 
-    pool = SimulatedPool(costs_of(scenario.stages, scenario.seed, now_s), scenario.machine)
+    machine = replace(scenario.machine, load_s={stage.name: stage.load_s for stage in scenario.stages})
+    pool = SimulatedPool(costs_of(scenario.stages, scenario.seed, now_s), machine)
     return pool
 
 

@@ -30,6 +30,8 @@ class SimulatedStage:
     wait_share: float = 0.0
     """Share of the service time spent waiting for something other than a core."""
     factors: tuple[tuple[float, float], ...] = ()
+    load_s: float = 0.0
+    """Time to load it; 0: nothing is loaded. Only workers of its group do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Scenario:
 
     @property
     def app_stages(self) -> tuple[Stage, ...]:
-        return tuple(Stage(stage.name) for stage in self.stages)
+        return tuple(Stage(each.name, setup="per-group" if each.load_s else "all") for each in self.stages)
 
     @property
     def opening(self) -> Composition:

@@ -1,11 +1,14 @@
 """The worker registry of an app: the live workers, the group that each is bound to, and the desired number. Binding
-sends no message to a worker: workers hold all stages, and a task names the ones to run."""
+sends no message to a worker: it holds all stages that its class loads, and a task names the ones to run. A group is
+served by workers of its own class, and a worker never changes its class: to load takes long, to start another does not
+hold up the stream."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from compositions.model import Loads
 from runtime.dispatch.events import WorkerId, WorkerJoined
 from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
 
@@ -13,7 +16,7 @@ from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
 class Crew:
     def __init__(self) -> None:
         self.workers: dict[WorkerId, WorkerState] = {}
-        self._starting = 0
+        self._starting: dict[Loads, int] = {}
         self._start_failures = 0
         self._start_again_s = 0.0
         self.restarts = 0
@@ -24,19 +27,19 @@ class Crew:
         self._lacking = False
         """True if a group has work and no worker."""
         self.short = False
-        """There are fewer workers than a composition at work has groups, or they choose their group: they are shared
-        over the groups in time."""
+        """There are fewer workers of a class than a composition at work has groups for them, or they choose their
+        group: they are shared over the groups in time."""
 
-    def __len__(self) -> int:
-        """Return the number of workers that stay."""
-        return sum(not worker.leaves for worker in self.workers.values())
+    def staying(self) -> Counter[Loads]:
+        """Return the number of workers of each class that stay."""
+        return Counter(worker.loads for worker in self.workers.values() if not worker.leaves)
 
     def join(self, event: WorkerJoined) -> None:
-        self._starting = max(0, self._starting - 1)
+        self._starting[event.loads] = max(0, self._starting.get(event.loads, 0) - 1)
         self._start_failures = 0
         restarts = self._vacancies.popleft() + 1 if self._vacancies else 0
         self.workers[event.worker] = WorkerState(
-            event.worker, event.pid, event.node, event.at_s, restarts, heard=self.restarts
+            event.worker, event.pid, event.node, event.at_s, event.loads, restarts, heard=self.restarts
         )
 
     def remove(self, worker: WorkerId) -> WorkerState | None:
@@ -68,18 +71,19 @@ class Crew:
         nodes = {worker.node for worker in self.workers.values()}
         return earlier > lost.heard and bool(nodes) and lost.node not in nodes
 
-    def start_missing(self, wanted: int, now_s: float) -> int:
-        """Return how many to start, so that ``wanted`` are there or on their way; none during the pause after a
-        failure."""
-        missing = max(0, wanted - len(self) - self._starting)
+    def start_missing(self, wanted: Counter[Loads], now_s: float) -> Mapping[Loads, int]:
+        """Return how many to start of each class, so that ``wanted`` are there or on their way; none during the pause
+        after a failure."""
         if now_s < self._start_again_s:
-            return 0
-        self._starting += missing
+            return {}
+        missing = wanted - self.staying() - Counter(self._starting)
+        for loads, count in missing.items():
+            self._starting[loads] = self._starting.get(loads, 0) + count
         return missing
 
-    def start_failed(self, start_again_s: float) -> int:
+    def start_failed(self, loads: Loads, start_again_s: float) -> int:
         """A worker did not come up; returns how many in a row."""
-        self._starting = max(0, self._starting - 1)
+        self._starting[loads] = max(0, self._starting.get(loads, 0) - 1)
         self._start_failures += 1
         self._start_again_s = start_again_s
         return self._start_failures
@@ -94,9 +98,9 @@ class Crew:
     def is_last(self, group: GroupState) -> bool:
         """Return whether the group has only one worker left and another can be started. If groups share workers, all
         workers count."""
-        if self._start_failures > 0 and not self._starting:
+        if self._start_failures > 0 and not any(self._starting.values()):
             return False
-        return (len(self.workers) if self.short else len(group.workers) + len(group.leaving)) < 2
+        return (len(_fit(self.workers.values(), group)) if self.short else len(group.workers) + len(group.leaving)) < 2
 
     def for_test(self, group: GroupState, active: Pipeline, *, again: bool) -> WorkerState | None:
         """Return a worker that may run a suspect bundle of the group: one with which a worker died. ``again``: two have
@@ -108,25 +112,29 @@ class Crew:
         and none should wait for another worker. If no worker can be started, any may run it, and in the end the only
         one.
         """
-        others = sum(not worker.tests for worker in self.workers.values()) - 1
-        if self._start_failures > 0 and not self._starting and (others > 0 or len(self.workers) == 1):
-            return next((worker for worker in self.workers.values() if worker.may_test(group)), None)
-        free = [worker for worker in self.free() if not worker.outstanding]
+        fellows = _fit(self.workers.values(), group)
+        others = sum(not worker.tests for worker in fellows) - 1
+        if self._start_failures > 0 and not any(self._starting.values()) and (others > 0 or len(fellows) == 1):
+            return next((worker for worker in fellows if worker.may_test(group)), None)
+        free = [worker for worker in _fit(self.free(), group) if not worker.outstanding]
         if free and not (again and (others <= 0 or (self._lacking and not self.short))):
             return free[-1]
         if others <= 0:
             return None
-        fit = [each for each in self.workers.values() if each.may_test(group) and _spared(each, group, active)]
+        fit = [each for each in fellows if each.may_test(group) and _spared(each, group, active)]
         return min(fit, key=lambda each: (each.group is not group, len(each.outstanding)), default=None)
 
-    def remove_surplus(self, wanted: int, idle_before_s: float) -> list[WorkerId]:
+    def remove_surplus(self, wanted: Counter[Loads], idle_before_s: float) -> list[WorkerId]:
         """Take free workers beyond ``wanted`` off the list that have had no task since ``idle_before_s``; and those
         that leave, if they have neither group nor task."""
-        idle = [w.worker for w in self.free() if not w.outstanding and w.idle_since_s < idle_before_s]
-        done = [w.worker for w in self.workers.values() if w.leaves and w.group is None and not w.outstanding]
-        gone = [*done, *idle[: max(0, len(self) - wanted)]]
-        for worker in gone:
-            self.remove(worker)
+        surplus = self.staying() - wanted
+        gone = [w.worker for w in self.workers.values() if w.leaves and w.group is None and not w.outstanding]
+        for worker in self.free() if surplus else ():
+            if surplus[worker.loads] > 0 and not worker.outstanding and worker.idle_since_s < idle_before_s:
+                surplus[worker.loads] -= 1
+                gone.append(worker.worker)
+        for name in gone:
+            self.remove(name)
         return gone
 
     def bind(self, worker: WorkerState, group: GroupState) -> None:
@@ -185,7 +193,7 @@ class Crew:
         _relieve(self)
         changed = []
         present = [each for each in (draining, active) if each is not None]
-        there = sum(worker.group is not None or not worker.tests for worker in self.workers.values())
+        there = Counter(w.loads for w in self.workers.values() if w.group is not None or not w.tests)
         self.short = any(_shares(each, there) for each in present)
         if self.short:  # they are needed elsewhere
             for pipeline in present:
@@ -193,14 +201,14 @@ class Crew:
         free = sorted(self.free(), key=lambda worker: -len(worker.outstanding))
         for group in list(_wanting(draining, active)):
             back = [worker for worker in group.leaving if not worker.leaves]
-            worker = back[-1] if back else free.pop() if free else None
+            worker = back[-1] if back else _taken(free, group)
             if worker is None and group.pipeline is not active and not self.short:
                 worker = _lent(group, active)
             if worker is not None:
                 self.bind(worker, group)
                 changed.append(group)
         for group in active.groups if active.roaming is None else ():
-            if not group.workers and (worker := _borrowed(active.groups, least=2)):
+            if not group.workers and (worker := _borrowed(active.groups, group, least=2)):
                 self.bind(worker, group)
                 changed.append(group)
         self._lacking = any(not group.workers for group in _wanting(draining, active))
@@ -208,15 +216,15 @@ class Crew:
 
     def idle(self) -> list[WorkerState]:
         """Return the workers without a task, but for those that leave and have somebody to take their work."""
-        stays = len(self) > 0
-        return [each for each in self.workers.values() if not each.outstanding and not (each.leaves and stays)]
+        stay = self.staying()
+        return [each for each in self.workers.values() if not (each.outstanding or (each.leaves and stay[each.loads]))]
 
 
 def _relieve(crew: Crew) -> None:
     """Have free workers take the places of those that leave; one with partitions leaves when they have moved."""
     for worker in [each for each in crew.workers.values() if each.leaves and each.group is not None]:
-        group, free = worker.group, crew.free()
-        if group is not None and free and worker not in group.leaving:
+        group = worker.group
+        if group is not None and worker not in group.leaving and (free := _fit(crew.free(), group)):
             _let_go(crew, group, worker)
             crew.bind(min(free, key=lambda each: len(each.outstanding)), group)
 
@@ -230,8 +238,25 @@ def _let_go(crew: Crew, group: GroupState, worker: WorkerState) -> None:
         crew.unbind(worker)
 
 
-def _shares(pipeline: Pipeline, workers: int) -> bool:
-    return pipeline.roaming is not None or workers < len(pipeline.groups)
+def _fit(workers: Iterable[WorkerState], group: GroupState) -> list[WorkerState]:
+    """Return those that can serve the group."""
+    loads = group.loads
+    return [worker for worker in workers if worker.loads == loads]
+
+
+def _taken(free: list[WorkerState], group: GroupState) -> WorkerState | None:
+    """Take the last of ``free`` that can serve the group off the list."""
+    at = next((at for at in reversed(range(len(free))) if free[at].loads == group.loads), None)
+    return None if at is None else free.pop(at)
+
+
+def _shares(pipeline: Pipeline, there: Counter[Loads]) -> bool:
+    """Return whether there are too few workers of a class. One without any waits for the first to start: the others
+    have nobody to share with it."""
+    if pipeline.roaming is not None or not there:
+        return True
+    groups = Counter(group.loads for group in pipeline.groups)
+    return any(0 < there[loads] < count for loads, count in groups.items())
 
 
 def _wanting(draining: Pipeline | None, active: Pipeline) -> Iterable[GroupState]:
@@ -268,14 +293,17 @@ def _lent(group: GroupState, active: Pipeline) -> WorkerState | None:
     active composition come first: nothing passes there until the old composition has drained."""
     if group.workers:
         others = [each for each in group.pipeline.groups if each is not group]
-        near = _borrowed([active.by_stage[group.first]], least=1)
-        return near or _borrowed(active.groups, least=1) or _borrowed(others, least=2)
-    return _borrowed([*active.groups, *group.pipeline.groups], least=2) or _borrowed(active.groups, least=1)
+        near = _borrowed([active.by_stage[group.first]], group, least=1)
+        return near or _borrowed(active.groups, group, least=1) or _borrowed(others, group, least=2)
+    all_groups = [*active.groups, *group.pipeline.groups]
+    return _borrowed(all_groups, group, least=2) or _borrowed(active.groups, group, least=1)
 
 
-def _borrowed(groups: Sequence[GroupState], least: int) -> WorkerState | None:
-    """Return the least busy worker of the group with the most workers, if it has at least ``least``."""
-    lender = max(groups, key=lambda group: len(group.workers), default=None)
+def _borrowed(groups: Sequence[GroupState], to: GroupState, least: int) -> WorkerState | None:
+    """Return the least busy worker of the group with the most workers, of those whose workers can serve ``to``, if it
+    has at least ``least``."""
+    fit = (group for group in groups if group.loads == to.loads)
+    lender = max(fit, key=lambda group: len(group.workers), default=None)
     if lender is None or len(lender.workers) < least:
         return None
     return min(reversed(lender.workers), key=lambda worker: len(worker.outstanding))

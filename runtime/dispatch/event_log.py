@@ -17,14 +17,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
 from compositions.batching import Batching
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from profiler.snapshot import StageTiming
-from runtime.dispatch import events, state
-from runtime.dispatch.events import NOTHING_KEYED, BundleAdmitted, Event, KeyedDone, SizeOf, TaskDone
+from runtime.dispatch import state
+from runtime.dispatch.events import (
+    NOTHING_KEYED,
+    BundleAdmitted,
+    Event,
+    ItemFault,
+    KeyedDone,
+    SizeOf,
+    SwitchStyle,
+    TaskDone,
+)
 from runtime.dispatch.keys import KeyStates, StatesByKey
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
@@ -47,25 +56,7 @@ class Blob:
 
 CLASSES: tuple[type, ...] = (
     *(Batching, Blob, Composition, DispatcherSettings, Group, Pattern, Stage, StageKind, StageTiming),
-    *(
-        events.Started,
-        events.BundleAdmitted,
-        events.TaskDone,
-        events.TaskFailed,
-        events.WorkerJoined,
-        events.WorkerAnswered,
-    ),
-    *(
-        events.ItemFault,
-        events.KeyedDone,
-        events.WorkerLost,
-        events.WorkerLeaving,
-        events.WorkerStartFailed,
-        events.SwitchRequested,
-        events.SwitchCalledOff,
-        events.SwitchStyle,
-        events.Tick,
-    ),
+    *(*get_args(Event), ItemFault, KeyedDone, SwitchStyle),
     *state.CLASSES,
 )
 _BY_NAME = {cls.__name__: cls for cls in CLASSES}

@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from compositions.model import Composition, TransitionKind
+from compositions.model import Composition, Loads, TransitionKind
 from profiler.snapshot import StageTiming
 from runtime.dispatch.keys import KeyStates, Payload, Routes
 
@@ -118,6 +118,7 @@ class WorkerJoined:
     worker: WorkerId
     pid: int = 0
     node: str = ""
+    loads: Loads = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,7 @@ class WorkerStartFailed:
     reason: str
     passing: bool = False
     """True if the worker was not ready in time, which may be due to a busy machine: another attempt may succeed."""
+    loads: Loads = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any, NamedTuple
 
+from compositions.model import Loads
 from runtime.dispatch.events import NO_STATES, WorkerId
 from runtime.dispatch.keys import KeyStates, Payload, Routes
 
@@ -61,6 +62,8 @@ class SendTask(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class StartWorkers:
     count: int
+    loads: Loads = ()
+    """Their class."""
 
 
 @dataclass(frozen=True, slots=True)

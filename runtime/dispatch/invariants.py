@@ -153,6 +153,8 @@ def _bindings(state: State) -> Iterator[str]:
         for worker in listed:
             if worker.group is not group or state.crew.workers.get(worker.worker) is not worker:
                 yield f"{_name(group)} lists worker {worker.worker}, which is not bound to it"
+            if worker.loads != group.loads:
+                yield f"worker {worker.worker} of {_name(group)} has not loaded its stages"
         bound = [worker.worker for worker in state.crew.workers.values() if worker.group is group]
         if Counter(bound) != Counter(worker.worker for worker in listed):
             yield f"workers {bound} are bound to {_name(group)}, which does not list them once each"

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from compositions.model import Composition, Group, Stage, StageKind
+from compositions.model import Composition, Group, Loads, Stage, StageKind, loads_of
 from profiler.drain_samples import Pending
 from runtime.dispatch.bundle import Bundle, Trouble
 from runtime.dispatch.dynamic import Roaming
@@ -25,9 +25,15 @@ class Pace:
     """Maximum number of tasks that a worker may have at a time."""
     turn: int = 0
     """Tasks given so far, for workers that get them in turn."""
+    there_and_back_s: dict[str, float] = field(default_factory=dict)
+    """Moving average of an item's time at a worker of each node, with its way, gain 1/8."""
+    behind_since_s: float | None = None
+    """Since when bundles have waited for workers of fast nodes; None: none waits."""
 
-    def note(self, busy_s: float, items: int) -> None:
-        """A task of so many items took so long."""
+    def note(self, busy_s: float, items: int, node: str, item_s: float) -> None:
+        """A task of so many items took so long; each took ``item_s`` with its way to the node and back."""
+        before_s = self.there_and_back_s.get(node, item_s)
+        self.there_and_back_s[node] = before_s + (item_s - before_s) / 8
         self.task_items = items
         self.busy_s = busy_s if self.busy_s is None else self.busy_s + (busy_s - self.busy_s) / 8
 
@@ -76,6 +82,8 @@ class WorkerState:
     pid: int
     node: str
     idle_since_s: float
+    loads: Loads = ()
+    """Its class: it serves groups that load the same."""
     restarts: int = 0
     heard: int = 0
     group: GroupState | None = None
@@ -118,8 +126,8 @@ class GroupState:
     in work."""
 
     __slots__ = (
-        *("apart", "at_once", "first", "group", "index", "keyed", "last", "leaving", "load", "ordered"),
-        *("pace", "pipeline", "waiting", "workers"),
+        *("apart", "at_once", "first", "group", "index", "keyed", "last", "leaving", "load"),
+        *("ordered", "pace", "pipeline", "waiting", "workers"),
     )
 
     def __init__(self, pipeline: Pipeline, index: int, group: Group, first: int, stages: Sequence[Stage]) -> None:
@@ -157,6 +165,11 @@ class GroupState:
     @property
     def tested(self) -> bool:
         return self in self.pipeline.tested
+
+    @property
+    def loads(self) -> Loads:
+        """Return the class of its workers."""
+        return self.pipeline.loads[self.index]
 
     @property
     def listed(self) -> list[Bundle]:
@@ -230,6 +243,23 @@ class GroupState:
                     break
         return best
 
+    def preferred(self, worker: WorkerState, now_s: float) -> WorkerState | None:
+        """Return who takes the next bundle, where ``worker`` may. If an item takes more than twice as long on its node
+        as on the fastest one, it is a worker there; none, until bundles have waited for these for longer than the slow
+        node would lose (Lin & Kumar 1984: the best use of a slow server begins at a threshold)."""
+        known, pace = self.pace.there_and_back_s, self.pace
+        fast_s = min((known[each.node] for each in self.workers if each.node in known), default=0.0)
+        slow_s = known.get(worker.node, 0.0)
+        if slow_s <= 2 * fast_s or self.at_once > 1 or self.pipeline.round_robin:
+            return worker
+        known[worker.node] -= (slow_s - fast_s) / 512  # so that it is tried again now and then
+        fast = (each for each in self.workers if 2 * known.get(each.node, 0.0) < slow_s)
+        if len((least := min(fast, key=lambda each: len(each.outstanding))).outstanding) < pace.depth:
+            return least
+        if pace.behind_since_s is None:
+            pace.behind_since_s = now_s
+        return worker if now_s - pace.behind_since_s > slow_s - fast_s else None
+
     def _worker_with_room(self) -> WorkerState | None:
         """Return the worker with the fewest items, if it may have more. Workers with suspects or tasks of other groups
         are left out. If a suspect waits, the least busy of several workers gets no more, so that it becomes free."""
@@ -273,6 +303,9 @@ class Pipeline:
         dyn = composition.dyn
         self.roaming = None if dyn is None else Roaming(dyn, len(composition.groups))
         """Where its workers choose what to run next."""
+        own = [[stage for stage in stages if stage.name in group.stages] for group in composition.groups]
+        self.loads = [loads_of(each if dyn is None else stages) for each in own]
+        """The class of the workers of each group."""
         for index, group in enumerate(composition.groups):
             state = GroupState(self, index, group, len(self.by_stage), stages)
             self.groups.append(state)

@@ -126,7 +126,7 @@ class Failures:
         self._transition = transition
 
     def start_failed(self, event: WorkerStartFailed) -> None:
-        failures = self._crew.start_failed(event.at_s + self._settings.restart_pause_s)
+        failures = self._crew.start_failed(event.loads, event.at_s + self._settings.restart_pause_s)
         self._turn.outcomes.append(StartFailed(event.at_s, event.reason, failures, event.passing))
         self._transition.start_failed(event.reason)
 
@@ -244,7 +244,7 @@ class Results:
         count, in_bytes = len(bundle.arrived_s), bundle.size_bytes
         if task.picked is not None:
             count, in_bytes = task.count, in_bytes * task.count // count
-        group.pace.note(busy_s, count)
+        group.pace.note(busy_s, count, worker.node, (at_s - since_s) / count)
         group.settle_depth()
         if pipeline.roaming is not None:
             pipeline.roaming.note(group.index, Visit(since_s, at_s, task.values, task.made(values), busy_s))

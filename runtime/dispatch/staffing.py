@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
+from compositions.model import Loads
 from runtime.dispatch.dynamic import Roaming
 from runtime.dispatch.events import WorkerJoined, WorkerLeaving
 from runtime.dispatch.instructions import StartWorkers, StopWorker
@@ -43,8 +45,8 @@ class Staffing:
 
     def start_missing(self) -> None:
         """Starts what is wanted and neither there nor on its way."""
-        if missing := self._crew.start_missing(self._wanted, self._turn.now_s):
-            self._turn.instructions.append(StartWorkers(missing))
+        missing = self._crew.start_missing(self._wanted, self._turn.now_s)
+        self._turn.instructions += [StartWorkers(count, loads) for loads, count in missing.items()]
 
     def stop_surplus(self) -> None:
         """Stops workers beyond those wanted that have been idle for long, and those that leave and are not needed."""
@@ -89,7 +91,8 @@ class Staffing:
 
     def _placed(self, worker: WorkerState, groups: Iterable[GroupState]) -> bool:
         for group in groups:
-            if (group is worker.group or not group.workers) and self._work.waits_for_worker(group):
+            near = group is worker.group or (not group.workers and group.loads == worker.loads)
+            if near and self._work.waits_for_worker(group):
                 self._crew.bind(worker, group)
                 self._work.dispatch(group)
                 return True
@@ -103,6 +106,7 @@ class Staffing:
 
     def _roam_all(self, left: list[WorkerState], active: Pipeline, roaming: Roaming) -> None:
         """Those whom ``left`` has beyond the workers of the composition are spares."""
+        left = [worker for worker in left if worker.loads == active.groups[0].loads]
         at_work = sum(len(group.workers) for group in active.groups)
         while left and at_work < active.composition.workers:
             queues = [self._queue(group) for group in active.groups]
@@ -149,8 +153,12 @@ class Staffing:
         return Queue(waiting, self._work.waits_for_worker(group), len(group.workers), group.group.replicas)
 
     @property
-    def _wanted(self) -> int:
-        """The number of workers that the groups need, plus one if a suspect must not run in a group's last
-        worker."""
-        tested = any(group.apart or group.tested for pipeline in self._course.pipelines for group in pipeline.groups)
-        return self._course.workers_wanted + max(self._settings.spares, tested)
+    def _wanted(self) -> Counter[Loads]:
+        """The number of workers of each class that the groups need, plus one if a suspect must not run in a group's
+        last worker. Spares are of the class that loads nothing, if groups need it: they are to be cheap."""
+        groups = [group for pipeline in self._course.pipelines for group in pipeline.groups]
+        extra = Counter({group.loads: 1 for group in groups if group.apart or group.tested})
+        wanted = self._course.workers_wanted
+        if () in wanted:
+            extra |= Counter({(): self._settings.spares})
+        return wanted + extra

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compositions.model import Composition, Stage
+from compositions.model import Composition, Loads, Stage
 from runtime.dispatch.bundle import NO_TROUBLE, Bundle, Trouble
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.crew import Crew
@@ -167,14 +167,14 @@ class Course:
         return (phase.pipeline, self.active) if isinstance(phase, Draining) else (self.active,)
 
     @property
-    def workers_wanted(self) -> int:
-        """Number of workers that the active composition needs, or the one that waits for its workers or drains, if
-        more."""
-        phase, wanted = self.phase, self.active.composition.workers
+    def workers_wanted(self) -> Counter[Loads]:
+        """Number of workers of each class that the active composition needs, or the one that waits for its workers or
+        drains, if more."""
+        phase, wanted = self.phase, self.active.composition.crew(self.stages)
         if phase is None:
             return wanted
         other = phase.request if isinstance(phase, Awaiting) else phase.pipeline
-        return max(wanted, other.composition.workers)
+        return wanted | other.composition.crew(self.stages)
 
     def may_feed(self, now_s: float) -> bool:
         """Return whether the active pipeline may take new items now."""
@@ -217,10 +217,7 @@ class State:
 
     @staticmethod
     def initial(
-        stages: Sequence[Stage],
-        composition: Composition,
-        settings: DispatcherSettings,
-        begun: Checkpoint | None = None,
+        stages: Sequence[Stage], composition: Composition, settings: DispatcherSettings, begun: Checkpoint | None = None
     ) -> State:
         begin = begun or BEGINNING
         admission = Admission(settings, begin.next_serial)

@@ -80,7 +80,7 @@ class Transition:
 
     def _go_on(self, phase: Awaiting) -> None:
         """All workers of the new composition may be there now."""
-        if len(self._crew) < phase.request.composition.workers:
+        if phase.request.composition.crew(self._course.stages) - self._crew.staying():
             return
         if isinstance(phase, Resizing):
             self._course.active.composition = phase.request.composition

@@ -112,10 +112,11 @@ class Work:
         while group.waiting or (self._admission.queue and not group.index):
             if self._admission.refused:
                 self._pass_over(group)
-            worker = group.free_worker()
+            worker = _free_worker(group, self._turn.now_s)
             if worker is None or (bundle := self._next_bundle(group)) is None:
                 return
             self._send(worker, group, bundle)
+        group.pace.behind_since_s = None
 
     def dispatch_apart(self) -> None:
         """Dispatch bundles with which a worker died, as a suitable worker may be available now."""
@@ -135,10 +136,10 @@ class Work:
                 self._send(worker, group, bundle)
 
     def dispatch_keyed(self) -> None:
-        """A partition may have another owner now, or be out of work."""
+        """A partition may have another owner now, or be out of work; what waits for a fast node may take a slow one."""
         for pipeline in self._course.pipelines:
             for group in pipeline.groups:
-                if group.keyed:
+                if group.keyed or group.pace.behind_since_s is not None:
                     self.dispatch(group)
 
     def waits_for_worker(self, group: GroupState) -> bool:
@@ -272,7 +273,7 @@ class Work:
         group = pipeline.by_stage[bundle.next_stage]
         group.load += 1
         straight = group.index and group.at_once == 1 and not group.ordered and not group.waiting
-        if straight and not bundle.trouble.deaths and (worker := group.free_worker()) is not None:
+        if straight and not bundle.trouble.deaths and (worker := _free_worker(group, self._turn.now_s)) is not None:
             self._send(worker, group, bundle)  # as the two below, in half the calls
             return
         group.put(bundle)
@@ -308,6 +309,13 @@ class Work:
             self._stateful.gates[index].passed(bundle.turn, bundle.count)
             for pipeline in self._course.pipelines:
                 self.dispatch(pipeline.by_stage[index])
+
+
+def _free_worker(group: GroupState, now_s: float) -> WorkerState | None:
+    worker = group.free_worker()
+    if worker is None or len(group.pace.there_and_back_s) < 2:  # on one node all are as fast
+        return worker
+    return group.preferred(worker, now_s)
 
 
 def _has_room(worker: WorkerState, group: GroupState, short: bool) -> bool:

@@ -27,6 +27,12 @@ class Amounts:
     memory_bytes: float = 0.0
     custom: Mapping[str, float] = field(default_factory=dict, hash=False)
 
+    def less(self, other: Amounts) -> Amounts:
+        """Return what is left without ``other``, never less than nothing."""
+        custom = {name: max(0.0, value - other.custom.get(name, 0.0)) for name, value in self.custom.items()}
+        cpus, gpus = max(0.0, self.cpus - other.cpus), max(0.0, self.gpus - other.gpus)
+        return Amounts(cpus, gpus, max(0.0, self.memory_bytes - other.memory_bytes), custom)
+
 
 @dataclass(frozen=True, slots=True)
 class Node:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from math import inf
+from typing import NamedTuple
 
 from compositions.resources import Need, amounts, labels_told
 from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
@@ -66,9 +67,9 @@ def place(cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> Placemen
     """
     best = Placement({}, {shape.name: shape.count for shape in shapes})
     size = len(shapes) * max(1, len(cluster.nodes))
-    for order, mixed in islice(_orders(cluster, shapes), max(3, ORDERS_OF_ALL // size)):
+    for order in islice(_orders(cluster, shapes), max(3, ORDERS_OF_ALL // size)):
         attempt = _Attempt(cluster, shapes, present)
-        attempt.fill(order, mixed, max(1, MOVES_OF_ALL // size))
+        attempt.fill(order, max(1, MOVES_OF_ALL // size))
         found = attempt.placement(shapes)
         if found.workers > best.workers or not best.reasons:
             best = found
@@ -77,29 +78,39 @@ def place(cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> Placemen
     return best
 
 
-def lacking_for(cluster: Cluster, app: str, need: Need, workers: int) -> str | None:
-    """Return why the cluster could not hold so many workers of an app if it held nothing else; None if it could. Nodes
-    that are away for now count."""
-    if not need.is_declared:
-        return None
-    states = (NodeState.UP, NodeState.SUSPECT)
-    nodes = tuple(replace(node, taken=Amounts()) for node in cluster.nodes if node.state in states)
-    return next(iter(place(Cluster(nodes), [Shape(app, need, workers)], {}).reasons), None)
+def lacking_for(cluster: Cluster, shapes: Sequence[Shape]) -> str | None:
+    """Return why the cluster could not hold these workers if it held nothing else; None if it could. Nodes that are
+    away for now count."""
+    declared = [shape for shape in shapes if shape.need.is_declared]
+    nodes = tuple(replace(node, taken=Amounts()) for node in cluster.nodes if node.is_open)
+    return next(iter(place(Cluster(nodes), declared, {}).reasons), None) if declared else None
 
 
-def _orders(cluster: Cluster, shapes: Sequence[Shape]) -> Iterator[tuple[Sequence[Shape], bool]]:
-    """Yield orders in which to seat, and whether each node gets a mixture of all shapes first: the largest shape first,
-    which leaves the least over; the smallest first; then each shape first, and each last."""
+class _Order(NamedTuple):
+    """An order in which to seat. ``mixed``: each node gets a mixture of all shapes first. ``roomy``: the node comes
+    first that has room for most workers of the shape, and not the one on which the least is left over."""
+
+    shapes: Sequence[Shape]
+    mixed: bool = False
+    roomy: bool = False
+
+
+def _orders(cluster: Cluster, shapes: Sequence[Shape]) -> Iterator[_Order]:
+    """Yield orders: the largest shape first, which leaves the least over; the smallest first; then each shape first,
+    and each last."""
     large = sorted(shapes, key=lambda shape: -_share(shape.need, cluster.nodes))
-    yield large, False
+    yield _Order(large)
     if len(shapes) > 1:
-        yield large, True
-        yield large[::-1], False
-        yield large[::-1], True
+        yield _Order(large, mixed=True)
+        yield _Order(large, roomy=True)
+        for roomy in (True, False):
+            yield _Order(large[::-1], roomy=roomy)
+            yield _Order(large[::-1], mixed=True, roomy=roomy)
         for backwards, shape in product((False, True), large):
             others = [each for each in large[:: -1 if backwards else 1] if each is not shape]
-            yield [shape, *others], False
-            yield [*others, shape], False
+            for roomy in (True, False):
+                yield _Order([shape, *others], roomy=roomy)
+                yield _Order([*others, shape], roomy=roomy)
 
 
 def _share(need: Need, nodes: Iterable[Node]) -> float:
@@ -207,10 +218,11 @@ class _Attempt:
         self._seats: dict[str, dict[str, int]] = {shape.name: {} for shape in shapes}
         self._lacking = {shape.name: shape.count for shape in shapes}
 
-    def fill(self, order: Sequence[Shape], mixed: bool, most_moves: int) -> None:
-        """Seat what is wanted, in this order, at first ``mixed``; make room for at most ``most_moves`` workers."""
-        firm = [shape.name for shape in order if shape.need.cpus is not None]
-        loose = {shape.name: _Ask(shape.need, 0.0) for shape in order if shape.need.cpus is None}
+    def fill(self, order: _Order, most_moves: int) -> None:
+        """Seat what is wanted, in this order; make room for at most ``most_moves`` workers."""
+        shapes, mixed, self._roomy = order
+        firm = [shape.name for shape in shapes if shape.need.cpus is not None]
+        loose = {shape.name: _Ask(shape.need, 0.0) for shape in shapes if shape.need.cpus is None}
         for name in firm:
             self._keep(name, self._asks[name])
         for room in sorted(self._rooms.values(), key=lambda room: room.node.id != self._near) if mixed else ():
@@ -262,11 +274,12 @@ class _Attempt:
             self._seat(name, room.node.id, min(count, room.fits(self._asks[name])))
 
     def _pack(self, name: str) -> None:
-        """Fill node after node: the near one, then those that are up, and of these the one with the least left over."""
+        """Fill node after node: the near one, then those that are up, and of these as the order has it."""
         ask = self._asks[name]
 
         def rank(room: _Room) -> tuple[bool, bool, int, int, str]:
-            return room.node.state is NodeState.SUSPECT, room.node.id != self._near, *room.left_over(ask), room.node.id
+            found = (-room.fits(ask), 0) if self._roomy else room.left_over(ask)
+            return room.node.state is NodeState.SUSPECT, room.node.id != self._near, *found, room.node.id
 
         for room in sorted(self._rooms.values(), key=rank) if self._lacking[name] else ():
             if not self._lacking[name]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from apps.contract import App
+from compositions.model import Loads
 from profiler.snapshot import timings_of
 from runtime.dispatch.events import (
     BundleAdmitted,
@@ -31,6 +32,7 @@ from runtime.pools.calls import Calls
 from runtime.pools.execute import StageError, run_now
 from runtime.pools.perform import perform, perform_alone
 from runtime.pools.port import at_once
+from runtime.pools.set_up import set_up, tear_down
 from runtime.transport.values import pickled, put_together, unpickled
 
 
@@ -65,12 +67,13 @@ class LocalPool:
     def now_s(self) -> float:
         return self._clock()
 
-    def start(self, count: int) -> None:
+    def start(self, count: int, loads: Loads = ()) -> None:
         for _ in range(count):
             worker = f"w{next(self._numbers)}"
             inbox: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
             self._inboxes[worker] = inbox
-            threading.Thread(target=self._work, args=(worker, inbox), name=f"recompose-{worker}", daemon=True).start()
+            args = worker, inbox, loads
+            threading.Thread(target=self._work, args=args, name=f"recompose-{worker}", daemon=True).start()
 
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         """A thread cannot be killed: a hung one is abandoned, and what it returns later is ignored."""
@@ -117,20 +120,21 @@ class LocalPool:
             return self._inboxes.pop(worker, None) is not None
         return isinstance(event, WorkerLost) or worker in self._inboxes
 
-    def _work(self, worker: WorkerId, inbox: queue.SimpleQueue[Task | None]) -> None:
+    def _work(self, worker: WorkerId, inbox: queue.SimpleQueue[Task | None], loads: Loads) -> None:
         try:
-            app = self._make_app()
-            app.setup()
+            app = set_up(self._make_app, loads)
         except Exception as error:
-            self._events.put((worker, WorkerStartFailed(self.now_s(), f"{type(error).__name__}: {error}")))
+            failed = WorkerStartFailed(self.now_s(), f"{type(error).__name__}: {error}", loads=loads)
+            self._events.put((worker, failed))
             return
-        self._events.put((worker, WorkerJoined(self.now_s(), worker, os.getpid(), "local")))
+        self._events.put((worker, WorkerJoined(self.now_s(), worker, os.getpid(), "local", loads)))
         calls = Calls(app)
         if calls.wait:
             asyncio.run(self._work_at_once(calls, worker, inbox))
-            return
-        while (task := inbox.get()) is not None:
-            self._events.put((worker, run_now(run_task(calls, worker, task, self.now_s))))
+        else:
+            while (task := inbox.get()) is not None:
+                self._events.put((worker, run_now(run_task(calls, worker, task, self.now_s))))
+        tear_down(app, loads)
 
     async def _work_at_once(self, calls: Calls, worker: WorkerId, inbox: queue.SimpleQueue[Task | None]) -> None:
         async def tasks() -> AsyncIterator[Task]:

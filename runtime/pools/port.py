@@ -8,19 +8,22 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 from compositions.errors import RecomposeError
+from compositions.model import Loads
 from runtime.dispatch.events import Event, WorkerId
 from runtime.dispatch.instructions import Task
 from runtime.dispatch.keys import Payload
 
 
 class WorkerPool(Protocol):
-    """Workers hold all stages of one app; a task names the stages to run. Not thread-safe but for ``wake``."""
+    """Workers hold the stages of one app that their class loads; a task names the stages to run. Not thread-safe but
+    for ``wake``."""
 
     def now_s(self) -> float:
         """The pool's clock, in seconds: monotonic, or virtual."""
 
-    def start(self, count: int) -> None:
-        """Begin to start ``count`` workers; each reports WorkerJoined (after ``setup``) or WorkerStartFailed."""
+    def start(self, count: int, loads: Loads = ()) -> None:
+        """Begin to start ``count`` workers of a class; each reports WorkerJoined (after ``setup``) or
+        WorkerStartFailed, with its class."""
 
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         """Let an idle worker end, or kill a hanging one; no WorkerLost follows either."""

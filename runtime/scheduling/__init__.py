@@ -11,13 +11,7 @@ from compositions.errors import RecomposeError
 from runtime.scheduling.port import Scheduler
 from runtime.scheduling.published import Ct, Et, Kanban, Lp, Qst
 
-SCHEDULERS: Mapping[SchedulerName, type[Scheduler]] = {
-    "qst": Qst,
-    "lp": Lp,
-    "et": Et,
-    "ct": Ct,
-    "kanban": Kanban,
-}
+SCHEDULERS: Mapping[SchedulerName, type[Scheduler]] = {"qst": Qst, "lp": Lp, "et": Et, "ct": Ct, "kanban": Kanban}
 
 
 class SchedulerError(RecomposeError):

@@ -50,11 +50,7 @@ def _finite(value: Any) -> Any:
 
 
 def problem(
-    status: int,
-    detail: str,
-    *,
-    errors: Sequence[FieldError] | None = None,
-    headers: Mapping[str, str] | None = None,
+    status: int, detail: str, *, errors: Sequence[FieldError] | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
     about = _about(status, detail)
     body = about if errors is None else ValidationProblem(errors=list(errors), **dict(about))

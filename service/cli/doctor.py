@@ -10,12 +10,11 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 import click
 import psutil
@@ -23,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from service.cli import render
+from service.cli.doctor_ray import Finding, findings_of
 from service.daemon.store.database import default_directory
 from service.runner.validation.resolution import available_cores
 
@@ -36,10 +36,13 @@ COLORS = {"good": "green", "note": "yellow", "bad": "red"}
     type=click.Path(file_okay=False, path_type=Path),
     help="State directory of the service (default ~/.local/state/recompose).",
 )
+@click.option("--ray", "address", metavar="ADDRESS", help="Also check the nodes of the Ray cluster at this address.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def doctor(port: int, state: Path | None, as_json: bool) -> None:
+def doctor(port: int, state: Path | None, address: str | None, as_json: bool) -> None:
     """Check that this machine can run Recompose; exit code 1 if something is bad."""
     found = findings(Place(port, (state or default_directory()).resolve()))
+    if address is not None:
+        found += findings_of(address)
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))
     else:
@@ -56,18 +59,6 @@ def _table(found: list[Finding]) -> Table:
 
 
 GIB = 2**30
-Grade = Literal["good", "note", "bad"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """``note``: something will not go, or not well; ``bad``: nothing will."""
-
-    about: str
-    grade: Grade
-    found: str
-    do: str | None = None
-    """What to do; None where nothing is to be done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,16 +194,4 @@ def _sockets(_: Place) -> Finding:
     return Finding("sockets", "good", f"in {folder}")
 
 
-LOOKS: tuple[Callable[[Place], Finding], ...] = (
-    _python,
-    _libraries,
-    _ray,
-    _java,
-    _cores,
-    _memory,
-    _shared_memory,
-    _files,
-    _port,
-    _disk,
-    _sockets,
-)
+LOOKS = _python, _libraries, _ray, _java, _cores, _memory, _shared_memory, _files, _port, _disk, _sockets

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
+from compositions.model import all_sequential
 from control.decisions import Mode
 from profiler.slo import Slo
 from service.daemon.checks import (
@@ -153,8 +154,10 @@ class Apps:
         cluster = self._runs.cluster()
         check_composition(spec.app, spec.composition, choices, cluster.cores)
         if self._specs.reserves:
-            named = [each.workers for each in choices if each.name == spec.composition]
-            check_resources(spec.app, self._specs.stages(spec), max(named, default=1), cluster)
+            stages = self._specs.stages(spec)
+            named = [each.crew(stages) for each in choices if each.name == spec.composition]
+            one_each = dict.fromkeys(all_sequential(stages).crew(stages), 1)
+            check_resources(spec.app, stages, named[0] if named else one_each, cluster)
 
     def stop(self, name: str, how: Stop | None = None) -> Status:
         """Delivers what was accepted, then ends the runner; ``how``: with a limit of the user's. A stop under way is

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
 from compositions.errors import Fault, RecomposeError
-from compositions.model import Composition, Stage
+from compositions.model import Composition, Loads, Stage, held_by
 from compositions.resources import need_of
 from control.strategies import check_takes
 from datapipe.sink_kinds import KINDS, Opening
 from datapipe.source_kinds import PathMeans
 from profiler.slo import Slo
 from runtime.placement.cluster import Cluster
-from runtime.placement.place import lacking_for
+from runtime.placement.place import Shape, lacking_for
 from service.runner.validation.durable import durability_fault
 from service.runner.validation.resolution import rate_of, settings_for
 from service.schemas.refusals import BadValueError, listed
@@ -51,9 +51,11 @@ def check_composition(app: str, name: str | None, choices: Sequence[Composition]
         _refuse("composition", f"{has}; on {cores:g} cores an app may have {most:,}, {WORKERS_PER_CORE} a core")
 
 
-def check_resources(app: str, stages: Sequence[Stage], workers: int, cluster: Cluster) -> None:
-    """Raises: BadValueError when the nodes could never hold so many workers with what the stages need."""
-    if (lacking := lacking_for(cluster, app, need_of(stages), workers)) is not None:
+def check_resources(app: str, stages: Sequence[Stage], crew: Mapping[Loads, int], cluster: Cluster) -> None:
+    """Raises: BadValueError when the nodes could never hold so many workers of each class with what the stages need."""
+    names = {loads: f"{app} for {', '.join(loads)}" if loads else app for loads in crew}
+    shapes = [Shape(names[loads], need_of(held_by(stages, loads)), count) for loads, count in crew.items()]
+    if (lacking := lacking_for(cluster, shapes)) is not None:
         _refuse("app", f"{app} cannot start on these nodes: {lacking}")
 
 

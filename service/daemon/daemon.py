@@ -54,7 +54,7 @@ class Daemon:
         self.alerts = self.objectives.alerts
         self._look_at_alerts = make_ticker("alerts")
         self.compositions = Compositions(self._runs, choices, specs, self.observation)
-        self.nodes = Nodes(host, self.observation, make_ticker("nodes"))
+        self.nodes = Nodes(host, self.observation, self._runs, make_ticker("nodes"))
         self.machine = Machine(self._runs, store, make_ticker("budget"))
 
     def names(self) -> list[str]:

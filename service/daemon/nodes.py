@@ -12,6 +12,7 @@ import structlog
 
 from runtime.placement.cluster import Cluster, Node, NodeState
 from service.daemon.observation import Observation
+from service.daemon.runs import Runs
 from service.daemon.supervision.runner_slot import Host
 from service.daemon.supervision.ticker import Ticker
 from service.schemas.base import utc_now
@@ -21,6 +22,8 @@ from service.schemas.status import Status
 
 LOOK_EVERY_S = 5.0
 LOST_KEPT_S = 3600.0
+DEADLINE_S = 30.0
+"""Assumed of a node that Ray drains by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,8 @@ def _log(before: Known | None, node: Node) -> None:
 class Nodes:
     """The nodes on which workers of the apps may be."""
 
-    def __init__(self, host: Host, observation: Observation, ticker: Ticker) -> None:
-        self._host, self._observation, self._ticker = host, observation, ticker
+    def __init__(self, host: Host, observation: Observation, runs: Runs, ticker: Ticker) -> None:
+        self._host, self._observation, self._runs, self._ticker = host, observation, runs, ticker
         self._book = NodeBook()
 
     def start(self) -> None:
@@ -104,8 +107,16 @@ class Nodes:
         if not self._host.joined():
             return None
         if self._host.ready():
-            self._present()
+            self._move_runners(DEADLINE_S)
         return LOOK_EVERY_S
+
+    def _move_runners(self, deadline_s: float) -> None:
+        """Have the runners leave the nodes that drain; half of the time until the deadline is for their last items."""
+        draining = {each.node.address for each in self._present() if each.node.state is NodeState.DRAINING}
+        for status in self._observation.statuses() if draining else ():
+            runner, watchdog = status.health.runner, self._runs.present(status.app)
+            if runner is not None and runner.node in draining and watchdog is not None:
+                watchdog.desired.move(f"node {runner.node} is to go", deadline_s / 2)
 
     def all(self) -> list[NodeBody]:
         """Return all nodes, by address."""
@@ -130,11 +141,8 @@ class Nodes:
             raise NotFoundError(f"{how} node {name!r}; there are {there}, which may be given by their ids as well")
         if not any(node.is_open for node in living if node.id != found[0].id):
             raise ConflictError(f"node {name} is the only one that takes workers; add another before draining it")
-        runners = [each.app for each in self._observation.statuses() if _runs_on(each, found[0].address)]
-        if runners:
-            how = "stop it, drain the node, and start it again"
-            raise ConflictError(f"the runner of {listed(runners)} is on node {name}; {how}")
         self._host.drain(found[0].id, asked.deadline_s)
+        self._move_runners(asked.deadline_s)
         return next(each for each in self.all() if each.node == found[0].id)
 
     def _present(self) -> list[Known]:
@@ -144,7 +152,3 @@ class Nodes:
 def _workers(statuses: list[Status], address: str) -> dict[str, int]:
     counts = {each.app: sum(worker.node == address for worker in each.workers) for each in statuses}
     return {app: count for app, count in counts.items() if count}
-
-
-def _runs_on(status: Status, address: str) -> bool:
-    return bool(status.workers) and status.health.runner is not None and status.health.runner.node == address

@@ -29,11 +29,7 @@ class TableJob:
     """``command`` is run on the telemetry in ``folder`` every ``every_s`` seconds, the first time after that long."""
 
     def __init__(
-        self,
-        command: Sequence[str],
-        folder: Path,
-        every_s: float,
-        make_ticker: Callable[[str], Ticker] = Ticker,
+        self, command: Sequence[str], folder: Path, every_s: float, make_ticker: Callable[[str], Ticker] = Ticker
     ) -> None:
         self._command, self._folder, self._every_s = command, folder, every_s
         self._ticker = make_ticker("tables")

@@ -13,9 +13,10 @@ from typing import Any
 from apps import registry
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
-from compositions.model import StageKind
+from compositions.model import StageKind, loads_of
 from runtime.pools.calls import Calls
 from runtime.pools.execute import Executed, StageError, execute
+from runtime.pools.set_up import set_up
 from service.runner.wiring.result_buffer import JsonForm
 
 
@@ -59,7 +60,7 @@ class Stages:
 def _of_process(stages: Stages) -> tuple[App, Calls]:
     """One app for each process: to make it may take as long as a thousand rows."""
     app = stages.app()
-    app.setup()
+    set_up(lambda: app, loads_of(app.stages))
     return app, Calls(app)
 
 

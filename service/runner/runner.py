@@ -111,13 +111,24 @@ class _End:
     told: threading.Event = field(default_factory=threading.Event)
     drain: bool = True
     drain_until_s: float = inf
+    hands_over: bool = False
+    drained: threading.Event = field(default_factory=threading.Event)
     telling: threading.Lock = field(default_factory=threading.Lock)
 
-    def tell(self, drain: bool, timeout_s: float) -> None:
+    def tell(self, stop: Stop) -> None:
         with self.telling:
-            self.drain = self.drain and drain
-            self.drain_until_s = min(self.drain_until_s, monotonic() + timeout_s)
+            self.hands_over = stop.hands_over and (self.hands_over or not self.told.is_set())
+            self.drain = self.drain and stop.drain
+            self.drain_until_s = min(self.drain_until_s, monotonic() + stop.timeout_s)
         self.told.set()
+
+    def goes_on(self, over: bool) -> bool:
+        """Return whether the loop has another turn: one that hands over waits to be killed, as whoever closed the pool
+        would end the workers."""
+        if not over or not self.hands_over:
+            return not (over or self.due)
+        self.drained.set()
+        return True
 
     @property
     def due(self) -> bool:
@@ -190,11 +201,11 @@ class Runner:
             self._thread.start()
 
     def _stop(self, request: Stop) -> None:
-        self._end.tell(request.drain, request.timeout_s)
+        self._end.tell(request)
         if self._run is not None:
             self._run.wake()
         if self._thread.ident is not None:
-            self._ended.wait(request.timeout_s + CLOSE_S)
+            (self._end.drained if request.hands_over else self._ended).wait(request.timeout_s + CLOSE_S)
 
     # --- the loop's thread ------------------------------------------------------------------------------------------
 
@@ -236,7 +247,7 @@ class Runner:
 
     def _turn(self, run: Run, note: Callable[[], None]) -> None:
         ends_at_s = inf if self.spec.ending.duration_s is None else monotonic() + self.spec.ending.duration_s
-        while not (self._end.due or run.over):
+        while self._end.goes_on(run.over):
             self._mailbox.serve()
             if self._end.told.is_set() or monotonic() >= ends_at_s:
                 run.intake.stop(drain=self._end.drain)

@@ -63,9 +63,7 @@ def _with_a_host(url: str) -> str:
 
 
 Url = Annotated[
-    str,
-    Field(pattern=r"^https?://[A-Za-z0-9._~:@\[\]-]+(/[!-~]*)?$", max_length=2000),
-    AfterValidator(_with_a_host),
+    str, Field(pattern=r"^https?://[A-Za-z0-9._~:@\[\]-]+(/[!-~]*)?$", max_length=2000), AfterValidator(_with_a_host)
 ]
 
 

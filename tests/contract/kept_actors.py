@@ -6,6 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -13,10 +14,11 @@ import ray
 from ray.util import get_node_ip_address
 
 from apps.contract import App
+from compositions.model import Loads
 from runtime.dispatch.events import WorkerId
 from runtime.pools.ray.actors import Actors, NodeId
 from runtime.pools.ray.pool import RayPool
-from runtime.pools.ray.worker import run_worker
+from runtime.pools.ray.worker import Part, run_worker
 from runtime.transport.pending import Invitation
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Ray's processes have no folder of tests
@@ -25,9 +27,9 @@ ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Ray's process
 class Kept:
     """What is called ``ray::Kept`` waits for its next worker; while it is one, it is called ``ray::Kept.run``."""
 
-    def run(self, invitation: Invitation, make_app: Callable[[], App], stages: Sequence[str]) -> str | None:
+    def run(self, invitation: Invitation, part: Part) -> str | None:
         node = ray.get_runtime_context().get_node_id()
-        return run_worker(invitation, make_app, stages, (get_node_ip_address(), node))
+        return run_worker(invitation, part, (get_node_ip_address(), node))
 
 
 _KeptActor: Any = ray.remote(max_restarts=0, max_task_retries=0)(Kept)
@@ -42,11 +44,11 @@ class KeptActors(Actors):
     free: ClassVar[dict[NodeId | None, list[Any]]] = defaultdict(list)
     """By machine. To be emptied when Ray ends."""
 
-    def start(self, invitation: Invitation, node: NodeId | None) -> None:
+    def start(self, invitation: Invitation, node: NodeId | None, loads: Loads) -> None:
         free = self.free[node]
-        actor = free.pop() if free else _KeptActor.options(**self._where(node)).remote()
+        actor = free.pop() if free else _KeptActor.options(**self._options(node, loads)).remote()
         self._actors[invitation.worker] = actor
-        running = actor.run.remote(invitation, self._make_app, self._stages)
+        running = actor.run.remote(invitation, replace(self._part, loads=loads))
         running.future().add_done_callback(partial(self._left, invitation.worker, node))
 
     def _left(self, worker: WorkerId, node: NodeId | None, running: Future[str | None]) -> None:
@@ -57,5 +59,6 @@ class KeptActors(Actors):
 
 
 def keep_actors(pool: RayPool, make_app: Callable[[], App], stages: Sequence[str]) -> RayPool:
-    pool._actors = KeptActors(make_app, stages, pool._settings, pool._actor_began, pool._actor_ended)
+    part = Part(make_app, tuple(stages))
+    pool._actors = KeptActors(part, pool._settings, pool._actor_began, pool._actor_ended)
     return pool

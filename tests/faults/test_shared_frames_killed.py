@@ -20,7 +20,7 @@ import pytest
 from apps.contract import App
 from compositions.model import Stage
 from runtime.arena.reference import ArenaSettings, Reference, in_pages, memory_bytes
-from runtime.pools.ray.worker import run_worker
+from runtime.pools.ray.worker import Part, run_worker
 from runtime.transport.hub import Hub
 from runtime.transport.wire import Kind, Message
 from tests.support.waiting import wait_until
@@ -78,7 +78,7 @@ class Runner:
 
     def start(self, *names: str) -> None:
         for name in names:
-            args = (self.hub.invite(name), Touchy, STAGES, ("127.0.0.1", "node"))
+            args = (self.hub.invite(name), Part(Touchy, STAGES), ("127.0.0.1", "node"))
             self.workers[name] = SPAWN.Process(target=run_worker, args=args, daemon=True)
             self.workers[name].start()
         for _ in names:

@@ -36,6 +36,7 @@ NEAR, FAR = "10.77.0.1", "10.77.0.2"
 PORT = 6379
 DELAY_S = 0.001
 """Of a packet, in each direction."""
+SLOW_S = 0.05
 FAR_PID = "RECOMPOSE_FAR_PID"
 """The process, as the command sees it, with which the far machine goes."""
 SEEN = "bytes through the cable: "
@@ -88,6 +89,11 @@ def cut(yes: bool) -> None:
     os.kill(1, signal.SIGUSR1 if yes else signal.SIGUSR2)
 
 
+def slow(yes: bool) -> None:
+    """Lengthen the last cable to 50 ms in each direction, or shorten it again; to be called on the near machine."""
+    os.kill(1, signal.SIGHUP if yes else signal.SIGWINCH)
+
+
 def of_far(pid: int) -> int:
     """The number that the process has on the near machine, of which the far one is a part."""
     for status in Path("/proc").glob("[0-9]*/status"):
@@ -106,7 +112,7 @@ class Cable(threading.Thread):
         self.passed_bytes = 0
         self.cut = False
         """What is sent meanwhile is lost, and neither end is told."""
-        self._delay_s = delay_s
+        self.delay_s = delay_s
         ends = _tunnel(near), _tunnel(far)
         self._others = dict(zip(ends, reversed(ends), strict=True))
 
@@ -119,7 +125,7 @@ class Cable(threading.Thread):
                 for end in ready:
                     packet = os.read(end, _MTU)
                     if not self.cut:
-                        on_the_way.append((time.monotonic() + self._delay_s, self._others[end], packet))
+                        on_the_way.append((time.monotonic() + self.delay_s, self._others[end], packet))
                 while on_the_way and on_the_way[0][0] <= time.monotonic():
                     _, end, packet = on_the_way.popleft()
                     self.passed_bytes += os.write(end, packet)
@@ -202,6 +208,8 @@ def main() -> int:
         cables = [_connect(far, machine) for machine, far in enumerate(fars, 1)]
         signal.signal(signal.SIGUSR1, lambda *_: _set_cut(cables, True))
         signal.signal(signal.SIGUSR2, lambda *_: _set_cut(cables, False))
+        signal.signal(signal.SIGHUP, lambda *_: setattr(cables[-1], "delay_s", SLOW_S))
+        signal.signal(signal.SIGWINCH, lambda *_: setattr(cables[-1], "delay_s", DELAY_S))
         head = "--head", f"--port={PORT}", "--include-dashboard=false"
         _do(*_ray(*head, f"--node-ip-address={NEAR}", *_room("near", cpus[0])))
         for machine, far in enumerate(fars, 1):

@@ -13,12 +13,14 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from hosts import FAR, FAR_PID, address_of, cut
+from hosts import FAR, FAR_PID, address_of, cut, slow
 from rig import Rig
 
+from apps.contract import App
+from compositions.model import Stage
 from lab.benchmarks.kills import judged, longest_gap_s, runner_of, wait_until_up
 from lab.benchmarks.workloads import Empty
-from runtime.dispatch.outcomes import TaskTimed
+from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.ray import cluster, nodes
 from runtime.pools.ray.pool import RayPool
@@ -27,6 +29,8 @@ from service.runner.rpc.requests import ReadStatus, ReadWhatIf, ResetGaps, Start
 
 ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
+WAIT_S, BOUND_S = 0.04, 0.12
+HALF_LOAD_S = 2 * WAIT_S / 6
 
 
 def killed() -> dict[str, Any]:
@@ -103,6 +107,50 @@ def cores() -> dict[str, Any]:
     return {**seen, **told, "workers": dict(before), "left": dict(left), "emptied_s": emptied_s}
 
 
+class Waits(App):
+    """One stage that waits."""
+
+    name = "waits"
+    stages = (Stage("wait"),)
+
+    def wait(self, value: Any) -> Any:
+        time.sleep(WAIT_S)
+        return value
+
+
+def slowed() -> dict[str, Any]:
+    """Something happens to the last of three machines, which has two of six workers, at half load: the share of the
+    items of each second that were out within a bound which the others keep easily."""
+    pool = RayPool(Waits, ["wait"], RayPoolSettings())
+    settings = DispatcherSettings(spares=0)
+    rig = Rig(Waits.stages, pool, pool.codec, lambda _: None, settings=settings).open("Par*6(wait)")
+    try:
+        rig.run_until(lambda: len(rig.engine.view().workers) == 6)
+        on = Counter(worker.node for worker in rig.engine.view().workers)
+        before = _shares(rig, 5)
+        slow(True)
+        after = _shares(rig, 20)
+        slow(False)
+        again = _shares(rig, 5)
+        return {"workers": dict(on), "before": before, "after": after, "again": again}
+    finally:
+        pool.close()
+
+
+def _shares(rig: Rig, seconds: int) -> list[float]:
+    shares = []
+    for _ in range(seconds):
+        begin_s, rig.outcomes = rig.engine.now_s, []
+        for at in range(int(1 / HALF_LOAD_S)):
+            due_s = begin_s + at * HALF_LOAD_S
+            while rig.engine.now_s < due_s:
+                rig.outcomes += rig.engine.advance(due_s)
+            rig.engine.admit(rig.codec.encode([at]), (due_s,))
+        out = [each for each in rig.outcomes if isinstance(each, Delivered)]
+        shares.append(round(sum(each.at_s - each.arrived_s[0] <= BOUND_S for each in out) / max(1, len(out)), 3))
+    return shares
+
+
 def hops() -> dict[str, Any]:
     """By machine and size of bundles: p50 of a hop, one bundle at a time; items a second, as many as there is room
     for. A hop is from a task's sending to its return, without its work: what the monitor gets."""
@@ -131,7 +179,10 @@ def _hops(where: str, size: int) -> dict[str, float]:
 
 def main() -> None:
     cluster.connect(os.environ["RAY_ADDRESS"])
-    print(json.dumps({"killed": killed, "parted": parted, "hops": hops, "cores": cores}[sys.argv[1]]()), flush=True)
+    print(
+        json.dumps({"killed": killed, "parted": parted, "hops": hops, "cores": cores, "slowed": slowed}[sys.argv[1]]()),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.ray_host import RayHost
 from service.runner.rpc.requests import ReadResults, Stop
+from service.schemas.nodes import DrainRequest
 from service.schemas.requests import StartRequest
 from service.schemas.spec import InputSpec, RunSpec
 from service.schemas.status import Status
@@ -141,6 +142,36 @@ def long() -> dict[str, Any]:
         }
 
 
+def drained(durability: str) -> dict[str, Any]:
+    """The machine of the runner is to go: the runner moves, and its workers follow."""
+    with service(durability, 30.0) as served:
+        served.wait_for(lambda status: status.items.delivered >= 150)
+        before = served.status()
+        served.daemon.nodes.drain(FAR, DrainRequest(deadline_s=60.0))
+        asked_s = time.monotonic()
+        moved = served.wait_for(lambda status: status.health.runner and status.health.runner.pid != served.first)
+        moved_s = time.monotonic()
+        served.wait_for(lambda status: status.workers and not any(worker.node == FAR for worker in status.workers))
+        emptied_s = time.monotonic()
+        more = before.items.delivered if durability != "none" else 0
+        after = served.wait_for(lambda status: status.items.delivered >= more + 100)
+        rows = served.daemon.observation.results(APP, ReadResults(None, 2000))
+        assert after.health.runner is not None
+        return {
+            "left": after.health.runner.node,
+            "near": NEAR,
+            "moved_s": moved_s - asked_s,
+            "emptied_s": emptied_s - moved_s,
+            "unfinished": moved.items.accepted - moved.items.delivered,
+            "in_order": [row.serial for row in rows] == list(range(rows[0].serial, rows[0].serial + len(rows))),
+            "epoch": after.origin.epoch,
+            "same_run": after.origin.run == before.origin.run,
+            "restarts": after.supervision.runner_restarts,
+            "lost_workers": after.health.restarts or 0,
+            "failed": after.items.failed,
+        }
+
+
 def _gone_within_s(pid: int) -> float:
     began_s = time.monotonic()
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
@@ -154,6 +185,8 @@ SCENES: dict[str, Callable[[], dict[str, Any]]] = {
     "briefly-none": lambda: briefly("none"),
     "briefly-exactly-once": lambda: briefly("exactly-once"),
     "long": long,
+    "drained-none": lambda: drained("none"),
+    "drained-exactly-once": lambda: drained("exactly-once"),
 }
 
 if __name__ == "__main__":

@@ -76,3 +76,31 @@ def test_a_runner_that_is_cut_off_for_longer_is_followed_by_one_on_a_machine_tha
     assert seen["again_after_lease_s"] <= 15.0
     assert (seen["epoch"], seen["in_order"]) == (2, True)
     assert seen["zombie_gone_s"] < 60.0
+
+
+@pytest.mark.parametrize("durability", [pytest.param("none", marks=pytest.mark.long), "exactly-once"])
+def test_a_runner_whose_machine_is_to_go_moves_with_its_workers(durability: str) -> None:
+    seen = supervised(f"drained-{durability}")
+    assert seen["left"] == seen["near"]
+    assert (seen["epoch"], seen["same_run"], seen["in_order"]) == (2, durability != "none", True)
+    assert (seen["restarts"], seen["lost_workers"], seen["failed"]) == (0, 0, 0)
+    assert seen["emptied_s"] <= 30.0  # most of it is the start of the successors, on two cores with whatever else runs
+
+
+@pytest.mark.long
+def test_doctor_looks_at_each_machine_of_a_cluster() -> None:
+    """Its Ray is started without a token and TLS, and with a word of its own on CPUs."""
+    told = ran("-m", "recompose", "doctor", "--ray", f"{address_of(0)}:6379", "--json", patience_s=170)
+    found = json.loads(told[told.index("[\n") : told.rindex("]") + 1])
+    grades = {each["about"].removeprefix("cluster "): each["grade"] for each in found if "cluster" in each["about"]}
+    assert grades.pop("token") == grades.pop("TLS") == "note"
+    assert set(grades.values()) == {"good"}
+
+
+def test_items_avoid_a_machine_that_is_slow() -> None:
+    """Two of six workers are 50 ms away, and then are not. Without a choice by node it was 0.57 for as long."""
+    seen = scene("slowed", (1, 4, 2))
+    assert seen["workers"][address_of(2)] == 2
+    assert min(seen["before"]) >= 0.9
+    assert sum(seen["after"][5:]) / len(seen["after"][5:]) >= 0.9
+    assert seen["again"][-1] >= 0.9

@@ -15,7 +15,7 @@ import psutil
 from ray.cluster_utils import Cluster
 
 from apps.registry import create
-from compositions.resources import Need
+from compositions.model import Stage
 from runtime.dispatch.events import Event, TaskDone, WorkerJoined, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import Task
 from runtime.pools.ray import cluster as ray_cluster
@@ -83,13 +83,13 @@ def head_lost(cluster: Cluster) -> None:
     print("the worker that was left answered", flush=True)
 
 
-HALF = Need(gpus=0.5)
+HALF = (Stage("half", gpus=0.5),)
 
 
 def gpus(cluster: Cluster) -> None:
     """Halves of two logical GPUs, on a node beside that of the pool: four workers, of which each sees one device."""
     far = cluster.add_node(num_cpus=2, num_gpus=2, object_store_memory=MEMORY_BYTES)
-    pool = pool_on(cluster, RayPoolSettings(need=HALF))
+    pool = pool_on(cluster, RayPoolSettings(stages=HALF))
     workers = started(pool, 4)
     raylet = far.all_processes["raylet"][0].process.pid
     assert all(psutil.Process(worker.pid).ppid() == raylet for worker in workers)

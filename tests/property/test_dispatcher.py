@@ -6,7 +6,7 @@ field becomes a test by being put into ``logs/``.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import compress
@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compositions.dynamic import SCHEDULER_NAMES, Dyn, SchedulerName
-from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from compositions.model import Composition, Group, Loads, Pattern, Stage, StageKind, loads_of
 from compositions.rules import groups_of_dyn, most_replicas
 from runtime.dispatch import event_log
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
@@ -58,6 +58,9 @@ KEYED_FIRST = (
     Stage("b", StageKind.PARTITIONED, partitions=3),
     *STAGES[2:],
 )
+HEAVY = (STAGES[0], replace(STAGES[1], setup="per-group"), replace(STAGES[2], setup="per-group"), STAGES[3])
+HEAVY_KEYED = (STAGES[0], replace(KEYED[1], setup="per-group"), *STAGES[2:])
+"""Only the workers of their groups load some of them."""
 KEYS = 5
 NAMES = tuple(stage.name for stage in STAGES)
 ACTIONS = (
@@ -167,7 +170,10 @@ class World:
         self.gone: list[tuple[str, Task]] = []
         self.leaving: set[str] = set()
         self.asked: list[AskWorker] = []
-        self.to_start = self.names = 0
+        self.to_start: deque[Loads] = deque()
+        """The classes of those on their way."""
+        self.loads: dict[str, Loads] = {}
+        self.names = 0
         self.admitted = begin.next_serial
         self.out: list[Delivered | Shed] = []
         self.requested = self.ended = 0
@@ -198,11 +204,13 @@ class World:
     def carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
             if isinstance(instruction, SendTask):
+                own = [stage for stage in self.stages if stage.name in instruction.task.stages]
+                assert {*loads_of(own)} <= {*self.loads[instruction.worker]}, "the worker has not loaded the stage"
                 tasks = self.tasks[instruction.worker]
                 assert len(tasks) < max(2, *map(self.at_once, (*tasks, instruction.task))), "too many tasks"
                 tasks.append(instruction.task)
             elif isinstance(instruction, StartWorkers):
-                self.to_start += instruction.count
+                self.to_start += [instruction.loads] * instruction.count
             elif isinstance(instruction, AskWorker):
                 self.asked.append(instruction)
             elif isinstance(instruction, StopWorker | KillWorker):
@@ -233,10 +241,10 @@ class World:
 
     def join(self) -> None:
         if self.to_start:
-            self.to_start -= 1
             self.names += 1
-            self.tasks[f"w{self.names}"] = deque()
-            self.handle(WorkerJoined(self.now_s, f"w{self.names}"))
+            name = f"w{self.names}"
+            self.tasks[name], self.loads[name] = deque(), self.to_start.popleft()
+            self.handle(WorkerJoined(self.now_s, name, 0, f"node{self.names % 2}", self.loads[name]))
 
     def answer(self, pick: int, *, how: str = "done") -> None:
         """One that was asked whether it lives says so first, now and then."""
@@ -333,11 +341,13 @@ class World:
         for worker, tasks in running.items():
             assert list(self.tasks[worker])[: len(tasks)] == tasks
         drains = view.switching and not view.preparing
-        over = view.preparing + (drains or composition.workers <= len(self.tasks.keys() - self.leaving))
+        there = Counter(self.loads[worker] for worker in self.tasks.keys() - self.leaving)
+        over = view.preparing + (drains or composition.crew(self.stages) <= there)
         assert self.ended == ended + over, "one that waits gives way, and while one drains no other begins"
 
     def call_off(self) -> None:
         """What waits for workers ends, what drains goes on; what runs is active as before."""
+        self.handle(Tick(self.now_s))  # a drain that was held until now ends by itself
         before, ended = self.dispatcher.view(self.now_s), self.ended
         self.handle(SwitchCalledOff(self.now_s, "nobody wants it"))
         view = self.dispatcher.view(self.now_s)
@@ -379,7 +389,9 @@ def serial_of(history: tuple[object, ...]) -> int:
 
 
 @pytest.mark.parametrize(
-    "stages", [STAGES, WAITING, KEYED, KEYED_FIRST], ids=["one at a time", "at once", "by key", "by two keys"]
+    "stages",
+    [STAGES, WAITING, KEYED, KEYED_FIRST, HEAVY, HEAVY_KEYED],
+    ids=["one at a time", "at once", "by key", "by two keys", "loaded", "by key, loaded"],
 )
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())

@@ -120,8 +120,7 @@ def test_what_fits_on_the_runners_node_is_there(seed: int, count: int) -> None:
 
 
 def test_an_app_can_be_as_large_as_a_solver_finds_within_5_percent() -> None:
-    """The size of an app is how many times its shapes fit: its throughput is in proportion. Where the optimum is a few
-    workers, one less is more than 5 percent: such a miss is allowed in one of thirty."""
+    """The size of an app is how many times its shapes fit: its throughput is in proportion."""
     found, best = [], []
     for seed in range(200):
         rng = random.Random(seed)
@@ -136,8 +135,7 @@ def test_an_app_can_be_as_large_as_a_solver_finds_within_5_percent() -> None:
     )
     assert len(best) >= 60
     assert ratios.max() <= 1.0
-    assert ratios.mean() >= 0.975
-    assert (ratios < 0.95).mean() <= 1 / 30
+    assert ratios.min() >= 0.95
 
 
 def _largest_found(cluster: Cluster, shapes: Sequence[Shape], optimum: int) -> int:

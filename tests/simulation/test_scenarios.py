@@ -53,7 +53,7 @@ def test_scenario(name: str, strategy: str) -> None:
 
 def scenario_of(document: dict[str, Any], strategy: str) -> Scenario:
     stages = tuple(stage_of(name, spec) for name, spec in document["stages"].items())
-    plain = [Stage(stage.name) for stage in stages]
+    plain = [Stage(stage.name, setup="per-group" if stage.load_s else "all") for stage in stages]
     compositions = compositions_of(document["compositions"], plain)
     return Scenario(
         stages=stages,
@@ -88,7 +88,8 @@ def settings_of(document: dict[str, Any]) -> Settings:
 
 def stage_of(name: str, spec: dict[str, Any]) -> SimulatedStage:
     factors = tuple((at_s, factor) for at_s, factor in spec.get("factors", []))
-    return SimulatedStage(name, spec["ms"] / 1e3, spec.get("cv", 0.0), spec.get("wait_share", 0.0), factors)
+    cv, wait_share, load_s = spec.get("cv", 0.0), spec.get("wait_share", 0.0), spec.get("load_s", 0.0)
+    return SimulatedStage(name, spec["ms"] / 1e3, cv, wait_share, factors, load_s)
 
 
 def compositions_of(spec: Any, stages: list[Stage]) -> tuple[Composition, ...]:

@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from service.cli import doctor, main
+from runtime.placement.cluster import CpuReport
+from runtime.pools.ray import checkup
+from runtime.pools.ray.checkup import Report
+from service.cli import doctor, doctor_ray, main
 from service.cli.doctor import Finding, Place
 
 Usage = namedtuple("Usage", "total used free")
@@ -87,3 +90,52 @@ def test_a_long_folder_for_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     folder.mkdir()
     monkeypatch.setenv("RAY_TMPDIR", str(folder))
     assert "too long for a socket" in found("sockets").found
+
+
+SEEN = {**checkup.look(), "token": True, "TLS": True}
+
+
+def cluster(monkeypatch: pytest.MonkeyPatch, *reports: Report) -> dict[str, Finding]:
+    monkeypatch.setattr(checkup, "examine", lambda address: list(reports))
+    return {each.about.removeprefix("cluster "): each for each in doctor_ray.findings_of("10.0.0.1:6379")}
+
+
+def test_a_cluster_without_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = cluster(monkeypatch, Report("10.0.0.1", 1, SEEN), Report("10.0.0.2", 1, SEEN))
+    assert {each.grade for each in told.values()} == {"good"}
+    assert list(told) == ["cluster", "network", "versions", "clocks", "CPUs", "token", "TLS"]
+
+
+@pytest.mark.parametrize(
+    ("about", "grade", "report", "sentence"),
+    [
+        ("network", "bad", Report("b", 1, {}), "b starts no process"),
+        ("network", "bad", Report("b", 1, SEEN | {"reached": False}), "b cannot connect to this machine"),
+        ("versions", "bad", Report("b", 1, SEEN | {"ray": "1.0"}), "b has ray 1.0, here it is "),
+        ("versions", "bad", Report("b", 1, {**SEEN, "recompose": None}), "b has recompose missing, here it is "),
+        ("clocks", "note", Report("b", 1, SEEN, -3.25), "b is off by -3.25 s"),
+        (
+            "CPUs",
+            "note",
+            Report("b", 64, SEEN | {"cpus": CpuReport(64, 64, 2.0)}),
+            "b may use 2 CPUs, and Ray counts 64",
+        ),
+        ("token", "note", Report("b", 1, SEEN | {"token": False}), "b takes calls of anybody who reaches its Ray"),
+        ("TLS", "note", Report("b", 1, SEEN | {"TLS": False}), "b sends code, arguments and status in clear"),
+    ],
+)
+def test_a_fault_of_a_node_is_told(
+    monkeypatch: pytest.MonkeyPatch, about: str, grade: str, report: Report, sentence: str
+) -> None:
+    found = cluster(monkeypatch, Report("a", 1, SEEN), Report("c", 1, SEEN), report)[about]
+    assert (found.grade, found.found[: len(sentence)]) == (grade, sentence)
+    assert found.do
+
+
+def test_a_cluster_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (found,) = doctor_ray.findings_of(f"127.0.0.1:{port}")
+    assert found.grade == "bad"
+    assert found.found.endswith("cannot be reached: [Errno 111] Connection refused")
+    assert found.do == "is Ray started there, and does a firewall let its ports through?"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from compositions.resources import Need
 from runtime.placement.cluster import Amounts, Cluster, Node
 from runtime.pools.limits import Process, pid_space
-from runtime.pools.ray.seating import Seating
+from runtime.pools.ray.seating import NodeId, Seating
 
 ANY = Need()
 
@@ -20,26 +20,32 @@ def seating(need: Need = ANY, cpus: str = "a=1 b=4 c=2", taken: Mapping[str, flo
     nodes = (each.split("=") for each in cpus.split())
     found = tuple(Node(name, Amounts(float(has)), Amounts((taken or {}).get(name, 0.0))) for name, has in nodes)
     cluster = Cluster(found, "a")
-    made = Seating(lambda: cluster, need, suspect_s=30.0)
+    made = Seating(lambda: cluster, lambda loads: need, suspect_s=30.0)
     made.note(made.look())
     return made
 
 
+def choose(
+    made: Seating, count: int, workers_on: Sequence[NodeId | None], now_s: float
+) -> tuple[list[NodeId | None], str]:
+    return made.choose((), count, [((), node) for node in workers_on if node], now_s)
+
+
 def test_on_one_node_ray_may_start_as_many_as_are_asked_for() -> None:
-    assert seating(cpus="a=1").choose(3, [], 0.0) == ([None] * 3, "")
+    assert choose(seating(cpus="a=1"), 3, [], 0.0) == ([None] * 3, "")
 
 
 def test_workers_that_ask_for_nothing_are_on_the_runners_node_first_and_within_the_cpus_of_each() -> None:
-    assert seating(cpus="a=2 b=4").choose(2, [], 0.0)[0] == ["a", "a"]
-    nodes, lacking = seating().choose(7, [], 0.0)
+    assert choose(seating(cpus="a=2 b=4"), 2, [], 0.0)[0] == ["a", "a"]
+    nodes, lacking = choose(seating(), 7, [], 0.0)
     assert (Counter(nodes), lacking) == ({"a": 1, "b": 4, "c": 2}, "")
-    assert Counter(seating().choose(3, ["a", "b", "b", "c"], 0.0)[0]) == {"b": 2, "c": 1}
-    assert Counter(seating().choose(7, nodes, 0.0)[0]) == {"a": 1, "b": 4, "c": 2}, "twice as many as CPUs"
+    assert Counter(choose(seating(), 3, ["a", "b", "b", "c"], 0.0)[0]) == {"b": 2, "c": 1}
+    assert Counter(choose(seating(), 7, nodes, 0.0)[0]) == {"a": 1, "b": 4, "c": 2}, "twice as many as CPUs"
 
 
 def test_workers_that_reserve_are_no_more_than_the_cpus_and_the_rest_is_told_why() -> None:
     """Of node b others have three CPUs; those that the pool has itself are its own."""
-    nodes, lacking = seating(Need(cpus=1), taken={"a": 1, "b": 4}).choose(9, ["a", "b"], 0.0)
+    nodes, lacking = choose(seating(Need(cpus=1), taken={"a": 1, "b": 4}), 9, ["a", "b"], 0.0)
     assert Counter(nodes) == {"c": 2}
     assert lacking == ("4 of 11 workers of the app fit: each needs 1 CPU, and the node with the most left has nothing")
 
@@ -47,24 +53,24 @@ def test_workers_that_reserve_are_no_more_than_the_cpus_and_the_rest_is_told_why
 def test_a_node_that_lost_all_its_workers_gets_none_until_it_is_trusted_again() -> None:
     made = seating()
     made.lost("b", ["a", "c"], 10.0)
-    assert made.choose(1, ["a"], 11.0)[0] == ["c"]
-    assert Counter(made.choose(3, ["a", "c"], 39.0)[0]) == {"c": 2, "a": 1}, (
+    assert choose(made, 1, ["a"], 11.0)[0] == ["c"]
+    assert Counter(choose(made, 3, ["a", "c"], 39.0)[0]) == {"c": 2, "a": 1}, (
         "more than CPUs elsewhere rather than there"
     )
-    assert made.choose(1, ["a", "c", "c"], 40.0)[0] == ["b"]
+    assert choose(made, 1, ["a", "c", "c"], 40.0)[0] == ["b"]
 
 
 def test_one_worker_lost_among_others_is_no_reason_for_suspicion() -> None:
     made = seating()
     made.lost("b", ["a", "b"], 10.0)
-    assert made.choose(1, ["a", "c", "c"], 11.0)[0] == ["b"]
+    assert choose(made, 1, ["a", "c", "c"], 11.0)[0] == ["b"]
 
 
 def test_a_worker_that_joins_clears_its_node() -> None:
     made = seating()
     made.lost("b", [], 10.0)
     made.joined("b")
-    assert made.choose(1, ["a", "c", "c"], 11.0)[0] == ["b"]
+    assert choose(made, 1, ["a", "c", "c"], 11.0)[0] == ["b"]
 
 
 def sleeper() -> subprocess.Popen[bytes]:

@@ -22,7 +22,7 @@ from runtime.pools.ray import actors as ray_actors
 from runtime.pools.ray import worker as ray_worker
 from runtime.pools.ray.actors import Actors, _Actor
 from runtime.pools.ray.settings import RayPoolSettings
-from runtime.pools.ray.worker import POOL_GONE
+from runtime.pools.ray.worker import POOL_GONE, Part
 from runtime.transport.wire import Message
 
 APP = """
@@ -76,7 +76,8 @@ def app_file(tmp_path: Path) -> Iterator[Path]:
 
 
 def served(actor: _Actor, app_file: Path) -> str | None:
-    return actor.run(None, partial(registry.create, "double", {}, [app_file.parent]), ["twice"])  # type: ignore[arg-type]
+    make_app = partial(registry.create, "double", {}, [app_file.parent])
+    return actor.run(None, Part(make_app, ("twice",)))  # type: ignore[arg-type]
 
 
 def test_a_worker_of_a_pool_that_is_gone_lets_go_of_the_memory_it_shared(
@@ -95,13 +96,13 @@ def test_a_worker_of_a_pool_that_is_gone_lets_go_of_the_memory_it_shared(
 
 
 def test_a_worker_that_has_loaded_an_app_as_it_was_is_not_free(worker: _Actor, app_file: Path) -> None:
-    assert worker.free(), "it has no app yet"
+    assert worker.free() == (), "it has no app yet"
     assert served(worker, app_file) == POOL_GONE
-    assert worker.free()
+    assert worker.free() == ()
     os.utime(app_file, (0, 1))
-    assert not worker.free()
+    assert worker.free() is None
     app_file.unlink()
-    assert not worker.free()
+    assert worker.free() is None
 
 
 def test_who_is_asked_whether_it_is_free_waits_anew(worker: _Actor) -> None:
@@ -117,13 +118,17 @@ def test_workers_of_the_pool_before_are_no_longer_asked_when_they_may_have_ended
 ) -> None:
     now_s = [100.0]
     monkeypatch.setattr(ray_actors, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
-    monkeypatch.setattr(ray_actors, "_orphans", lambda prefix: [Played("old 1"), Played("old 2"), Played("old 3")])
+    old = [(Played(f"old {number}"), loads) for number, loads in [(1, ()), (2, ("model",)), (3, ()), (4, ())]]
+    monkeypatch.setattr(ray_actors, "_orphans", lambda prefix: old)
     monkeypatch.setattr(ray_actors, "_WorkerActor", Played("new"))
-    actors = Actors(lambda: None, [], RayPoolSettings(orphan_s=30), lambda *_: None, lambda *_: None)  # type: ignore[arg-type, return-value]
-    for number, at_s in enumerate([100.0, 101.0, 131.0, 132.0]):
+    part = Part(lambda: None, ())  # type: ignore[arg-type, return-value]
+    actors = Actors(part, RayPoolSettings(orphan_s=30), lambda *_: None, lambda *_: None)
+    model = ("model",)
+    for number, (at_s, loads) in enumerate([(100.0, ()), (101.0, model), (101.0, model), (131.0, ()), (132.0, ())]):
         now_s[0] = at_s
-        actors.start(SimpleNamespace(worker=f"w{number}"), None)  # type: ignore[arg-type]
-    assert [actors._actors[f"w{number}"].who for number in range(4)] == ["old 3", "old 2", "new", "new"]
+        actors.start(SimpleNamespace(worker=f"w{number}"), None, loads)  # type: ignore[arg-type]
+    started = [actors._actors[f"w{number}"].who for number in range(5)]
+    assert started == ["old 4", "old 2", "new", "new", "new"], "each takes one of its class"
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compositions.model import Stage, StageKind
+from compositions.model import Loads, Stage, StageKind
 from compositions.notation import parse
 from lab.simulation.machine import Machine, constant_cost
 from lab.simulation.pool import SimulatedPool
@@ -25,7 +25,7 @@ class FewWorkers(SimulatedPool):
         super().__init__(constant_cost({stage.name: 0.1 for stage in STAGES}, wait=True), Machine(cores=8))
         self._coming = coming
 
-    def start(self, count: int) -> None:
+    def start(self, count: int, loads: Loads = ()) -> None:
         super().start(min(count, self._coming))
         for _ in range(max(0, count - self._coming)):
             self._time.at(self.now_s(), lambda: WorkerStartFailed(self.now_s(), "no room for more"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compositions.model import Composition, Group, Pattern, Stage
+from compositions.model import Composition, Group, Loads, Pattern, Stage
 from control.choices import Choices
 from control.decisions import Mode
 from control.manager import Manager
@@ -27,7 +27,7 @@ class ShortPool(SimulatedPool):
 
     left = 2
 
-    def start(self, count: int) -> None:
+    def start(self, count: int, loads: Loads = ()) -> None:
         super().start(min(count, self.left))
         self.left -= min(count, self.left)
 

@@ -557,6 +557,37 @@ def test_stop_drains_and_keeps_what_came_out() -> None:
     assert bench.runner.killed
 
 
+def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on() -> None:
+    bench = up(Bench())
+    first = bench.runner
+    first.hold = True
+    bench.watchdog.ask(Push(1))
+    bench.watchdog.desired.move("node a is to go", 5.0)
+    with capture_logs() as logged:
+        bench.step(0.5)
+        assert bench.is_in(Starting)
+        assert first.killed
+        bench.until(lambda: bench.is_in(Up))
+    assert bench.watchdog.remembered.unfinished == 0
+    assert [each["event"] for each in logged if each["log_level"] != "debug"] == ["runner moves", "runner up"]
+    origin = bench.runner.spec.origin
+    assert (origin.epoch, origin.started_again) == (2, "node a is to go")
+    assert bench.watchdog.condition.deaths.restarts == 0
+    bench.step(0.5)
+    assert len(bench.host.runners) == 2, "it moves once"
+
+
+def test_a_runner_that_cannot_hand_over_is_replaced_as_after_a_loss() -> None:
+    bench = up(Bench())
+    bench.runner.silent = True
+    bench.watchdog.desired.move("node a is to go", 5.0)
+    with capture_logs() as logged:
+        bench.step(0.5)
+        bench.until(lambda: bench.is_in(Up))
+    assert logged[0]["event"] == "runner did not hand over by itself"
+    assert len(bench.host.runners) == 2
+
+
 def test_what_a_stop_gave_up_is_in_the_log_of_the_daemon() -> None:
     bench = up(Bench())
     bench.runner.failure = "the time to drain was over with 8 accepted items not delivered"

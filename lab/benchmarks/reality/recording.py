@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from compositions.model import Composition, Stage, StageKind
+from compositions.model import Composition, Loads, Stage, StageKind
 from compositions.notation import parse
 from lab.benchmarks.harness import cores
 from lab.benchmarks.reality.drive import SETTINGS, Driven, World, drive
@@ -64,9 +64,9 @@ class Watched(RayPool):
         super().__init__(*args)
         self.asked_s: list[float] = []
 
-    def start(self, count: int) -> None:
+    def start(self, count: int, loads: Loads = ()) -> None:
         self.asked_s += [self.now_s()] * count
-        super().start(count)
+        super().start(count, loads)
 
 
 class Usage:

@@ -12,9 +12,10 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,13 +24,14 @@ from ray.util import get_node_ip_address, list_named_actors
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from apps.contract import App
+from compositions.model import Loads
 from runtime.dispatch.events import WorkerId
 from runtime.housekeeping import unsettle
 from runtime.pools.limits import Limits, hold
 from runtime.pools.ray import cluster
 from runtime.pools.ray.seating import NodeId
 from runtime.pools.ray.settings import RayPoolSettings
-from runtime.pools.ray.worker import POOL_GONE, MakeApp, run_worker, set_up
+from runtime.pools.ray.worker import POOL_GONE, Part, ready, run_worker
 from runtime.transport.pending import Invitation
 
 # Named workers, which may outlive the pool that started them (``orphan_s``).
@@ -74,61 +76,64 @@ class Actors:
 
     def __init__(
         self,
-        make_app: Callable[[], App],
-        stages: Sequence[str],
+        part: Part,
         settings: RayPoolSettings,
         began: Callable[[WorkerId], None],
         ended: Callable[[WorkerId, str], None],
     ) -> None:
-        self._make_app, self._stages, self._settings = make_app, stages, settings
+        self._part, self._settings = part, settings
         self._began, self._ended = began, ended
         self._actors: dict[WorkerId, Any] = {}
         owner = ray.get_runtime_context().get_actor_name()
         self._owner = owner or ""
         self._orphan_s = settings.orphan_s if owner else 0.0
-        self._orphans: list[Any] | None = None
-        """Of the pool before; None: not looked for yet."""
+        self._orphans: list[tuple[Any, Loads]] | None = None
+        """Of the pool before, with their classes; None: not looked for yet."""
         self._orphans_until_s = 0.0
         """They may have ended after that."""
 
-    def start(self, invitation: Invitation, node: NodeId | None) -> None:
+    def start(self, invitation: Invitation, node: NodeId | None, loads: Loads) -> None:
         """On ``node``, if that is possible; Ray chooses where it is None. One that is there already is where it is."""
-        actor = self._orphan() or self._new(invitation.worker, node)
+        actor = self._orphan(loads) or self._new(invitation.worker, node, loads)
         self._actors[invitation.worker] = actor
         begins = actor.begin.remote().future()
         begins.add_done_callback(lambda done: done.exception() or self._began(invitation.worker))
-        running = actor.run.remote(invitation, self._make_app, self._stages)
+        running = actor.run.remote(invitation, replace(self._part, loads=loads))
         running.future().add_done_callback(partial(self._over, invitation.worker))
 
-    def _new(self, worker: WorkerId, node: NodeId | None) -> Any:
-        options = self._reserving() | self._where(node)
+    def _new(self, worker: WorkerId, node: NodeId | None, loads: Loads) -> Any:
+        options = self._options(node, loads)
         if self._orphan_s:
             options |= {"name": new_name(self._owner), "lifetime": "detached"}
         limits = Limits(self._settings.worker_memory_mb, self._settings.worker_processes)
-        return _WorkerActor.options(**options).remote(f"{self._owner} {worker}".lstrip(), self._orphan_s, limits)
+        name = f"{self._owner} {worker}".lstrip()
+        return _WorkerActor.options(**options).remote(name, self._orphan_s, limits, loads)
 
-    def _orphan(self) -> Any | None:
+    def _orphan(self, loads: Loads) -> Any | None:
         if self._orphans is None:
             self._orphans_until_s = time.monotonic() + self._orphan_s / 2
             self._orphans = _orphans(self._owner) if self._orphan_s else []
         if time.monotonic() >= self._orphans_until_s:
             self._orphans.clear()
-        return self._orphans.pop() if self._orphans else None
+        found = next((each for each in reversed(self._orphans) if each[1] == loads), None)
+        if found is None:
+            return None
+        self._orphans.remove(found)
+        return found[0]
 
-    def _reserving(self) -> dict[str, Any]:
-        """Return what Ray takes off its node's resources while the worker lives."""
-        need = self._settings.need_of_worker
+    def _options(self, node: NodeId | None, loads: Loads) -> dict[str, Any]:
+        """Return what Ray takes off its node's resources while the worker lives, and where that is. An actor that needs
+        nothing is placed by any machine, also one that is gone; one that needs some, by ours."""
+        need = self._settings.need_of_worker(loads)
         options: dict[str, Any] = {"num_cpus": need.cpus or 0, "resources": dict(need.custom)}
         if need.gpus:
             options["num_gpus"] = need.gpus
-        return options | ({"memory": need.memory_bytes} if need.memory_bytes else {})
-
-    def _where(self, node: NodeId | None) -> dict[str, Any]:
-        """An actor that needs nothing is placed by any machine, also one that is gone; one that needs some, by ours."""
-        if node is None:
-            return {}
-        cpus = max(self._settings.need_of_worker.cpus or 0, cluster.LEAST_CPUS)
-        return {"num_cpus": cpus, "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=True)}
+        if need.memory_bytes:
+            options["memory"] = need.memory_bytes
+        if node is not None:
+            options["num_cpus"] = max(options["num_cpus"], cluster.LEAST_CPUS)
+            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node, soft=True)
+        return options
 
     def kill(self, worker: WorkerId) -> None:
         actor = self._actors.pop(worker, None)
@@ -141,30 +146,32 @@ class Actors:
         self._ended(worker, _sentence(error) if error else running.result() or "it ended by itself")
 
 
-def _orphans(owner: str) -> list[Any]:
-    """Workers of this owner's pool before that are free."""
+def _orphans(owner: str) -> list[tuple[Any, Loads]]:
+    """Workers of this owner's pool before that are free, with their classes."""
     found = workers_of(owner)
     said = {actor.free.remote(): actor for actor in found}
     soon = ray.wait(list(said), num_returns=len(said), timeout=FREE_S)[0] if said else []
-    free = [actor for answer, actor in said.items() if answer in soon and _is_free(answer)]
+    classes = [(actor, _class_of(answer)) for answer, actor in said.items() if answer in soon]
+    free = [(actor, loads) for actor, loads in classes if loads is not None]
     for actor in found:
-        if actor not in free:
+        if actor not in [each for each, _ in free]:
             ray.kill(actor, no_restart=True)
     return free
 
 
-def _is_free(answer: Any) -> bool:
+def _class_of(answer: Any) -> Loads | None:
     try:
-        return bool(ray.get(answer))
+        loads: Loads | None = ray.get(answer)
     except ray.exceptions.RayError:
-        return False
+        return None
+    return loads
 
 
 class _Actor:
     """``orphan_s``: so long it waits for a pool; 0: it ends with its first one."""
 
-    def __init__(self, name: str, orphan_s: float, limits: Limits = NO_LIMITS) -> None:
-        self._name, self._orphan_s = name, orphan_s
+    def __init__(self, name: str, orphan_s: float, limits: Limits = NO_LIMITS, loads: Loads = ()) -> None:
+        self._name, self._orphan_s, self._loads = name, orphan_s, loads
         self._connected = hold(limits, name)
         self._app: tuple[bytes, App] | None = None
         self._written: dict[str, float] = {}
@@ -179,20 +186,19 @@ class _Actor:
     def begin(self) -> None:
         """Return as soon as the process has started."""
 
-    def free(self) -> bool:
-        """Answers when it has no pool, and waits anew for the one that asks. False: the app was edited since, and this
-        process has loaded what it was."""
+    def free(self) -> Loads | None:
+        """Return its class when it has no pool, and wait anew for the one that asks. None: the app was edited since,
+        and this process has loaded what it was."""
         self._end.cancel()
         self._end_after(self._orphan_s)
-        return self._written == _written_s(self._written)
+        return self._loads if self._written == _written_s(self._written) else None
 
-    def run(self, invitation: Invitation, make_app: MakeApp, stages: Sequence[str]) -> str | None:
+    def run(self, invitation: Invitation, part: Part) -> str | None:
         self._end.cancel()
         why, context = None, ray.get_runtime_context()
         try:
             machine = get_node_ip_address(), context.get_node_id()
-            ready = self._ready if self._orphan_s else set_up
-            why = run_worker(invitation, make_app, stages, machine, ready, self._connected)
+            why = run_worker(invitation, part, machine, self._ready if self._orphan_s else ready, self._connected)
         finally:
             self._end_after(self._orphan_s if why == POOL_GONE else LEAVE_S)
             unsettle()  # or the memory that it shared with the pool stayed for as long as it lives
@@ -200,11 +206,11 @@ class _Actor:
             ray.actor.exit_actor()
         return why
 
-    def _ready(self, make_app: MakeApp) -> App:
+    def _ready(self, part: Part) -> App:
         """The one of the pool before, if that would be another of the same."""
-        made_by = pickle.dumps(make_app)
+        made_by = pickle.dumps(part)
         if self._app is None or self._app[0] != made_by:
-            self._app = made_by, set_up(make_app)
+            self._app = made_by, ready(part)
             self._written = _written_s(_files_of(self._app[1]))
         return self._app[1]
 

@@ -30,6 +30,7 @@ os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed")
 
 import ray
+from ray._private import state as ray_state
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayTaskError
 from ray.util import get_node_ip_address
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -301,11 +302,7 @@ class RemoteObject:
 
 
 def spawn(
-    name: str,
-    factory: Factory,
-    *args: Any,
-    detached: bool = False,
-    given_up: Callable[[], bool] = lambda: False,
+    name: str, factory: Factory, *args: Any, detached: bool = False, given_up: Callable[[], bool] = lambda: False
 ) -> RemoteObject:
     """Calls ``factory``, which the other process imports by its name, with ``args`` in a process of its own, which
     ``find`` knows under ``name``.
@@ -330,10 +327,10 @@ def spawn(
 
 
 def _where() -> dict[str, Any]:
-    """Any machine; where one does not answer, one that does. An actor that needs nothing would be placed by any machine
-    of the cluster, also by one that is gone; one that needs some is placed by the head."""
+    """Any machine; where one does not answer or is to go, another. An actor that needs nothing would be placed by any
+    machine of the cluster, also by one that is gone; one that needs some is placed by the head."""
     found = nodes()
-    lost = silent(found)
+    lost = silent(found) | {*ray_state.state.get_draining_nodes()}
     if not lost:
         return {"num_cpus": 0}
     own = ray.get_runtime_context().get_node_id()

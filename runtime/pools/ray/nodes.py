@@ -80,7 +80,7 @@ class NodeWatch:
     def _node(self, node: Mapping[str, Any], free: Mapping[str, float] | None, states: Mapping[str, NodeState]) -> Node:
         has = _amounts(node["Resources"])
         name = node["NodeID"]
-        taken = Amounts() if free is None else _less(has, _amounts(free))
+        taken = Amounts() if free is None else has.less(_amounts(free))
         has = Amounts(cores_of(has.cpus, self._reports.get(name)), has.gpus, has.memory_bytes, has.custom)
         state = states.get(name, NodeState.UP)
         return Node(name, has, taken, node.get("Labels") or {}, state, node["NodeManagerAddress"])
@@ -114,11 +114,6 @@ def _silent(living: list[dict[str, Any]]) -> set[str]:
 def _amounts(of: Mapping[str, float]) -> Amounts:
     custom = {name: value for name, value in of.items() if name not in _OWN and not name.startswith("node:")}
     return Amounts(of.get("CPU", 0.0), of.get("GPU", 0.0), of.get("memory", 0.0), custom)
-
-
-def _less(has: Amounts, free: Amounts) -> Amounts:
-    custom = {name: value - free.custom.get(name, 0.0) for name, value in has.custom.items()}
-    return Amounts(has.cpus - free.cpus, has.gpus - free.gpus, has.memory_bytes - free.memory_bytes, custom)
 
 
 WATCH = NodeWatch()

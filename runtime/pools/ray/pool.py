@@ -18,6 +18,7 @@ from ray.util import get_node_ip_address
 
 from apps.contract import App
 from compositions.errors import RecomposeError
+from compositions.model import Loads
 from runtime.dispatch.events import (
     Event,
     WorkerAnswered,
@@ -35,6 +36,7 @@ from runtime.pools.ray.language import Language
 from runtime.pools.ray.nodes import NodeWatch
 from runtime.pools.ray.seating import NodeId, Seating
 from runtime.pools.ray.settings import RayPoolSettings, ways_of
+from runtime.pools.ray.worker import Part
 from runtime.transport.hub import Hub
 from runtime.transport.wire import Kind, Message
 
@@ -154,6 +156,7 @@ class _Member:
     pid: int = 0
     """0 until it has joined."""
     node: NodeId = ""
+    loads: Loads = ()
     process: Process = field(default_factory=Process)
     stays: bool = True
     """Its node is not to go, as far as was told."""
@@ -184,7 +187,8 @@ class RayPool:
         self._host: str = get_node_ip_address()
         self._hub = Hub(unix=self._ways.unix, settings=self._settings.lobby, arena=self._settings.arena)
         self._language = Language(stages, self._hub.accounts.codec)
-        self._actors = Actors(make_app, tuple(stages), self._settings, self._actor_began, self._actor_ended)
+        part = Part(make_app, tuple(stages))
+        self._actors = Actors(part, self._settings, self._actor_began, self._actor_ended)
         self._calls = BlockingCalls(self._hub.wake)
         self._seating = Seating(NodeWatch().look, self._settings.need_of_worker, self._settings.suspect_s)
         self._seating.note(self._seating.look())
@@ -205,11 +209,12 @@ class RayPool:
             self._calls.ask(self._seating.look, self._seating.note)
         return self._seating.cluster.cores
 
-    def start(self, count: int) -> None:
+    def start(self, count: int, loads: Loads = ()) -> None:
         workers = [f"w{next(self._numbers)}" for _ in range(count)]
-        self._members.update((worker, _Member()) for worker in workers)
+        self._members.update((worker, _Member(loads=loads)) for worker in workers)
         self._starts.ask(workers, time.monotonic())
-        self._calls.ask(self._seating.look, partial(self._invite, workers), partial(self._not_started, workers))
+        invite = partial(self._invite, workers, loads)
+        self._calls.ask(self._seating.look, invite, partial(self._not_started, workers))
 
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         member = self._remove(worker)
@@ -272,17 +277,17 @@ class RayPool:
 
     # --- workers --------------------------------------------------------------------------------------------------
 
-    def _invite(self, workers: Sequence[WorkerId], cluster: Cluster) -> None:
+    def _invite(self, workers: Sequence[WorkerId], loads: Loads, cluster: Cluster) -> None:
         """Start the workers, now that the nodes and which of them answer are known."""
         self._seating.note(cluster)
         if self._ways.network(len(cluster.nodes)):
             self._hub.open_network(self._host)
-        taken = [each.node for each in self._members.values() if each.node]
+        taken = [(each.loads, each.node) for each in self._members.values() if each.node]
         wanted = [worker for worker in workers if worker in self._members]
-        nodes, lacking = self._seating.choose(len(wanted), taken, time.monotonic())
+        nodes, lacking = self._seating.choose(loads, len(wanted), taken, time.monotonic())
         for worker, node in zip(wanted, nodes, strict=False):
             self._members[worker].node = node or ""
-            start = partial(self._actors.start, self._hub.invite(worker), node)
+            start = partial(self._actors.start, self._hub.invite(worker), node, loads)
             self._calls.ask(start, otherwise=partial(self._not_started, [worker]))
         self._ended.extend((worker, lacking, False) for worker in wanted[len(nodes) :])
 
@@ -311,7 +316,9 @@ class RayPool:
         reason = reason if how is None else f"its process ended: {TOLD.get(how, how)}"
         self._kill(worker, member)
         self._seating.lost(member.node, [each.node for each in self._members.values() if each.pid], now_s)
-        return [WorkerLost(now_s, worker, reason) if member.pid else WorkerStartFailed(now_s, reason, passing)]
+        if member.pid:
+            return [WorkerLost(now_s, worker, reason)]
+        return [WorkerStartFailed(now_s, reason, passing, member.loads)]
 
     def _kill(self, worker: WorkerId, member: _Member) -> None:
         """At once where that is possible: Ray's own way takes up to seconds when the process is stuck in C code."""
@@ -346,4 +353,4 @@ class RayPool:
         self._starts.forget(worker)
         member.process = Process(here.pid, here.pid_space)
         self._seating.joined(here.node)
-        return WorkerJoined(now_s, worker, here.pid, here.address)
+        return WorkerJoined(now_s, worker, here.pid, here.address, member.loads)

@@ -6,9 +6,10 @@ Sockets tell at once what Ray notices after seconds: a node that lost all its wo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from compositions.model import Loads
 from compositions.resources import Need
 from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
 from runtime.placement.place import Shape, place
@@ -22,9 +23,9 @@ LOOK_EVERY_S = 2.0
 class Seating:
     """Knows the cluster as of the last look, and the nodes under suspicion."""
 
-    def __init__(self, look: Callable[[], Cluster], need: Need, suspect_s: float) -> None:
-        """``need``: of each worker. ``suspect_s``: the time for which a node that lost its last worker gets others only
-        where no other node has room."""
+    def __init__(self, look: Callable[[], Cluster], need: Callable[[Loads], Need], suspect_s: float) -> None:
+        """``need``: of a worker of a class. ``suspect_s``: the time for which a node that lost its last worker gets
+        others only where no other node has room."""
         self.look = look
         self.cluster = Cluster(())
         self._need, self._suspect_s = need, suspect_s
@@ -56,40 +57,54 @@ class Seating:
         """A worker on ``node`` is ready: the node is there."""
         self._suspects.pop(node, None)
 
-    def choose(self, count: int, workers_on: Sequence[NodeId], now_s: float) -> tuple[list[NodeId | None], str]:
-        """Return nodes for ``count`` more workers beside those ``workers_on`` nodes; where they are fewer, the sentence
-        says why. None: Ray may choose, as there is one node and nothing to reserve."""
-        cluster = self._present(Counter(workers_on), now_s)
-        if not self._need.is_declared and len(cluster.nodes) < 2:
+    def choose(
+        self, loads: Loads, count: int, workers: Sequence[tuple[Loads, NodeId]], now_s: float
+    ) -> tuple[list[NodeId | None], str]:
+        """Return nodes for ``count`` more workers of a class beside those ``workers``; where they are fewer, the
+        sentence says why. None: Ray may choose, as there is one node and nothing to reserve."""
+        need = self._need(loads)
+        workers = [each for each in workers if each[0] == loads or _stands_beside(self._need(each[0]), need)]
+        cluster = self._present(workers, now_s)
+        if not need.is_declared and len(cluster.nodes) < 2:
             return [None] * count, ""
         trusted = tuple(node for node in cluster.nodes if node.state is NodeState.UP)
-        if self._need.cpus is None and trusted:  # a crowded node is better than one that may be gone
+        if need.cpus is None and trusted:  # a crowded node is better than one that may be gone
             cluster = replace(cluster, nodes=trusted)
         open_ = {node.id for node in cluster.nodes if node.is_open}
-        there = Counter(node for node in workers_on if node in open_)
-        found = place(cluster, [Shape(SHAPE, self._need, there.total() + count)], {SHAPE: there})
-        more = found.started({SHAPE: there}).get(SHAPE, {})
+        there: dict[Loads, Counter[NodeId]] = {loads: Counter()}
+        for held, node in workers:
+            there.setdefault(held, Counter()).update([node] if node in open_ else [])
+        counts = {held: on.total() + (count if held == loads else 0) for held, on in there.items()}
+        shapes = [Shape(class_name(held), self._need(held), counts[held]) for held in there]
+        present = {class_name(held): on for held, on in there.items()}
+        found = place(cluster, shapes, present)
+        more = found.started(present).get(class_name(loads), {})
         nodes: list[NodeId | None] = []
         for node in sorted(more, key=lambda node: node != cluster.near):
             nodes += [node] * more[node]
         return nodes[:count], " ".join(found.reasons)
 
-    def _present(self, workers: Mapping[NodeId, int], now_s: float) -> Cluster:
-        """Return the cluster with suspects, and with what only others have taken."""
+    def _present(self, workers: Sequence[tuple[Loads, NodeId]], now_s: float) -> Cluster:
+        """Return the cluster with suspects, and with what only others than ``workers`` have taken."""
         self._suspects = {node: until_s for node, until_s in self._suspects.items() if now_s < until_s}
-        return replace(self.cluster, nodes=tuple(self._seen(node, workers) for node in self.cluster.nodes))
+        needs = [(self._need(loads), node) for loads, node in workers]
+        nodes = (self._seen(node, [need for need, on in needs if on == node.id]) for node in self.cluster.nodes)
+        return replace(self.cluster, nodes=tuple(nodes))
 
-    def _seen(self, node: Node, workers: Mapping[NodeId, int]) -> Node:
+    def _seen(self, node: Node, own: Sequence[Need]) -> Node:
         state = NodeState.SUSPECT if node.id in self._suspects and node.is_open else node.state
-        return replace(node, state=state, taken=_others(node.taken, self._need, workers.get(node.id, 0)))
+        taken = node.taken
+        for need in own:
+            taken = taken.less(Amounts(need.cpus or 0.0, need.gpus, need.memory_bytes, need.custom))
+        return replace(node, state=state, taken=taken)
 
 
-def _others(taken: Amounts, need: Need, own: int) -> Amounts:
-    """Return what is taken by others than ``own`` workers."""
-    custom = {name: max(0.0, value - own * need.custom.get(name, 0.0)) for name, value in taken.custom.items()}
-    return Amounts(
-        max(0.0, taken.cpus - own * (need.cpus or 0.0)),
-        max(0.0, taken.gpus - own * need.gpus),
-        max(0.0, taken.memory_bytes - own * need.memory_bytes),
-        custom,
-    )
+def _stands_beside(other: Need, need: Need) -> bool:
+    """Return whether workers of another class are seated with those in question: they count where CPUs are shared, and
+    cannot lose what they reserved. All others are there as what they have taken."""
+    return other.cpus is None and (need.cpus is None or not other.is_declared)
+
+
+def class_name(loads: Loads) -> str:
+    """Return the name of a class of workers in sentences."""
+    return f"{SHAPE} for {', '.join(loads)}" if loads else SHAPE

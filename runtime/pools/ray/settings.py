@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from compositions.resources import Need
+from compositions.model import Loads, Stage, held_by
+from compositions.resources import Need, need_of
 from compositions.settings import check, ranged
 from runtime.arena.reference import ArenaSettings
 from runtime.transport.connection import LobbySettings
@@ -35,8 +36,8 @@ class RayPoolSettings:
     """Ray CPUs that a worker reserves. 0: the cores do not cap the workers, as waiting stages want it."""
     resources: Mapping[str, float] = field(default_factory=dict)
     """Custom Ray resources that a worker reserves, to keep it on certain nodes."""
-    need: Need = field(default_factory=Need)
-    """Resources that the app's stages ask for."""
+    stages: tuple[Stage, ...] = ()
+    """The app's stages, which ask for resources."""
     transport: Literal["auto", "unix", "tcp"] = "auto"
     """``unix``: this host only. ``tcp``: encrypted, for all. ``auto``: unix here, tcp for workers on other nodes."""
     start_timeout_s: float = ranged(60.0, 0.1, 3600, "s")
@@ -65,11 +66,11 @@ class RayPoolSettings:
     arena: ArenaSettings = field(default_factory=ArenaSettings)
     lobby: LobbySettings = field(default_factory=LobbySettings)
 
-    @property
-    def need_of_worker(self) -> Need:
-        """Return what a worker reserves, for its stages and by these settings."""
-        cpus = max(self.need.cpus or 0.0, self.worker_cpus) or None
-        return replace(self.need, cpus=cpus, custom={**self.need.custom, **self.resources})
+    def need_of_worker(self, loads: Loads) -> Need:
+        """Return what a worker of this class reserves, for its stages and by these settings."""
+        need = need_of(held_by(self.stages, loads))
+        cpus = max(need.cpus or 0.0, self.worker_cpus) or None
+        return replace(need, cpus=cpus, custom={**need.custom, **self.resources})
 
 
 def ways_of(settings: RayPoolSettings) -> Ways:

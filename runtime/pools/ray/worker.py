@@ -9,10 +9,12 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from apps.contract import App
 from compositions.errors import RecomposeError
+from compositions.model import Loads
 from runtime.arena.frame_store import TaskShelf, shelf_of
 from runtime.housekeeping import settle
 from runtime.pools.calls import Calls
@@ -21,6 +23,7 @@ from runtime.pools.limits import pid_space
 from runtime.pools.perform import perform, perform_alone
 from runtime.pools.port import at_once
 from runtime.pools.ray.language import Language, Whereabouts
+from runtime.pools.set_up import MakeApp, set_up, tear_down
 from runtime.transport.channel import Channel, connect
 from runtime.transport.pending import Invitation
 from runtime.transport.values import Carried, FrameCodec
@@ -91,21 +94,27 @@ _LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 ONE_THREAD = {**{f"{library}_NUM_THREADS": "1" for library in _LIBRARIES}, "OPENCV_FOR_THREADS_NUM": "1"}
 """A worker is one unit of parallelism: libraries that would start threads of their own are told not to."""
 POOL_GONE = "its pool is gone"
-MakeApp = Callable[[], App]
 
 
-def set_up(make_app: MakeApp) -> App:
-    app = make_app()
-    app.setup()
-    return app
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a worker is to do for an app whose stages are called ``stages``: run those that its class loads."""
+
+    make_app: MakeApp
+    stages: tuple[str, ...]
+    loads: Loads = ()
+
+
+def ready(part: Part) -> App:
+    """Return the app, set up for the stages that the worker runs."""
+    return set_up(part.make_app, part.loads)
 
 
 def run_worker(
     invitation: Invitation,
-    make_app: MakeApp,
-    stages: Sequence[str],
+    part: Part,
     machine: tuple[str, str],
-    ready: Callable[[MakeApp], App] = set_up,
+    ready: Callable[[Part], App] = ready,
     connected: Callable[[], None] = lambda: None,
 ) -> str | None:
     """Serve until told to exit and return None, or return why the worker could not start or that the pool is gone.
@@ -115,14 +124,16 @@ def run_worker(
     """
     os.environ.update(ONE_THREAD)  # before the app imports what reads it
     try:
-        app = ready(make_app)
+        app = ready(part)
     except Exception as error:
         return _why_not(error)
     channel = connect(invitation)
     try:
-        bench = Bench(app, tuple(stages), shelf_of(channel.handed))
+        bench = Bench(app, part.stages, shelf_of(channel.handed))
         connected()
         told = serve(bench, channel, Whereabouts(os.getpid(), pid_space(), *machine))
+        if told:
+            tear_down(app, part.loads)
     except RecomposeError as error:
         return _why_not(error)
     finally:

@@ -75,6 +75,7 @@ class DesiredState:
         self._stored: Started | None = None
         """As far as this object did it."""
         self._forgotten = False
+        self._move: tuple[str, float] | None = None
         self._lock = threading.RLock()
 
     @property
@@ -114,8 +115,18 @@ class DesiredState:
         """Return the spec that the next runner is started with; its decisions continue at ``first_decision``."""
         with self._lock:
             self._past_start, self._in_step, self._first_decision = False, False, first_decision
+            self._move = None
             self._store_again()
             return self._spec
+
+    def move(self, why: str, timeout_s: float) -> None:
+        """Have the present runner followed by one elsewhere; it gets so long to deliver what it has."""
+        self._move = why, timeout_s
+
+    def take_move(self) -> tuple[str, float] | None:
+        """Return, once, why the present runner is to be followed by one elsewhere, and its time."""
+        move, self._move = self._move, None
+        return move
 
     def change(self, change: Change, tell: Tell) -> None:
         """Stores it for restarts, then tells it, at once or when the runner is past its start: what is answered holds.

@@ -5,7 +5,7 @@ Pure: states and facts in, states out.
 Starting ──came up──▶ Up ──run finished──▶ Ended
  ▲ ▲  │                │ ├─ silent: hung or cut off, until its lease is over
  │ │  │                │ └─ a user stops it ──▶ Stopping ──▶ Ended
- └─┼──┤ queued, put off│
+ └─┼──┤ queued, put off│ (or moved, as its node is to go)
    │  └── died ────────┤  refused, or died too often, and owes nothing ──▶ Failed
    └── died, lease over┘
 
@@ -173,6 +173,14 @@ class Postponed:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """The runner delivered what it had and gave up its place, for ``reason``; the next one goes on elsewhere."""
+
+    now_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class StopAsked:
     """A user stops it, or the daemon ends."""
 
@@ -182,7 +190,7 @@ class Finished:
     """The run is over, or was stopped."""
 
 
-Event = Queued | CameUp | Answered | Silent | Died | Refused | Postponed | StopAsked | Finished
+Event = Queued | CameUp | Answered | Silent | Died | Moved | Refused | Postponed | StopAsked | Finished
 
 
 def after(condition: Condition, event: Event) -> Condition:
@@ -207,6 +215,8 @@ def after(condition: Condition, event: Event) -> Condition:
             return _owing(condition, now_s, reason) if owes else Failed(replace(condition.deaths, reason=reason))
         case _, Died(now_s, reason, owes):
             return _again(condition, now_s, reason, owes)
+        case Up(), Moved(now_s, reason):
+            return Starting(now_s, replace(condition.deaths, reason=reason))
         case Up(), Answered(got_on):
             return replace(condition, heard_s=None, silent=None, got_on=condition.got_on or got_on)
         case Up(), Silent():

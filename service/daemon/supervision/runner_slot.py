@@ -16,10 +16,11 @@ import structlog
 from runtime.housekeeping import available_cores
 from runtime.placement.cluster import Amounts, Cluster, Node
 from service.runner.rpc.port import ANSWER_S, RunnerPort
-from service.runner.rpc.requests import Request
+from service.runner.rpc.requests import ReadStatus, Request, Stop
 from service.runner.rpc.vital import Vital
 from service.schemas.refusals import ConflictError
 from service.schemas.spec import RunSpec
+from service.schemas.status import Status
 
 GivenUp = Callable[[], bool]
 """Whether nobody waits for the runner any more."""
@@ -178,6 +179,17 @@ class RunnerSlot:
         except Exception as error:
             log.debug("runner out of reach", name=self._name, error=str(error))
             return Vital.CUT_OFF
+
+    def hand_over(self, timeout_s: float, pull: Callable[[], object]) -> Status | None:
+        """Have the runner take nothing more and deliver what it has; ``pull`` reads the rest of its history. Return its
+        last status; None if it did not deliver in time, so that its items are tried again as after a loss."""
+        try:
+            self.ask(Stop(timeout_s=timeout_s, hands_over=True), timeout_s + ANSWER_S)
+            pull()
+            return self.ask(ReadStatus())
+        except Exception as error:
+            log.warning("runner did not hand over by itself", name=self._name, error=str(error))
+            return None
 
     def clear(self) -> None:
         """Ends the runner at once, if there is one. One that is cut off ends itself when it learns of its successor."""

@@ -136,6 +136,13 @@ class Watchdog:
 
     def _look(self) -> None:
         began_s = self._clock()
+        if (move := self.desired.take_move()) is not None:
+            why, timeout_s = move
+            last = self._slot.hand_over(timeout_s, self.history.pull_all)
+            self.remembered = replace(self.remembered, status=last or self.remembered.status)
+            log.info("runner moves", app=self.app, reason=why, **_where(self.remembered.status))
+            self._happened(policy.Moved(self._clock(), why))
+            return
         try:
             if policy.is_silent(self._condition):
                 self._slot.ask(ReadSpec(), PROBE_S)

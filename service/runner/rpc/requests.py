@@ -56,6 +56,9 @@ class Stop(Request[None]):
     """All accepted items are delivered first."""
     timeout_s: float = 30.0
     """Longest drain; what is still in flight then is given up."""
+    hands_over: bool = False
+    """Another runner goes on with the run: this one is killed when it has answered, and its workers wait for the
+    other."""
 
 
 # --- changes, each raising RecomposeError for a value that does not fit the app ---

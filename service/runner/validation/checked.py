@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from apps.contract import App
 from compositions.enumeration import own_list
 from compositions.errors import RecomposeError
-from compositions.model import Composition, Stage, all_sequential
+from compositions.model import Composition, Stage, all_sequential, held_by
 from compositions.resources import need_of
 from control.settings import Settings
 from control.strategies import check_takes
@@ -49,7 +49,7 @@ class CheckedSpec:
         self.make_app = overrides.maker(spec)
         self.app = self.make_app()
         self.strategy = strategy_for(spec.method.strategy)
-        reserves = need_of(self.stages).is_declared and spec.pool == "ray"
+        reserves = need_of(held_by(self.stages, ())).is_declared and spec.pool == "ray"
         asked = {"drain_sample": self.strategy.drain_sample} | spec.settings
         self.settings = settings_for(asked, keeps_warm=self.strategy.keeps_warm, reserves=reserves)
         check_takes(spec.method.strategy, spec.slo)

@@ -19,8 +19,7 @@ from apps.registry import build
 from compositions.document import loader
 from compositions.enumeration import own_list
 from compositions.errors import CompositionError, Fault
-from compositions.model import Composition
-from compositions.resources import Need
+from compositions.model import Composition, Stage
 from compositions.settings import check, overridden, ranged
 from control.settings import GONE, Settings
 from control.strategies import make_strategy
@@ -182,9 +181,9 @@ class RunSettings:
     pool: RayPoolSettings = field(default_factory=RayPoolSettings)
     dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
 
-    def of_pool(self, followed: bool, need: Need) -> RayPoolSettings:
-        """Workers wait for the next runner where one goes on with the run; ``need`` is that of the app's stages."""
-        return replace(self.pool, need=need, orphan_s=self.pool.orphan_s if followed else 0.0)
+    def of_pool(self, followed: bool, stages: tuple[Stage, ...]) -> RayPoolSettings:
+        """Workers wait for the next runner where one goes on with the run; ``stages`` are the app's."""
+        return replace(self.pool, stages=stages, orphan_s=self.pool.orphan_s if followed else 0.0)
 
 
 def for_machine(memory: int) -> RunSettings:

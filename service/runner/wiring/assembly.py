@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from apps.contract import App
 from apps.keys import Partitions
 from compositions.model import Stage, StageKind, concurrencies
-from compositions.resources import need_of
 from control.choices import Choices
 from control.decisions import Mode
 from control.manager import Manager
@@ -45,7 +44,7 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
     checked.app.prepare()
     spec = checked.spec
     names = [stage.name for stage in checked.stages]
-    settings = checked.settings.of_pool(checked.stored is not None, need_of(checked.stages))
+    settings = checked.settings.of_pool(checked.stored is not None, checked.stages)
     opened = POOLS[spec.pool](checked.make_app, names, settings)
     pool, codec, _ = opened
     begin = begin_of(checked, codec)

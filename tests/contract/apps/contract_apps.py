@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import uuid
 from pathlib import Path
 
 from apps.contract import App, Options, Outputs
@@ -63,6 +64,49 @@ class Chain(App):
     def _work(self):
         if self.options.work_s:
             time.sleep(self.options.work_s)
+
+
+class LoadedOptions(Options):
+    notes: Path
+    """A folder in which each set-up and each teardown leaves a file."""
+
+
+class Loaded(App):
+    """Two stages that only the workers which run them load, between two light ones."""
+
+    name = "loaded"
+    stages = (
+        Stage("read"),
+        Stage("find", setup="per-group"),
+        Stage("rank", setup="per-group"),
+        Stage("write"),
+    )
+    options_model = LoadedOptions
+    options: LoadedOptions
+
+    def setup(self, stages):
+        self.held = [name for name in stages if name in ("find", "rank")]
+        self._note("set up", self.held)
+
+    def teardown(self, stages):
+        self._note("torn down", self.held)
+
+    def _note(self, what, stages):
+        (self.options.notes / f"{what} {'+'.join(stages)} {uuid.uuid4()}").touch()
+
+    def read(self, number):
+        return [number]
+
+    def find(self, value):
+        assert "find" in self.held
+        return [*value, "find"]
+
+    def rank(self, value):
+        assert "rank" in self.held
+        return [*value, "rank"]
+
+    def write(self, value):
+        return value
 
 
 class CallsOptions(Options):

@@ -1,0 +1,69 @@
+"""A node on which items take much longer, by its way or its work: it gets items when the others cannot keep up."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dispatcher_bench import Bench
+
+from compositions.model import Stage
+from runtime.dispatch.events import WorkerJoined
+
+SLOW = "w3"
+
+
+def bench() -> Bench:
+    """Two workers on one node, one on another."""
+    made = Bench("Par*3(a)", (Stage("a"),), spares=0, prefetch_below_s=0.0)
+    for name, node in (("w1", "fast"), ("w2", "fast"), (SLOW, "slow")):
+        made.handle(WorkerJoined(0.0, name, 0, node))
+    return made
+
+
+def play(made: Bench, every_s: float, until_s: float, slow_s: float = 0.14, fast_s: float = 0.04) -> Counter[str]:
+    """Admit an item every so often; each comes back when its worker is done. Return how many each worker did."""
+    done, due, next_s = Counter[str](), dict[int, float](), made.now_s
+    while made.now_s < until_s:
+        for number, (worker, _) in made.tasks.items():
+            due.setdefault(number, made.now_s + (slow_s if worker == SLOW else fast_s))
+        made.now_s = min([next_s, *(due[number] for number in made.tasks)])
+        if back := [number for number in made.tasks if due[number] <= made.now_s]:
+            done[made.tasks[back[0]][0]] += 1
+            made.done(back[0], 0.03)
+        else:
+            next_s += every_s
+            if made.dispatcher.has_room:
+                made.admit()
+    return done
+
+
+def test_a_slow_node_gets_hardly_any_items_while_the_others_keep_up() -> None:
+    made = bench()
+    play(made, 0.03, 2.0)
+    later = play(made, 0.03, 22.0)
+    assert later[SLOW] <= 0.03 * later.total()
+
+
+def test_under_overload_the_slow_node_works_as_well() -> None:
+    made = bench()
+    play(made, 0.03, 2.0)
+    later = play(made, 0.01, 22.0)
+    assert later[SLOW] >= 0.9 * 20 / 0.14
+
+
+def test_a_node_that_is_fast_again_gets_its_share_again() -> None:
+    made = bench()
+    play(made, 0.03, 10.0)
+    play(made, 0.03, 70.0, slow_s=0.04)
+    assert play(made, 0.03, 90.0, slow_s=0.04)[SLOW] > 0.1 * 20 / 0.03
+
+
+def test_an_item_waits_for_a_fast_worker_that_hangs_no_longer_than_the_slow_one_takes() -> None:
+    made = bench()
+    play(made, 0.03, 5.0)
+    while made.tasks:
+        made.done(min(made.tasks))
+    made.admit(3)
+    assert [worker for worker, *_ in made.running()] == ["w1", "w2"]
+    made.tick(made.now_s + 0.25)
+    assert [worker for worker, *_ in made.running()] == ["w1", "w2", SLOW]
