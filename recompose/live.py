@@ -14,7 +14,6 @@ from typing import Any, Self
 from compositions.errors import RecomposeError
 from profiler.slo import Slo
 from service.cli.follow import ending, progress
-from service.cli.render import number, slo_text
 from service.runner.rpc.port import Patient
 from service.runner.rpc.requests import Push, ReadStatus, ReadSummary, SetSlo, Start, Stop
 from service.runner.runner import Runner
@@ -246,6 +245,8 @@ Row = tuple[str, str]
 
 def html(status: Status) -> str:
     """Two tables: the run, and its stages."""
+    from service.cli.render import number  # here: a script shows no tables
+
     caption = f"{status.app} · {status.state}"
     stages = [
         (each.name + (" (bottleneck)" if each.bottleneck else ""), number(each.service_time_ms, " ms"))
@@ -255,6 +256,8 @@ def html(status: Status) -> str:
 
 
 def _figures(status: Status) -> Iterable[Row]:
+    from service.cli.render import number, slo_text
+
     composition, latency, items = status.composition, status.latency_ms, status.items
     yield "composition", f"{composition.notation}, {composition.workers} workers" if composition else "–"
     yield "in, out", f"{number(status.input_rate_per_s)}/s, {number(status.throughput_per_s)}/s"

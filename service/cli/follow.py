@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from time import monotonic
@@ -12,7 +13,6 @@ from typing import Any
 import click
 
 from runtime.housekeeping import settle
-from service.cli import render
 from service.runner.rpc.port import Patient
 from service.runner.rpc.requests import ReadStatus, Start, Stop
 from service.runner.runner import Runner
@@ -100,27 +100,37 @@ class progress:  # noqa: N801 - used as a function
     """A progress line on a terminal's stderr; nothing elsewhere. Each call asks ``status``, where it is shown."""
 
     def __init__(self, quiet: bool, total: int | None, status: Callable[[], Status]) -> None:
-        self._bar = render.spinner(quiet=quiet)
-        self._task = self._bar.add_task("starting", total=total)
+        self._line = None if quiet or not sys.stderr.isatty() else _Line(total)
         self._status, self._shown_s = status, -math.inf
 
     def __enter__(self) -> Callable[[], None]:
-        self._bar.start()
+        if self._line is not None:
+            self._line.bar.start()
         return self._look
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._line is not None:
+            self._line.bar.stop()
 
     def _look(self) -> None:
         """No more often than anyone sees."""
-        if not self._bar.disable and monotonic() - self._shown_s >= LOOK_S:
+        if self._line is not None and monotonic() - self._shown_s >= LOOK_S:
             self._shown_s = monotonic()
-            self._show(self._status())
+            self._line.show(self._status())
 
-    def _show(self, status: Status) -> None:
+
+class _Line:
+    """A spinner with what the run is doing."""
+
+    def __init__(self, total: int | None) -> None:
+        from service.cli import render  # here: a run that shows nothing loads no library for it
+
+        self.bar, self._number = render.spinner(), render.number
+        self._task = self.bar.add_task("starting", total=total)
+
+    def show(self, status: Status) -> None:
         composition = status.composition.name if status.composition else "–"
-        rate = render.number(status.throughput_per_s, "/s")
-        latency = render.number(status.latency_ms.mean, " ms")
+        rate, latency = self._number(status.throughput_per_s, "/s"), self._number(status.latency_ms.mean, " ms")
         delivered = status.items.delivered
         text = f"{status.state}: composition {composition}, {delivered:,} items, {rate}, {latency}"
-        self._bar.update(self._task, description=text, completed=delivered)
+        self.bar.update(self._task, description=text, completed=delivered)
