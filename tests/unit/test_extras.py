@@ -36,7 +36,7 @@ def test_a_script_that_shows_and_logs_nothing_loads_no_library_for_that() -> Non
         "from recompose import pipeline, run\n"
         "def double(value): return 2 * value\n"
         "next(iter(run(pipeline(double), source=[1], pool='local')))\n"
-        "print([each for each in ('rich', 'structlog', 'yaml', 'fastapi') if each in sys.modules])"
+        "print([each for each in ('rich', 'structlog', 'yaml', 'fastapi') if sys.modules.get(each)])"
     )
     assert done.stdout == "[]\n", done.stderr
 
