@@ -12,6 +12,7 @@ import click
 
 from compositions.errors import RecomposeError
 from service.daemon.store.database import FILE, default_directory
+from service.daemon.tokens import AUDIT, TOKENS
 
 TELEMETRY = "telemetry"
 
@@ -49,6 +50,8 @@ def copied(source: Path, target: Path, *, telemetry: bool = True) -> int:
     journals = 0
     try:
         _copy_database(source / FILE, target / FILE)
+        for name in (TOKENS, AUDIT):
+            _copy_file(source / name, target / name)
         for journal in sorted(source.glob("journals/*/*.journal")):
             journals += _copy_journal(journal, target / journal.relative_to(source))
         if telemetry:
