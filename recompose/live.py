@@ -6,7 +6,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from html import escape
 from types import TracebackType
 from typing import Any, Self
@@ -236,7 +236,7 @@ class LiveRun:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._end(drain=kind is None, timeout_s=DRAIN_S)
 
-    def _progress(self) -> progress:
+    def _progress(self) -> AbstractContextManager[Callable[[], None]]:
         return progress(not self._show, self._runner.spec.ending.items, lambda: self.status)
 
 

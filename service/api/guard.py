@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from compositions.wording import figure
 from service.api.problems import problem
 from service.api.strict_json import JsonRefusedError, parse_json, parse_without_items
-from service.daemon.tokens import Audit, Role, Tokens
+from service.daemon.tokens import Audit, Role, Token, Tokens
 from service.schemas.results import FieldError
 
 T = TypeVar("T")
@@ -54,18 +54,6 @@ class Access:
     audit: Audit | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """The one who sent a request, as the record of changes names him."""
-
-    who: str
-    role: Role
-
-
-ANYONE = Sender("anyone", Role.VIEWER)
-"""The sender of a request for what is open to all."""
-
-
 class Guard:
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access
@@ -79,47 +67,44 @@ class Guard:
         if isinstance(sender, Response):
             await sender(scope, receive, send)
         elif not sender.role.may(scope["method"], scope["path"]):
-            refused = problem(403, f"token {sender.who!r} has the role {sender.role}, which may not make this change")
+            refused = problem(403, f"token {sender.name!r} has the role {sender.role}, which may not make this change")
             await refused(scope, receive, self._recorded(sender, scope, b"", send))
         else:
             await self._pass_on(sender, scope, headers, receive, send)
 
-    async def _pass_on(self, sender: Sender, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+    async def _pass_on(self, sender: Token, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         body = await self._read(scope, receive, headers)
         refused = body if isinstance(body, Response) else await _checked(body, headers, _pushes(scope))
         content = body if isinstance(body, bytes) else b""
-        recorded = self._recorded(sender, scope, content, send)
-        if refused is not None:
-            await refused(scope, receive, recorded)
-        else:
-            await self._app(scope, _replay(content, receive), recorded)
+        answer = self._app if refused is None else refused
+        await answer(scope, _replay(content, receive), self._recorded(sender, scope, content, send))
 
-    def _sender(self, scope: Scope, headers: Headers) -> Sender | Response:
+    def _sender(self, scope: Scope, headers: Headers) -> Token | Response:
         """Return the sender of an acceptable request, else the refusal."""
         is_open, token = _is_open(scope["path"]), self._access.token
         given = _bearer(headers)
         if given is not None and token is not None and hmac.compare_digest(given, token.encode()):
-            return Sender("RECOMPOSE_TOKEN", Role.ADMIN)
+            return Token("RECOMPOSE_TOKEN", Role.ADMIN)
         if given is not None and self._access.named is not None:
             found = self._access.named.holder(given.decode("latin-1"))
             if found is not None:
-                return Sender(found.name, found.role)
+                return found
         if token is not None:
-            return ANYONE if is_open else _without_token()
+            return Token("anyone", Role.VIEWER) if is_open else _without_token()
         user = scope[USER]() if USER in scope else None
         stranger = None if is_open else _check_user(user, self._access.users)
         refused = stranger or _check_host(headers) or _check_origin(scope["method"], headers)
-        return refused or Sender("unknown" if user is None else f"user {user}", Role.ADMIN)
+        return refused or Token("unknown" if user is None else f"user {user}", Role.ADMIN)
 
-    def _recorded(self, sender: Sender, scope: Scope, body: bytes, send: Send) -> Send:
-        """Return ``send``, which also records the status of a change."""
+    def _recorded(self, sender: Token, scope: Scope, body: bytes, send: Send) -> Send:
+        """Return ``send``, which also records the status of a change; items are data, and none."""
         audit = self._access.audit
-        if audit is None or scope["method"] in SAFE_METHODS:
+        if audit is None or scope["method"] in SAFE_METHODS or _pushes(scope):
             return send
 
         async def recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                audit.record(sender.who, sender.role, scope["method"], scope["path"], message["status"], body)
+                audit.record(sender, scope["method"], scope["path"], message["status"], body)
             await send(message)
 
         return recorded

@@ -17,13 +17,16 @@ from service.daemon.tokens import AUDIT, TOKENS
 TELEMETRY = "telemetry"
 
 
-@click.command()
-@click.argument("target", type=click.Path(file_okay=False, path_type=Path))
-@click.option(
+state_option = click.option(
     "--state",
     type=click.Path(file_okay=False, path_type=Path),
     help="State directory of the service (default ~/.local/state/recompose).",
 )
+
+
+@click.command()
+@click.argument("target", type=click.Path(file_okay=False, path_type=Path))
+@state_option
 @click.option("--telemetry/--no-telemetry", default=True, show_default=True, help="Copy the telemetry as well.")
 def backup(target: Path, state: Path | None, telemetry: bool) -> None:
     """Copy the state of a service into the new folder TARGET. The service may run meanwhile.

@@ -6,7 +6,8 @@ import math
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
@@ -96,41 +97,23 @@ def follow(runner: Runner, quiet: bool) -> bool:
     return bool(interrupted)
 
 
-class progress:  # noqa: N801 - used as a function
-    """A progress line on a terminal's stderr; nothing elsewhere. Each call asks ``status``, where it is shown."""
+@contextmanager
+def progress(quiet: bool, total: int | None, status: Callable[[], Status]) -> Iterator[Callable[[], None]]:
+    """Show a line on a terminal's stderr; nothing elsewhere. Each call of what is yielded asks ``status``, but no more
+    often than anyone sees."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from service.cli import render  # here: a run that shows nothing loads no library for it
 
-    def __init__(self, quiet: bool, total: int | None, status: Callable[[], Status]) -> None:
-        self._line = None if quiet or not sys.stderr.isatty() else _Line(total)
-        self._status, self._shown_s = status, -math.inf
+    shown_s = -math.inf
+    with render.spinner() as bar:
+        task = bar.add_task("starting", total=total)
 
-    def __enter__(self) -> Callable[[], None]:
-        if self._line is not None:
-            self._line.bar.start()
-        return self._look
+        def look() -> None:
+            nonlocal shown_s
+            if monotonic() - shown_s >= LOOK_S:
+                shown_s, seen = monotonic(), status()
+                bar.update(task, description=render.progress_text(seen), completed=seen.items.delivered)
 
-    def __exit__(self, *_: object) -> None:
-        if self._line is not None:
-            self._line.bar.stop()
-
-    def _look(self) -> None:
-        """No more often than anyone sees."""
-        if self._line is not None and monotonic() - self._shown_s >= LOOK_S:
-            self._shown_s = monotonic()
-            self._line.show(self._status())
-
-
-class _Line:
-    """A spinner with what the run is doing."""
-
-    def __init__(self, total: int | None) -> None:
-        from service.cli import render  # here: a run that shows nothing loads no library for it
-
-        self.bar, self._number = render.spinner(), render.number
-        self._task = self.bar.add_task("starting", total=total)
-
-    def show(self, status: Status) -> None:
-        composition = status.composition.name if status.composition else "–"
-        rate, latency = self._number(status.throughput_per_s, "/s"), self._number(status.latency_ms.mean, " ms")
-        delivered = status.items.delivered
-        text = f"{status.state}: composition {composition}, {delivered:,} items, {rate}, {latency}"
-        self.bar.update(self._task, description=text, completed=delivered)
+        yield look

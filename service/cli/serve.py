@@ -205,7 +205,7 @@ def watched(paths: Sequence[Path], daemon: Daemon) -> Iterator[None]:
     def report(problems: list[Problem]) -> None:
         for problem in problems:
             log.warning("compositions refused", file=str(problem.file), faults=[str(each) for each in problem.faults])
-        daemon.compositions.load_directory({name: directory.compositions(name) for name in daemon.names()})
+        daemon.compositions.load_directory({name: directory.compositions(name) for name in daemon.registered()})
 
     report(directory.refresh())
     stop = threading.Event()

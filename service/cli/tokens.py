@@ -1,5 +1,4 @@
-"""``recompose tokens``: named tokens of a service, with roles. They are files of its state directory, so whoever may
-write there may make them; a running service reads them again."""
+"""``recompose tokens``: named tokens, in the state directory. Whoever may write there may make them."""
 
 from __future__ import annotations
 
@@ -8,17 +7,13 @@ from pathlib import Path
 
 import click
 
-from service.cli import render
+from service.cli.backup import state_option
 from service.daemon.store.database import default_directory
 from service.daemon.tokens import TOKENS, Role, Tokens
 
 
 @click.group()
-@click.option(
-    "--state",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="State directory of the service (default ~/.local/state/recompose).",
-)
+@state_option
 @click.pass_context
 def tokens(context: click.Context, state: Path | None) -> None:
     """Add, list and revoke the named tokens of a service, which may run meanwhile."""
@@ -39,14 +34,8 @@ def add(found: Tokens, name: str, role: str) -> None:
 @click.pass_obj
 def list_(found: Tokens, as_json: bool) -> None:
     """Show name, role and time of each token."""
-    if as_json:
-        rows = [{"name": each.name, "role": each.role, "made_at": each.made_at} for each in found.all()]
-        click.echo(json.dumps(rows))
-        return
-    shown = render.table("name", "role", "made at")
-    for each in found.all():
-        shown.add_row(each.name, each.role, each.made_at)
-    render.console().print(shown)
+    rows = [{"name": each.name, "role": each.role, "made_at": each.made_at} for each in found.all()]
+    click.echo(json.dumps(rows) if as_json else "\n".join("  ".join(row.values()) for row in rows))
 
 
 @tokens.command()

@@ -14,7 +14,7 @@ from service.api import create_app
 from service.api.guard import USER, Access
 from service.cli.main import main
 from service.daemon.store.store import DaemonStore
-from service.daemon.tokens import AUDIT, TOKENS, Audit, Role, Tokens
+from service.daemon.tokens import AUDIT, TOKENS, Audit, Role, Token, Tokens
 from tests.support.fakes import fake_daemon
 
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}
@@ -142,6 +142,6 @@ def test_a_record_that_is_large_begins_anew(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("service.daemon.tokens.MOST_AUDIT_BYTES", 100)
     audit = Audit(tmp_path / AUDIT)
     for number in range(3):
-        audit.record(f"user {number}", Role.ADMIN, "POST", "/slo", 200, b"")
+        audit.record(Token(f"user {number}", Role.ADMIN), "POST", "/slo", 200, b"")
     assert [line["who"] for line in recorded(tmp_path)] == ["user 2"]
     assert "user 1" in (tmp_path / f"{AUDIT}.1").read_text()
