@@ -84,9 +84,10 @@ browser:
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver; }
 
-# Of the dashboard, for README and docs: from a daemon with real workers, in some four minutes.
+# Of the dashboard, for README and docs: from a daemon with real workers, in some five minutes.
 pictures: setup browser
 	$(BIN)/python tests/integration/dashboard_pictures.py
+	$(BIN)/python tests/integration/dashboard_moving.py
 
 # Spark runs on Java 17 or 21. Needs root and Debian's packages; does nothing where there is a Java.
 setup-java:

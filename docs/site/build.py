@@ -36,7 +36,7 @@ FOLDERS = {
 """Tabs of the site, beside those that ``mkdocs.yml`` names."""
 BEHIND = ("ARCHITECTURE.md", "CHANGELOG.md", "docs/decisions", "docs/research", "lab", "reference")
 """Pages that a search lists behind the others: they use most words of the product, and explain few."""
-KINDS = (".md", ".py", ".yaml", ".ipynb", ".png", ".json", ".csv", ".service", ".conf")
+KINDS = (".md", ".py", ".yaml", ".ipynb", ".png", ".gif", ".json", ".csv", ".service", ".conf")
 
 
 def lay_out(folder: Path) -> None:

@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,14 @@ def test_the_demo_of_the_readme_runs_on_photos() -> None:
     assert counts["items lost, doubled, misordered"] == "0, 0, 0"
     accepted, delivered = counts["items accepted, delivered"].split(", ")
     assert accepted == delivered != "0"
+
+
+def test_the_ten_lines_of_the_readme_run(tmp_path: Path) -> None:
+    (block,) = blocks(ROOT / "README.md", "python")
+    assert len([line for line in block.text.splitlines() if line]) <= 10
+    (tmp_path / "ten.py").write_text(block.text)
+    ran = subprocess.run([sys.executable, "ten.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["TO", "BE", "OR", "NOT", "TO", "BE"], ran.stderr
 
 
 def test_named_benchmarks_are_there() -> None:
