@@ -5,7 +5,7 @@ UV ?= uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
-.PHONY: sbom setup run check test test-long lint quick-tests tools classes browser pictures setup-java setup-net setup-brokers setup-promtool lock release site clean
+.PHONY: sbom setup run check test test-long lint quick-tests tools classes browser pictures setup-java setup-net setup-brokers setup-promtool setup-proxy lock release site clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make setup-java installs Debian's Java 17 for Spark; without it the tests of the data pipeline are skipped"
 	@echo "make setup-net installs Debian's iproute2 for the tests over a network; without it they are skipped"
 	@echo "make setup-promtool installs Debian's prometheus for the test of its rules; without it that is skipped"
+	@echo "make setup-proxy installs Debian's nginx for the test of the documented proxy; without it that is skipped"
 	@echo "make setup-brokers installs Debian's redis-server, nats-server, mosquitto and rabbitmq-server for the tests of sources and sinks; without it they are skipped"
 	@echo "make site   builds the documentation as a site, with search, into site/"
 	@echo "make release builds wheels, source archive and bill of materials into dist/; SIGN=KEY signs their sums"
@@ -67,7 +68,7 @@ test-long: setup tools classes
 	$(BIN)/python tests/lanes.py long
 
 tools:
-	-@$(MAKE) --no-print-directory browser setup-java setup-net setup-brokers setup-promtool
+	-@$(MAKE) --no-print-directory browser setup-java setup-net setup-brokers setup-promtool setup-proxy
 
 # What Spark's JVMs read from jars at every start, parsed once for those of the tests: each takes 7 s of CPU less.
 CLASSES := $(VENV)/spark-classes.jsa
@@ -83,9 +84,10 @@ browser:
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver; }
 
-# Of the dashboard, for README and docs: from a daemon with real workers, in some four minutes.
+# Of the dashboard, for README and docs: from a daemon with real workers, in some five minutes.
 pictures: setup browser
 	$(BIN)/python tests/integration/dashboard_pictures.py
+	$(BIN)/python tests/integration/dashboard_moving.py
 
 # Spark runs on Java 17 or 21. Needs root and Debian's packages; does nothing where there is a Java.
 setup-java:
@@ -101,6 +103,11 @@ setup-net:
 setup-promtool:
 	command -v promtool >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus; }
+
+# A test runs the documented proxy. Needs root and Debian's packages; does nothing where it is.
+setup-proxy:
+	command -v nginx >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light; }
 
 # The tests of tests/contract/test_places.py start their own servers. Needs root and Debian's packages; does nothing
 # where they are.

@@ -95,9 +95,22 @@ def find(name: str, apps_dirs: Sequence[Path] = ()) -> AppClass:
     if name in everything.apps:
         return everything.apps[name]
     _check_extra(name)
-    known = f"; known apps are {', '.join(everything.apps) or 'none'}"
+    known = f"; known apps are {names_of(everything.apps)}"
     failed = "".join(f"; {fault}" for fault in everything.faults)
     raise UnknownApp(f"unknown app {name!r}{did_you_mean(name, everything.apps) or known}{failed}")
+
+
+def is_bundled(app_class: AppClass) -> bool:
+    """Return whether an app is one of ours."""
+    return app_class.__module__.startswith(f"{__package__}.")
+
+
+def names_of(apps: Mapping[str, AppClass]) -> str:
+    """Return names for a sentence: those of a user's own apps, or of the bundled ones if there are no others."""
+    own = [name for name, app in apps.items() if not is_bundled(app)]
+    others = len(apps) - len(own) if own else 0
+    counted = f" and {others} bundled {'app' if others == 1 else 'apps'}" if others else ""
+    return ", ".join(own or apps) + counted or "none"
 
 
 def _check_extra(name: str) -> None:

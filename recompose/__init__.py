@@ -82,25 +82,6 @@ __all__ = [
 
 _PLACES = {
     "apps.contract": ("App", "Options", "Output", "Outputs"),
-    "apps.event_time": (
-        "END",
-        "Clock",
-        "KeyedPane",
-        "KeyedWindows",
-        "Late",
-        "Pane",
-        "Reading",
-        "Sessions",
-        "Sliding",
-        "Slots",
-        "Timers",
-        "Tumbling",
-        "Window",
-        "Windowing",
-        "due",
-        "with_timer",
-        "without_timer",
-    ),
     "compositions.errors": ("RecomposeError",),
     "compositions.model": ("Stage", "StageKind"),
     "profiler.slo": ("Slo",),
@@ -110,8 +91,8 @@ _PLACES = {
     "service.schemas.results": ("Result", "Summary"),
     "service.schemas.status": ("Status",),
 }
-"""Below this package. A worker that loads an app needs nothing of what serves and runs it."""
-_PLACE_OF = {name: place for place, names_there in _PLACES.items() for name in names_there}
+"""Below this package; all others are names of event time. A worker needs nothing of what serves and runs an app."""
+_PLACE_OF = dict.fromkeys(__all__, "apps.event_time") | {name: at for at, names in _PLACES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from html import escape
 from types import TracebackType
 from typing import Any, Self
@@ -14,7 +14,6 @@ from typing import Any, Self
 from compositions.errors import RecomposeError
 from profiler.slo import Slo
 from service.cli.follow import ending, progress
-from service.cli.render import number, slo_text
 from service.runner.rpc.port import Patient
 from service.runner.rpc.requests import Push, ReadStatus, ReadSummary, SetSlo, Start, Stop
 from service.runner.runner import Runner
@@ -237,7 +236,7 @@ class LiveRun:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._end(drain=kind is None, timeout_s=DRAIN_S)
 
-    def _progress(self) -> progress:
+    def _progress(self) -> AbstractContextManager[Callable[[], None]]:
         return progress(not self._show, self._runner.spec.ending.items, lambda: self.status)
 
 
@@ -246,6 +245,8 @@ Row = tuple[str, str]
 
 def html(status: Status) -> str:
     """Two tables: the run, and its stages."""
+    from service.cli.render import number  # here: a script shows no tables
+
     caption = f"{status.app} · {status.state}"
     stages = [
         (each.name + (" (bottleneck)" if each.bottleneck else ""), number(each.service_time_ms, " ms"))
@@ -255,6 +256,8 @@ def html(status: Status) -> str:
 
 
 def _figures(status: Status) -> Iterable[Row]:
+    from service.cli.render import number, slo_text
+
     composition, latency, items = status.composition, status.latency_ms, status.items
     yield "composition", f"{composition.notation}, {composition.workers} workers" if composition else "–"
     yield "in, out", f"{number(status.input_rate_per_s)}/s, {number(status.throughput_per_s)}/s"

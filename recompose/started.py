@@ -13,14 +13,12 @@ from apps.app_check import faults_of
 from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.extras import extras_named
+from compositions.logger import quiet
 from compositions.wording import did_you_mean
 from datapipe.source_kinds import KINDS
 from profiler.slo import Slo, parse_slo, together
 from recompose.live import LiveRun, Unread
-from service import logs
-from service.cli import render
 from service.cli.texts import SOURCE_OF, parse_sink, parse_source
-from service.logs import Printed
 from service.runner.runner import Runner
 from service.runner.validation.resolution import Overrides, follows_itself
 from service.schemas.refusals import refusal
@@ -45,7 +43,7 @@ def run(
 
     Raises: RecomposeError with a sentence for anything that cannot run, before anything starts.
     """
-    logs.quiet()
+    quiet()
     spec = spec_of(_name(app), source, wanted(slo), sink, settings)
     unread = Unread() if spec.ending.out_path is None and spec.sink is None else None
     given = Overrides(None if isinstance(app, str) else app, own_items(source), unread)
@@ -73,8 +71,11 @@ def _join_ray(pool: str, *, quiet: bool) -> None:
     """What apps print comes out on stderr."""
     if pool != "ray":
         return
+    from service.cli import render  # here: a run in threads needs neither it nor Ray, which takes seconds
+
     with render.doing("starting Ray on this machine", quiet=quiet):
-        from runtime.pools.ray import cluster  # here: a run in threads needs no Ray, which takes seconds
+        from runtime.pools.ray import cluster
+        from service.logs import Printed
 
         cluster.connect(hear=Printed(lambda who, line: print(f"({who}) {line}", file=sys.stderr)).line)
 

@@ -189,15 +189,6 @@ _RAYS_OWN = re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+ [A-Z] \d+ \d+\]|\*\*\* SIG|\s
 """Pattern of the lines of Ray's C++ code, including its stacks."""
 
 
-def quiet() -> None:
-    """Set up logs in a program of a user that has not done so: warnings on stderr, its own loggers as they are."""
-    if not structlog.is_configured():
-        structlog.configure(
-            wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-            logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        )
-
-
 def _rendering(readable: bool) -> list[Any]:
     bare = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     if readable:

@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import structlog
 from pydantic_core import from_json
 
 from apps.contract import App
 from compositions.errors import RecomposeError
+from compositions.logger import Logger
 from datapipe.sources.portions import Closing, Mark, Portion, Position, Refused
 from datapipe.sources.sources import Arrival, Clock, one_by_one
 
@@ -28,7 +28,7 @@ AGAIN_S = 0.5
 MOST = 512
 """Messages asked for at once."""
 ON_GAP = ("end", "go-on")
-log = structlog.get_logger()
+log = Logger()
 
 
 class Message(NamedTuple):

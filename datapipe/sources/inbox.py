@@ -10,9 +10,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import structlog
-
 from apps.contract import App
+from compositions.logger import Logger
 from datapipe.sources.fed import AGAIN_S, LOOK_S, MOST, Silence, as_it_came, item_of, plain_of, refusal
 from datapipe.sources.portions import Portion, Refused
 from datapipe.sources.push import BufferFull, Push, SourceClosed
@@ -22,7 +21,7 @@ FULL_LOOK_S = 0.01
 """Between two looks for room, in which the connection is kept alive."""
 Store = Callable[[tuple[Any, ...], Sequence[Arrival]], object]
 """Gets messages, plain, and the items that they are; returns when they may be acknowledged."""
-log = structlog.get_logger()
+log = Logger()
 
 
 class Letter(NamedTuple):

@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from apps.contract import App, Options
-from compositions.model import Stage, StageKind
+from recompose import App, Options, Stage, StageKind
 
 
 class ReadingOptions(Options):

@@ -1,15 +1,18 @@
 """Build the documentation as a site, with every link checked: ``python docs/site/build.py [FOLDER]``.
 
-The pages keep their places, so a link leads to the same file here, in an editor and on the site.
+The pages keep their places, so a link leads to the same file here, in an editor and on the site. ``FOLDER`` gets
+``VERSION/`` and its copy ``latest/``; other versions that are there stay, and the page offers all of them.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +34,9 @@ FOLDERS = {
     "Decisions": "docs/decisions",
 }
 """Tabs of the site, beside those that ``mkdocs.yml`` names."""
-KINDS = (".md", ".py", ".yaml", ".ipynb", ".png", ".json", ".csv", ".service")
+BEHIND = ("ARCHITECTURE.md", "CHANGELOG.md", "docs/decisions", "docs/research", "lab", "reference")
+"""Pages that a search lists behind the others: they use most words of the product, and explain few."""
+KINDS = (".md", ".py", ".yaml", ".ipynb", ".png", ".gif", ".json", ".csv", ".service", ".conf")
 
 
 def lay_out(folder: Path) -> None:
@@ -45,6 +50,10 @@ def lay_out(folder: Path) -> None:
     (pages / "reference").mkdir()
     (pages / "reference" / "python.md").write_text("\n".join(python_page()))
     (pages / "reference" / "rest.md").write_text("\n".join(rest_page(_openapi())))
+    for page in (
+        page for place in BEHIND for page in (pages / place, *(pages / place).rglob("*.md")) if page.is_file()
+    ):
+        page.write_text(f"---\nsearch: {{boost: 0.1}}\n---\n{page.read_text()}")
     (folder / "mkdocs.yml").write_text("\n".join([CONFIG.read_text().rstrip(), *_nav(pages), ""]))
     (folder / "tree").symlink_to(ROOT)
 
@@ -89,11 +98,25 @@ def rest_page(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def main(target: Path) -> None:
+    number = version("recompose")
     with tempfile.TemporaryDirectory() as folder:
         lay_out(Path(folder))
-        mkdocs = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(target.resolve())]
-
+        mkdocs = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str((target / number).resolve())]
         subprocess.run(mkdocs, cwd=folder, check=True)
+    publish(target, number)
+
+
+def publish(target: Path, number: str) -> None:
+    """Make version ``number`` the latest of those in ``target``, and the one to which its root leads."""
+    shutil.rmtree(target / "latest", ignore_errors=True)
+    shutil.copytree(target / number, target / "latest")
+    file = target / "versions.json"
+    others = [each for each in json.loads(file.read_text()) if each["version"] != number] if file.exists() else []
+    earlier = [{**each, "aliases": []} for each in others]
+    file.write_text(json.dumps([{"version": number, "title": number, "aliases": ["latest"]}, *earlier], indent=1))
+    (target / "index.html").write_text(
+        '<!doctype html><title>Recompose</title><meta http-equiv="refresh" content="0; url=latest/">'
+    )
 
 
 if __name__ == "__main__":

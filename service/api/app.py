@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -35,7 +36,7 @@ def create_app(daemon: Daemon, access: Access | None = None, recent: operation.S
     )
     app.state.daemon, seen = daemon, daemon.observation
     app.state.recent = recent or operation.Said()
-    app.state.metrics = Exposition(seen.statuses)
+    app.state.metrics = Exposition(partial(seen.statuses, asked_for=True))
     app.state.broadcaster = Broadcaster(lambda name: seen.status(name) if name else seen.statuses())
     topics = (slo, apps, items, status, compositions, nodes, operation, dashboard)
     for topic in topics:

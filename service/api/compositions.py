@@ -34,7 +34,7 @@ CHOICES: Responses = {200: {"model": list[Choice]}}
 @router.get("/compositions", responses={**CHOICES, **documented(404, 503)})
 def all_compositions(daemon: ThisDaemon, limit: Limit = 1000, after: AfterBoth = None) -> Response:
     """The compositions of all apps, a page at a time."""
-    every = [each for name in daemon.names() for each in daemon.compositions.of(name)]
+    every = [each for name in daemon.registered() for each in daemon.compositions.of(name)]
     return problems.Body(_page(every, [f"{each.app}/{each.name}" for each in every], limit, after))
 
 

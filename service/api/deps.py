@@ -72,7 +72,7 @@ KnownQuery = Depends(known_query)
 WHEN = {
     400: "the request is not HTTP that can be read",
     401: "the token is missing or wrong",
-    403: "a host or origin that is not accepted",
+    403: "a host, an origin, or a token's role that is not accepted",
     404: "no such app",
     409: "not in the present state of the app",
     410: "the results asked for are gone: too old, or of another run; the answer says what is kept",

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from compositions.wording import figure
 from service.api.problems import problem
 from service.api.strict_json import JsonRefusedError, parse_json, parse_without_items
+from service.daemon.tokens import Audit, Role, Token, Tokens
 from service.schemas.results import FieldError
 
 T = TypeVar("T")
@@ -48,6 +49,9 @@ class Access:
     max_item_bytes: int = MAX_BODY_BYTES
     """Largest item that is pushed with ``POST /apps/{app}/items``."""
     body_s: float = BODY_S
+    named: Tokens | None = None
+    """Named tokens, each with a role, beside ``token``, which may do everything."""
+    audit: Audit | None = None
 
 
 class Guard:
@@ -59,22 +63,51 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refused = self._check_sender(scope, headers)
-        if refused is None:
-            body = await self._read(scope, receive, headers)
-            refused = body if isinstance(body, Response) else await _checked(body, headers, _pushes(scope))
-        if refused is not None:
-            await refused(scope, receive, send)
+        sender = self._sender(scope, headers)
+        if isinstance(sender, Response):
+            await sender(scope, receive, send)
+        elif not sender.role.may(scope["method"], scope["path"]):
+            refused = problem(403, f"token {sender.name!r} has the role {sender.role}, which may not make this change")
+            await refused(scope, receive, self._recorded(sender, scope, b"", send))
         else:
-            assert isinstance(body, bytes)
-            await self._app(scope, _replay(body, receive), send)
+            await self._pass_on(sender, scope, headers, receive, send)
 
-    def _check_sender(self, scope: Scope, headers: Headers) -> Response | None:
-        is_open = _is_open(scope["path"])
-        if self._access.token is not None:
-            return None if is_open else _check_token(headers, self._access.token)
-        stranger = None if is_open else _check_user(scope, self._access.users)
-        return stranger or _check_host(headers) or _check_origin(scope["method"], headers)
+    async def _pass_on(self, sender: Token, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        body = await self._read(scope, receive, headers)
+        refused = body if isinstance(body, Response) else await _checked(body, headers, _pushes(scope))
+        content = body if isinstance(body, bytes) else b""
+        answer = self._app if refused is None else refused
+        await answer(scope, _replay(content, receive), self._recorded(sender, scope, content, send))
+
+    def _sender(self, scope: Scope, headers: Headers) -> Token | Response:
+        """Return the sender of an acceptable request, else the refusal."""
+        is_open, token = _is_open(scope["path"]), self._access.token
+        given = _bearer(headers)
+        if given is not None and token is not None and hmac.compare_digest(given, token.encode()):
+            return Token("RECOMPOSE_TOKEN", Role.ADMIN)
+        if given is not None and self._access.named is not None:
+            found = self._access.named.holder(given.decode("latin-1"))
+            if found is not None:
+                return found
+        if token is not None:
+            return Token("anyone", Role.VIEWER) if is_open else _without_token()
+        user = scope[USER]() if USER in scope else None
+        stranger = None if is_open else _check_user(user, self._access.users)
+        refused = stranger or _check_host(headers) or _check_origin(scope["method"], headers)
+        return refused or Token("unknown" if user is None else f"user {user}", Role.ADMIN)
+
+    def _recorded(self, sender: Token, scope: Scope, body: bytes, send: Send) -> Send:
+        """Return ``send``, which also records the status of a change; items are data, and none."""
+        audit = self._access.audit
+        if audit is None or scope["method"] in SAFE_METHODS or _pushes(scope):
+            return send
+
+        async def recorded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                audit.record(sender, scope["method"], scope["path"], message["status"], body)
+            await send(message)
+
+        return recorded
 
     async def _read(self, scope: Scope, receive: Receive, headers: Headers) -> bytes | Response:
         try:
@@ -105,12 +138,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _check_token(headers: Headers, token: str) -> Response | None:
-    given = headers.get("authorization", "")
-    scheme, _, value = given.partition(" ")
-    same = hmac.compare_digest(value.strip().encode("latin-1", "replace"), token.encode())
-    if scheme.lower() == "bearer" and same:
-        return None
+def _bearer(headers: Headers) -> bytes | None:
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    return value.strip().encode("latin-1", "replace") if scheme.lower() == "bearer" else None
+
+
+def _without_token() -> Response:
     detail = "the token is missing or wrong; send Authorization: Bearer with the token the service was started with"
     return problem(401, detail, headers={"WWW-Authenticate": 'Bearer realm="recompose"'})
 
@@ -120,11 +153,8 @@ def own_users() -> frozenset[int]:
     return frozenset({os.geteuid(), 0})
 
 
-def _check_user(scope: Scope, users: frozenset[int] | None) -> Response | None:
-    if users is None:
-        return None
-    user = scope[USER]() if USER in scope else None
-    if user in users:
+def _check_user(user: int | None, users: frozenset[int] | None) -> Response | None:
+    if users is None or user in users:
         return None
     who = "a sender whose user is not known" if user is None else f"user {user} of this machine"
     accepted = "without a token only the user who started the service is accepted; start it with RECOMPOSE_TOKEN"

@@ -12,17 +12,21 @@ import click
 
 from compositions.errors import RecomposeError
 from service.daemon.store.database import FILE, default_directory
+from service.daemon.tokens import AUDIT, TOKENS
 
 TELEMETRY = "telemetry"
 
 
-@click.command()
-@click.argument("target", type=click.Path(file_okay=False, path_type=Path))
-@click.option(
+state_option = click.option(
     "--state",
     type=click.Path(file_okay=False, path_type=Path),
     help="State directory of the service (default ~/.local/state/recompose).",
 )
+
+
+@click.command()
+@click.argument("target", type=click.Path(file_okay=False, path_type=Path))
+@state_option
 @click.option("--telemetry/--no-telemetry", default=True, show_default=True, help="Copy the telemetry as well.")
 def backup(target: Path, state: Path | None, telemetry: bool) -> None:
     """Copy the state of a service into the new folder TARGET. The service may run meanwhile.
@@ -49,6 +53,8 @@ def copied(source: Path, target: Path, *, telemetry: bool = True) -> int:
     journals = 0
     try:
         _copy_database(source / FILE, target / FILE)
+        for name in (TOKENS, AUDIT):
+            _copy_file(source / name, target / name)
         for journal in sorted(source.glob("journals/*/*.journal")):
             journals += _copy_journal(journal, target / journal.relative_to(source))
         if telemetry:

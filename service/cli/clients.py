@@ -193,10 +193,11 @@ MOST = 2000
 @click.command()
 @url_option
 @json_option
-def apps(url: str, as_json: bool) -> None:
+@click.option("--all", "everything", is_flag=True, help="List the bundled apps too, beside your own.")
+def apps(url: str, as_json: bool, everything: bool) -> None:
     """List the apps that the service can run: their stages, their compositions, and whether they run."""
     with connected(url) as client:
-        show(client.get("/apps"), as_json, lambda found: _table(read(list[AppInfo], found)))
+        show(client.get("/apps"), as_json, lambda found: _table(read(list[AppInfo], found), everything))
 
 
 def items_of_service(client: Client, name: str, asked: Amount) -> int:
@@ -208,9 +209,11 @@ def items_of_service(client: Client, name: str, asked: Amount) -> int:
     return items_of(name, next((app.input_classes for app in found if app.name == name), {}), asked)
 
 
-def _table(found: Sequence[AppInfo]) -> RenderableType:
+def _table(found: Sequence[AppInfo], everything: bool) -> RenderableType:
+    """A user's own apps and those that run; all if there are no own ones."""
     made = render.table("app", "state", "stages", "compositions", "description")
-    for app in found:
+    everything = everything or all(app.bundled for app in found)
+    for app in (app for app in found if everything or app.running or not app.bundled):
         stages = ", ".join(stage.name for stage in app.stages)
         made.add_row(app.name, app.state, stages, str(len(app.compositions)), app.description)
     return made

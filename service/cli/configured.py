@@ -234,9 +234,11 @@ def configured(file: Path | None, daemon: Daemon) -> Iterator[None]:
 
 
 def _check_names(file: Path, daemon: Daemon) -> None:
-    unknown = read_config(file).apps.keys() - set(daemon.names())
+    unknown = read_config(file).apps.keys() - set(daemon.registered())
     if unknown:
-        raise ConfigRefused(file, [Fault(f"apps.{name}", no_app(name, daemon.names())) for name in sorted(unknown)])
+        raise ConfigRefused(
+            file, [Fault(f"apps.{name}", no_app(name, daemon.registered())) for name in sorted(unknown)]
+        )
 
 
 def _hold(file: Path, daemon: Daemon, stop: threading.Event) -> None:

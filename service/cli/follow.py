@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import signal
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
 import click
 
 from runtime.housekeeping import settle
-from service.cli import render
 from service.runner.rpc.port import Patient
 from service.runner.rpc.requests import ReadStatus, Start, Stop
 from service.runner.runner import Runner
@@ -96,31 +97,23 @@ def follow(runner: Runner, quiet: bool) -> bool:
     return bool(interrupted)
 
 
-class progress:  # noqa: N801 - used as a function
-    """A progress line on a terminal's stderr; nothing elsewhere. Each call asks ``status``, where it is shown."""
+@contextmanager
+def progress(quiet: bool, total: int | None, status: Callable[[], Status]) -> Iterator[Callable[[], None]]:
+    """Show a line on a terminal's stderr; nothing elsewhere. Each call of what is yielded asks ``status``, but no more
+    often than anyone sees."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from service.cli import render  # here: a run that shows nothing loads no library for it
 
-    def __init__(self, quiet: bool, total: int | None, status: Callable[[], Status]) -> None:
-        self._bar = render.spinner(quiet=quiet)
-        self._task = self._bar.add_task("starting", total=total)
-        self._status, self._shown_s = status, -math.inf
+    shown_s = -math.inf
+    with render.spinner() as bar:
+        task = bar.add_task("starting", total=total)
 
-    def __enter__(self) -> Callable[[], None]:
-        self._bar.start()
-        return self._look
+        def look() -> None:
+            nonlocal shown_s
+            if monotonic() - shown_s >= LOOK_S:
+                shown_s, seen = monotonic(), status()
+                bar.update(task, description=render.progress_text(seen), completed=seen.items.delivered)
 
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def _look(self) -> None:
-        """No more often than anyone sees."""
-        if not self._bar.disable and monotonic() - self._shown_s >= LOOK_S:
-            self._shown_s = monotonic()
-            self._show(self._status())
-
-    def _show(self, status: Status) -> None:
-        composition = status.composition.name if status.composition else "–"
-        rate = render.number(status.throughput_per_s, "/s")
-        latency = render.number(status.latency_ms.mean, " ms")
-        delivered = status.items.delivered
-        text = f"{status.state}: composition {composition}, {delivered:,} items, {rate}, {latency}"
-        self._bar.update(self._task, description=text, completed=delivered)
+        yield look

@@ -40,6 +40,7 @@ COMMANDS = {
     "check": ("check:check", "Validate a compositions file, and load the apps."),
     "doctor": ("doctor:doctor", "Check that this machine can run Recompose."),
     "backup": ("backup:backup", "Copy the state of a service, which may run meanwhile."),
+    "tokens": ("tokens:tokens", "Add, list and revoke named tokens of a service."),
     "completion": ("main:completion", "Print the completion script of a shell."),
     "ingest": ("ingest:ingest", "Build an app's data set from the files in a folder."),
     "backfill": ("backfill:backfill", "Compute an app's results over a table with Spark."),

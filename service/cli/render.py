@@ -239,6 +239,13 @@ def doing(what: str, *, quiet: bool = False) -> Iterator[None]:
         yield
 
 
+def progress_text(status: Status) -> str:
+    """What a run is doing, in a line."""
+    composition = status.composition.name if status.composition else "–"
+    rate, latency = number(status.throughput_per_s, "/s"), number(status.latency_ms.mean, " ms")
+    return f"{status.state}: composition {composition}, {status.items.delivered:,} items, {rate}, {latency}"
+
+
 def clock(at: str) -> str:
     """The time of day of an RFC 3339 time stamp."""
     return at[11:19]

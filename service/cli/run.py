@@ -65,12 +65,9 @@ def summary_rows(summary: Summary) -> list[tuple[str, str]]:
 
 def _bundles(summary: Summary) -> list[tuple[str, str]]:
     """Where not every item travelled alone."""
-    sizes = summary.bundle_sizes
-    return (
-        [("items in a bundle, at most", ", then ".join(f"{each:,}" for each in sizes))]
-        if max(sizes, default=1) > 1
-        else []
-    )
+    sizes = [f"{each:,}" for each in summary.bundle_sizes]
+    shown = ", then ".join(sizes if len(sizes) < 6 else [*sizes[:2], f"{len(sizes) - 3} others", sizes[-1]])
+    return [("items in a bundle, at most", shown)] if max(summary.bundle_sizes, default=1) > 1 else []
 
 
 def _asked_for(summary: Summary) -> list[tuple[str, str]]:

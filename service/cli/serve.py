@@ -29,6 +29,7 @@ from service.daemon.store.database import default_directory
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import Host, LocalHost
 from service.daemon.table_job import TableJob
+from service.daemon.tokens import AUDIT, TOKENS, Audit, Tokens
 from service.runner.validation.resolution import shipped
 from service.schemas.spec import Durable, Ending, RunSpec, TelemetrySpec
 
@@ -106,11 +107,11 @@ def serve(
     pool: str,
 ) -> None:
     """Run the service until SIGTERM or Ctrl-C, then delivers what was accepted and ends."""
-    access = _access(host, max_item_bytes)
+    directory = state_dir or default_directory()
+    access = _access(host, max_item_bytes, directory)
     recent = logs.Recent()
     logs.configure(log_level, console=None if log_format is None else log_format == "text", recent=recent)
     apps = discover(apps_dirs)
-    directory = state_dir or default_directory()
     folder = str((directory / "telemetry").resolve())
     kept = TelemetrySpec(folder=folder, keep_days=telemetry_days, keep_mb=telemetry_mb)
     base = _base(pool, apps_dirs, directory, kept if telemetry else None)
@@ -155,12 +156,13 @@ def tables(folder: Path, every_minutes: float, daemon: Daemon) -> Iterator[None]
         yield
 
 
-def _access(host: str, max_item_bytes: int) -> Access:
+def _access(host: str, max_item_bytes: int, directory: Path) -> Access:
     token = os.environ.pop("RECOMPOSE_TOKEN", None) or None  # apps in this process do not find it, nor what it starts
     if token is None and not is_loopback(host):
         raise RecomposeError(f"host {host!r} can be reached from outside; set RECOMPOSE_TOKEN or bind to 127.0.0.1")
     users = None if token else own_users()
-    return Access(token, users, max_item_bytes=max_item_bytes)
+    named, audit = Tokens(directory / TOKENS), Audit(directory / AUDIT)
+    return Access(token, users, max_item_bytes=max_item_bytes, named=named, audit=audit)
 
 
 def discover(apps_dirs: Sequence[Path]) -> dict[str, type[App]]:
@@ -203,7 +205,7 @@ def watched(paths: Sequence[Path], daemon: Daemon) -> Iterator[None]:
     def report(problems: list[Problem]) -> None:
         for problem in problems:
             log.warning("compositions refused", file=str(problem.file), faults=[str(each) for each in problem.faults])
-        daemon.compositions.load_directory({name: directory.compositions(name) for name in daemon.names()})
+        daemon.compositions.load_directory({name: directory.compositions(name) for name in daemon.registered()})
 
     report(directory.refresh())
     stop = threading.Event()

@@ -15,7 +15,6 @@ from pydantic import BaseModel, ValidationError
 
 from apps.registry import ENTRY_POINT_GROUP
 from compositions.batching import CONTROLLERS
-from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
 from datapipe.source_kinds import KINDS
 from profiler.budget import Budget, parse_budget
@@ -156,6 +155,8 @@ def parse_source(text: str) -> SourceSpec:
 
 def _spark_source(file: str) -> SourceSpec:
     """A YAML file with the fields of the source, as in the start body."""
+    from compositions.document.safe_yaml import read_yaml  # here: a script of another source needs no YAML
+
     try:
         fields = read_yaml(Path(file).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -6,13 +6,14 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
 import httpx
 import structlog
 
+from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.wording import figure
 from control.decisions import State
@@ -163,16 +164,16 @@ log = structlog.get_logger()
 
 
 class Alerts:
-    """``names``: of the registered apps; ``status``: of one of them. Thread-safe."""
+    """``apps``: those that are registered; ``status``: of one of them. Thread-safe."""
 
     def __init__(
         self,
-        names: Collection[str],
+        apps: Mapping[str, type[App]],
         status: Callable[[str], Status],
         kept: StoredAlerts,
         webhook: Webhook | None = None,
     ) -> None:
-        self._names, self._status, self._kept = names, status, kept
+        self._apps, self._status, self._kept = apps, status, kept
         self._webhook = webhook or Webhook()
         self._asked = kept.rules()
         self._judged: dict[tuple[int, str], Judged] = {}
@@ -181,9 +182,9 @@ class Alerts:
 
     def set(self, asked: AlertsRequest) -> AlertsInForce:
         """Replace all rules. Raises: NotFoundError for an app that is not registered; NotStoredError."""
-        unknown = {rule.app for rule in asked.rules} - {None, *self._names}
+        unknown = {rule.app for rule in asked.rules} - {None, *self._apps}
         if unknown:
-            raise NotFoundError(no_app(min(map(str, unknown)), self._names))
+            raise NotFoundError(no_app(min(map(str, unknown)), self._apps))
         with self._lock:
             if "webhook" not in asked.model_fields_set:
                 asked = asked.model_copy(update={"webhook": self._asked.webhook})
@@ -200,13 +201,13 @@ class Alerts:
     def look(self) -> float:
         """Evaluate all rules once. Return the seconds until the next time."""
         asked = self._asked
-        wanted = [name for name in self._names if any(rule.app in (None, name) for rule in asked.rules)]
+        wanted = [name for name in self._apps if any(rule.app in (None, name) for rule in asked.rules)]
         seen = {name: status for name in wanted if (status := self._seen(name)) is not None}
         now_s = time.monotonic()
         with self._lock:
             if asked is self._asked:  # else they were replaced meanwhile
                 for number, rule in enumerate(asked.rules):
-                    for name in {rule.app or name for name in self._names} & seen.keys():
+                    for name in {rule.app or name for name in self._apps} & seen.keys():
                         self._judge(number, seen[name], now_s)
         return LOOK_S
 

@@ -57,9 +57,9 @@ class Daemon:
         self.nodes = Nodes(host, self.observation, self._runs, make_ticker("nodes"))
         self.machine = Machine(self._runs, store, make_ticker("budget"))
 
-    def names(self) -> list[str]:
-        """Return the names of all registered apps."""
-        return list(self._runs.apps)
+    def registered(self) -> Mapping[str, type[App]]:
+        """Return all registered apps by name."""
+        return self._runs.apps
 
     def restore(self) -> None:
         """Brings back what was running: attaches to runners that outlived the last daemon, starts the others."""

@@ -26,7 +26,7 @@ class Objectives:
 
     def __init__(self, runs: Runs, store: DaemonStore, observation: Observation) -> None:
         self._runs, self._store, self._observation = runs, store, observation
-        self.alerts = Alerts(list(runs.apps), observation.status, store.alerts)
+        self.alerts = Alerts(runs.apps, observation.status, store.alerts)
 
     def set(self, name: str, slo: Slo) -> StoredSlo:
         """Raises: BadValueError when the strategy that runs cannot take it, UnavailableError when the runner does not

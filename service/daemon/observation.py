@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from apps.registry import is_bundled
 from control.decisions import State
 from service.daemon.runs import EACH_OF_ALL_S, ONE_APP_S, Runs, gather
 from service.daemon.store.store import HISTORY_LIMIT, DaemonStore
@@ -37,9 +38,12 @@ class Observation:
         self._runs, self._store = runs, store
         self.tables: Callable[[], TablesStatus | None] = lambda: None
 
-    def statuses(self) -> list[Status]:
-        """Return the status of every registered app; a runner has a second to answer."""
-        return gather(lambda name: self.status(name, EACH_OF_ALL_S), list(self._runs.apps))
+    def statuses(self, *, asked_for: bool = False) -> list[Status]:
+        """Return the status of every registered app; a runner has a second to answer. ``asked_for``: without bundled
+        apps that never ran."""
+        apps = self._runs.apps.items()
+        names = [name for name, app in apps if not (asked_for and is_bundled(app) and self._runs.last(name) is None)]
+        return gather(lambda name: self.status(name, EACH_OF_ALL_S), names)
 
     def status(self, name: str, timeout_s: float = ONE_APP_S) -> Status:
         """Return the runner's status; its last one if it does not answer; what is known without it if it is not up."""

@@ -112,7 +112,7 @@ function signIn() {
     setToken(field.value.trim());
     open();
   };
-  const hint = wrong ? h("p", { class: "error", role: "alert", id: "token-hint" }, "The service does not accept this token.") : h("p", { class: "hint", id: "token-hint" }, "The one the service was started with (RECOMPOSE_TOKEN). It is kept until this tab is closed.");
+  const hint = wrong ? h("p", { class: "error", role: "alert", id: "token-hint" }, "The service does not accept this token.") : h("p", { class: "hint", id: "token-hint" }, "The one the service was started with (RECOMPOSE_TOKEN), or a named one (recompose tokens). It is kept until this tab is closed.");
   main.replaceChildren(h("form", { class: "panel sign-in", onsubmit: submit }, h("h1", {}, "Sign in"), h("label", { for: "token" }, "Token"), field, hint, h("button", { class: "primary" }, "Sign in")));
   field.focus();
 }

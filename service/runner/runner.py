@@ -12,10 +12,9 @@ from tempfile import NamedTemporaryFile
 from time import monotonic
 from typing import TypeVar
 
-import structlog
-
 from compositions.errors import RecomposeError
 from compositions.extras import advice
+from compositions.logger import Logger
 from runtime.dispatch.event_log import DispatcherError, EventLog
 from service.runner.handlers.answers import AtRest, answers_of
 from service.runner.handlers.status import RunnerStatus
@@ -144,7 +143,7 @@ class Runner:
         self.spec = spec = spec if spec.origin.run else spec.but(origin=replace(spec.origin, run=new_run()))
         self._checked = CheckedSpec(spec, overrides)
         self._results = overrides.results
-        self._log = structlog.get_logger().bind(app=spec.app)
+        self._log = Logger(app=spec.app)
         if idle := follows_itself(spec):
             self._log.warning(idle)
         self._status = RunnerStatus()

@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any, Literal
 
 from apps.contract import App
+from apps.registry import is_bundled
 from compositions.capacity.prediction import Prediction
 from compositions.dynamic import Dyn, SchedulerName
 from compositions.model import Composition
@@ -43,6 +44,8 @@ class AppInfo(Answer):
     """Amounts of input by name, in items: what ``--items`` of the command line may be."""
     running: bool
     state: State
+    bundled: bool = False
+    """Whether it comes with Recompose."""
 
     @classmethod
     def of(cls, app: type[App], compositions: Sequence[Composition], state: State) -> AppInfo:
@@ -55,6 +58,7 @@ class AppInfo(Answer):
             input_classes=dict(app.input_classes),
             running=state not in (State.STOPPED, State.FAILED),
             state=state,
+            bundled=is_bundled(app),
         )
 
 

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from apps.contract import App
+from apps.registry import names_of
 from compositions.errors import Fault, RecomposeError
 from compositions.wording import did_you_mean
 
@@ -54,10 +56,9 @@ class ResultsGoneError(RecomposeError):
         self.run, self.first, self.last = run, first, last
 
 
-def no_app(name: str, known: Iterable[str]) -> str:
-    """Return the message about an app that is not registered, with the closest name, or else all registered names."""
-    names = list(known)
-    return f"there is no app {name!r}{did_you_mean(name, names) or '; registered are ' + listed(names)}"
+def no_app(name: str, known: Mapping[str, type[App]]) -> str:
+    """Return the message about an app that is not registered, with the closest name, or else the registered names."""
+    return f"there is no app {name!r}{did_you_mean(name, known) or '; registered are ' + names_of(known)}"
 
 
 def in_two_ways(verb: Literal["start", "stop"], app: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
-import structlog
 from pydantic import (
     AwareDatetime,
     BeforeValidator,
@@ -18,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from compositions.logger import Logger
 from control.decisions import Mode
 from control.strategies import DEFAULT, FORMER, StrategyName, present_name
 from datapipe.source_kinds import KindName
@@ -47,7 +47,7 @@ from service.schemas.spec import (
     SourceSpec,
 )
 
-log = structlog.get_logger()
+log = Logger()
 
 
 def present_strategy(value: object) -> object:

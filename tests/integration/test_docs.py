@@ -14,7 +14,6 @@ import yaml
 from image_steps import free_port
 from markdown import DOCUMENTS, ROOT, Block, anchors, blocks, commands, links
 
-import recompose
 from apps.registry import discover
 from compositions.document.loader import load
 from service.cli.configured import ServiceConfig, read_config
@@ -34,6 +33,8 @@ RUN_ELSEWHERE = {
     r"\.venv/bin/python docs/scripts/shout\.py": "tests/integration/test_scripts.py::test_a_script_runs_on_ray",
     r"\.venv/bin/python docs/examples/\w+\.py": "tests/integration/test_scripts.py::"
     "test_an_example_prints_what_its_page_shows",
+    r"recompose tokens (add|list|revoke).*": "tests/unit/test_tokens.py::"
+    "test_tokens_are_added_listed_and_revoked_from_the_command_line",
     r"recompose backup .+": "tests/unit/test_backup.py::test_what_is_stored_while_the_service_runs_is_in_the_copy",
     r"make (release|site).*": "Makefile::docs/site/build.py",
     r"make lock.*": "tests/integration/test_packaging.py::test_locks_are_complete_and_agree",
@@ -167,6 +168,14 @@ def test_the_demo_of_the_readme_runs_on_photos() -> None:
     assert accepted == delivered != "0"
 
 
+def test_the_ten_lines_of_the_readme_run(tmp_path: Path) -> None:
+    (block,) = blocks(ROOT / "README.md", "python")
+    assert len([line for line in block.text.splitlines() if line]) <= 10
+    (tmp_path / "ten.py").write_text(block.text)
+    ran = subprocess.run([sys.executable, "ten.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["TO", "BE", "OR", "NOT", "TO", "BE"], ran.stderr
+
+
 def test_named_benchmarks_are_there() -> None:
     named = {name for each in DOCUMENTS for name in re.findall(r"lab\.benchmarks\.(\w+)", each.read_text())}
     assert {name for name in named if not (ROOT / "lab" / "benchmarks" / f"{name}.py").is_file()} == set()
@@ -241,16 +250,3 @@ def test_no_place_of_one_machine_and_no_registry_is_named(document: Path) -> Non
 def test_no_document_is_unfinished() -> None:
     unfinished = {each.name: re.findall(r"TODO|FIXME|[A-Z]+_TABLE|lorem", each.read_text()) for each in DOCUMENTS}
     assert {name: found for name, found in unfinished.items() if found} == {}
-
-
-@pytest.mark.timeout(300)
-def test_the_site_is_built_without_a_broken_link(tmp_path: Path) -> None:
-    """Every public name has its docstring there, and every route of REST."""
-    command = [sys.executable, str(ROOT / "docs" / "site" / "build.py"), str(tmp_path / "site")]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    python = (tmp_path / "site" / "reference" / "python" / "index.html").read_text()
-    described = {name for name in recompose.__all__ if re.search(rf'id="[\w.]+\.{name}"', python)}
-    assert set(recompose.__all__) - described == {"END", "Slots", "Timers"}, "a constant and two aliases of types"
-    assert all(getattr(recompose, name).__doc__ for name in described)
-    assert "POST /apps/{app}/start" in (tmp_path / "site" / "reference" / "rest" / "index.html").read_text()

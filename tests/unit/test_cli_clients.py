@@ -14,10 +14,14 @@ from click.testing import CliRunner, Result
 from fastapi.testclient import TestClient
 from written_telemetry import write, write_items
 
+from apps import registry
+from control.decisions import State
 from service.api import create_app
 from service.cli import clients, main
 from service.cli.http import Client, ServiceError, read
 from service.daemon.store.store import DaemonStore
+from service.schemas.base import plain
+from service.schemas.compositions import AppInfo
 from service.schemas.spec import TelemetrySpec
 from service.schemas.status import Status
 from tests.support.fakes import fake_daemon
@@ -54,6 +58,30 @@ def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Invoke]:
 def told(result: Result, code: int = 0) -> str:
     assert result.exit_code == code, result.output
     return result.stdout if code == 0 else result.stderr
+
+
+@pytest.mark.parametrize(
+    ("own", "running", "words", "listed"),
+    [
+        (True, False, (), ["words"]),
+        (True, True, (), ["words", "synthetic"]),
+        (True, False, ("--all",), ["words", "synthetic"]),
+        (False, False, (), ["synthetic"]),
+    ],
+)
+def test_bundled_apps_are_listed_if_asked_for_or_running_or_alone(
+    monkeypatch: pytest.MonkeyPatch, own: bool, running: bool, words: tuple[str, ...], listed: list[str]
+) -> None:
+    bundled = AppInfo.of(registry.find("synthetic"), [], State.STABLE if running else State.STOPPED)
+    users = bundled.model_copy(update={"name": "words", "bundled": False, "running": False})
+
+    class Told(Client):
+        def get(self, path: str, **params: Any) -> Any:
+            return plain([users, bundled] if own else [bundled])
+
+    monkeypatch.setattr(clients, "Client", Told)
+    rows = told(CliRunner().invoke(main, ["apps", *words])).splitlines()[1:]
+    assert [row.split()[0] for row in rows if not row.startswith(" ")] == listed
 
 
 def test_an_slo_is_set_and_shown(invoke: Invoke) -> None:

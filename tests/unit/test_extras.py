@@ -31,6 +31,27 @@ def test_a_script_runs_in_threads_without_any_extra() -> None:
     assert done.stdout.splitlines() == ["[2, 4]", "ray is not installed: pip install 'recompose[ray]'"], done.stderr
 
 
+def test_a_script_that_shows_and_logs_nothing_loads_no_library_for_that() -> None:
+    done = ran(
+        "from recompose import pipeline, run\n"
+        "def double(value): return 2 * value\n"
+        "next(iter(run(pipeline(double), source=[1], pool='local')))\n"
+        "print([each for each in ('rich', 'structlog', 'yaml', 'fastapi') if sys.modules.get(each)])"
+    )
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_the_first_line_of_a_script_that_logs_goes_to_stderr_as_a_warning() -> None:
+    done = ran(
+        "from compositions.logger import Logger, quiet\nquiet()\n"
+        "Logger(app='words').info('all is well')\nLogger(app='words').warning('not all is well')"
+    )
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert "not all is well" in line
+    assert "words" in line
+
+
 @pytest.mark.parametrize(
     ("words", "extra"), [(["status"], "service"), (["serve"], "service"), (["run", "synthetic"], "ray")]
 )

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from apps import registry
 from compositions.batching import Batching
 from control.decisions import State
+from service.api import create_app
 from service.api.metrics import METRICS
 from service.api.operation import Exposition
+from service.daemon.daemon import Daemon
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.runner_slot import LocalHost
 from service.schemas.batching import BatchingStatus, Held
 from service.schemas.figures import Cost, Items, Latency, LatencyHistogram
 from service.schemas.slo import SloInForce
 from service.schemas.spec import RunSpec
 from service.schemas.status import Status, resting
 from tests.support.bodies import having
+from tests.support.fakes import FakeRunner, PromptTicker
 
 STATUS = having(
     resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None),
@@ -104,6 +112,29 @@ def test_the_glossary_is_complete_and_bounded() -> None:
 
 def test_no_apps_no_samples() -> None:
     assert not [name for name, labels in samples([]) if "app" in dict(labels)]
+
+
+def test_a_bundled_app_has_no_series_until_it_runs_and_a_users_own_has_its_state(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from recompose import App, Stage\nclass Own(App):\n    name = 'own'\n    stages = (Stage('one'),)\n"
+        "    def one(self, value):\n        return value\n"
+    )
+    apps = {name: registry.find(name, [tmp_path]) for name in ("own", "synthetic")}
+    state = DaemonStore(None)
+    daemon = Daemon(apps, LocalHost(FakeRunner), state, make_ticker=PromptTicker)
+    with TestClient(create_app(daemon), base_url="http://127.0.0.1") as client:
+        assert 'app="own"' in client.get("/metrics").text
+        assert 'app="synthetic"' not in client.get("/metrics").text
+        client.post("/apps/synthetic/start", json={})
+        assert 'app="synthetic"' in client.get("/metrics").text
+        assert client.get("/status/nothing").json()["detail"] == (
+            "there is no app 'nothing'; registered are own and 1 bundled app"
+        )
+        assert {each["name"]: each["bundled"] for each in client.get("/apps").json()} == {
+            "own": False,
+            "synthetic": True,
+        }
+    state.close()
 
 
 def test_a_stopped_app_has_its_state_and_no_more() -> None:

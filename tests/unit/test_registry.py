@@ -132,6 +132,11 @@ def test_missing_folder_is_told(tmp_path):
     assert any("no such folder; --apps takes folders" in str(fault) for fault in faults)
 
 
+def test_unknown_app_names_a_users_own_and_counts_the_bundled_ones(folder):
+    with pytest.raises(UnknownApp, match=r"^unknown app 'zzz'; known apps are echo and \d+ bundled apps$"):
+        create("zzz", {}, [folder])
+
+
 def test_unknown_app_lists_what_there_is_and_what_failed(folder):
     (folder / "broken.py").write_text("1 / 0")
     with pytest.raises(UnknownApp, match=r"unknown app 'ech' \(did you mean 'echo'\?\); .*ZeroDivisionError"):

@@ -59,6 +59,8 @@ def test_the_table_tells_what_was_asked_for_where_it_did_not_come_out() -> None:
 
 def test_the_table_tells_how_large_bundles_were_where_they_held_more_than_one_item() -> None:
     assert dict(summary_rows(summary(60, bundle_sizes=[1, 2048])))["items in a bundle, at most"] == "1, then 2,048"
+    many = dict(summary_rows(summary(60, bundle_sizes=[1, 2048, 7, 8, 9, 10])))
+    assert many["items in a bundle, at most"] == "1, then 2,048, then 3 others, then 10"
     assert "items in a bundle, at most" not in dict(summary_rows(summary(60, bundle_sizes=[1])))
 
 

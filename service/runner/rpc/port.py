@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
-import structlog
-
+from compositions.logger import Logger
 from service.runner.rpc.requests import Request
 from service.runner.rpc.vital import Vital
 
@@ -56,7 +55,7 @@ class Patient:
     def _tell(self) -> None:
         if not self._told:
             self._told = True
-            structlog.get_logger().warning(
+            Logger().warning(
                 "the run is blocked: its sink or the app takes no results; it continues when they do",
                 without_answer_s=self._answer_s,
             )

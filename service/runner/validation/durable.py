@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import structlog
 
 from apps.contract import App
 from compositions.errors import RecomposeError
+from compositions.logger import Logger
 from datapipe.sources.fed import as_it_came, why_of
 from datapipe.sources.inbox import Inbox
 from datapipe.sources.portions import Positioned, Refused
@@ -92,7 +92,7 @@ def push_door(kind: str, app: App, source: Source, kept: StoredRun | None) -> Pu
     return door
 
 
-log = structlog.get_logger()
+log = Logger()
 
 
 def open_journal(folder: str, app: str, run: str, epoch: int, *, sync: bool = True) -> Journal:

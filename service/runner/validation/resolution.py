@@ -10,15 +10,13 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
-import structlog
-
 from apps import registry
 from apps.contract import App
 from apps.rates import Rate
 from apps.registry import build
-from compositions.document import loader
 from compositions.enumeration import own_list
 from compositions.errors import CompositionError, Fault
+from compositions.logger import Logger
 from compositions.model import Composition, Stage
 from compositions.settings import check, overridden, ranged
 from control.settings import GONE, Settings
@@ -36,7 +34,7 @@ from runtime.pools.ray.settings import RayPoolSettings
 from service.schemas.requests import present_strategy
 from service.schemas.spec import InputSpec, RunSpec
 
-log = structlog.get_logger()
+log = Logger()
 
 MAIN = "__main__"
 
@@ -142,6 +140,8 @@ def shipped(app: type[App]) -> tuple[Composition, ...]:
     path = registry.compositions_file(app)
     if path is None:
         return ()
+    from compositions.document import loader  # here: most scripts list no compositions, and need no YAML
+
     try:
         return tuple(loader.load(path.read_bytes(), {app.name: app.stages}).compositions)
     except CompositionError as error:

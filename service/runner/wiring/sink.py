@@ -11,11 +11,10 @@ from itertools import count, repeat
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from apps.contract import App, Output, Outputs
 from apps.output_file import OutputFailed, OutputFile
 from compositions.errors import RecomposeError
+from compositions.logger import Logger
 from datapipe.sinks.port import Row, Sink
 from runtime.dispatch.keys import Payload
 from runtime.dispatch.outcomes import Delivered, Shed
@@ -31,7 +30,7 @@ AGAIN_S = 0.5
 END_S = 60.0
 _row = partial(tuple.__new__, Row)
 """A third of what a call of the class takes."""
-log = structlog.get_logger()
+log = Logger()
 
 
 class SinkWriter:
