@@ -148,7 +148,8 @@ def ours(broker: Kafka, source: str, sink: str, items: int, how: dict[str, Any])
     with TemporaryDirectory() as folder:
         spec = RunSpec(
             app="doubled", run=new_run(), batching=BatchingSpec(items=BUNDLE), items=items, journals=folder,
-            source=SourceSpec(kind="kafka", path=broker.path(source)), sink=SinkSpec(kind="kafka", path=broker.path(sink)),
+            source=SourceSpec(kind="kafka", path=broker.path(source)),
+            sink=SinkSpec(kind="kafka", path=broker.path(sink)),
             pool="local", **how,
         )  # fmt: skip
         ended = to_the_end(spec, PATIENCE_S)

@@ -1,9 +1,9 @@
-"""Reports of the papers' comparisons: claims and their verdicts, Markdown tables, CSV files, and files of inputs."""
+"""Reports of the papers' comparisons: findings and their verdicts, Markdown tables, CSV files, and files of inputs."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -15,27 +15,9 @@ from compositions.errors import RecomposeError
 M = TypeVar("M", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    text: str
-    measured: str
-    met: bool
-
-
-def as_table(found: Iterable[Claim]) -> str:
-    lines = [[claim.text, claim.measured, "yes" if claim.met else "**no**"] for claim in found]
-    return markdown(["claim", "measured", "met"], lines)
-
-
 def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     rule = ["---"] * len(head)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines))
-
-
-def document(parts: Iterable[tuple[str, str]], facts: Mapping[str, str]) -> str:
-    """Return one Markdown text: a section for each title and text, and the facts at the end."""
-    sections = [*parts, ("Facts", "\n".join(f"- {name}: {value}" for name, value in facts.items()))]
-    return "\n\n".join(f"## {title}\n\n{text}" for title, text in sections) + "\n"
 
 
 def write_csv(path: Path, head: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
