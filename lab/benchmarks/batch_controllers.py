@@ -26,10 +26,10 @@ from lab.papers.leonarczyk.figure_data import all_of
 from lab.papers.leonarczyk.grid import OURS, TARGET_MS, Job, Setup, as_json, thesis_workload
 from lab.papers.leonarczyk.measured import read_law
 from lab.papers.leonarczyk.page import RECORDED, RUNS, lines
-from lab.papers.leonarczyk.pictures import picture
 from lab.papers.leonarczyk.plant import MACHINE, CostLaw, Pipeline
 from lab.papers.leonarczyk.record import figures_of
 from lab.papers.leonarczyk.tables import Rows as Grid
+from lab.papers.pictures import picture
 from lab.papers.report import write_csv
 
 

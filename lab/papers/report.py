@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -60,3 +61,48 @@ class Finding:
 def of_findings(found: Iterable[Finding]) -> str:
     lines = [[each.item, each.printed, each.ours, each.verdict, each.why] for each in found]
     return markdown(["item", "printed", "ours", "verdict", "why"], lines)
+
+
+NEAR = 1 / 3
+"""Share of a printed difference by which ours may be off and count as reproduced."""
+EQUAL = 0.05
+"""Share within which throughputs count as equal."""
+
+
+def command(experiment: str) -> str:
+    return f"recompose experiment lab/benchmarks/experiments/{experiment}.yaml"
+
+
+def shown(found: Sequence[float], digits: int = 0, times: float = 1.0) -> str:
+    """Mean ± standard deviation."""
+    spread = f" ± {times * _spread(found):.{digits}f}" if len(found) > 1 else ""
+    return f"{times * fmean(found):.{digits}f}{spread}"
+
+
+def less(small: Sequence[float], large: Sequence[float]) -> Verdict:
+    """Return the verdict on a mean that is printed as smaller than the other."""
+    margin = fmean(large) - fmean(small)
+    if margin <= 0:
+        return "not reproduced"
+    return "reproduced" if margin > max(_spread(small), _spread(large)) else "trend only"
+
+
+def _spread(found: Sequence[float]) -> float:
+    return stdev(found) if len(found) > 1 else 0.0
+
+
+def worst(*verdicts: Verdict) -> Verdict:
+    """Return the verdict on a statement of several parts."""
+    order: list[Verdict] = ["reproduced", "trend only", "not reproduced", "not run"]
+    return max(verdicts, key=order.index)
+
+
+def holds(found: bool) -> Verdict:
+    return "reproduced" if found else "not reproduced"
+
+
+def near(found: float, printed: float) -> Verdict:
+    """Return the verdict on a printed difference in per cent."""
+    if abs(found - printed) <= NEAR * abs(printed):
+        return "reproduced"
+    return "trend only" if found * printed > 0 else "not reproduced"

@@ -24,7 +24,6 @@ from lab.papers.leonarczyk.figure_data import (
 )
 from lab.papers.leonarczyk.grid import OURS, PUBLISHED, Row, Setup, rows_of, setups, trace_of
 from lab.papers.leonarczyk.measured import read_law
-from lab.papers.leonarczyk.pictures import picture
 from lab.papers.leonarczyk.plant import (
     PHASES,
     CostLaw,
@@ -38,6 +37,7 @@ from lab.papers.leonarczyk.plant import (
     simulate,
 )
 from lab.papers.leonarczyk.tables import Rows, itemized_hit, mad_distance, of_the_reachable
+from lab.papers.pictures import picture
 from profiler.slo import BundleFigures
 
 SMALL = Workload.of([Phase("increasing", 3000, 1), Phase("spike", 1000, 3), Phase("binary", 1500, 2)])
