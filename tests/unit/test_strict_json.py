@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from compositions.document import apart
 from compositions.document.loader import load
-from compositions.document.positions import Positions
+from compositions.document.safe_yaml import Positions
 from compositions.errors import CompositionError, Fault
 from compositions.model import Stage
 from service.api import strict_json
