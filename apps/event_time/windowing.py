@@ -8,8 +8,7 @@ from functools import reduce
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from apps.event_time.numbers import above_zero, not_below_zero, plain, steps_to
-from apps.event_time.windows import Sessions, Window, WindowKind
+from apps.event_time.windows import Sessions, Window, WindowKind, above_zero, not_below_zero, plain, steps_to
 from compositions.errors import RecomposeError, shown
 
 END: Final = inf

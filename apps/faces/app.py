@@ -14,8 +14,7 @@ from pydantic import Field
 
 from apps.contract import App, Options, Output
 from apps.data_sets.reader import Reader, Searched, Unversioned
-from apps.faces.detect import Detector
-from apps.faces.results import COLUMNS, KIND, THRESHOLD, Image, Recognized, Recognizer, encoded, load, shown
+from apps.faces.results import COLUMNS, KIND, THRESHOLD, Detector, Image, Recognized, Recognizer, encoded, load, shown
 from apps.frames import Frame, frames_of, scaled
 from apps.samples import cache_dir, wheel_photo
 from apps.video_out import video_output, write_video

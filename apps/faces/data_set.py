@@ -11,8 +11,7 @@ import cv2
 import numpy as np
 import pyarrow as pa
 
-from apps.faces.detect import Detector, crop, equalised
-from apps.faces.results import FORMAT, KIND, Gallery, Image, save
+from apps.faces.results import FORMAT, KIND, Detector, Gallery, Image, crop, equalised, save
 from compositions.errors import RecomposeError
 
 ROWS = 1

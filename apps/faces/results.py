@@ -1,4 +1,4 @@
-"""Values of the face apps: frames between stages, the marks drawn in them, and results."""
+"""Find faces, and the values of the face apps: frames between stages, the marks drawn in them, and results."""
 
 from __future__ import annotations
 
@@ -11,9 +11,58 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.faces.detect import Box
 from apps.video_out import Shown
 from compositions.errors import RecomposeError
+
+Image = NDArray[np.uint8]
+CASCADE = Path(cv2.__file__).parent / "data" / "haarcascade_frontalface_default.xml"
+
+
+class Box(NamedTuple):
+    """The box of a face, in pixels: left, top, width, height."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+class Detector:
+    """One loaded cascade, to be made once a worker.
+
+    ``scale``: factor between two sizes searched; ``neighbours``: hits that make a face; ``smallest`` and ``largest``:
+    sides of a face over the height of the frame.
+    """
+
+    def __init__(self, scale: float, neighbours: int, smallest: float, largest: float) -> None:
+        cv2.setNumThreads(1)
+        self._cascade = cv2.CascadeClassifier(str(CASCADE))
+        self._scale, self._neighbours = scale, neighbours
+        self._smallest, self._largest = smallest, largest
+
+    def boxes(self, grey: Image) -> tuple[Box, ...]:
+        """Faces in an equalised grey frame, from left to right."""
+        height = grey.shape[0]
+        sides = [max(1, round(share * height)) for share in (self._smallest, self._largest)]
+        found = self._cascade.detectMultiScale(
+            grey,
+            scaleFactor=self._scale,
+            minNeighbors=self._neighbours,
+            minSize=(sides[0], sides[0]),
+            maxSize=(sides[1], sides[1]),
+        )
+        return tuple(sorted(Box(*map(int, box)) for box in found))
+
+
+def equalised(frame: Image) -> Image:
+    """Grey, with its histogram spread out."""
+    return np.asarray(cv2.equalizeHist(cv2.cvtColor(frame, cv2.COLOR_BGR2GRAY)), dtype=np.uint8)
+
+
+def crop(grey: Image, box: Box) -> Image:
+    """A copy, so that no more than the face travels."""
+    return grey[box.y : box.y + box.height, box.x : box.x + box.width].copy()
+
 
 # Recognize faces by the local binary pattern histograms (Ahonen et al. 2004) of a training set.
 
@@ -69,7 +118,6 @@ def load(place: Path) -> Gallery:
         raise RecomposeError(f"{str(place)!r} is no gallery of faces ({error}); recompose ingest makes one") from error
 
 
-Image = NDArray[np.uint8]
 COLUMNS = ("frame", "x", "y", "w", "h", "label", "distance")
 FONT = cv2.FONT_HERSHEY_PLAIN
 RED, GREEN = (0, 0, 255), (0, 255, 0)

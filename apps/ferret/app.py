@@ -7,6 +7,7 @@ same projections the answers are the original's.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -16,15 +17,61 @@ import numpy as np
 
 from apps.contract import App
 from apps.data_sets.reader import Reader, Searched, Unversioned
+from apps.data_sets.versions import read_manifest
 from apps.ferret.database import KIND, Database, load_database
 from apps.ferret.extract import extract, segment
+from apps.ferret.load import decode_photo, read_photo
 from apps.ferret.loops.kernels import Kernel, load_kernel
 from apps.ferret.lsh import Projections, draw_projections, load_projections
 from apps.ferret.options import FerretOptions
-from apps.ferret.queries import images_of, pushed_query, queries_of, read_queries
-from apps.ferret.values import SIDE, Candidates, Photo, Ranking, Regions, Signature, Unreadable
+from apps.ferret.values import SIDE, Candidates, Photo, Ranking, Regions, Signature, Unreadable, list_photos
+from apps.samples import sample_photos
 from compositions.errors import RecomposeError
 from compositions.model import Stage
+
+
+def images_of(options: FerretOptions) -> Path:
+    """The folder of the photos to search in."""
+    return options.images.expanduser() if options.images else sample_photos()
+
+
+def queries_of(options: FerretOptions) -> Path:
+    """Raises: RecomposeError when only a database is given and the photos it was made of are gone."""
+    if options.queries:
+        return options.queries.expanduser()
+    if not options.database:
+        return images_of(options)
+    place = options.database.expanduser()
+    if place.is_file():
+        raise RecomposeError(f"{str(place)!r} does not tell its photos; give queries, a folder")
+    folder = Path(read_manifest(place, KIND)["folder"])
+    if not folder.is_dir():
+        raise RecomposeError(f"the database's photos are no longer in {str(folder)!r}; give queries, a folder")
+    return folder
+
+
+def read_queries(place: Path) -> Iterator[Photo | Unreadable]:
+    """The photos of a folder, or the one. Raises: RecomposeError when there is none."""
+    for name, photo in list_photos(place):
+        try:
+            yield read_photo(photo, name)
+        except RecomposeError as error:
+            yield Unreadable(name, str(error))
+
+
+def pushed_query(value: Any) -> Photo:
+    """A pushed query: ``{"query": NAME, "image": BASE64}``, the bytes of a JPEG, PNG … file."""
+    if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in ("query", "image")):
+        raise ValueError('a Ferret item is {"query": NAME, "image": BASE64 of a JPEG, PNG or other picture file}')
+    try:
+        data = base64.b64decode(value["image"], validate=True)
+    except ValueError as error:
+        raise ValueError(f"image of query {value['query']!r} is not base64: {error}") from error
+    try:
+        return decode_photo(data, value["query"])
+    except RecomposeError as error:
+        raise ValueError(str(error)) from error
+
 
 if TYPE_CHECKING:
     from apps.ferret.data_set import RegionRecipe

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from apps.contract import Options
 from apps.faces.app import FaceApp, FaceOptions
-from apps.faces.detect import crop, equalised
-from apps.faces.results import RED, Marked, Recognized, circle, recognized
+from apps.faces.results import RED, Marked, Recognized, circle, crop, equalised, recognized
 from apps.frames import Frame, intact
 from compositions.model import Stage
 

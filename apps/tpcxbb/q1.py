@@ -15,7 +15,7 @@ from pydantic import Field
 from apps.contract import Options, Outputs
 from apps.tpcxbb.generate import NULL, SALES
 from apps.tpcxbb.options import categories
-from apps.tpcxbb.portions import Ints, Portions, columns_for, part_of
+from apps.tpcxbb.portions import Ints, Portions, columns_for
 from apps.tpcxbb.query import TICK, Query, Row, Value
 from apps.tpcxbb.stages import PortionRanking, RankingOptions, RowRanking, by_key
 from compositions.model import Stage, StageKind
@@ -58,9 +58,6 @@ class Q1(RowRanking, _Q1):
             return Outputs()
         return ticket % self.options.partitions, row["time"], ticket, item
 
-    def pairs_key(self, value: Value) -> int:
-        return value[0]
-
     def pairs(self, value: Value, state: Tickets | None) -> tuple[Outputs, Tickets]:
         """By ticket: a pair for each of the goods that were on it before."""
         tickets, (_, time, *sale) = state or {}, value
@@ -90,9 +87,6 @@ class Q1Arrow(PortionRanking, _Q1):
         sales = sales.where(self._wanted.take(sales["ss_item_sk"]) != NULL)
         sales = sales.replaced(time=sales["time"], ticket=sales["ss_ticket_number"], item=sales["ss_item_sk"])
         return sales.spread(sales["ticket"] % self.options.partitions, self.options.partitions, closing=0)
-
-    def pairs_key(self, value: dict[str, Any]) -> int:
-        return part_of(value)
 
     def pairs(self, value: dict[str, Any], state: Tickets | None) -> tuple[Outputs, Tickets]:
         tickets, sales = state or {}, Portions.one(value)

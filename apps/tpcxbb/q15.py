@@ -15,7 +15,7 @@ from pydantic import Field
 from apps.contract import Options, Outputs
 from apps.tpcxbb.generate import DAY_S, NULL, SALES
 from apps.tpcxbb.options import CATEGORY_BITS, QueryOptions, categories
-from apps.tpcxbb.portions import Ints, Portions, columns_for, part_of
+from apps.tpcxbb.portions import Ints, Portions, columns_for
 from apps.tpcxbb.query import TICK, PortionQuery, Query, Row, RowQuery, Value
 from apps.tpcxbb.stages import by_key
 from compositions.model import Stage
@@ -82,9 +82,6 @@ class Q15(RowQuery, _Q15):
         category = self._category.get(item, NULL)
         return Outputs([] if category == NULL else [(category % self.options.partitions, time, category, cents)])
 
-    def trend_key(self, value: Value) -> int:
-        return value[0]
-
     def trend(self, value: Value, state: Days | None) -> tuple[Outputs, Days]:
         days, (_, time, *sale) = state or {}, value
         if not sale:
@@ -112,9 +109,6 @@ class Q15Arrow(PortionQuery, _Q15):
         category = self._categories.take(sales["item"])
         known = sales.replaced(time=sales["time"], category=category, cents=sales["cents"]).where(category != NULL)
         return known.spread(known["category"] % self.options.partitions, self.options.partitions, closing=0)
-
-    def trend_key(self, value: dict[str, Any]) -> int:
-        return part_of(value)
 
     def trend(self, value: dict[str, Any], state: Days | None) -> tuple[Outputs, Days]:
         days, sales = state or {}, Portions.one(value)

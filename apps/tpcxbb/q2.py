@@ -16,7 +16,7 @@ from pydantic import Field
 from apps.contract import Options, Outputs
 from apps.tpcxbb.generate import DAY_S, NULL
 from apps.tpcxbb.portions import Ints, Portions, columns_for
-from apps.tpcxbb.query import TICK, Row, Value
+from apps.tpcxbb.query import TICK, Query, Row, Value
 from apps.tpcxbb.stages import (
     PortionRanking,
     PortionSessions,
@@ -43,8 +43,20 @@ class Q2Options(SessionOptions, RankingOptions):
     most: int = Field(default=30, ge=1, description="Length of a ranking")
 
 
-class Q2(RowSessions, RowRanking):
+class _Q2(Query):
+    reads = READS
+    options_model: ClassVar[type[Options]] = Q2Options
+    options: Q2Options
+
+    def _add(self, session: Items | None, click: int) -> Items:
+        """The goods of a session, in the order in which they were looked at first."""
+        items = session or ()
+        return items if click in items else (*items, click)
+
+
+class Q2(_Q2, RowSessions, RowRanking):
     name = "tpcxbb_q2"
+    options: Q2Options
     description = "TPCx-BB 2: goods looked at in one session with another, top 30 a day; an item is a click."
     stages: tuple[Stage, ...] = (
         Stage("views"),
@@ -53,18 +65,12 @@ class Q2(RowSessions, RowRanking):
         by_key("count"),
         Stage("top", StageKind.STATEFUL),
     )
-    reads = READS
-    options_model: ClassVar[type[Options]] = Q2Options
-    options: Q2Options
 
     def views(self, row: Row) -> Any:
         if TICK in row:
             return self.ticks(row[TICK])
         user, item = row["wcs_user_sk"], row["wcs_item_sk"]
         return Outputs() if NULL in (user, item) else (user % self.options.partitions, row["time"], user, item)
-
-    def _add(self, session: Items | None, click: int) -> Items:
-        return with_item(session, click)
 
     def together(self, value: Value) -> Any:
         _, end, *session = value
@@ -74,8 +80,9 @@ class Q2(RowSessions, RowRanking):
         return Outputs((item % self.options.partitions, end, item) for item in others)
 
 
-class Q2Arrow(PortionSessions, PortionRanking):
+class Q2Arrow(_Q2, PortionSessions, PortionRanking):
     name = "tpcxbb_q2_arrow"
+    options: Q2Options
     description = (
         "TPCx-BB 2: goods looked at in one session with another, top 30 a day; an item is a portion, as columns."
     )
@@ -87,18 +94,12 @@ class Q2Arrow(PortionSessions, PortionRanking):
         by_key("count"),
         Stage("top", StageKind.STATEFUL),
     )
-    reads = READS
-    options_model: ClassVar[type[Options]] = Q2Options
-    options: Q2Options
 
     def views(self, batch: pa.RecordBatch) -> list[Outputs]:
         clicks = Portions.of(batch)
         known = clicks.where((clicks["wcs_user_sk"] != NULL) & (clicks["wcs_item_sk"] != NULL))
         known = known.replaced(time=known["time"], user=known["wcs_user_sk"], item=known["wcs_item_sk"])
         return known.spread(known["user"] % self.options.partitions, self.options.partitions, closing=0)
-
-    def _add(self, session: Items | None, click: int) -> Items:
-        return with_item(session, click)
 
     def _sessions_as_columns(self, sessions: Sequence[Session]) -> dict[str, Ints]:
         rows = [(end, number, item) for number, (end, items) in enumerate(sessions) for item in items]
@@ -111,12 +112,6 @@ class Q2Arrow(PortionSessions, PortionRanking):
         wanted = np.isin(of_bundle, of_bundle[rows["item"] == self.options.item])
         others = rows.replaced(time=rows["time"], item=rows["item"]).where(wanted & (rows["item"] != self.options.item))
         return others.spread(others["item"] % self.options.partitions, self.options.partitions, self.closing)
-
-
-def with_item(session: Items | None, item: int) -> Items:
-    """The goods of a session, in the order in which they were looked at first."""
-    items = session or ()
-    return items if item in items else (*items, item)
 
 
 def _others(items: Items, item: int) -> Items:

@@ -16,7 +16,7 @@ from pydantic import Field
 from apps.contract import Options, Outputs
 from apps.tpcxbb.generate import CLICKS, DAY_S, NULL
 from apps.tpcxbb.options import categories
-from apps.tpcxbb.portions import Portions, columns_for, part_of
+from apps.tpcxbb.portions import Portions, columns_for
 from apps.tpcxbb.query import TICK, Query, Row, Value
 from apps.tpcxbb.stages import PortionRanking, RankingOptions, RowRanking, by_key, column
 from compositions.model import Stage, StageKind
@@ -78,9 +78,6 @@ class Q3(_Q3, RowRanking):
             return Outputs()
         return user % self.options.partitions, row["time"], user, item, int(bought)
 
-    def before_key(self, value: Value) -> int:
-        return value[0]
-
     def before(self, value: Value, state: Views | None) -> tuple[Outputs, Views]:
         views, (_, time, *click) = state or {}, value
         if not click:
@@ -110,9 +107,6 @@ class Q3Arrow(_Q3, PortionRanking):
         )
         clicks = clicks.where(wanted & (clicks["user"] != NULL) & (item != NULL))
         return clicks.spread(clicks["user"] % self.options.partitions, self.options.partitions, closing=0)
-
-    def before_key(self, value: dict[str, Any]) -> int:
-        return part_of(value)
 
     def before(self, value: dict[str, Any], state: Views | None) -> tuple[Outputs, Views]:
         views, clicks = state or {}, Portions.one(value)

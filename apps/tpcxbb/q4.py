@@ -17,7 +17,7 @@ from apps.contract import Options, Outputs
 from apps.tpcxbb.generate import DAY_S, NULL
 from apps.tpcxbb.options import pages_of
 from apps.tpcxbb.portions import Ints, Portions, columns_for, news_of
-from apps.tpcxbb.query import TICK, Row, Value
+from apps.tpcxbb.query import TICK, Query, Row, Value
 from apps.tpcxbb.stages import PortionSessions, RowSessions, Session, SessionOptions, by_key, column
 from compositions.model import Stage, StageKind
 
@@ -35,10 +35,16 @@ class Q4Options(SessionOptions):
     )
 
 
-class _Means:
-    """The last stage."""
+class _Q4(Query):
+    """What clicks of a session come to, and the last stage."""
 
+    reads = READS
+    options_model: ClassVar[type[Options]] = Q4Options
     options: Q4Options
+
+    def _add(self, session: Cart | None, click: int) -> Cart:
+        clicks, cart = session or (0, 0)
+        return clicks + 1, {DYNAMIC: 1, ORDER: 0}.get(click, cart)
 
     def _take(self, totals: Totals, end: int, clicks: int) -> None:
         start = end - end % self.options.window_s
@@ -54,14 +60,9 @@ class _Means:
         return {"from_s": start, "until_s": until_s, "sessions": sessions, "pages": clicks / sessions}
 
 
-def with_page(session: Cart | None, page: int) -> Cart:
-    """Return what a session comes to with one click more."""
-    clicks, cart = session or (0, 0)
-    return clicks + 1, {DYNAMIC: 1, ORDER: 0}.get(page, cart)
-
-
-class Q4(RowSessions, _Means):
+class Q4(_Q4, RowSessions):
     name = "tpcxbb_q4"
+    options: Q4Options
     description = "TPCx-BB 4: pages seen in sessions with an abandoned cart, mean of a day; an item is a click."
     stages: tuple[Stage, ...] = (
         Stage("pages"),
@@ -69,9 +70,6 @@ class Q4(RowSessions, _Means):
         Stage("abandoned"),
         Stage("mean", StageKind.STATEFUL),
     )
-    reads = READS
-    options_model: ClassVar[type[Options]] = Q4Options
-    options: Q4Options
 
     def setup(self) -> None:
         super().setup()
@@ -83,9 +81,6 @@ class Q4(RowSessions, _Means):
             return self.ticks(row[TICK])
         user, kind = row["wcs_user_sk"], self._kinds.get(row["wcs_web_page_sk"], OTHER)
         return Outputs() if user == NULL else (user % self.options.partitions, row["time"], user, kind)
-
-    def _add(self, session: Cart | None, click: int) -> Cart:
-        return with_page(session, click)
 
     def abandoned(self, value: Value) -> Any:
         part, end, *session = value
@@ -102,8 +97,9 @@ class Q4(RowSessions, _Means):
         return Outputs(), totals
 
 
-class Q4Arrow(PortionSessions, _Means):
+class Q4Arrow(_Q4, PortionSessions):
     name = "tpcxbb_q4_arrow"
+    options: Q4Options
     description = "TPCx-BB 4: pages seen in sessions with an abandoned cart; an item is a portion, as columns."
     stages: tuple[Stage, ...] = (
         Stage("pages", batch=True, columns=columns_for("time", *READS)),
@@ -111,9 +107,6 @@ class Q4Arrow(PortionSessions, _Means):
         Stage("abandoned", batch=True, columns=columns_for("time", "clicks", "cart")),
         Stage("mean", StageKind.STATEFUL),
     )
-    reads = READS
-    options_model: ClassVar[type[Options]] = Q4Options
-    options: Q4Options
 
     def setup(self) -> None:
         super().setup()
@@ -126,9 +119,6 @@ class Q4Arrow(PortionSessions, _Means):
         kind = np.isin(page, self._dynamic) * DYNAMIC + np.isin(page, self._order) * ORDER
         known = clicks.replaced(time=clicks["time"], user=clicks["wcs_user_sk"], kind=kind)
         return known.spread(known["user"] % self.options.partitions, self.options.partitions, closing=0)
-
-    def _add(self, session: Cart | None, click: int) -> Cart:
-        return with_page(session, click)
 
     def _sessions_as_columns(self, sessions: Sequence[Session]) -> dict[str, Ints]:
         return {

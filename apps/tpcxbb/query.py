@@ -12,7 +12,7 @@ from apps.contract import App, Options, Outputs
 from apps.tpcxbb import tables
 from apps.tpcxbb.generate import Stream
 from apps.tpcxbb.options import QueryOptions
-from apps.tpcxbb.portions import END, packed
+from apps.tpcxbb.portions import END, packed, part_of
 from apps.tpcxbb.tables import Columns
 from compositions.errors import RecomposeError
 
@@ -102,6 +102,11 @@ class RowQuery(Query):
             return value
         return self._row(value)
 
+    def count_key(self, value: Value) -> int:
+        return value[0]
+
+    pairs_key = sessions_key = before_key = trend_key = count_key
+
     def ticks(self, time: int) -> Outputs:
         return Outputs((part, time) for part in range(self.options.partitions))
 
@@ -123,3 +128,8 @@ class PortionQuery(Query):
         rows = [self._row(each) for each in value]
         columns = {name: np.array([row[name] for row in rows], np.int64) for name in rows[0]}
         return packed(columns, rows[-1]["time"])
+
+    def count_key(self, value: dict[str, Any]) -> int:
+        return part_of(value)
+
+    pairs_key = sessions_key = before_key = trend_key = count_key

@@ -13,7 +13,7 @@ from apps.event_time import KeyedPane, KeyedWindows, Pane, Sessions, Windowing
 from apps.event_time.windowing import States
 from apps.tpcxbb.generate import CLICKS
 from apps.tpcxbb.options import QueryOptions
-from apps.tpcxbb.portions import Ints, Portions, news_of, part_of
+from apps.tpcxbb.portions import Ints, Portions, news_of
 from apps.tpcxbb.query import PortionQuery, Query, RowQuery, Value
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
@@ -57,9 +57,6 @@ class RowSessions(RowQuery, _Sessions):
     """Values are partition, time, user, and what there is of the click; of a session then partition, end, and what it
     came to."""
 
-    def sessions_key(self, value: Value) -> int:
-        return value[0]
-
     def sessions(self, value: Value, state: States | None) -> tuple[Outputs, States]:
         states, (part, time, *click) = state or {}, value
         if click:
@@ -72,9 +69,6 @@ class RowSessions(RowQuery, _Sessions):
 
 class PortionSessions(PortionQuery, _Sessions):
     """Columns are time, user, and what there is of the click; ``_sessions_as_columns`` says what of a session."""
-
-    def sessions_key(self, value: dict[str, Any]) -> int:
-        return part_of(value)
 
     def sessions(self, value: dict[str, Any], state: States | None) -> tuple[dict[str, Any], States]:
         states, clicks = state or {}, Portions.one(value)
@@ -133,9 +127,6 @@ class _Ranking(Query):
 class RowRanking(RowQuery, _Ranking):
     """Values are partition, time, and the parts of what is counted."""
 
-    def count_key(self, value: Value) -> int:
-        return value[0]
-
     def count(self, value: Value, state: Counts | None) -> tuple[Any, Counts]:
         """Return how often it was there in this window."""
         counts, (part, time, *key) = state or {}, value
@@ -158,9 +149,6 @@ class PortionRanking(PortionQuery, _Ranking):
     """Columns are time, and those of ``counts_by``, none of their numbers above 2³¹."""
 
     counts_by: ClassVar[tuple[str, ...]]
-
-    def count_key(self, value: dict[str, Any]) -> int:
-        return part_of(value)
 
     def count(self, value: dict[str, Any], state: Tables | None) -> tuple[dict[str, Any], Tables]:
         tables, rows = state or {}, Portions.one(value)

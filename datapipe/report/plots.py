@@ -60,7 +60,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.3rem 1.2rem }
 figcaption, .note { color: #555 } table { border-collapse: collapse; width: 100%; font-size: 0.9rem }
 th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.6rem; border-bottom: 1px solid #ddd }
 td.number { text-align: right; font-variant-numeric: tabular-nums } summary { cursor: pointer; padding: 0.2rem 0 }
-.scroll { overflow-x: auto } :root { color-scheme: light dark }
+.scroll { overflow-x: auto } img { max-width: 100% } :root { color-scheme: light dark }
 @media (max-width: 40rem) { dl { grid-template-columns: 1fr; gap: 0 } dd { margin-bottom: 0.4rem } }
 @media (prefers-color-scheme: dark) {
   body { color: #e4e8ee; background: #14171c } dt, figcaption, .note { color: #9aa4b1 } th, td { border-color: #303741 }

@@ -26,7 +26,18 @@ CLIENTS = (1, 10, 100)
 KEPT, NEW = "kept alive", "new connection"
 FIRST = f"1 client, {KEPT}"
 P50_MS, RATE_PER_S = 3.0, 1000.0
-APP = "from lab.benchmarks.workloads import Empty\n\n\nclass Sink(Empty):\n    name = 'sink'\n"
+APP = """
+from apps.contract import App, Stage
+
+class Sink(App):
+    name = "sink"
+    stages = (Stage("s1"), Stage("s2"), Stage("s3"), Stage("s4"))
+
+    def s1(self, value):
+        return value
+
+    s2 = s3 = s4 = s1
+"""
 START = {"source": {"kind": "push"}, "overload": "shed"}
 
 

@@ -4,8 +4,8 @@
                                                [--law FILE [--target-ms 3] [--assumed-noise]]
 
 ``--law`` takes a cost law that ``lab.benchmarks.military_server`` has measured instead of the fitted one. Writes
-``report.md`` (published values beside ours), ``rows.json``, ``figures.json`` (what verdicts are given on), and data and
-a picture of each figure. ``--record`` replaces the recorded ``figures.json``.
+``rows.json``, ``figures.json`` (what verdicts are given on), and data and a picture of each figure. ``--record``
+replaces the recorded ``figures.json``.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ import resource
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
-from lab.benchmarks.harness import Rows, main, metadata
-from lab.papers.leonarczyk import grid, tables
+from lab.benchmarks.harness import Rows, main
+from lab.papers.leonarczyk import claims, grid, tables
 from lab.papers.leonarczyk.drawn import against_the_six, reachable
 from lab.papers.leonarczyk.figure_data import all_of
 from lab.papers.leonarczyk.grid import OURS, TARGET_MS, Job, Setup, as_json, thesis_workload
 from lab.papers.leonarczyk.measured import read_law
-from lab.papers.leonarczyk.page import RECORDED, RUNS, as_tables, lines
-from lab.papers.leonarczyk.pictures import picture
+from lab.papers.leonarczyk.page import RECORDED, RUNS, lines
 from lab.papers.leonarczyk.plant import MACHINE, CostLaw, Pipeline
 from lab.papers.leonarczyk.record import figures_of
-from lab.papers.leonarczyk.report import Comparison
 from lab.papers.leonarczyk.tables import Rows as Grid
+from lab.papers.pictures import picture
 from lab.papers.report import write_csv
 
 
@@ -69,19 +68,23 @@ def measure(
     told = f"{len(jobs)} in {grid_s:.0f} s, {cpu_s:.0f} s of CPU"
     if law is not None:
         told += f"; {TARGET_MS:g} ms of virtual time stand for a target of {target_ms:g} ms"
-    facts = {"runs of the grid": told, "figures from": f"{len(rows)} rows", **metadata()}
     out.mkdir(parents=True, exist_ok=True)
     (out / "rows.json").write_text(json.dumps([as_json(row) for row in rows]), encoding="utf-8")
     path = RECORDED if record else out / "figures.json"
     figures = figures_of(Grid(rows), Grid(repeated), thesis_workload(), pipeline)
     path.write_text(json.dumps(figures) + "\n", encoding="utf-8")
-    most = reachable(thesis_workload(), pipeline)
-    report = Comparison(rows, lines(path), as_tables(path), cases, most, pipeline, facts).text()
-    (out / "report.md").write_text(report, encoding="utf-8")
     for number, data in all_of(Grid(rows), thesis_workload(), pipeline).items():
         write_csv(out / f"figure-{number}.csv", data.head, data.lines)
         (out / f"figure-{number}.png").write_bytes(picture(f"Figure {number}", data))
-    yield Rows("written", [{"report": str(out / "report.md"), "runs of the grid": told}])
+    yield Rows("the grid", [{"runs": told, "rows": len(rows), "pipeline": str(pipeline), "written to": str(out)}])
+    yield Rows("findings on the thesis", [{"item": each.item, "verdict": each.verdict} for each in lines(path)])
+    yield Rows("tables 5.1, 5.4 and 5.5 [%]", figures["cells"])
+    most = reachable(thesis_workload(), pipeline)
+    yield Rows("itemized hit at 5 % [%]", tables.of_the_reachable(Grid(rows), most))
+    yield Rows("claims of ours", [asdict(each) for each in claims.ours(Grid(rows))])
+    if cases:
+        yield Rows("workloads drawn at random", [asdict(each) for each in cases])
+        yield Rows("claims on them", [asdict(each) for each in claims.on_drawn(cases)])
 
 
 if __name__ == "__main__":

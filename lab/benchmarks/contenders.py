@@ -16,7 +16,7 @@ from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
-from runtime.pools.ray.pool import RayPool, RayPoolSettings
+from runtime.pools.ray.pool import RayPool
 
 IN_FLIGHT = 32
 
@@ -39,9 +39,8 @@ class Recompose:
         make_app: Callable[[], App],
         stages: Sequence[Stage],
         composition: Composition,
-        settings: RayPoolSettings | None = None,
     ) -> None:
-        self._pool = RayPool(make_app, [stage.name for stage in stages], settings)
+        self._pool = RayPool(make_app, [stage.name for stage in stages])
         self._codec = self._pool.codec
         settings_ = DispatcherSettings(buffer_items=IN_FLIGHT, spares=0)
         dispatcher = Dispatcher(stages, composition, settings_, self._codec.size_bytes)

@@ -27,7 +27,7 @@ import psutil
 from apps.synthetic.app import SyntheticOptions
 from lab.benchmarks.harness import Rows, Seed, main
 from lab.experiments.runs import UP_S, wait_for
-from lab.simulation.synthetic_checks import verify
+from lab.simulation.synthetic_checks import Verdict, verify
 from runtime.pools.ray import cluster
 from service.runner.rpc.requests import ReadStatus, ResetGaps, Start, Stop
 from service.runner.runner import Runner
@@ -38,24 +38,18 @@ STEADY_S = 2.0
 MEMORY_BYTES = 100 * 2**20
 
 
-@dataclass(frozen=True)
-class Killing:
+@dataclass(frozen=True, kw_only=True)
+class Killing(Verdict):
     """The result of a run with killed workers."""
 
     kills: int
     restarts: int
     accepted: int
-    delivered: int
-    failed: int
-    lost: int
-    doubled: int
-    misordered: int
-    wrong: int
     longest_gap_s: float
 
     @property
     def whole(self) -> bool:
-        return not (self.failed or self.lost or self.doubled or self.misordered or self.wrong)
+        return self.ok and not self.failed
 
 
 def runner_of(out_path: str, settings: Mapping[str, float] | None = None) -> Runner:
@@ -82,10 +76,8 @@ def judged(runner: Runner, out_path: str, kills: int, restarts: int, gap_s: floa
     items = runner.ask(ReadStatus()).items
     with open(out_path, encoding="utf-8") as lines:
         verdict = verify((json.loads(line) for line in lines), SyntheticOptions(**OPTIONS), accepted=items.accepted)
-    return Killing(
-        kills, restarts, items.accepted, verdict.delivered, verdict.failed, verdict.lost, verdict.doubled,
-        verdict.misordered, verdict.wrong, gap_s,
-    )  # fmt: skip
+    counts = {"kills": kills, "restarts": restarts, "accepted": items.accepted}
+    return Killing(**asdict(verdict), **counts, longest_gap_s=gap_s)
 
 
 def workers_killed(seconds: float, every_s: float, out_path: str, seed: int = 1) -> Killing:

@@ -20,7 +20,6 @@ from lab.benchmarks.light.work import loops_for
 MERGED, GROUPS = "recompose, all merged", "recompose, four groups"
 BYTEWAX, PATHWAY = "bytewax", "pathway"
 ONE, TWO = "recompose, one worker", "recompose, two replicas"
-IMAP_ONE, IMAP_TWO = "multiprocessing, one process", "multiprocessing, two processes"
 STAGE_US = 5.0
 GOALS = [
     at_least("merged, of bytewax", MERGED, 0.5, BYTEWAX),
@@ -30,7 +29,6 @@ PEERS = {
     BYTEWAX: Peer("bytewax"),
     "bytewax, two workers": Peer("bytewax", workers=2),
     PATHWAY: Peer("pathway"),
-    "multiprocessing, imap by 512": Peer("multiprocessing"),
 }
 
 
@@ -58,8 +56,6 @@ def measure(
     two = {
         ONE: partial(Recompose(merged(), loops, items).rate_per_s, seconds),
         TWO: partial(Recompose(merged(2), loops, items).rate_per_s, seconds),
-        IMAP_ONE: partial(Peer("multiprocessing", loops=loops).rate_per_s, fast // 10, None),
-        IMAP_TWO: partial(Peer("multiprocessing", workers=2, loops=loops).rate_per_s, fast // 10, None),
     }
     title = f"the same, one stage with {STAGE_US:g} µs of CPU ({loops} loops)"
     yield Table(title, "items/s", [at_least("two replicas, times one", TWO, 1.5, ONE)]).run(two, rounds)

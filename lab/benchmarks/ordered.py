@@ -16,10 +16,10 @@ from socket import socketpair
 from typing import Annotated, Literal
 
 from lab.benchmarks.harness import Rows, main, progress
+from lab.papers.pictures import SHAPES, draw
 from lab.papers.prasaad.figures import Plan, all_of
 from lab.papers.prasaad.operators import read_costs
 from lab.papers.prasaad.page import RECORDED
-from lab.papers.prasaad.pictures import SHAPES, draw
 from runtime.dispatch.keys import StatesByKey
 from runtime.pools.ray.language import packed, unpacked
 

@@ -1,15 +1,13 @@
-"""Move messages from one queue to another: ours against a plain loop over the broker's library, in the same run.
+"""Move messages from one topic of Kafka to another: ours against a plain loop over its library, in the same run.
 
-    python -m lab.benchmarks.queues --rabbitmq HOST:PORT | --mqtt HOST:PORT | --kafka HOST:PORT|mock [--items N]
+    python -m lab.benchmarks.queues [--kafka HOST:PORT|mock] [--items N]
 
-Each message is JSON, gets a field, and is written to another queue or topic. The plain loop has one thread. It
-acknowledges what it has written, and waits for no confirmation of it; with MQTT there is one more, ``acknowledged``,
-which acknowledges a message when the broker has acknowledged its result, as ours does. With Kafka it keeps no offsets
-and has no transactions. Ours has the source, a stage and the sink; its start and end are in its rate, and with Kafka
-bundles of 512. CPU time is that of all threads of this process, librdkafka's among them.
+Each message is JSON, gets a field, and is written to another topic. The plain loop has one thread; it keeps no offsets
+and has no transactions. Ours has the source, a stage and the sink, in bundles of 512; its start and end are in its
+rate. CPU time is that of all threads of this process, librdkafka's among them.
 
-Let the broker keep as many messages as there are items (mosquitto: ``max_queued_messages 0``). ``--kafka mock`` takes
-librdkafka's mock cluster, in a process of its own, which keeps the newest 5 MB of a partition.
+Let the broker keep as many messages as there are items. ``mock`` takes librdkafka's mock cluster, in a process of its
+own, which keeps the newest 5 MB of a partition.
 """
 
 from __future__ import annotations
@@ -61,118 +59,7 @@ def bodies(items: int) -> list[bytes]:
     return [json.dumps({"n": number, "name": f"item {number}"}).encode() for number in range(items)]
 
 
-class Rabbit:
-    kind, loops, bundle = "rabbitmq", ("plain",), 1
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-
-    def path(self, place: str) -> str:
-        return f"amqp://{self._address}/?queue={place}"
-
-    def _connected(self) -> Any:
-        import pika
-
-        return pika.BlockingConnection(pika.URLParameters(f"amqp://{self._address}/"))
-
-    def fill(self, place: str, items: int) -> None:
-        connection = self._connected()
-        channel = connection.channel()
-        channel.queue_declare(place, durable=True)
-        for body in bodies(items):
-            channel.basic_publish("", place, body)
-        connection.close()
-
-    def plain(self, source: str, sink: str, items: int, loop: str) -> float:
-        began_s = time.monotonic()
-        connection = self._connected()
-        channel = connection.channel()
-        channel.queue_declare(sink, durable=True)
-        channel.basic_qos(prefetch_count=512)
-        for done, (delivered, _, body) in enumerate(channel.consume(source), 1):
-            channel.basic_publish("", sink, json.dumps(changed(json.loads(body))).encode())
-            channel.basic_ack(delivered.delivery_tag)
-            if done == items:
-                break
-        took_s = time.monotonic() - began_s
-        connection.close()
-        return took_s
-
-
-class Mqtt:
-    kind, loops, bundle = "mqtt", ("plain", "plain, acknowledged"), 1
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._host, _, self._port = address.partition(":")
-
-    def path(self, place: str) -> str:
-        return f"mqtt://{self._address}/{place}"
-
-    def _session(self, place: str, own: str) -> Any:
-        """Return the session of a reader, not connected yet."""
-        import paho.mqtt.client as mqtt
-        from paho.mqtt.packettypes import PacketTypes
-        from paho.mqtt.properties import Properties
-
-        client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, own, protocol=mqtt.MQTTv5)
-        kept = Properties(PacketTypes.CONNECT)
-        kept.SessionExpiryInterval = 3600
-        client.on_connect = lambda *_: client.subscribe(place, qos=1)
-        client.connect(self._host, int(self._port), clean_start=False, properties=kept)
-        return client
-
-    def fill(self, place: str, items: int) -> None:
-        """Fill the session of its reader: ours is named after the app."""
-        granted: list[object] = []
-        reader = self._session(place, "recompose-doubled")
-        reader.on_subscribe = lambda *_: granted.append(True)
-        while not granted:
-            reader.loop(0.1)
-        reader.disconnect()
-        writer = self._session("nothing", f"writer-{place}")
-        writer.loop_start()
-        for sent in [writer.publish(place, body, qos=1) for body in bodies(items)]:
-            sent.wait_for_publish(PATIENCE_S)
-        writer.disconnect()
-        writer.loop_stop()
-
-    def plain(self, source: str, sink: str, items: int, loop: str) -> float:
-        done = 0
-        of: dict[int, Any] = {}
-        """The message that a result is of, by the result's number."""
-        began_s = time.monotonic()
-        client = self._session(source, "recompose-doubled")
-        acknowledged = loop == "plain, acknowledged"
-        client.manual_ack_set(acknowledged)
-
-        def message(_: Any, __: Any, came: Any) -> None:
-            nonlocal done
-            sent = client.publish(sink, json.dumps(changed(json.loads(came.payload))), qos=1)
-            if acknowledged:
-                of[sent.mid] = came
-            else:
-                done += 1
-
-        def published(_: Any, __: Any, number: int, *___: Any) -> None:
-            nonlocal done
-            if acknowledged:
-                came = of.pop(number)
-                client.ack(came.mid, came.qos)
-                done += 1
-
-        client.on_message, client.on_publish = message, published
-        while done < items:
-            client.loop(0.1)
-        took_s = time.monotonic() - began_s
-        client.unsubscribe(source)
-        client.disconnect()
-        return took_s
-
-
 class Kafka:
-    kind, loops, bundle = "kafka", ("plain",), BUNDLE
-
     def __init__(self, address: str) -> None:
         self._address = address
 
@@ -206,7 +93,7 @@ class Kafka:
         if oldest:  # else all would wait for them for ever
             raise SystemExit(f"the broker keeps the last {items - oldest} of {items} items; give --items less")
 
-    def plain(self, source: str, sink: str, items: int, loop: str) -> float:
+    def plain(self, source: str, sink: str, items: int) -> float:
         import confluent_kafka
 
         consumer, producer = self._consumer(), self._producer()
@@ -257,15 +144,12 @@ def kafka_at(address: str) -> Iterator[str]:
         server.join()
 
 
-Broker = Rabbit | Mqtt | Kafka
-
-
-def ours(broker: Broker, source: str, sink: str, items: int, how: dict[str, Any]) -> float:
+def ours(broker: Kafka, source: str, sink: str, items: int, how: dict[str, Any]) -> float:
     with TemporaryDirectory() as folder:
         spec = RunSpec(
-            app="doubled", run=new_run(), batching=BatchingSpec(items=broker.bundle), items=items, journals=folder,
-            source=SourceSpec(kind=broker.kind, path=broker.path(source)),  # type: ignore[arg-type]
-            sink=SinkSpec(kind=broker.kind, path=broker.path(sink)),  # type: ignore[arg-type]
+            app="doubled", run=new_run(), batching=BatchingSpec(items=BUNDLE), items=items, journals=folder,
+            source=SourceSpec(kind="kafka", path=broker.path(source)),
+            sink=SinkSpec(kind="kafka", path=broker.path(sink)),
             pool="local", **how,
         )  # fmt: skip
         ended = to_the_end(spec, PATIENCE_S)
@@ -274,34 +158,27 @@ def ours(broker: Broker, source: str, sink: str, items: int, how: dict[str, Any]
 
 
 def measure(
-    rabbitmq: Annotated[str | None, "HOST:PORT"] = None,
-    mqtt: Annotated[str | None, "HOST:PORT"] = None,
-    kafka: Annotated[str | None, "HOST:PORT, or mock"] = None,
+    kafka: Annotated[str, "HOST:PORT, or mock"] = "mock",
     items: int = 20_000,
     rounds: Rounds = 3,
 ) -> Iterator[Rows]:
     registry.create = lambda *_: Doubled()  # type: ignore[assignment]  # the app of this measurement alone
-    if not (rabbitmq or mqtt or kafka):
-        raise SystemExit("give the address of a broker: --rabbitmq, --mqtt or --kafka")
-    for broker in [kind(address) for kind, address in ((Rabbit, rabbitmq), (Mqtt, mqtt)) if address]:
-        yield compared(broker, items, rounds)
-    if kafka:
-        with kafka_at(kafka) as address:
-            yield compared(Kafka(address), items, rounds)
+    with kafka_at(kafka) as address:
+        yield compared(Kafka(address), items, rounds)
 
 
-def compared(broker: Broker, items: int, rounds: int) -> Rows:
-    """Let the plain loops and our kinds of durability take turns."""
-    took: dict[str, list[float]] = {kind: [] for kind in (*broker.loops, *KINDS)}
+def compared(broker: Kafka, items: int, rounds: int) -> Rows:
+    """Let the plain loop and our kinds of durability take turns."""
+    took: dict[str, list[float]] = {kind: [] for kind in ("plain", *KINDS)}
     cpu: dict[str, list[float]] = {kind: [] for kind in took}
     for _ in range(rounds):
         for kind in took:
             source, sink = (f"{way}-{new_run()}" for way in ("in", "out"))
             broker.fill(source, items)
             given, before_s = (source, sink, items), time.process_time()
-            took[kind].append(ours(broker, *given, KINDS[kind]) if kind in KINDS else broker.plain(*given, kind))
+            took[kind].append(ours(broker, *given, KINDS[kind]) if kind in KINDS else broker.plain(*given))
             cpu[kind].append(time.process_time() - before_s)
-    return Rows(f"{broker.kind} to {broker.kind}, {items} items, medians", [
+    return Rows(f"Kafka to Kafka, {items} items, medians", [
         {
             "kind": kind, "items/s": items / statistics.median(each),
             "of plain": statistics.median(a / b for a, b in zip(took["plain"], each, strict=True)),

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from apps import registry
-from compositions.batching import Batching
+from compositions.batching import MOST_BYTES, MOST_LINGER_MS, Batching
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage
 from compositions.notation import parse
@@ -123,8 +123,13 @@ def _by_sizes(composition: Composition, sizes: Sequence[int]) -> list[Contender]
     """Return it as it is, or once with bundles of each size."""
     if not sizes:
         return [Contender(composition.name, composition=composition)]
-    named = {f"{composition.name} by {size}": Batching(size) for size in sizes}
+    named = {f"{composition.name} by {size}": bundles_of(size) for size in sizes}
     return [Contender(name, composition=replace(composition, name=name, batch=each)) for name, each in named.items()]
+
+
+def bundles_of(items: int) -> Batching:
+    """Return limits that only the count reaches: large items and a slow source do not close a bundle early."""
+    return Batching(items, MOST_BYTES, MOST_LINGER_MS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ import psutil
 import pyarrow.parquet as pq
 
 from apps.rates import Rate
+from compositions.batching import Batching
 from compositions.errors import RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode
-from lab.experiments.contender import Contender, Left, Measurement, Point, Seen, measurement_of
+from lab.experiments.contender import Contender, Left, Measurement, Point, Seen, bundles_of, measurement_of
 from lab.experiments.runs import check, delivered, delivering
 from lab.experiments.spec import Experiment
 from service.runner.rpc.port import Patient
@@ -103,7 +104,7 @@ class LiveDriver:
         while (at_s := before[0] + self._experiment.monitor_ms / 1e3) <= self._experiment.duration_s:
             time.sleep(max(0.0, began_s + at_s - time.monotonic()))
             while sizes and sizes[0][0] <= at_s:
-                runner.ask(SetBatching(BatchingSpec(items=sizes.popleft()[1])))
+                runner.ask(SetBatching(_spec(bundles_of(sizes.popleft()[1]))))
             at_s, status = time.monotonic() - began_s, runner.ask(ReadStatus())
             check(status)
             items, gap_s, active = status.items, at_s - before[0], status.composition
@@ -141,6 +142,10 @@ class LiveDriver:
             pool="local" if experiment.driver == "local" else "ray",
             ending=Ending(items=contender.items, telemetry=TelemetrySpec(folder=telemetry) if telemetry else None),
         )
+
+
+def _spec(limits: Batching) -> BatchingSpec:
+    return BatchingSpec(items=limits.items or "auto", bytes=limits.max_bytes, linger_ms=limits.linger_ms)
 
 
 def _items(folder: Path, began_s: float) -> Iterator[Left]:

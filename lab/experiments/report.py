@@ -7,14 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from datapipe.report.plots import page, table
 from lab.experiments.figures import Findings, Row, Spread
 from lab.experiments.spec import Experiment
 
 COLUMNS = ("contender", "items/s", "asked", "latency ms", "inside ms", "SLO met", "workers", "switches", "trials")
-STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1c2430}
-img{max-width:100%}table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .8rem;text-align:right;
-border-bottom:1px solid #d5dae1}td:first-child,th:first-child{text-align:left}h2{margin-top:2.5rem}
-.facts{color:#4a5563;font-size:.9rem}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +25,7 @@ class Finding:
 
 def html(found: Sequence[Finding]) -> str:
     """Return one page over all experiments: plots inline, tables, and the facts of the runs."""
-    parts = [_section(each.experiment, each.results, each.images) for each in found]
-    title = "Recompose: experiments"
-    head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
-    body = f"<h1>{title}</h1>{''.join(parts)}"
-    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>'
+    return page("Recompose: experiments", [_section(each.experiment, each.results, each.images) for each in found])
 
 
 def _section(experiment: Experiment, found: Findings, images: Mapping[str, bytes]) -> str:
@@ -43,22 +36,15 @@ def _section(experiment: Experiment, found: Findings, images: Mapping[str, bytes
         f"{_shown(each.latency, 3)} of the best fixed latency.</p>"
         for name, each in (found.against_best_static or {}).items()
     )
+    rows = table(COLUMNS, [cells(name, row) for name, row in found.rows.items()])
     return (
-        f"<h2>{escape(experiment.title)}</h2><p>{escape(experiment.shows)}</p>{pictures}{_table(found)}{ratios}"
-        f'<p class="facts">{escape(experiment.app)} on {experiment.driver} workers; {escape(facts)}</p>'
+        f"<h2>{escape(experiment.title)}</h2><p>{escape(experiment.shows)}</p>{pictures}{rows}{ratios}"
+        f'<p class="note">{escape(experiment.app)} on {experiment.driver} workers; {escape(facts)}</p>'
     )
 
 
 def _image(says: str, png: bytes) -> str:
     return f'<img alt="{escape(says)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
-
-
-def _table(found: Findings) -> str:
-    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
-    rows = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells(n, r))}</tr>" for n, r in found.rows.items()
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def cells(name: str, row: Row) -> list[str]:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from math import ceil
 
 from apps.rates import Fixed, Rate
-from compositions.batching import Batching
 from compositions.model import Composition
 from compositions.settings import overridden
-from lab.experiments.contender import Contender, Left, Measurement, Point, Seen, measurement_of
+from lab.experiments.contender import Contender, Left, Measurement, Point, Seen, bundles_of, measurement_of
 from lab.experiments.spec import Experiment
 from lab.simulation.machine import Machine
 from lab.simulation.scenario import Happening, Scenario, SimulatedStage
@@ -71,7 +70,7 @@ class Scenarios:
         if fixed is not None:
             yield Happening(0.0, "pin", name=fixed.name)
         for at_s, items in self._experiment.input.batch_steps:
-            yield Happening(at_s, "batch", batching=Batching(items))
+            yield Happening(at_s, "batch", batching=bundles_of(items))
 
 
 CALIBRATE_S, CALIBRATE_FROM_S = 20.0, 5.0

@@ -16,14 +16,11 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from datapipe.report.plots import BANDS, OFFERED
+from datapipe.report.plots import BANDS, OFFERED, page, table
 from lab.gym.contest import PICTURE_STEP_S, Result
 from lab.gym.plant import VERSION
 
 matplotlib.use("Agg")
-STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1c2430}
-table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .8rem;text-align:right;
-border-bottom:1px solid #d5dae1}td:first-child,th:first-child{text-align:left}img{width:100%}"""
 EXPLAINED = (
     "Holds: share of the (app, load) pairs in which, in every window of five minutes, the share of items in time was "
     "what the objective asks for. Cost: workers alive by what they cost, over those of the cheapest schedule that a "
@@ -86,9 +83,9 @@ def write(folder: Path, results: Sequence[Result], facts: Mapping[str, str]) -> 
         pictures[pair.name] = pair.name.replace("/", "-") + ".svg"
         drawn = picture([each for each in results if each.pair == pair], results)
         (folder / pictures[pair.name]).write_bytes(drawn)
-    page = folder / "report.html"
-    page.write_text(_as_html(results, facts, pictures), encoding="utf-8")
-    return page
+    report = folder / "report.html"
+    report.write_text(_as_html(results, facts, pictures), encoding="utf-8")
+    return report
 
 
 def as_csv(results: Sequence[Result]) -> str:
@@ -102,9 +99,9 @@ def as_csv(results: Sequence[Result]) -> str:
         }
         for each in results
     ]
-    table = csv.DictWriter(text, list(rows[0]) if rows else ["pair"], lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
+    written = csv.DictWriter(text, list(rows[0]) if rows else ["pair"], lineterminator="\n")
+    written.writeheader()
+    written.writerows(rows)
     return text.getvalue()
 
 
@@ -116,12 +113,12 @@ def as_markdown(results: Sequence[Result], facts: Mapping[str, str]) -> str:
 
 
 def _tables(results: Sequence[Result]) -> dict[str, list[tuple[str, ...]]]:
-    def table(chosen: Sequence[Result]) -> list[tuple[str, ...]]:
+    def rows_of(chosen: Sequence[Result]) -> list[tuple[str, ...]]:
         return [HEADS, *(row.cells() for row in standings(chosen))]
 
     groups = dict.fromkeys(each.pair.group for each in results)
-    by_group = {f"Group {group}": table([each for each in results if each.pair.group == group]) for group in groups}
-    return {"All pairs": table(results), **by_group, "Pair by pair": _by_pair(results)}
+    by_group = {f"Group {group}": rows_of([each for each in results if each.pair.group == group]) for group in groups}
+    return {"All pairs": rows_of(results), **by_group, "Pair by pair": _by_pair(results)}
 
 
 def _by_pair(results: Sequence[Result]) -> list[tuple[str, ...]]:
@@ -145,20 +142,11 @@ def _rows(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _as_html(results: Sequence[Result], facts: Mapping[str, str], pictures: Mapping[str, str]) -> str:
-    head = f'<meta charset="utf-8"><title>Recompose: the gym</title><style>{STYLE}</style>'
     listed = ", ".join(f"{name} {value}" for name, value in facts.items())
-    tables = "".join(f"<h2>{escape(title)}</h2>{_html(rows)}" for title, rows in _tables(results).items())
-    drawn = "".join(
-        f'<h3>{escape(name)}</h3><img alt="{escape(name)}" src="{file}">' for name, file in pictures.items()
-    )
-    body = f"<h1>The gym</h1><p>{escape(EXPLAINED)}</p><p>Plant {VERSION}. {escape(listed)}</p>{tables}{drawn}"
-    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>'
-
-
-def _html(rows: Sequence[tuple[str, ...]]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
-    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows[1:])
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+    tables = [f"<h2>{escape(title)}</h2>{table(rows[0], rows[1:])}" for title, rows in _tables(results).items()]
+    drawn = [f'<h3>{escape(name)}</h3><img alt="{escape(name)}" src="{file}">' for name, file in pictures.items()]
+    about = f"<p>{escape(EXPLAINED)}</p><p>Plant {VERSION}. {escape(listed)}</p>"
+    return page("Recompose: the gym", [about, *tables, *drawn])
 
 
 def picture(own: Sequence[Result], results: Sequence[Result]) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from lab.experiments.contender import Measurement, Point
-from lab.papers.report import Finding, Verdict
+from lab.papers.report import Finding, Verdict, command
 
 RECORDED = Path(__file__).with_suffix(".json")
 FLAT = 0.15
@@ -58,16 +58,17 @@ class Figure:
 
     def finding(self, folder: Path) -> Finding:
         """Judge the results in ``folder``, where ``recompose experiment`` wrote them."""
-        command = f"recompose experiment lab/benchmarks/experiments/{self.file}.yaml"
         if missing := [name for name in self.experiments if not (folder / name / "results.json").exists()]:
-            return Finding(self.item, self.printed, "", "not run", f"no results of {', '.join(missing)}", command)
+            return Finding(
+                self.item, self.printed, "", "not run", f"no results of {', '.join(missing)}", command(self.file)
+            )
         checks = list(self.checks({name: runs_in(folder / name) for name in self.experiments}))
         agree = sum(met for _, met in checks)
         verdict: Verdict = "trend only" if 2 * agree >= len(checks) else "not reproduced"
         if agree == len(checks):
             verdict = "reproduced"
         ours = "; ".join(f"{text}{'' if met else ' (differs)'}" for text, met in checks)
-        return Finding(self.item, self.printed, ours, verdict, self.why, command)
+        return Finding(self.item, self.printed, ours, verdict, self.why, command(self.file))
 
 
 def runs_in(folder: Path) -> Runs:

@@ -15,7 +15,7 @@ from lab.papers import garcia
 from lab.papers.leonarczyk import page as leonarczyk
 from lab.papers.prasaad import page as prasaad
 from lab.papers.report import Finding, of_findings
-from lab.papers.vogel import page as vogel
+from lab.papers.vogel import patterns as vogel
 
 HEAD = """# The papers
 

@@ -1,11 +1,12 @@
-"""Reports of the papers' comparisons: claims and their verdicts, Markdown tables, CSV files, and files of inputs."""
+"""Reports of the papers' comparisons: findings and their verdicts, Markdown tables, CSV files, and files of inputs."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -15,27 +16,9 @@ from compositions.errors import RecomposeError
 M = TypeVar("M", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    text: str
-    measured: str
-    met: bool
-
-
-def as_table(found: Iterable[Claim]) -> str:
-    lines = [[claim.text, claim.measured, "yes" if claim.met else "**no**"] for claim in found]
-    return markdown(["claim", "measured", "met"], lines)
-
-
 def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     rule = ["---"] * len(head)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines))
-
-
-def document(parts: Iterable[tuple[str, str]], facts: Mapping[str, str]) -> str:
-    """Return one Markdown text: a section for each title and text, and the facts at the end."""
-    sections = [*parts, ("Facts", "\n".join(f"- {name}: {value}" for name, value in facts.items()))]
-    return "\n\n".join(f"## {title}\n\n{text}" for title, text in sections) + "\n"
 
 
 def write_csv(path: Path, head: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
@@ -78,3 +61,48 @@ class Finding:
 def of_findings(found: Iterable[Finding]) -> str:
     lines = [[each.item, each.printed, each.ours, each.verdict, each.why] for each in found]
     return markdown(["item", "printed", "ours", "verdict", "why"], lines)
+
+
+NEAR = 1 / 3
+"""Share of a printed difference by which ours may be off and count as reproduced."""
+EQUAL = 0.05
+"""Share within which throughputs count as equal."""
+
+
+def command(experiment: str) -> str:
+    return f"recompose experiment lab/benchmarks/experiments/{experiment}.yaml"
+
+
+def shown(found: Sequence[float], digits: int = 0, times: float = 1.0) -> str:
+    """Mean ± standard deviation."""
+    spread = f" ± {times * _spread(found):.{digits}f}" if len(found) > 1 else ""
+    return f"{times * fmean(found):.{digits}f}{spread}"
+
+
+def less(small: Sequence[float], large: Sequence[float]) -> Verdict:
+    """Return the verdict on a mean that is printed as smaller than the other."""
+    margin = fmean(large) - fmean(small)
+    if margin <= 0:
+        return "not reproduced"
+    return "reproduced" if margin > max(_spread(small), _spread(large)) else "trend only"
+
+
+def _spread(found: Sequence[float]) -> float:
+    return stdev(found) if len(found) > 1 else 0.0
+
+
+def worst(*verdicts: Verdict) -> Verdict:
+    """Return the verdict on a statement of several parts."""
+    order: list[Verdict] = ["reproduced", "trend only", "not reproduced", "not run"]
+    return max(verdicts, key=order.index)
+
+
+def holds(found: bool) -> Verdict:
+    return "reproduced" if found else "not reproduced"
+
+
+def near(found: float, printed: float) -> Verdict:
+    """Return the verdict on a printed difference in per cent."""
+    if abs(found - printed) <= NEAR * abs(printed):
+        return "reproduced"
+    return "trend only" if found * printed > 0 else "not reproduced"

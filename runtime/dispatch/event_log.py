@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 from typing import Any, get_args
@@ -38,10 +37,10 @@ from runtime.dispatch.keys import KeyStates, StatesByKey
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 
-# Convert events and the dispatcher's state to plain data, which JSON can carry, and back. Payloads become their sizes.
+# Convert events and the dispatcher's state to plain data, which JSON can carry. Payloads become their sizes.
 #
-# Objects that are referred to twice are written once, as pickle does it. Unlike pickle it reads nothing but the
-# classes named here, and people can read it.
+# Objects that are referred to twice are written once, as pickle does it. Unlike pickle it is read as nothing but the
+# classes named here (``tests.support.replay``), and people can read it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,9 @@ CLASSES: tuple[type, ...] = (
     *(*get_args(Event), ItemFault, KeyedDone, SwitchStyle),
     *state.CLASSES,
 )
-_BY_NAME = {cls.__name__: cls for cls in CLASSES}
 _OURS = frozenset(CLASSES)
 _TIMES = frozenset({"arrived_s", "due_s"})
 """Fields with a time an item: they are plain as they are, and a bundle has thousands."""
-_CONTAINERS: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "deque": deque, "set": set}
 
 
 class Writer:
@@ -117,53 +114,6 @@ class Writer:
         return payload if isinstance(payload, Blob) else Blob(self._size_of(payload))
 
 
-class Reader:
-    """Makes plain data what it was. Raises: ValueError for a class that is not one of ours."""
-
-    def __init__(self) -> None:
-        self._objects: dict[int, Any] = {}
-
-    def value(self, plain: Any) -> Any:
-        if isinstance(plain, list):
-            return [self.value(each) for each in plain]
-        if not isinstance(plain, dict):
-            return plain
-        kind = plain["$"]
-        if kind == "seen":
-            return self._objects[plain["number"]]
-        if kind == "bytes":
-            return bytes.fromhex(plain["hex"])
-        if kind == "float":
-            return float(plain["text"])
-        if kind == "dict":
-            return {self.value(key): self.value(each) for key, each in plain["items"]}
-        if kind in _CONTAINERS:
-            return _CONTAINERS[kind](self.value(each) for each in plain["items"])
-        return self._object(kind, plain)
-
-    def _object(self, name: str, plain: Any) -> Any:
-        if name == "ItemAdmitted":  # before items travelled in bundles
-            times = {key: [plain[key]] for key in ("arrived_s", "due_s") if plain.get(key) is not None}
-            name, plain = "BundleAdmitted", plain | {key: {"$": "tuple", "items": each} for key, each in times.items()}
-        if name not in _BY_NAME:
-            raise ValueError(f"{name!r} is no class of the dispatcher; there are {', '.join(sorted(_BY_NAME))}")
-        cls = _BY_NAME[name]
-        if issubclass(cls, Enum):
-            return cls(plain["value"])
-        fields = (name for name in plain if name not in ("$", "number"))
-        if _is_frozen(cls):  # built, not filled: fields that are newer than the text get their defaults
-            made = cls(**{field: self.value(plain[field]) for field in fields})
-            return self._objects.setdefault(plain["number"], made)
-        made = self._objects[plain["number"]] = object.__new__(cls)
-        for field in fields:
-            setattr(made, field, self.value(plain[field]))
-        return made
-
-
-def _is_frozen(cls: Any) -> bool:
-    return issubclass(cls, tuple) or (is_dataclass(cls) and bool(getattr(cls, "__dataclass_params__").frozen))  # noqa: B009 (unknown to types)
-
-
 def _fields(cls: type, value: Any) -> Iterator[str]:
     if isinstance(value, tuple):
         yield from getattr(cls, "_fields")  # noqa: B009 (as above)
@@ -176,16 +126,6 @@ def _fields(cls: type, value: Any) -> Iterator[str]:
 _NO_STATES: KeyStates = {}
 PART_CELLS = 50_000
 """Length of a part: some 8,000 events, a second of the fastest stream and minutes of a slow one. Two take 3 MB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """A log that was read: ``state`` before the first of ``events``; ``before`` events were forgotten."""
-
-    state: State
-    settings: DispatcherSettings
-    before: int
-    events: tuple[Event, ...]
 
 
 class EventLog:
@@ -263,7 +203,7 @@ class EventLog:
 
 class DispatcherError(RecomposeError):
     """The dispatcher itself is at fault. ``log`` is what it was told, the event that failed last: write its ``lines``
-    to a file, and :mod:`runtime.dispatch.replay` fails in the same way."""
+    to a file, and ``tests.support.replay`` fails in the same way."""
 
     def __init__(self, reason: str, event: Event, log: EventLog) -> None:
         self.log = log
@@ -290,17 +230,3 @@ def _without_states(keyed: KeyedDone) -> KeyedDone:
     if not keyed.changes:
         return keyed
     return KeyedDone(keyed.routes, {stage: dict.fromkeys(made, _NO_STATES) for stage, made in keyed.changes.items()})
-
-
-def read(lines: Iterable[str]) -> Recording:
-    """Reads what ``lines`` wrote. Raises: ValueError when it is not such a log."""
-    opening, *rest = [json.loads(line) for line in lines if line.strip()] or [{}]
-    if not isinstance(opening, dict) or "settings" not in opening:
-        raise ValueError("this is not a log of the dispatcher: its first line has no settings")
-    reader = Reader()
-    settings = reader.value(opening["settings"])
-    if "state" in opening:
-        state = reader.value(opening["state"])
-    else:
-        state = State.initial(reader.value(opening["stages"]), reader.value(opening["composition"]), settings)
-    return Recording(state, settings, opening["before"], tuple(Reader().value(each) for each in rest))

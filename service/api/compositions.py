@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from compositions.document.apart import LARGE_BYTES
-from compositions.document.positions import Positions
+from compositions.document.safe_yaml import Positions
 from compositions.errors import CompositionError
 from compositions.rules import MAX_REPLICAS
 from service.api import problems

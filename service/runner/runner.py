@@ -66,7 +66,7 @@ def _kept(log: EventLog, app: str) -> str:
             file.writelines(f"{line}\n" for line in log.lines())
     except OSError as error:
         return f"The events that led to it could not be written: {error}"
-    return f"The events that led to it are in {file.name}; runtime.dispatch.replay plays them again."
+    return f"The events that led to it are in {file.name}; attach it to a report: a test replays them."
 
 
 def check(run: Run) -> None:

@@ -18,8 +18,8 @@ from rig import Rig
 
 from apps.contract import App
 from compositions.model import Stage
+from lab.benchmarks.frames import Frames
 from lab.benchmarks.kills import judged, longest_gap_s, runner_of, wait_until_up
-from lab.benchmarks.workloads import Empty
 from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.ray import cluster, nodes
@@ -158,9 +158,9 @@ def hops() -> dict[str, Any]:
 
 
 def _hops(where: str, size: int) -> dict[str, float]:
-    pool = RayPool(Empty, [stage.name for stage in Empty.stages], RayPoolSettings(resources={where: 1}))
+    pool = RayPool(Frames, [stage.name for stage in Frames.stages], RayPoolSettings(resources={where: 1}))
     settings = DispatcherSettings(spares=0)
-    rig = Rig(Empty.stages, pool, pool.codec, lambda _: None, settings=settings).open("Seq(s1,s2,s3,s4)")
+    rig = Rig(Frames.stages, pool, pool.codec, lambda _: None, settings=settings).open("Seq(s1,s2,s3,s4)")
     try:
         bundle = range(size)
         for _ in range(ALONE):

@@ -45,8 +45,8 @@ from runtime.dispatch.instructions import AskWorker, Instruction, KillWorker, Se
 from runtime.dispatch.keyed import partitions as keyed_partitions
 from runtime.dispatch.keys import Mosaic, Routes
 from runtime.dispatch.outcomes import Delivered, Shed, SwitchEnded
-from runtime.dispatch.replay import replay
 from runtime.dispatch.settings import DispatcherSettings
+from tests.support.replay import replay
 
 STAGES = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
 WAITING = (replace(STAGES[0], concurrency=2), replace(STAGES[1], concurrency=5), *STAGES[2:])

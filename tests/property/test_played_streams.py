@@ -1,4 +1,4 @@
-"""A hundred random streams on the dispatcher; ``python -m lab.benchmarks.stream_fuzz`` plays thousands."""
+"""A hundred random streams on the dispatcher; ``python -m lab.benchmarks.mixed.played`` plays thousands."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from lab.experiments.contender import compositions_of, contenders
 from lab.experiments.spec import read_experiments
 from lab.experiments.virtual import VirtualDriver
-from lab.papers.vogel.page import findings
+from lab.papers.vogel.patterns import findings
 from lab.papers.vogel.record import Run, recorded, run_of
 
 FIGURES = Path(__file__).parents[2] / "lab" / "benchmarks" / "experiments"

@@ -6,7 +6,46 @@ from dataclasses import replace
 
 import pytest
 
-from lab.benchmarks.what_if import FLOOD_PER_S, SIMULATED, STAGES, asked, simulated
+from apps.rates import Fixed
+from compositions.model import Stage
+from compositions.notation import parse
+from control.decisions import Mode
+from control.settings import Settings
+from control.strategies import make_strategy
+from control.what_if import Outlook, Present, Question, outlook
+from lab.simulation.machine import Machine
+from lab.simulation.scenario import Scenario, SimulatedStage
+from lab.simulation.simulation import SimulatedRun
+from profiler.snapshot import Snapshot
+
+STAGES = (SimulatedStage("f1", 0.010, 0.2), SimulatedStage("f2", 0.010, 0.2), SimulatedStage("f3", 0.010, 0.2))
+WIDE = replace(parse("Par*2-Par*2-Par*2", [Stage(each.name) for each in STAGES]), name="wide")
+FLOOD_PER_S = 500.0
+SIMULATED_S = 30.0
+SIMULATED = ((2, 1), (2, 8), (1, 8), (8, 1), (8, 2))
+
+
+def simulated(
+    cores: int, rate_per_s: float = FLOOD_PER_S, stages: tuple[SimulatedStage, ...] = STAGES
+) -> tuple[float, Snapshot]:
+    """Run on this number of cores; return the items/s delivered by the second half, and what was seen at its end."""
+    machine, rate = replace(Machine(), cores=cores), Fixed(rate_per_s)
+    scenario = Scenario(
+        stages, (WIDE,), rate=rate, duration_s=SIMULATED_S, machine=machine, mode=Mode.OBSERVE, first=WIDE
+    )
+    run = SimulatedRun(scenario)
+    run.advance(SIMULATED_S)
+    trace, seen = run.finish(), run.loop.snapshot
+    if seen is None:
+        raise ValueError(f"nothing was measured within {SIMULATED_S:g} s on {cores} cores")
+    return sum(each.at_s > SIMULATED_S / 2 for each in trace.delivered) / (SIMULATED_S / 2), seen
+
+
+def asked(seen: Snapshot, cores: int) -> Outlook:
+    """Return what the manager predicts for other cores, having seen that."""
+    return outlook(
+        Question(cores=cores), Present(seen, WIDE, (WIDE,), None, make_strategy("expected-cost"), Settings())
+    )
 
 
 @pytest.mark.parametrize(("here", "there"), SIMULATED)

@@ -9,9 +9,9 @@ from control.arbitration.machine import AWAY_S, Arbitration, MachineBudget, Term
 from control.decisions import Trigger
 from lab.simulation.machine import Machine
 from lab.simulation.scenario import Scenario, SimulatedStage, steps
-from lab.simulation.together import simulate_together
 from profiler.budget import Budget
 from profiler.slo import parse_slo
+from tests.support.together import simulate_together
 
 
 def _bid(needs: float) -> Bid:

@@ -13,7 +13,7 @@ import pytest
 from compositions.batch_settings import BatchSettings, Sizes
 from compositions.errors import RecomposeError
 from control.bundles import make_batch_controller
-from lab.papers.leonarczyk import page, published, report
+from lab.papers.leonarczyk import claims, published
 from lab.papers.leonarczyk.drawn import ADVISED, Against, drawn, few_setups, reachable
 from lab.papers.leonarczyk.figure_data import (
     cumulative,
@@ -24,7 +24,6 @@ from lab.papers.leonarczyk.figure_data import (
 )
 from lab.papers.leonarczyk.grid import OURS, PUBLISHED, Row, Setup, rows_of, setups, trace_of
 from lab.papers.leonarczyk.measured import read_law
-from lab.papers.leonarczyk.pictures import picture
 from lab.papers.leonarczyk.plant import (
     PHASES,
     CostLaw,
@@ -37,8 +36,8 @@ from lab.papers.leonarczyk.plant import (
     Workload,
     simulate,
 )
-from lab.papers.leonarczyk.report import Comparison
-from lab.papers.leonarczyk.tables import Rows, itemized_hit, mad_distance
+from lab.papers.leonarczyk.tables import Rows, itemized_hit, mad_distance, of_the_reachable
+from lab.papers.pictures import picture
 from profiler.slo import BundleFigures
 
 SMALL = Workload.of([Phase("increasing", 3000, 1), Phase("spike", 1000, 3), Phase("binary", 1500, 2)])
@@ -158,9 +157,7 @@ def test_a_measured_law_is_read_in_the_unit_that_is_asked_for(tmp_path: Path) ->
         CostLaw((2, 2, 4), (0.1, 0.2, 0.3), (0, 0.5, 1), cv=0.02, drift_cv=0.1, origin="measured (m, d)"), 3
     )
     assert read_law(file, 0.5).law.a_ms == (1, 1, 2)
-    assert (
-        "origin='measured (m, d)'" in Comparison(some_rows(), [], "", [GOOD], some_rows()[0], read_law(file), {}).text()
-    )
+    assert "origin='measured (m, d)'" in str(read_law(file))
 
 
 @pytest.mark.parametrize(
@@ -223,27 +220,20 @@ def test_the_best_setup_is_found_either_way() -> None:
 
 
 def test_claims_of_ours_are_refused_where_they_do_not_hold() -> None:
-    assert all(claim.met for claim in report.ours(Rows(some_rows())))
+    assert all(claim.met for claim in claims.ours(Rows(some_rows())))
     poor = [each for each in some_rows() if each.setup.controller != OURS] + row(OURS, 0.35, 0.18)
-    assert not any(claim.met for claim in report.ours(Rows(poor)))
+    assert not any(claim.met for claim in claims.ours(Rows(poor)))
 
 
 def test_claims_on_drawn_workloads_look_at_the_worst() -> None:
-    assert [claim.met for claim in report.on_drawn([GOOD])] == [True] * 4
-    assert [claim.met for claim in report.on_drawn([GOOD, BAD])] == [False] * 4
+    assert [claim.met for claim in claims.on_drawn([GOOD])] == [True] * 4
+    assert [claim.met for claim in claims.on_drawn([GOOD, BAD])] == [False] * 4
 
 
-def test_the_report_says_what_was_assumed_and_what_was_found() -> None:
-    rows = some_rows()
-    text = Comparison(
-        rows, page.lines(), page.as_tables(), [GOOD], rows[0], Pipeline(), {"machine": "a machine"}
-    ).text()
-    assert "| `faf`, best of the six | 30.00 |" in text
-    assert "more than a clairvoyant hits in 0 of 1" in text
-    assert "a_ms=(0.14, 2.2)" in text
-    assert "| itemized hit | 5% | pmbaf | step 10, sample 1 | 37.06 |" in text
-    assert "| 1 | wave | pid | 80.0% | 40.0% | 30.0% | 90.0% | 5.0% | 10.0% |" in text
-    assert "- machine: a machine" in text
+def test_a_clairvoyant_stands_beside_ours_and_the_best_of_the_six() -> None:
+    clairvoyant, ours, theirs = of_the_reachable(Rows(some_rows()), row("clairvoyant", 0.9)[0])
+    assert (clairvoyant["all"], ours["spike"], theirs["all"]) == pytest.approx((90.0, 80.0, 30.0))
+    assert theirs["controller"] == "faf, best of the six"
 
 
 def test_drawn_workloads_are_the_seeds_and_can_be_met() -> None:

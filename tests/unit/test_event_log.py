@@ -11,11 +11,11 @@ from compositions.model import Stage, all_sequential
 from profiler.snapshot import StageTiming
 from runtime.dispatch import event_log
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.event_log import Blob, DispatcherError, read
+from runtime.dispatch.event_log import Blob, DispatcherError
 from runtime.dispatch.events import BundleAdmitted, TaskDone, Tick, WorkerJoined
 from runtime.dispatch.instructions import SendTask
 from runtime.dispatch.outbox import Outbox
-from runtime.dispatch.replay import replay
+from tests.support.replay import read, replay
 
 STAGES = (Stage("a"), Stage("b"))
 SECRET = b"what nobody else should read"

@@ -14,8 +14,7 @@ from apps.data_sets.ingest import keep
 from apps.data_sets.reader import Unversioned
 from apps.face_recognizer import FaceRecognizer, FaceRecognizerOptions
 from apps.faces.data_set import FaceRecipe
-from apps.faces.detect import Box, equalised
-from apps.faces.results import Gallery, Marked, Person, Recognizer, recognized
+from apps.faces.results import Box, Gallery, Marked, Person, Recognizer, equalised, recognized
 from apps.frames import Frame
 from apps.person_recognition import PersonRecognition, PersonRecognitionOptions
 from compositions.errors import RecomposeError

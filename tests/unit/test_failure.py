@@ -13,8 +13,8 @@ from compositions.model import Stage, all_sequential
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import DispatcherError
 from runtime.dispatch.events import Tick
-from runtime.dispatch.replay import replay
 from service.runner.runner import failure_text
+from tests.support.replay import replay
 
 STAGES = (Stage("a"),)
 

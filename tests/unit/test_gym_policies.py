@@ -13,6 +13,7 @@ import pytest
 
 from compositions.errors import RecomposeError
 from compositions.model import Composition
+from lab.gym.players import read_policy
 from lab.gym.policies import PORTS
 from lab.gym.policies.conttune import PUBLISHED as CONTTUNE
 from lab.gym.policies.conttune import ContTune, expected_least
@@ -23,7 +24,6 @@ from lab.gym.policies.horizontal import DEFAULTS, Horizontal
 from lab.gym.policies.hpa import Hpa, HpaSettings
 from lab.gym.policies.inferline import InferLine, envelope, instants, plan, share_in_time
 from lab.gym.policies.keda import Keda
-from lab.gym.policies.own import read_policy
 from lab.gym.policies.port import Given, Measured, Policy, Replicas, StageNow
 from lab.gym.policies.ray_data import RayData, RayDataSettings
 from lab.gym.policies.ray_serve import RayServe

@@ -14,8 +14,6 @@ import pytest
 from lab.benchmarks.harness import Rows, Table, at_least, at_most, parser_of, run
 
 ROOT = Path(__file__).parents[2]
-ASIDE = {"plant_reality"}
-"""It has a command line of its own."""
 
 
 def measure(
@@ -89,5 +87,4 @@ def commands() -> Iterator[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize(("name", "words"), sorted({(name, tuple(words)) for name, words in commands()}), ids=str)
 def test_commands_of_the_documents_are_understood(name: str, words: tuple[str, ...]) -> None:
-    if name not in ASIDE:
-        parser_of(import_module(f"lab.benchmarks.{name}").measure).parse_args(words)
+    parser_of(import_module(f"lab.benchmarks.{name}").measure).parse_args(words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -74,6 +75,19 @@ def test_an_experiment_on_workers_is_over_with_its_items() -> None:
     assert (contender.name, contender.items) == ("1", 40)
     run = LiveDriver(experiment, compositions_of(experiment)).run(contender, 0, None)
     assert run.samples[-1].at_s < 30
+
+
+@pytest.mark.parametrize(
+    ("sizes", "payload_bytes"), [({"batches": [8]}, 600_000), ({"batch_steps": [[0, 8]]}, 1000)], ids=["fixed", "steps"]
+)
+def test_bundles_of_eight_have_eight_items(sizes: dict[str, Any], payload_bytes: int) -> None:
+    """Neither the weight of large items nor a slow source closes a bundle early."""
+    load = {"steps": [[0, 60]], "items": [64], **sizes}
+    large = {**FEW["options"], "payload_bytes": payload_bytes}
+    experiment = Experiment.model_validate({**FEW, "input": load, "options": large})
+    (contender,) = contenders(experiment, compositions_of(experiment))
+    run = LiveDriver(experiment, compositions_of(experiment)).run(contender, 0, experiment.input.rate(0.0))
+    assert 8.0 in [each.batch_items for each in run.samples], "the first and the last bundle of steps have fewer"
 
 
 def test_of_several_amounts_each_is_a_run_of_every_composition() -> None:

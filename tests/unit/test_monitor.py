@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from profiler.monitor import LATENCY_BOUNDS_S, Monitor, MonitorSettings, Running
+from profiler.monitor import LATENCY_BOUNDS_S, Hops, Monitor, MonitorSettings, Running
 from profiler.snapshot import Demand, RateWindow, Snapshot, StageTiming
-from profiler.source_reading import Hops
 from profiler.windows import input_rate_change
 
 

@@ -12,7 +12,7 @@ from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from compositions.rules import groups_of_dyn
 from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.event_log import DispatcherError, Reader, Writer
+from runtime.dispatch.event_log import DispatcherError, Writer
 from runtime.dispatch.events import (
     BundleAdmitted,
     Event,
@@ -31,6 +31,7 @@ from runtime.dispatch.keyed.split import Assembly, marked
 from runtime.dispatch.keys import Routes
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.settings import DispatcherSettings
+from tests.support.replay import Reader
 
 BY = Stage("by", StageKind.PARTITIONED, partitions=2)
 

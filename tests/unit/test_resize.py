@@ -7,12 +7,12 @@ from dispatcher_bench import Bench, composition
 
 from compositions.model import Composition, Group, Pattern, Stage, TransitionKind
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.event_log import Reader, Writer
+from runtime.dispatch.event_log import Writer
 from runtime.dispatch.events import SwitchRequested, SwitchStyle, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import SendTask, StartWorkers
 from runtime.dispatch.outcomes import Delivered, SwitchEnded
 from runtime.dispatch.phases import Resizing
-from runtime.dispatch.replay import replay
+from tests.support.replay import Reader, replay
 
 ONE, TWO, THREE, FOUR = "Seq(a,b,c)", "Par*2(a,b,c)", "Par*3(a,b,c)", "Par*4(a,b,c)"
 

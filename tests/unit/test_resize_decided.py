@@ -15,8 +15,8 @@ from control.journal import Journal, SwitchRecord
 from control.manager import Manager
 from control.settings import Settings
 from lab.simulation.gathering import SimulatedDoor, SimulatedInlet
-from lab.simulation.run import loop_on, pool_of
 from lab.simulation.scenario import Scenario, SimulatedStage
+from lab.simulation.simulation import loop_on, pool_of
 from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.outcomes import SwitchEnded
 from service.runner.loop import ControlLoop

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from compositions.batch_settings import BatchSettings, LatencyAim, Sizes
 from control.bundles import make_batch_controller
-from control.bundles.law import Shape, Shapes
 from control.bundles.level import Level
 from control.bundles.port import BundleOpening, DeliveredBundle
 from control.bundles.recurrence import Recurrence
-from control.bundles.slo_batch import KeepingUp, SloBatch
+from control.bundles.slo_batch import KeepingUp, Shape, Shapes, SloBatch
 from lab.papers.leonarczyk.plant import CostLaw, Floats, Paced, Phase, Pipeline, Trace, simulate
 from profiler.slo import bundle_figures
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from compositions.document import apart
 from compositions.document.loader import load
-from compositions.document.positions import Positions
+from compositions.document.safe_yaml import Positions
 from compositions.errors import CompositionError, Fault
 from compositions.model import Stage
 from service.api import strict_json
@@ -92,10 +92,10 @@ def test_faults_of_a_document_are_located_by_reading_it_once(monkeypatch: pytest
 
 def _counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     calls: list[object] = []
-    from compositions.document import positions
+    from compositions.document import safe_yaml
 
-    compose: Callable[..., Any] = positions.yaml.compose
-    monkeypatch.setattr(positions.yaml, "compose", lambda *args, **more: calls.append(args) or compose(*args, **more))
+    compose: Callable[..., Any] = safe_yaml.yaml.compose
+    monkeypatch.setattr(safe_yaml.yaml, "compose", lambda *args, **more: calls.append(args) or compose(*args, **more))
     return calls
 
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from runtime.dispatch.views import WorkerView
-from service.runner.telemetry.usage import Usage
+from service.runner.telemetry.accounts import Usage
 from service.schemas.figures import Worker
 
 
@@ -39,7 +39,7 @@ def test_what_others_keep_busy_is_the_rest_of_what_the_cores_do(monkeypatch: pyt
     looks = iter([[idle, idle, idle], [busy, idle, busy]])
     monkeypatch.setattr(psutil, "cpu_times", lambda percpu: next(looks))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    monkeypatch.setattr("service.runner.telemetry.usage._cpu_s", lambda process: own)
+    monkeypatch.setattr("service.runner.telemetry.accounts._cpu_s", lambda process: own)
     usage, worker = Usage(), view(os.getpid())
     usage.record(0.0, (worker,))
     assert usage.cost((worker,), cores=2).others_cores is None, "one look tells nothing"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab.experiments.contender import Measurement, Point
-from lab.papers.vogel.judging import less, near, shown, worst
+from lab.papers.report import less, near, shown, worst
 from lab.papers.vogel.record import run_of
 
 

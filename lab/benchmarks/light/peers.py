@@ -11,10 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -23,7 +22,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from lab.benchmarks.light.work import BUNDLE, STAGES, Check, Merged, key_of, plus_one, verify_sums
+from lab.benchmarks.light.work import BUNDLE, STAGES, Check, key_of, plus_one, verify_sums
 
 ROOT = Path(__file__).parents[3]
 
@@ -38,12 +37,11 @@ class About:
 
 @dataclass(frozen=True)
 class Peer:
-    """One way to run a peer: ``workers`` in one process (of a process pool: processes)."""
+    """One way to run a peer: ``workers`` in one process."""
 
     name: str
     work: str = "light"
     workers: int = 1
-    loops: int = 0
 
     def rate_per_s(self, items: int, folder: Path | None) -> float:
         """Raises: RuntimeError with what the peer said if it failed."""
@@ -55,8 +53,8 @@ class Peer:
     def _run(self, items: int, folder: Path | None) -> dict[str, Any]:
         paths = [str(folder)] if folder else []
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, str(ROOT)])}
-        options = [f"--workers={self.workers}", f"--loops={self.loops}"]
-        command = [sys.executable, "-m", "lab.benchmarks.light.peers", self.name, self.work, str(items), *options]
+        command = [sys.executable, "-m", "lab.benchmarks.light.peers", self.name, self.work, str(items)]
+        command.append(f"--workers={self.workers}")
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{self.name} ended with {done.returncode}: {done.stderr[-2000:]}")
@@ -74,7 +72,7 @@ def installed(peers: Mapping[str, Peer], folder: Path | None) -> tuple[dict[str,
 # --- in the peer's process --------------------------------------------------------------------------------------------
 
 
-def bytewax_light(items: int, workers: int, loops: int) -> float:
+def bytewax_light(items: int, workers: int) -> float:
     """Four maps, and a sink that sums. One worker runs in this thread."""
     check = Check()
 
@@ -90,7 +88,7 @@ def bytewax_light(items: int, workers: int, loops: int) -> float:
     return items / took_s
 
 
-def bytewax_keyed(items: int, workers: int, loops: int) -> float:
+def bytewax_keyed(items: int, workers: int) -> float:
     """A key, which must be text here, and a map with a state. One worker."""
     sums: dict[str, int] = {}
 
@@ -147,7 +145,7 @@ def _bytewax_s(
     return perf_counter() - began_s
 
 
-def pathway_light(items: int, workers: int, loops: int) -> float:
+def pathway_light(items: int, workers: int) -> float:
     """Four columns by a Python function each, and a callback that sums."""
     check = Check()
 
@@ -165,7 +163,7 @@ def pathway_light(items: int, workers: int, loops: int) -> float:
     return items / took_s
 
 
-def pathway_keyed(items: int, workers: int, loops: int) -> float:
+def pathway_keyed(items: int, workers: int) -> float:
     """Groups by a column, and their sums; a callback gets those that changed. It reports a key once per commit, not
     once per item, which is less work."""
     sums: dict[int, int] = {}
@@ -201,42 +199,20 @@ def _pathway_s(
     return perf_counter() - began_s
 
 
-def multiprocessing(items: int, workers: int, loops: int) -> float:
-    """``imap`` of all four stages as one function, in chunks of 512."""
-    from multiprocessing import get_context
-
-    check = Check()
-    with get_context("spawn").Pool(workers) as pool:
-        pool.map(plus_one, range(8))
-        began_s = perf_counter()
-        for bundle in _bundles(pool.imap(Merged(loops), range(items), chunksize=BUNDLE)):
-            check.take(bundle)
-        took_s = perf_counter() - began_s
-    check.verify(items, "multiprocessing")
-    return items / took_s
-
-
-def _bundles(values: Iterator[int]) -> Iterator[list[int]]:
-    while bundle := list(islice(values, BUNDLE)):
-        yield bundle
-
-
-PEERS: dict[tuple[str, str], Callable[[int, int, int], float]] = {
+PEERS: dict[tuple[str, str], Callable[[int, int], float]] = {
     ("bytewax", "light"): bytewax_light,
     ("bytewax", "keyed"): bytewax_keyed,
     ("pathway", "light"): pathway_light,
     ("pathway", "keyed"): pathway_keyed,
-    ("multiprocessing", "light"): multiprocessing,
 }
-"""By name and work; each gets items, workers and loops, and returns items per second."""
+"""By name and work; each gets items and workers, and returns items per second."""
 
 
 def about(peer: str) -> About:
     """Describe a peer that may be installed or not; never an error."""
     if find_spec(peer) is None:
         return About(False, f"{peer} is not installed: pip install 'recompose[peers]'")
-    number = version(peer) if peer in ("bytewax", "pathway") else f"of Python {platform.python_version()}"
-    return About(True, f"{peer} {number}")
+    return About(True, f"{peer} {version(peer)}")
 
 
 def serve() -> None:
@@ -246,10 +222,9 @@ def serve() -> None:
     parser.add_argument("work", choices=["light", "keyed"])
     parser.add_argument("items", type=int, help="0: only say whether it is installed")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--loops", type=int, default=0, help="loops in the second stage, for multiprocessing")
     given = parser.parse_args()
     if given.items:
-        rate_per_s = PEERS[given.peer, given.work](given.items, given.workers, given.loops)
+        rate_per_s = PEERS[given.peer, given.work](given.items, given.workers)
         print(json.dumps({"rate_per_s": rate_per_s}))
     else:
         print(json.dumps(asdict(about(given.peer))))

@@ -43,18 +43,6 @@ def _timed() -> float:
     return process_time() - began_s
 
 
-class Merged:
-    """All four stages as one function of one value."""
-
-    def __init__(self, loops: int) -> None:
-        self._loops = loops
-
-    def __call__(self, value: int) -> int:
-        if self._loops:
-            burn(self._loops)
-        return plus_one(plus_one(plus_one(plus_one(value))))
-
-
 class Check:
     """Takes the output, bundle by bundle, and compares it with a plain loop: the sum, and the order."""
 

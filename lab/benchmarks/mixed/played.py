@@ -3,20 +3,25 @@ bundles of any size, switches, resizes, compositions whose workers choose, worke
 at all, items that kill them, words of workers that were given up, tasks that fail once, items that are shed or refused,
 and crashes from which another dispatcher goes on. A number decides all of it. What comes out is compared with what a
 plain loop gives.
+
+    python -m lab.benchmarks.mixed.played [--runs 5000] [--seed 0] [--json]
+
+plays many runs, one after the other; a faulty one is repeated with ``--seed NUMBER --runs 1``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from random import Random
-from typing import Any
+from typing import Annotated, Any
 
 from compositions.dynamic import SCHEDULER_NAMES, Dyn
 from compositions.model import Composition
 from compositions.rules import groups_of_dyn
+from lab.benchmarks.harness import Rows, main, progress
 from lab.benchmarks.mixed.apps.shaped import MAY_FAIL, Shape, Shaped, stages_of
 from lab.benchmarks.mixed.drawn import Out, drawn_composition, drawn_kinds, plain_loop, resized
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
@@ -346,3 +351,22 @@ class Played:
 def _at(event: Event, now_s: float) -> Event:
     """Return the event with the current time."""
     return event._replace(at_s=now_s) if isinstance(event, TaskDone | BundleAdmitted) else replace(event, at_s=now_s)
+
+
+# --- many runs --------------------------------------------------------------------------------------------------------
+
+
+def measure(runs: int = 5000, seed: Annotated[int, "number of the first run; the others follow"] = 0) -> Iterator[Rows]:
+    sums, faults = Counter[str](), dict[str, bool]()
+    for number in range(seed, seed + runs):
+        try:
+            sums.update(asdict(Played(number).play()))
+        except Exception as error:
+            fault = f"run {number}: {type(error).__name__}: {error}".splitlines()[0]
+            faults[fault] = False
+            progress(fault)
+    yield Rows("random streams", [{"runs": runs, "faults": len(faults), **sums}], faults)
+
+
+if __name__ == "__main__":
+    main(measure)

@@ -3,24 +3,57 @@
 from __future__ import annotations
 
 import os
+import time
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from apps.contract import App
 from apps.registry import create
+from apps.synthetic.app import burn, lognormal, rest, uniform
 from compositions.errors import RecomposeError
-from compositions.model import Composition
+from compositions.model import Composition, Stage, StageKind
 from lab.benchmarks.harness import cores
-from lab.benchmarks.reality.ledger import Ledger
 from runtime.pools.execute import run_stages
+
+CHECK_S, FETCH_S, TOTAL_S = 0.006, 0.020, 0.004
+CV = 0.5
+ITEMS = 10_000
+
+
+class Ledger(App):
+    """Check an entry, fetch what belongs to it, and add it to the total."""
+
+    name: ClassVar[str] = "ledger"
+    stages = (Stage("check"), Stage("fetch"), Stage("total", StageKind.STATEFUL))
+
+    def items(self, path: Path | None) -> Iterator[int]:
+        return iter(range(ITEMS))
+
+    def check(self, entry: int) -> int:
+        burn(CHECK_S * _variation(entry, 0), time.thread_time())
+        return entry
+
+    def fetch(self, entry: int) -> int:
+        rest(FETCH_S * _variation(entry, 1), time.perf_counter())
+        return entry
+
+    def total(self, entry: int, state: int | None) -> tuple[int, int]:
+        burn(TOTAL_S * _variation(entry, 2), time.thread_time())
+        total = (state or 0) + entry
+        return total, total
+
+
+def _variation(entry: int, stage: int) -> float:
+    return lognormal(uniform(0, entry, stage), CV)
+
 
 Floats = npt.NDArray[np.float64]
 Load = Literal["even", "poisson", "waves", "bursts"]

@@ -12,7 +12,7 @@ from typing import Any
 from lab.papers.leonarczyk import published
 from lab.papers.leonarczyk.figure_data import LATENCIES, steps_by_latency
 from lab.papers.leonarczyk.plant import PHASES
-from lab.papers.report import Finding, Verdict, markdown
+from lab.papers.report import Finding, Verdict
 
 RECORDED = Path(__file__).parent / "recorded" / "figures.json"
 """What ``COMMAND`` has written; nothing is run again for a page."""
@@ -64,25 +64,6 @@ def _reasoned(finding: Finding) -> Finding:
     """Say what stands against a finding that is not reproduced."""
     against = [why for part, why in REASONS.items() if part in finding.item and finding.verdict != "reproduced"]
     return replace(finding, why="; ".join([finding.why, *against]))
-
-
-def as_tables(recorded: Path = RECORDED) -> str:
-    """Return every cell of tables 5.1, 5.4 and 5.5 beside ours, as Markdown."""
-    head = ["figure", "threshold", "controller", "with", "printed", "ours", "deviation", "best of ours", "with"]
-    cells = json.loads(recorded.read_text(encoding="utf-8"))["cells"]
-    return markdown(
-        head,
-        [
-            [cell["figure"].replace("_", " "), f"{cell['threshold']:.0%}", cell["controller"], _settings(cell["with"])]
-            + [f"{cell[key]:.2f}" for key in ("printed", "ours", "deviation", "best")]
-            + [_settings(cell["best with"])]
-            for cell in cells
-        ],
-    )
-
-
-def _settings(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in values.items())
 
 
 def verdict(errors: Sequence[float], tolerance: float) -> Verdict:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from lab.papers.leonarczyk import published
 from lab.papers.leonarczyk.grid import BANDED, OURS, PUBLISHED, Row, Setup
 from lab.papers.leonarczyk.published import THRESHOLDS
-from lab.papers.report import markdown
 
 Value = Callable[[Row], float]
 
@@ -101,26 +100,20 @@ class Rows:
                     yield from rows
 
 
-def of_the_reachable(rows: Rows, reachable: Row) -> str:
-    """Compare itemized hits at 5 % with those of a clairvoyant, in all and by pattern."""
-    hits = {name: rows.best(name, THRESHOLDS[0], itemized_hit).value for name in PUBLISHED}
-    best = max(hits, key=lambda name: hits[name])
+def of_the_reachable(rows: Rows, reachable: Row) -> list[dict[str, object]]:
+    """Return itemized hits at 5 % beside those of a clairvoyant, per cent, in all and by pattern."""
+    best = max(PUBLISHED, key=lambda name: rows.best(name, THRESHOLDS[0], itemized_hit).value)
     ours = next(row for row in rows.of(OURS) if row.threshold == THRESHOLDS[0])
     setup = rows.best(best, THRESHOLDS[0], itemized_hit).setup
     theirs = next(row for row in rows.of(best) if row.setup == setup and row.threshold == THRESHOLDS[0])
-    names = list(reachable.by_pattern)
-    lines = [
-        [label, *(_percent(each.itemized_hit) for each in (row.figures, *(row.by_pattern[name] for name in names)))]
-        for label, row in (("a clairvoyant", reachable), (f"`{OURS}`", ours), (f"`{best}`, best of the six", theirs))
+    return [
+        {"controller": label, "all": 100 * row.figures.itemized_hit}
+        | {name: 100 * row.by_pattern[name].itemized_hit for name in reachable.by_pattern}
+        for label, row in (("a clairvoyant", reachable), (OURS, ours), (f"{best}, best of the six", theirs))
     ]
-    return markdown(["itemized hit", "all", *names], lines)
 
 
 def by_pattern(rows: Rows, controller: str) -> dict[str, float]:
     """Return itemized hits by pattern, means over all combinations, as in table 5.3."""
     own = list(rows.of(controller))
     return {name: fmean(row.by_pattern[name].itemized_hit for row in own) for name in own[0].by_pattern}
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f}"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from lab.papers.prasaad.figures import ASK, COSTS_US, CROWDING, INGRESS, MOST_WORKERS, Cell, Figure, Metric
 from lab.papers.prasaad.runs import Run
-from lab.papers.report import Finding, Verdict
+from lab.papers.report import Finding, Verdict, holds
 
 RECORDED = Path(__file__).with_name("recorded")
 COMMAND = "python -m lab.benchmarks.ordered --record"
@@ -105,7 +105,7 @@ def findings(folder: Path = RECORDED) -> list[Finding]:
 
 
 def _finding(item: str, printed: str, ours: str, met: bool, why: str = "", command: str = COMMAND) -> Finding:
-    return Finding(item, printed, ours, "reproduced" if met else "not reproduced", why, command)
+    return Finding(item, printed, ours, holds(met), why, command)
 
 
 def _over_queries(item: str, printed: str, found: Found, *, below: bool, why: str = "") -> Finding:

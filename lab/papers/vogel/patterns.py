@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from lab.papers.report import Finding
-from lab.papers.vogel.judging import EQUAL, command, holds, less, near, shown, values, worst
-from lab.papers.vogel.record import Recorded, Run
+from lab.papers.report import EQUAL, Finding, command, holds, less, near, shown, worst
+from lab.papers.vogel import replicas
+from lab.papers.vogel.record import Recorded, Run, recorded, values
 
 RANK_SEQUENTIAL, RANK_PARALLEL = ("1", "2", "3", "4", "6", "7", "9", "15"), ("5", "8", "10", "11", "12", "13", "14")
 
 
-def findings(found: Recorded) -> list[Finding]:
+def findings() -> list[Finding]:
+    """Return what both papers print beside the recorded runs. Raises: RecomposeError when there is no record."""
+    found = recorded()
     visited = [_visits(found, *row) for row in VISITED]
-    return [*_figure_2(found), *visited, *_figure_7(found.runs["fig07_ferret_adaptive"]), _figure_8(found)]
+    of_2021 = [*_figure_2(found), *visited, *_figure_7(found.runs["fig07_ferret_adaptive"]), _figure_8(found)]
+    return [*of_2021, *replicas.findings(found)]
 
 
 def _mean_ms(runs: Sequence[Run]) -> float:

@@ -46,6 +46,11 @@ class Run(BaseModel):
     """When which composition became active; empty where replicas are regulated."""
 
 
+def values(runs: Sequence[Run], name: str) -> list[float]:
+    """Return a field of the runs, where it is known."""
+    return [float(value) for run in runs if (value := getattr(run, name)) is not None]
+
+
 class Recorded(BaseModel):
     """Facts (revision, version), by experiment; runs, by experiment and contender."""
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from lab.papers.report import Finding, Verdict
-from lab.papers.vogel.judging import EQUAL, command, holds, less, shown, values, worst
-from lab.papers.vogel.record import Recorded
+from lab.papers.report import EQUAL, Finding, Verdict, command, holds, less, shown, worst
+from lab.papers.vogel.record import Recorded, values
 
 HARDLY = 0.1
 """Share of violated steps up to which a constraint counts as hardly violated."""

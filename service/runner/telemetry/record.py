@@ -15,7 +15,7 @@ from control.manager import TickResult
 from control.objectives import Objective
 from profiler.slo import SloHits, SloStatus, Verdict
 from profiler.snapshot import Snapshot
-from service.runner.telemetry.usage import Usage
+from service.runner.telemetry.accounts import Usage
 from service.runner.wiring.run import Run
 from service.schemas.base import ms, rounded, time_text
 from service.schemas.results import CheckedItems, Reached, Summary

@@ -1,7 +1,11 @@
-"""Pictures of figures 8 to 14, as PNG: the median of the runs as a line or bar, lowest and highest as its error bar."""
+"""Draw the figures of Prasaad et al. and Leonarczyk as PNG.
+
+Of Prasaad's the median of the runs is a line or bar, the lowest and highest are its error bar.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
@@ -10,6 +14,7 @@ from typing import Any, NamedTuple
 import matplotlib
 from matplotlib.figure import Figure as Drawing
 
+from lab.papers.leonarczyk.figure_data import Data
 from lab.papers.prasaad.figures import MOST_WORKERS, Cell, Figure, Metric
 
 matplotlib.use("Agg")
@@ -96,3 +101,38 @@ def _line(axis: Any, label: Cell, points: Sequence[tuple[Cell, list[float]]]) ->
         linewidth=1,
         label=label,
     )
+
+
+# --- Leonarczyk 2024 --------------------------------------------------------------------------------------------------
+
+
+def picture(title: str, data: Data) -> bytes:
+    """Draw a panel for each column of values over the first column of numbers, with a line for each name before it.
+
+    Where no column before the values has numbers, they are bars.
+    """
+    named = isinstance(data.lines[0][0], str)
+    groups: dict[str, list[Any]] = {}
+    for line in data.lines:
+        groups.setdefault(str(line[0]) if named else "", []).append(line[1:] if named else line)
+    bars = named and title.endswith("5.8")
+    over, *values = data.head[1:] if named else data.head
+    columns = [over, *values] if bars else values
+    figure = Drawing(figsize=(9, 1.2 + 2 * len(columns)), layout="constrained")
+    axes: Any = figure.subplots(len(columns), 1, sharex=True, squeeze=False)
+    for place, (axis, label) in enumerate(zip(axes[:, 0], columns, strict=True)):
+        for name, lines in groups.items():
+            if bars:
+                axis.bar(name, lines[0][place])
+            else:
+                x, y = [line[0] for line in lines], [line[place + 1] for line in lines]
+                axis.plot(x, y, label=name, linewidth=0.8)
+        axis.set_ylabel(label)
+        if named and not bars:
+            axis.legend(fontsize=7)
+    if not bars:
+        axes[-1, 0].set_xlabel(over)
+    figure.suptitle(title)
+    written = io.BytesIO()
+    figure.savefig(written, format="png", dpi=110, metadata={"Software": None})
+    return written.getvalue()

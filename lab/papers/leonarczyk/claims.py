@@ -1,22 +1,26 @@
-"""Report the comparison as one Markdown text: claims and their verdicts, then the tables."""
+"""What is claimed of our batch controller beside the six, each claim with its figure and if it holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from lab.papers.leonarczyk import tables
 from lab.papers.leonarczyk.drawn import Against
-from lab.papers.leonarczyk.grid import OURS, PUBLISHED, Row
-from lab.papers.leonarczyk.plant import Pipeline
+from lab.papers.leonarczyk.grid import OURS, PUBLISHED
 from lab.papers.leonarczyk.tables import Rows, itemized_hit, mad_distance
-from lab.papers.report import Claim, Finding, as_table, document, markdown, of_findings
 
 STRICTEST = 0.05
 POOR = ("spike", "binary", "wave")
 """Patterns that every published controller is poor on."""
 HITS_TIMES, MAD_TIMES, POOR_HIT, NEVER_BELOW = 1.5, 0.7, 0.5, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    text: str
+    measured: str
+    met: bool
 
 
 def ours(rows: Rows) -> Iterator[Claim]:
@@ -64,51 +68,3 @@ def _bests(rows: Rows) -> tuple[dict[str, float], dict[str, float]]:
     """Return itemized hits and MAD distances of the six, each with its best setup."""
     hits = {name: rows.best(name, STRICTEST, itemized_hit).value for name in PUBLISHED}
     return hits, {name: rows.best(name, STRICTEST, mad_distance, False).value for name in PUBLISHED}
-
-
-# --- the report -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The results of all runs."""
-
-    rows: Sequence[Row]
-    findings: Sequence[Finding]
-    published: str
-    """The tables of the thesis beside ours."""
-    cases: Sequence[Against]
-    """May be empty, too."""
-    reachable: Row
-    """A clairvoyant's result on the thesis's workload,"""
-    pipeline: Pipeline
-    """and the pipeline that it goes through."""
-    facts: Mapping[str, str]
-
-    def text(self) -> str:
-        rows = Rows(self.rows)
-        shown = f"{as_table(ours(rows))}\n\n{tables.of_the_reachable(rows, self.reachable)}"
-        parts = [
-            ("Batch controllers", f"Virtual time; values in per cent. {self.pipeline}"),
-            ("The thesis's figures and tables", of_findings(self.findings)),
-            ("Ours", shown),
-            ("Tables 5.1, 5.4 and 5.5", self.published),
-            ("Workloads drawn at random", _drawn(self.cases) if self.cases else "–"),
-        ]
-        return document(parts, self.facts)
-
-
-def _drawn(cases: Sequence[Against]) -> str:
-    beyond = sum(HITS_TIMES * case.best > case.reachable for case in cases)
-    told = f"{HITS_TIMES} times the best is more than a clairvoyant hits in {beyond} of {len(cases)}."
-    return f"{as_table(on_drawn(cases))}\n\n{told}\n\n{_cases(cases)}"
-
-
-def _cases(cases: Sequence[Against]) -> str:
-    columns = ("ours", "best", "advised", "reachable", "ours_mad", "best_mad")
-    lines = [
-        [str(case.seed), ", ".join(case.patterns), case.best_controller]
-        + [f"{getattr(case, name):.1%}" for name in columns]
-        for case in cases
-    ]
-    return markdown(["seed", "patterns", "best of the six", *columns], lines)
