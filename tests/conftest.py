@@ -18,6 +18,8 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from compositions import logger
+
 ROOT = Path(__file__).parents[1]
 LEAK_CHECKED = [ROOT / "tests" / name for name in ("contract", "integration", "faults")]
 GRACE_S = 30.0
@@ -105,11 +107,15 @@ def no_errors_logged(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fails a test in whose process an error was logged. ``structlog.testing.capture_logs`` keeps what it captures."""
     expected = [mark.args[0] for mark in request.node.iter_markers("logs_errors")]
     errors, processors = _Errors(), structlog.get_config()["processors"]
+    was_set_up, in_a_program = structlog.is_configured(), logger._in_a_program
     logging.getLogger().addHandler(errors)
     processors.insert(0, errors)
     yield
     logging.getLogger().removeHandler(errors)
     processors[:] = [processor for processor in processors if processor is not errors]
+    logger._in_a_program = in_a_program  # of a script that ran in this process
+    if not was_set_up:
+        structlog.reset_defaults()
     unexpected = [text for text in errors.texts if not any(known in text for known in expected)]
     assert not unexpected, f"logged errors that the test does not expect: {unexpected}"
 

@@ -110,6 +110,6 @@ def test_the_demo_shows_the_gain_without_ray() -> None:
     assert watched.splitlines()[-2].endswith("ms, missed"), done.stderr
     assert "Seq(f1)-Seq(f2)-Seq(f3), 3 workers" in watched
     shown, _, summary = adapted.partition("Summary")
-    assert "  decision 1 → " in shown
+    assert re.search(r"switches +[1-9]", summary)  # two decisions between two looks show as the later one
     assert shown.splitlines()[-1].endswith("ms, met")
     assert "lost 0" in summary

@@ -103,7 +103,7 @@ def test_what_a_stopped_run_holds_is_listed_and_the_next_start_delivers_it(http:
     status = state(http)
     assert (status["run"], status["epoch"]) == (run, 2)
     assert f"run {run} held 3 undelivered items" in status["started_again"]
-    assert [row["value"] for row in http.get(f"/results/held?run={run}&after=-1").json()] == [1, 2, 3]
+    wait_until(lambda: [row["value"] for row in http.get(f"/results/held?run={run}&after=-1").json()] == [1, 2, 3])
     wait_until(lambda: http.get("/owing").json() == [])
 
 
