@@ -20,7 +20,7 @@ from service.schemas.decisions import Decision
 from service.schemas.slo import MachineBudgetRequest
 from service.schemas.spec import InputSpec, RunSpec
 
-APPS_DIR = Path(__file__).parents[2] / "lab" / "benchmarks" / "turns" / "apps"
+APPS_DIR = Path(__file__).parents[1] / "support" / "turns"
 NAMES = ("first", "second")
 WORKERS, HIGH_PER_S, LOW_PER_S = 6, 70.0, 5.0
 PATIENCE_S = 60.0
