@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from compositions.errors import RecomposeError
 from profiler.slo import Slo
-from service.cli.follow import ending, progress
+from service.cli.follow import ending, first_is_noted, progress
 from service.runner.rpc.port import Patient
 from service.runner.rpc.requests import Push, ReadStatus, ReadSummary, SetSlo, Start, Stop
 from service.runner.runner import Runner
@@ -119,14 +119,16 @@ class LiveRun:
 
     def __iter__(self) -> Iterator[Result]:
         """Every result once, to the end of the run; leaving the loop early leaves the others for the next one. Ctrl-C
-        stops the run.
+        stops the run when the loop asks for the next result, a second one at once.
 
         Raises: RunFailed at its end, as ``wait``; RecomposeError where results go to a sink.
         """
         if self._unread is None:
             raise RecomposeError(f"the results of {self._runner.spec.app!r} go to its sink; read them there")
-        with self._ended_by_ctrl_c(), self._progress() as look:
+        with self._ended_by_ctrl_c(), first_is_noted() as interrupted, self._progress() as look:
             for result in self._results(self._unread):
+                if interrupted():
+                    raise KeyboardInterrupt
                 if result is not None:
                     yield result
                 look()

@@ -15,15 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from compositions.errors import RecomposeError
 from service.cli import render
 from service.cli.demo_course import AppClient, Course, DemoView
-from service.cli.follow import INTERRUPTED, Ending
+from service.cli.follow import INTERRUPTED, Ending, first_is_noted
 from service.cli.http import Client, ServiceError
 from service.cli.texts import parse_options
 from service.cli.watch_view import DECISIONS
@@ -49,24 +47,6 @@ def on_ray(app: str, apps_dirs: tuple[Path, ...], options: tuple[str, ...], step
         raise RecomposeError(f"the stream was damaged: {tally.damage}")
     if interrupted():
         raise Ending(INTERRUPTED, "interrupted; what was accepted is delivered")
-
-
-@contextmanager
-def first_is_noted() -> Iterator[Callable[[], bool]]:
-    """Gives a function that says whether there was one. For the main thread alone."""
-    noted = False
-
-    def note(*_: Any) -> None:
-        nonlocal noted
-        if noted:
-            raise KeyboardInterrupt
-        noted = True
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: noted
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 READY_BY_S = 60.0

@@ -34,6 +34,29 @@ class Ending(click.ClickException):
         self.exit_code = code  # type: ignore[misc]  # main reads it from the error
 
 
+@contextmanager
+def first_is_noted() -> Iterator[Callable[[], bool]]:
+    """Yield a function that says whether there was a Ctrl-C; a second one interrupts. In another thread than the main
+    one, or where somebody else handles Ctrl-C, nothing is noted."""
+    noted = False
+
+    def note(*_: Any) -> None:
+        nonlocal noted
+        if noted:
+            raise KeyboardInterrupt
+        noted = True
+
+    mine = threading.current_thread() is threading.main_thread()
+    if not mine or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: noted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def ending(summary: Summary, *, interrupted: bool, fail_on_slo: bool) -> Ending | None:
     """The gravest thing to tell; None when all is well."""
     items = summary.items

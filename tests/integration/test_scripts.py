@@ -78,8 +78,10 @@ def test_the_document_has_the_script_that_is_tested() -> None:
 
 
 ENDLESS = """
-import itertools, time
+import itertools, signal, time
 from recompose import pipeline, run
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background may have ignored it
 
 def slowly(number):
     time.sleep(0.01)
