@@ -1,4 +1,4 @@
-"""What every test is held to: no error logged unasked, nothing left running, and no silent skip where data is."""
+"""Hold every test to this: no error logged unasked, nothing left running, and no silent skip where data is."""
 
 from __future__ import annotations
 

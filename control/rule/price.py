@@ -15,7 +15,8 @@ _LEAST_ITEMS = 20.0
 
 
 class Price:
-    """Rises while more items of the last window are late than are aimed at, and falls while fewer are (dual ascent).
+    """Rises while more items of the last window are late than half of those aimed at, and falls while fewer are (dual
+    ascent).
 
     Within a window it rises faster the more of the late items that may be are used up, as the next window does not make
     up for this one; and for the same reason it falls slower than it rises from window to window.

@@ -32,7 +32,7 @@ class RuleSettings:
     used_share: float = 0.5
     """So much of the late items that may be is aimed at: the rest is for what no future has foreseen."""
     dual_step: float = 0.005
-    """Rate of the dual ascent, 1/s: a window of five minutes that is twice beyond its aim doubles the price."""
+    """Rate of the dual ascent, 1/s: a window of five minutes that uses up its aim doubles the price."""
     fall: float = 0.25
     """It falls by so much of that: a window that was missed is not made up for by one without a late item."""
     start_share: float = 1.3

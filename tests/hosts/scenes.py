@@ -1,4 +1,4 @@
-"""What is done on the near one of two machines: ``hosts.py python scenes.py SCENE`` prints figures as JSON."""
+"""Act on the near one of two machines: ``hosts.py python scenes.py SCENE`` prints figures as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is claimed of our batch controller beside the six, each claim with its figure and if it holds."""
+"""Judge claims about our batch controller beside the six, each claim with its figure and if it holds."""
 
 from __future__ import annotations
 
