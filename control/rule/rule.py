@@ -90,7 +90,8 @@ class Rule:
         hopeless = self._hopeless(chosen, now)
         present = next((each for each in found if each.plan == now.active), None)
         if hopeless and present is not None:
-            chosen = self._hope[1] or present  # each look at what waits would find another one a little better
+            best = self._hope[1] or present  # each look at what waits would find another one a little better
+            chosen = present if best.plan == now.active else best
         others = sorted((each for each in found if each.plan != chosen.plan), key=lambda costs: costs.total)
         told = dict.fromkeys(([] if present in (None, chosen) else [present]) + others)
         return Choice(chosen, tuple(told)[:_TOLD], futures.horizon_s, hopeless)

@@ -305,6 +305,8 @@ def test_the_limit_of_workers_holds_and_the_lack_shows() -> None:
     choice = chosen(30.0, Plan(MERGED, (6,)), most=6)
     assert choice.chosen.plan.workers <= 6
     assert choice.chosen.late_shares[0] > 0.5
+    assert choice.hopeless
+    assert choice.chosen.plan not in [each.plan for each in choice.others]
 
 
 def test_what_the_objective_tolerates_is_not_hopeless() -> None:
