@@ -88,6 +88,17 @@ def loads_of(stages: Iterable[Stage]) -> Loads:
     return tuple(stage.name for stage in stages if stage.setup == "per-group")
 
 
+Room = Mapping[Loads, int]
+"""How many workers of a class the nodes could hold, by the names that the class has; classes that reserve nothing are
+missing."""
+
+
+def most_workers(loads: Loads, room: Room) -> int | None:
+    """Return how many workers of a class the nodes could hold; None: as many as one likes."""
+    known = [room[each] for each in ((loads,) if loads in room else ((name,) for name in loads)) if each in room]
+    return min(known, default=None)
+
+
 def held_by(stages: Iterable[Stage], loads: Loads) -> tuple[Stage, ...]:
     """Return the stages of an app that a worker of class ``loads`` has set up."""
     return tuple(stage for stage in stages if stage.setup == "all" or stage.name in loads)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from compositions.errors import RecomposeError
-from compositions.model import Composition, Stage, all_sequential
+from compositions.model import Composition, Room, Stage, all_sequential, most_workers
 from control.decisions import Grant
 from profiler.budget import FREE, Budget
 
@@ -32,7 +32,11 @@ class Choices:
         self._active = first
         self.grant: Grant | None = None
         """What others on the machine leave; None: nobody counts."""
+        self.room: Room = {}
+        """What the nodes could hold."""
         self._barred: dict[str, tuple[float, str]] = {}
+        self._beyond: tuple[Room, Mapping[str, str]] = {}, {}
+        """What was found last for which room."""
 
     @property
     def granted(self) -> Budget:
@@ -74,6 +78,17 @@ class Choices:
         self._barred[composition.name] = (until_s, reason)
 
     def unavailable(self, now_s: float) -> Mapping[str, str]:
-        """Those left alone at ``now_s``, by name, with the reason."""
+        """Return those left alone at ``now_s`` and those that the nodes have no room for, by name, with the
+        reason."""
         self._barred = {name: entry for name, entry in self._barred.items() if entry[0] > now_s}
-        return {name: reason for name, (_, reason) in self._barred.items()}
+        if self.room != self._beyond[0]:
+            self._beyond = self.room, dict(self._too_large())
+        return {**self._beyond[1], **{name: reason for name, (_, reason) in self._barred.items()}}
+
+    def _too_large(self) -> Iterator[tuple[str, str]]:
+        for composition in self.compositions:
+            for loads, count in composition.crew(self.stages).items():
+                most = most_workers(loads, self.room)
+                if most is not None and count > most:
+                    what = f" with {', '.join(loads)}" if loads else ""
+                    yield composition.name, f"needs {count} workers{what}, and the nodes have room for {most}"

@@ -75,6 +75,7 @@ class ManagerContext:
             objective.slo.limits.within(self.choices.granted),
             self.choices.generated,
             tuple(each for each in self.announced if each.until_s > observed.now_s),
+            self.choices.room,
         )
 
     def hold(self, now_s: float, reason: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from compositions.model import Composition, TransitionKind
+from compositions.model import Composition, Room, TransitionKind
 from control.assess import Assessment
 from control.decisions import Trigger
 from control.objectives.objective import Objective
@@ -34,6 +34,8 @@ class Situation:
     """Nobody wrote the compositions: whatever can be composed may be chosen."""
     announced: tuple[Announcement, ...] = ()
     """Loads that are to come."""
+    room: Room = field(default_factory=dict)
+    """How many workers of a class the nodes could hold, where they reserve something."""
 
     def transition_to(self, composition: Composition) -> TransitionKind:
         """Return what it takes to get there."""

@@ -19,6 +19,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from apps.contract import App, Options
 from apps.military_server.kernels.choice import KernelName, load_kernel
+from apps.military_server.records import Row, filled, given, ints, joined, on_host, parted, taken
 from apps.military_server.terrain import (
     CHECKED,
     COORDINATES,
@@ -32,9 +33,6 @@ from apps.military_server.terrain import (
     UNITS,
     WIDEST,
     Records,
-    filled,
-    joined,
-    parted,
     terrain,
 )
 from apps.rates import Binary, Decreasing, Increasing, Spike, Wave
@@ -156,27 +154,27 @@ class MilitaryServer(App):
         _check(missions)
         return parted(missions)
 
-    def map(self, values: list[bytes]) -> list[bytes]:
+    def map(self, values: list[bytes]) -> list[bytes | Row]:
         """Return what the ground is like around each coordinate."""
         missions = joined(values, MISSION)
-        features = self._kernel.explore(_ints(missions["width"]), _ints(missions["coordinates"]))
-        return parted(filled(EXPLORED, missions, features=features))
+        features = self._kernel.explore(ints(missions["width"]), ints(missions["coordinates"]))
+        return given(EXPLORED, missions, features=features)
 
-    def map_reduce(self, values: list[bytes]) -> list[bytes]:
+    def map_reduce(self, values: list[bytes | Row]) -> list[bytes | Row]:
         """The best coordinate of every unit."""
-        explored = joined(values, EXPLORED)
-        best, penalties = self._kernel.place(_ints(explored["features"]), _ints(explored["kinds"]))
-        at = np.take_along_axis(explored["coordinates"], best[:, :, None], axis=1)
-        return parted(filled(PLACED, explored, at=at, penalties=penalties))
+        explored = taken(values, EXPLORED)
+        best, penalties = self._kernel.place(ints(explored["features"]), ints(explored["kinds"]))
+        at = np.take_along_axis(explored["coordinates"], on_host(best)[:, :, None], axis=1)
+        return given(PLACED, explored, at=at, penalties=penalties)
 
-    def reduce(self, values: list[bytes]) -> list[bytes]:
+    def reduce(self, values: list[bytes | Row]) -> list[bytes | Row]:
         """Validates: how many units stand well."""
-        placed = joined(values, PLACED)
-        return parted(filled(CHECKED, placed, fit=self._kernel.fit(_ints(placed["penalties"]))))
+        placed = taken(values, PLACED)
+        return given(CHECKED, placed, fit=on_host(self._kernel.fit(ints(placed["penalties"]))))
 
-    def store(self, values: list[bytes]) -> list[bytes]:
+    def store(self, values: list[bytes | Row]) -> list[bytes]:
         """Return what is written: where each unit is to stand."""
-        return parted(filled(STORED, joined(values, CHECKED)))
+        return parted(filled(STORED, taken(values, CHECKED)))
 
     # --- what comes and goes ---
 
@@ -210,11 +208,6 @@ class MilitaryServer(App):
     def encode_result(self, value: bytes) -> dict[str, Any]:
         drone, fit, *at = _STORED.unpack(value)
         return {"drone": drone, "fit": fit, "units": at}
-
-
-def _ints(field: NDArray[Any]) -> NDArray[np.int32]:
-    """As kernels take it: 32 bits, without gaps between the records."""
-    return np.ascontiguousarray(field, np.int32)
 
 
 def _shaped(value: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:

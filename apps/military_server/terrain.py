@@ -5,9 +5,8 @@ All in whole numbers, so that every kernel finds the same to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,25 +81,3 @@ EXPLORED = np.dtype([*MISSION.descr, ("features", "u2", (COORDINATES, FEATURES))
 PLACED = np.dtype([("drone", "i8"), _PLACES, ("penalties", "u4", (UNITS,))])
 CHECKED = np.dtype([*PLACED.descr, ("fit", "u1")])
 STORED = np.dtype([("drone", "i8"), ("fit", "u1"), _PLACES])
-
-
-def joined(values: Sequence[bytes], layout: np.dtype[np.void]) -> Records:
-    """The records of a bundle as one array. Raises: ValueError when one of them has another length."""
-    if set(map(len, values)) != {layout.itemsize}:
-        wrong = next((len(value) for value in values if len(value) != layout.itemsize), 0)
-        raise ValueError(f"a record of {wrong} bytes; must be {layout.itemsize}")
-    return np.frombuffer(b"".join(values), layout)
-
-
-def parted(records: Records) -> list[bytes]:
-    """Each record by itself."""
-    data, size = records.tobytes(), records.itemsize
-    return [data[start : start + size] for start in range(0, len(data), size)]
-
-
-def filled(layout: np.dtype[np.void], source: Records, **fields: NDArray[Any]) -> Records:
-    """Records with ``fields``; what else ``layout`` has comes from ``source``."""
-    records = np.empty(len(source), layout)
-    for name in layout.names or ():
-        records[name] = fields[name] if name in fields else source[name]
-    return records

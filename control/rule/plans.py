@@ -132,6 +132,8 @@ class Now:
     listed: Listing | None = None
     """What may be chosen; None: whatever can be composed."""
     costing: Costing = Costing()
+    room: Sequence[float] = ()
+    """Workers with this stage that the nodes could hold, by stage; empty: as many as one likes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,8 @@ class Weighing:
         return self._history.regrouped_ago_s > 5 * self._now.start_s + 10
 
     def _most(self, group: Sequence[int]) -> int:
-        return most_of(self._stages, group)
+        most = most_of(self._stages, group)
+        return int(min(most, *(self._now.room[index] for index in group))) if self._now.room else most
 
     def _load(self, group: Sequence[int]) -> float:
         """Return the workers that the group keeps busy."""

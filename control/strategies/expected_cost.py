@@ -14,7 +14,7 @@ import numpy as np
 
 from compositions.model import Composition, Group, Pattern, Stage, TransitionKind
 from compositions.notation import short_notation
-from compositions.rules import most_replicas
+from compositions.rules import MAX_REPLICAS, most_replicas
 from compositions.wording import figure
 from control.arbitration.arbiter import Reach
 from control.decisions import Candidate, CandidateStatus
@@ -172,6 +172,7 @@ class ExpectedCost(Strategy):
             announced=tuple((a.from_s - now_s, a.until_s - now_s, a.rate_per_s) for a in situation.announced),
             listed=plans.listed,
             costing=Costing(snapshot.hop_s, snapshot.bundle_items, snapshot.bundle_limit, shares),
+            room=[plans.room.get((name,), math.inf) for name in plans.names] if plans.room else (),
         )
 
     def _start_s(self, situation: Situation) -> float:
@@ -273,8 +274,8 @@ class _Plans:
         self.names = situation.active.stages
         snapshot, budget = situation.snapshot, situation.budget
         self.computing_s = [0.0 if each is None else each.cpu_time_s for each in map(snapshot.stage, self.names)]
-        self.cores = _cores(snapshot)
-        most = written.most_workers or situation.active.workers
+        self.cores, self.room = _cores(snapshot), situation.room
+        most = min(written.most_workers or situation.active.workers, self.room.get((), MAX_REPLICAS))
         self.most_workers = most if budget.workers is None else min(most, budget.workers)
         self.within_budget = self.most_workers < most
         if budget.cores is not None:
@@ -358,6 +359,9 @@ def _limit(rule: Rule, plans: _Plans) -> str:
     if sum(each_s) > min(goal.bound_s for goal in plans.goals):
         took = f"an item takes {figure(1e3 * sum(each_s))} ms with nothing ahead of it"
         return f"{took}; the stages would have to take less time"
+    for name, busy_s in zip(plans.names, each_s, strict=True):
+        if rate * busy_s > (room := plans.room.get((name,), math.inf)):
+            return f"the nodes have room for {_workers(int(room))} with {name}; more of what it reserves would help"
     single = [name for name, busy_s, most in zip(plans.names, each_s, rule.most, strict=True) if rate * busy_s > most]
     if single:
         return f"{single[0]} keeps a state, so it has too few workers; it would have to take less time"

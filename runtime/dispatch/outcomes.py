@@ -82,6 +82,16 @@ class TaskTimed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class OutOfMemory:
+    """A stage had no memory for so many items together, on its device or its machine; each half of them runs again."""
+
+    at_s: float
+    composition: str
+    stage: str
+    items: int
+
+
+@dataclass(frozen=True, slots=True)
 class SwitchEnded:
     """A switch or a resize finished, or failed with ``error`` and left the old composition running."""
 
@@ -138,7 +148,7 @@ class StartFailed:
     """True if another attempt may succeed, as in ``WorkerStartFailed``."""
 
 
-Outcome = Delivered | Shed | TaskTimed | SwitchEnded | SwitchOverdue | WorkersChanged | StartFailed
+Outcome = Delivered | Shed | TaskTimed | OutOfMemory | SwitchEnded | SwitchOverdue | WorkersChanged | StartFailed
 
 
 class Turn:

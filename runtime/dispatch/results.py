@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from runtime.dispatch.bundle import Bundle, values_of_part
 from runtime.dispatch.events import TaskDone, TaskFailed, WorkerAnswered, WorkerId, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import AskWorker, KillWorker
 from runtime.dispatch.keyed.split import Piece
-from runtime.dispatch.outcomes import StartFailed, TaskTimed, Turn, WorkersChanged
+from runtime.dispatch.outcomes import OutOfMemory, StartFailed, TaskTimed, Turn, WorkersChanged
 from runtime.dispatch.pipeline import GroupState, Pipeline, TaskInWork, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.staffing import Staffing
@@ -19,6 +20,9 @@ from runtime.dispatch.state import State
 from runtime.dispatch.transition import Transition
 from runtime.dispatch.work import Work, between
 from runtime.scheduling.port import Visit
+
+_OUT_OF_MEMORY = re.compile(r"^([\w.]+\.)?(MemoryError|OutOfMemoryError)\b", re.MULTILINE)
+"""What Python, CuPy and PyTorch raise, in the last lines of a traceback."""
 
 
 class Pieces:
@@ -310,6 +314,9 @@ class Results:
     def _find(self, bundle: Bundle, pipeline: Pipeline, event: TaskFailed) -> None:
         """One of several items is at fault, and none is done: that one runs alone, or, not known, each half does."""
         at = event.position
+        if _OUT_OF_MEMORY.search(event.error):
+            name = pipeline.composition.name
+            self._turn.outcomes.append(OutOfMemory(event.at_s, name, event.stage, bundle.count))
         pieces = bundle.halves() if at is None else [bundle.part(*each) for each in between(bundle.count, [at])]
         self._work.part(pipeline, pieces)
         for piece in pieces:

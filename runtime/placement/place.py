@@ -78,6 +78,12 @@ def place(cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> Placemen
     return best
 
 
+def capacity(cluster: Cluster, need: Need) -> int:
+    """Return how many workers of one shape have room on nodes that are up, beside what is taken there."""
+    ask = _Ask(need)
+    return sum(_Room(node).fits(ask) for node in cluster.nodes if node.state is NodeState.UP)
+
+
 def lacking_for(cluster: Cluster, shapes: Sequence[Shape]) -> str | None:
     """Return why the cluster could not hold these workers if it held nothing else; None if it could. Nodes that are
     away for now count."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Protocol
 
@@ -12,10 +12,11 @@ from compositions.model import Composition
 from compositions.wording import figure
 from control.bundles.batch_control import Circumstances, Steering, control_for
 from control.bundles.bundle_size import PATIENCE_SHARE, SINGLE, Grain, SizeRuns, grain_of
+from control.bundles.curve import Curve
 from control.manager import Manager
 from datapipe.sources.schedule import Offer
 from profiler.snapshot import Demand, SizeLeftOpen, Snapshot
-from runtime.dispatch.outcomes import Delivered, TaskTimed
+from runtime.dispatch.outcomes import Delivered, OutOfMemory, TaskTimed
 from runtime.dispatch.views import DispatcherView
 from service.runner.loop import Bundler
 from service.schemas.batching import BatchingStatus, Held, SizeChange
@@ -43,10 +44,10 @@ class Inlet(Protocol):
 class Bundling(Bundler):
     """Owned by the loop's thread. What the active composition says of itself comes before what was asked for the app.
 
-    ``first``: the composition that the run begins with.
+    ``first``: the composition that the run begins with; ``batch_stages``: names of those that get a bundle at once.
     """
 
-    def __init__(self, source: Inlet, asked: Batching, first: Composition) -> None:
+    def __init__(self, source: Inlet, asked: Batching, first: Composition, batch_stages: Collection[str] = ()) -> None:
         self._source, self._asked, self._active = source, asked, first
         self._target_s: float | None = None
         self._item_bytes = 0.0
@@ -56,17 +57,15 @@ class Bundling(Bundler):
         """When hops last showed beside the work."""
         self._steering: Steering | None = None
         self._now_s = 0.0
+        self._curve = Curve(batch_stages)
+        self._most: dict[object, Grain] = {}
+        """By the shape of a composition in which memory was short: half as many items as were too many."""
         self.runs = SizeRuns()
         self._hold(self._fixed() or SINGLE)
 
     @property
     def in_force(self) -> Batching:
         return self._active.batch or self._asked
-
-    @property
-    def sizes(self) -> list[int]:
-        """The sizes in use so far, in the order of their first use."""
-        return self.runs.used
 
     @property
     def limit(self) -> int:
@@ -113,11 +112,17 @@ class Bundling(Bundler):
         now, before = view.composition, self._active
         if (now.grouping, now.dyn) != (before.grouping, before.dyn):
             self._steering = None  # what a bundle costs is another thing now
+        if now.shape != before.shape:
+            self._curve.forget()
         self._active = view.composition
         self._left_open = grain_of(snapshot.stages, view.composition, snapshot.hop_s, self._target_s)
+        best = self._left_open
+        if self._target_s is None:
+            measured = self._curve.size(snapshot.now_s, view.composition, snapshot.stages, snapshot.hop_s)
+            best = max(best, measured, key=lambda grain: grain.items)
         if self._left_open.pays and self._source.offered_per_s(snapshot.now_s) is not None:
             self._paid_s = snapshot.now_s
-        self._choose(self._left_open)
+        self._choose(best)
         if self._steering is not None:
             self._steering.hop_s = snapshot.hop_s
 
@@ -135,12 +140,20 @@ class Bundling(Bundler):
             self._hold(Grain(borne, choice.reason))
 
     def timed(self, task: TaskTimed) -> None:
+        self._curve.timed(task.at_s, task.timings, task.items)
         if self._steering is not None:
             self._steering.timed(task)
 
     def delivered(self, out: Delivered) -> None:
         if self._steering is not None:
             self._steering.delivered(out)
+
+    def out_of_memory(self, failed: OutOfMemory) -> None:
+        known = self._most.get(self._active.shape)
+        if failed.composition == self._active.name and (known is None or failed.items // 2 < known.items):
+            why = f"stage {failed.stage} had no memory for {failed.items} together"
+            self._most[self._active.shape] = Grain(max(1, failed.items // 2), why)
+            self._hold(self.grain)
 
     def _choose(self, left_open: Grain) -> None:
         control = control_for(self.in_force, self._target_s, pays=self._now_s - self._paid_s < PAYS_FOR_S)
@@ -189,6 +202,9 @@ class Bundling(Bundler):
 
     def _hold(self, grain: Grain) -> None:
         grain = self._light(grain)
+        most = self._most.get(self._active.shape)
+        if most is not None and grain.items > most.items:
+            grain = replace(grain, items=most.items, reason=most.reason)
         self.grain = grain
         self.runs.note(self._now_s, self.controller, grain.items, grain.reason)
         limits = self.in_force.limits(grain.items)

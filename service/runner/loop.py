@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from compositions.model import Composition
+from compositions.model import Composition, Room
 from control.decisions import CallOff, ResetWindow, SwitchTo
 from control.journal import Journal, OutputGaps, SwitchRecord
 from control.manager import Manager, TickResult
@@ -20,6 +20,7 @@ from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.outcomes import (
     Delivered,
     Outcome,
+    OutOfMemory,
     Shed,
     StartFailed,
     SwitchEnded,
@@ -49,6 +50,9 @@ class Bundler:
     def delivered(self, out: Delivered) -> None:
         """Items left."""
 
+    def out_of_memory(self, failed: OutOfMemory) -> None:
+        """A bundle was too large for the memory of a stage."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
@@ -58,6 +62,8 @@ class LoopSettings:
     """Cores that the workers may use now, of all their nodes."""
     style: SwitchStyle = SwitchStyle.SEAMLESS
     drain_sample: DrainSample = field(default_factory=ScheduleSample)
+    room: Callable[[], Room] = dict
+    """How many workers of each class that reserves something the nodes could hold now."""
     seen_at_once: bool = True
     """What leaves the dispatcher can be seen from then on; else somebody says when (``ControlLoop.seen``)."""
     tick_s: float = TICK_S
@@ -125,6 +131,7 @@ class ControlLoop:
         self.snapshot = self._snapshot(now_s, view)
         self.handovers.sample(view, self.snapshot)
         self._bundler.decide(self.snapshot, view, self.manager)
+        self.manager.choices.room = self._settings.room()
         self.result = self.manager.tick(now_s, self.snapshot)
         self.journal.record(self.result.decision)
         for decision in self.manager.hindsights():
@@ -157,6 +164,8 @@ class ControlLoop:
             self._delivered(outcome)
         elif isinstance(outcome, Shed):
             self._sink(outcome)
+        elif isinstance(outcome, OutOfMemory):
+            self._bundler.out_of_memory(outcome)
         elif isinstance(outcome, SwitchEnded):
             self._switched(outcome)
         elif isinstance(outcome, SwitchOverdue):

@@ -96,7 +96,7 @@ def test_the_size_follows_the_hop() -> None:
     assert bench.look(each_s=100e-6, hop_s=10e-6) == 1  # 2 hops of 10 us are a tenth of 200 us of work
     assert bench.look(each_s=100e-6, hop_s=1e-3) == 32  # a tenth of the work is 20 us; 10 ms of waiting bear 50 items
     assert bench.look(each_s=100e-6, hop_s=50e-6) == 4
-    assert bench.bundling.sizes == [1, 32, 4]
+    assert bench.bundling.runs.used == [1, 32, 4]
     assert bench.bundling.grain.reason == "a hop of 0.05 ms is dear against 0.2 ms of work"
 
 

@@ -187,14 +187,27 @@ def test_compiled_and_vectors_give_the_same_also_for_the_widest() -> None:
 
 
 ON_A_GPU = """
-import numpy as np
+import pickle
 from apps.military_server.kernels import choice, gpu, vectors
-from tests.unit.test_military_server import MAP, answers, inputs
+from apps.military_server.records import Row, on_device, on_host
+from tests.unit.test_military_server import MAP, answers, inputs, server, through
 assert choice.gpu_fault() is None
 assert isinstance(choice.load_kernel("gpu", MAP), gpu.GpuKernel)
 given = inputs(3, 3)
 for one, other in zip(answers(gpu.GpuKernel, **given), answers(vectors.VectorKernel, **given), strict=True):
-    assert (one == other).all()
+    assert on_device(one) and (on_host(one) == other).all()
+
+app, plain = (server(tuples=4, narrowest=1, widest=3, kernel=kernel) for kernel in ("gpu", "numpy"))
+records = list(app.items(None))
+assert through(app, records) == through(plain, records)  # rows stay on the device from stage to stage
+rows = app.map(app.load(records))
+features = rows[0].bundle["features"]
+assert on_device(features) and all(type(row) is Row for row in rows)
+assert app.map_reduce(rows)[0].bundle["penalties"] is not None and rows[0].bundle["features"] is features
+bytes_ = pickle.loads(pickle.dumps(rows))
+assert bytes_ == plain.map(plain.load(records))  # to a worker of another group they go as bytes
+mixed = [rows[2], bytes_[0], rows[1]]
+assert pickle.loads(pickle.dumps(app.map_reduce(mixed))) == plain.map_reduce([bytes_[2], bytes_[0], bytes_[1]])
 """
 
 

@@ -37,7 +37,7 @@ def test_a_start_that_takes_long_counts_no_more() -> None:
 
 
 def test_the_limit_of_a_start_counts_from_the_beginning_of_the_process() -> None:
-    limits = StartLimits(10.0)
+    limits = StartLimits(10.0, lambda: None)
     limits.ask(["w1", "w2"], 0.0)
     assert limits.next_s == 10.0 * BEGIN_TIMES
     limits.began("w1")

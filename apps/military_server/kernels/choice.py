@@ -6,24 +6,25 @@ import sys
 from typing import Literal, Protocol
 
 from apps.military_server.kernels.vectors import VectorKernel
-from apps.military_server.terrain import Ints, Terrain
+from apps.military_server.records import Field
+from apps.military_server.terrain import Terrain
 
 
 class Kernel(Protocol):
-    """All arguments and results are whole numbers, so all kernels give the same."""
+    """All arguments and results are whole numbers, so all kernels give the same. Results may be on a GPU."""
 
-    def explore(self, widths: Ints, coordinates: Ints) -> Ints:
+    def explore(self, widths: Field, coordinates: Field) -> Field:
         """Map: features of the squares ahead of every coordinate, in all four directions together (n × 32 × 4).
 
         Mean height and relief (highest less lowest), and of a thousand squares those under water and those with trees.
         A square area of ``width`` squares a side begins right before the coordinate, in the middle of its side.
         """
 
-    def place(self, features: Ints, kinds: Ints) -> tuple[Ints, Ints]:
+    def place(self, features: Field, kinds: Field) -> tuple[Field, Field]:
         """Map-reduce: for every unit the coordinate that is least unlike what it wants, the first of equal ones, and
         how much it is: the sum over all features of weight × distance (both n × 16)."""
 
-    def fit(self, penalties: Ints) -> Ints:
+    def fit(self, penalties: Field) -> Field:
         """Reduce: how many units of a tuple stand well (n)."""
 
 

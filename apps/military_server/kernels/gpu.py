@@ -1,9 +1,9 @@
 """The kernel for a GPU, by numba: a bundle is copied there at once, and every tuple has blocks of its own (section
 4.2.1).
 
-Map, terrain and the wants of the units are copied when a worker starts, and stay. A stage may run in another worker
-than the next one, so each of the three copies its bundle there and its results back; in the thesis a bundle stays on
-the GPU.
+Map, terrain and the wants of the units are copied when a worker starts, and stay. Results stay on the device until they
+are needed on the host (:mod:`apps.military_server.records`): as in the thesis, a bundle that was copied there is not
+copied again before the next stage, as long as that is in the same group.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 from numba import config, cuda
 
 from apps.military_server.kernels import loops
-from apps.military_server.terrain import COORDINATES, FEATURES, UNITS, WANTED, WEIGHTS, Ints, Terrain
+from apps.military_server.records import Field
+from apps.military_server.terrain import COORDINATES, FEATURES, UNITS, WANTED, WEIGHTS, Terrain
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a bundle of few tuples has few blocks, and that is what is asked for
 
@@ -59,19 +60,18 @@ class GpuKernel:
         self._terrain = [cuda.to_device(layer) for layer in terrain]
         self._wants = cuda.to_device(np.stack([WANTED, WEIGHTS]))
 
-    def explore(self, widths: Ints, coordinates: Ints) -> Ints:
+    def explore(self, widths: Field, coordinates: Field) -> Field:
         features = cuda.device_array((len(widths), COORDINATES, FEATURES), np.int32)
         blocks = len(widths) * BLOCKS_PER_TUPLE
         _explore[blocks, THREADS](*self._terrain, *map(cuda.to_device, (widths, coordinates)), features)
-        return features.copy_to_host()
+        return features
 
-    def place(self, features: Ints, kinds: Ints) -> tuple[Ints, Ints]:
+    def place(self, features: Field, kinds: Field) -> tuple[Field, Field]:
         found = cuda.device_array((2, *kinds.shape), np.int32)
         _place[len(kinds), THREADS](self._wants, *map(cuda.to_device, (features, kinds)), found)
-        best, penalties = found.copy_to_host()
-        return best, penalties
+        return found[0], found[1]
 
-    def fit(self, penalties: Ints) -> Ints:
+    def fit(self, penalties: Field) -> Field:
         counts = cuda.device_array(len(penalties), np.int32)
         _fit[-(-len(penalties) // THREADS), THREADS](cuda.to_device(penalties), counts)
-        return counts.copy_to_host()
+        return counts

@@ -18,7 +18,7 @@ from ray.util import get_node_ip_address
 
 from apps.contract import App
 from compositions.errors import RecomposeError
-from compositions.model import Loads
+from compositions.model import Loads, Room
 from runtime.dispatch.events import (
     Event,
     WorkerAnswered,
@@ -100,8 +100,9 @@ BEGIN_TIMES = 5
 class StartLimits:
     """Watches the workers that were asked for and have not joined. All but ``began`` is for one thread."""
 
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
+    def __init__(self, limit_s: float, wake: Callable[[], None]) -> None:
+        """``wake``: called when something began, in another thread."""
+        self._limit_s, self._wake = limit_s, wake
         self.by_s: dict[WorkerId, float] = {}
         """The time by which each has to have joined. It is asked at each poll of the pool, as ``told`` is: no call if
         it is empty."""
@@ -116,6 +117,7 @@ class StartLimits:
     def began(self, worker: WorkerId) -> None:
         """Note that its process is there."""
         self.told.append(worker)
+        self._wake()
 
     def forget(self, worker: WorkerId) -> None:
         """Forget a worker that has joined, or will not."""
@@ -188,11 +190,11 @@ class RayPool:
         self._hub = Hub(unix=self._ways.unix, settings=self._settings.lobby, arena=self._settings.arena)
         self._language = Language(stages, self._hub.accounts.codec)
         part = Part(make_app, tuple(stages))
-        self._actors = Actors(part, self._settings, self._actor_began, self._actor_ended)
+        self._starts = StartLimits(self._settings.start_timeout_s, self._hub.wake)
+        self._actors = Actors(part, self._settings, self._starts.began, self._actor_ended)
         self._calls = BlockingCalls(self._hub.wake)
         self._seating = Seating(NodeWatch().look, self._settings.need_of_worker, self._settings.suspect_s)
         self._seating.note(self._seating.look())
-        self._starts = StartLimits(self._settings.start_timeout_s)
         self._members: dict[WorkerId, _Member] = {}
         self._ended: deque[tuple[WorkerId, str, bool]] = deque()
         """Workers whose actor ended, with the reason and whether another attempt may succeed."""
@@ -208,6 +210,14 @@ class RayPool:
         if self._seating.is_due(time.monotonic()):
             self._calls.ask(self._seating.look, self._seating.note)
         return self._seating.cluster.cores
+
+    def room(self) -> Room:
+        """Return how many workers of each class the nodes could hold, as of a few seconds ago."""
+        stages = self._settings.stages
+        classes = {(), *((stage.name,) for stage in stages if stage.setup == "per-group")}
+        if not any(self._settings.need_of_worker(loads).is_declared for loads in classes):
+            return {}
+        return self._seating.room(classes, [(each.loads, each.node) for each in self._members.values() if each.node])
 
     def start(self, count: int, loads: Loads = ()) -> None:
         workers = [f"w{next(self._numbers)}" for _ in range(count)]
@@ -295,10 +305,6 @@ class RayPool:
         """As when an app cannot be pickled, or Ray was left."""
         why = f"Ray could not start it: {type(error).__name__}: {error}"
         self._ended.extend((worker, why, False) for worker in workers)
-
-    def _actor_began(self, worker: WorkerId) -> None:
-        self._starts.began(worker)
-        self._hub.wake()
 
     def _actor_ended(self, worker: WorkerId, reason: str) -> None:
         self._ended.append((worker, reason, False))

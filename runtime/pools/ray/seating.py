@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from compositions.model import Loads
+from compositions.model import Loads, Room
 from compositions.resources import Need
 from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
-from runtime.placement.place import Shape, place
+from runtime.placement.place import Shape, capacity, place
 
 NodeId = str
 SHAPE = "the app"
@@ -31,12 +31,13 @@ class Seating:
         self._need, self._suspect_s = need, suspect_s
         self._suspects: dict[NodeId, float] = {}
         """Until when each is one."""
-        self._look_again_s = 0.0
+        self._look_again_s, self._looked_s = 0.0, 0.0
 
     def is_due(self, now_s: float) -> bool:
         """Return whether it is time for another look; True once in ``LOOK_EVERY_S``."""
         due = now_s >= self._look_again_s
-        self._look_again_s = now_s + LOOK_EVERY_S if due else self._look_again_s
+        if due:
+            self._looked_s, self._look_again_s = now_s, now_s + LOOK_EVERY_S
         return due
 
     def note(self, cluster: Cluster) -> None:
@@ -83,6 +84,13 @@ class Seating:
         for node in sorted(more, key=lambda node: node != cluster.near):
             nodes += [node] * more[node]
         return nodes[:count], " ".join(found.reasons)
+
+    def room(self, classes: Collection[Loads], workers: Sequence[tuple[Loads, NodeId]]) -> Room:
+        """Return how many workers of each class that reserves something the nodes would hold if no other of these
+        ``workers`` were there."""
+        cluster = self._present(workers, self._looked_s)
+        needs = {loads: self._need(loads) for loads in classes}
+        return {loads: capacity(cluster, need) for loads, need in needs.items() if need.is_declared}
 
     def _present(self, workers: Sequence[tuple[Loads, NodeId]], now_s: float) -> Cluster:
         """Return the cluster with suspects, and with what only others than ``workers`` have taken."""

@@ -104,7 +104,7 @@ class RunningSummary:
             items=CheckedItems(lost=sink.lost, misordered=sink.misordered, **dict(run.items)),
             composition=view.composition.name,
             compositions_used=list(self._used),
-            bundle_sizes=list(run.bundling.sizes),
+            bundle_sizes=list(run.bundling.runs.used),
             switches=journal.switch_count,
             decisions=len(journal.decisions),
             settle_s=[round(decision.duration_s, 3) for decision in journal.decisions],

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from apps.contract import App
 from apps.keys import Partitions
-from compositions.model import Stage, StageKind, concurrencies
+from compositions.model import Room, Stage, StageKind, concurrencies
 from control.choices import Choices
 from control.decisions import Mode
 from control.manager import Manager
@@ -46,7 +46,7 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
     names = [stage.name for stage in checked.stages]
     settings = checked.settings.of_pool(checked.stored is not None, checked.stages)
     opened = POOLS[spec.pool](checked.make_app, names, settings)
-    pool, codec, _ = opened
+    pool, codec = opened.pool, opened.codec
     begin = begin_of(checked, codec)
     sink_writer = sink_writer_of(checked, begin.next_serial, pool.wake)
     table = sink_writer or checked.link or results
@@ -63,7 +63,8 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
             encode=routing(checked.app, codec.encode),
             limits=_limits(checked, begin.next_serial),
         )
-        bundling = Bundling(source, spec.batching.batching, checked.first)
+        together = [stage.name for stage in checked.app.stages if stage.batch]
+        bundling = Bundling(source, spec.batching.batching, checked.first, together)
         checkpointer = checkpointer_of(checked, codec, sink, begin, sink_writer, pool.wake)
         loop = loop_of(checked, opened, way_out(checkpointer, sink), bundling, begin)
         workers = 1 if begin.next_serial else checked.first.workers  # what goes on is late already: the first begins
@@ -87,11 +88,13 @@ MakeApp = Callable[[], App]
 
 
 class OpenPool(NamedTuple):
-    """A pool, what makes its payloads, and what tells how many cores its workers may use now."""
+    """A pool, what makes its payloads, and what tells how many cores its workers may use now, and how many workers of
+    each class have room."""
 
     pool: WorkerPool
     codec: Codec
     cores: Callable[[], float]
+    room: Callable[[], Room] = dict
 
 
 PoolMaker = Callable[[MakeApp, Sequence[str], RayPoolSettings], OpenPool]
@@ -106,7 +109,7 @@ def _ray(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) ->
     from runtime.pools.ray.pool import RayPool  # imported here: a local run needs no Ray
 
     pool = RayPool(make_app, list(stages), settings)
-    return OpenPool(pool, pool.codec, pool.cores)
+    return OpenPool(pool, pool.codec, pool.cores, pool.room)
 
 
 POOLS: Mapping[str, PoolMaker] = {"local": _local, "ray": _ray}
@@ -134,7 +137,7 @@ def loop_of(checked: CheckedSpec, opened: OpenPool, sink: Sink, bundler: Bundler
         checked.settings.monitor, [stage.name for stage in checked.stages], cores, concurrencies(checked.stages)
     )
     seen_at_once = spec.durable.durability != "exactly-once"
-    how = LoopSettings(opened.cores, checked.style, checked.settings.drain.made, seen_at_once)
+    how = LoopSettings(opened.cores, checked.style, checked.settings.drain.made, opened.room, seen_at_once)
     return ControlLoop(engine, monitor, manager_of(checked), how, sink, bundler)
 
 

@@ -1,0 +1,103 @@
+"""The size of bundles where a call of a batch stage has a price of its own: measured, not assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compositions.model import Composition, Group
+from control.bundles.bundle_size import MOST_ITEMS
+from control.bundles.curve import Curve
+from profiler.snapshot import StageProfile, StageTiming
+
+SPLIT = Composition("split", (Group(("read",)), Group(("infer",))))
+MERGED = Composition("merged", (Group(("read", "infer")),))
+
+
+class Stream:
+    """A stream that is always full: each turn, ten bundles of the size that the curve says."""
+
+    def __init__(self, call_s: Callable[[int], float], composition: Composition, read_s: float = 0.0) -> None:
+        self.call_s, self.composition, self.read_s = call_s, composition, read_s
+        self.curve, self.now_s, self.used = Curve({"infer"}), 0.0, [1]
+
+    def turn(self) -> None:
+        size = self.used[-1]
+        for _ in range(10):
+            self.curve.timed(self.now_s, [StageTiming("infer", self.call_s(size), 0.0)], size)
+        self.now_s += 0.25
+        each_s = {"read": self.read_s, "infer": self.call_s(size) / size}
+        profiles = [StageProfile(name, time_s, time_s, 0.0, time_s, time_s, 10) for name, time_s in each_s.items()]
+        self.used.append(self.curve.size(self.now_s, self.composition, profiles, 100e-6).items)
+
+    def settled(self, turns: int = 40) -> int:
+        for _ in range(turns):
+            self.turn()
+        return self.used[-1]
+
+    def rate(self, size: int) -> float:
+        """Items a second of the heaviest group, with bundles of this size."""
+        infer_s = (self.call_s(size) + 100e-6) / size
+        return 1 / (infer_s + self.read_s if len(self.composition.groups) == 1 else max(infer_s, self.read_s + 1e-9))
+
+
+@given(st.floats(0, 20e-3), st.floats(20e-6, 5e-3), st.sampled_from([SPLIT, MERGED]))
+def test_the_rate_is_within_three_percent_of_the_best_size(fixed_s: float, each_s: float, form: Composition) -> None:
+    stream = Stream(lambda size: fixed_s + each_s * size, form)
+    settled = stream.settled()
+    larger = [2**power for power in range(1, MOST_ITEMS.bit_length())]
+    bearable = [
+        size for size in larger if 2 * (stream.call_s(size // 2) + 100e-6) <= 0.25
+    ]  # two calls of half the size
+    assert stream.rate(settled) >= 0.97 * max(map(stream.rate, [1, *bearable]))
+
+
+def test_a_size_that_the_device_is_best_with_is_found_where_more_is_slower() -> None:
+    stream = Stream(lambda size: 2e-3 + 50e-6 * size + (1e-3 * (size - 64) if size > 64 else 0.0), SPLIT)
+    assert stream.settled() == 64
+    assert max(stream.used) == 128
+
+
+def test_what_the_rest_of_a_group_takes_counts_beside_it() -> None:
+    """A group that reads for 10 ms an item has nothing of a launch that costs 0.1 ms less."""
+    alone = Stream(lambda size: 200e-6 + 10e-6 * size, SPLIT, read_s=10e-3)
+    merged = Stream(lambda size: 200e-6 + 10e-6 * size, MERGED, read_s=10e-3)
+    assert merged.settled() <= 4 < alone.settled()
+
+
+def test_a_change_of_the_costs_is_found_within_a_minute() -> None:
+    stream = Stream(lambda size: 10e-3 + 100e-6 * size, SPLIT)
+    large = stream.settled()
+    stream.call_s = lambda size: 0.4e-3 + 400e-6 * size
+    small = stream.settled(turns=4 * 400)
+    assert stream.rate(small) >= 0.97 * stream.rate(large)
+    assert small < large
+
+
+def test_nothing_is_tried_for_stages_that_take_one_item_after_the_other() -> None:
+    curve = Curve(())
+    for _ in range(20):
+        curve.timed(0.0, [StageTiming("infer", 1.0, 1.0)], 1)
+    profile = StageProfile("infer", 1.0, 1.0, 0.0, 1.0, 1.0, 20)
+    assert curve.size(1.0, Composition("one", (Group(("infer",)),)), [profile], 1e-3).items == 1
+
+
+def test_a_size_is_known_from_eight_calls_on_and_the_first_one_does_not_count() -> None:
+    curve = Curve({"infer"})
+    form, profile = Composition("one", (Group(("infer",)),)), StageProfile("infer", 1e-3, 0.0, 0.0, 1e-3, 1e-3, 20)
+    for call, expected in enumerate([1] * 7 + [2]):
+        curve.timed(0.0, [StageTiming("infer", 1e-3 if call else 5.0, 0.0)], 1)
+        assert curve.size(0.0, form, [profile], 0.0).items == expected
+    assert "1 ms an item" in curve.size(0.0, form, [profile], 0.0).reason
+
+
+@pytest.mark.parametrize("gone_s", [61.0, 600.0])
+def test_what_was_measured_long_ago_tells_nothing(gone_s: float) -> None:
+    curve = Curve({"infer"})
+    for _ in range(8):
+        curve.timed(0.0, [StageTiming("infer", 1e-3, 0.0)], 1)
+    profile = StageProfile("infer", 1e-3, 0.0, 0.0, 1e-3, 1e-3, 20)
+    assert curve.size(gone_s, Composition("one", (Group(("infer",)),)), [profile], 0.0).items == 1
