@@ -86,4 +86,5 @@ class Embed(App):
         raise ValueError("a photo is pushed as the bytes of its file, content type application/octet-stream")
 
     def encode_result(self, value: NDArray[np.float32]) -> list[float]:
-        return [round(float(number), 6) for number in value]
+        numbers: list[float] = value.astype(np.float64).round(6).tolist()
+        return numbers

@@ -7,7 +7,7 @@ same five stages, tuples and workload. A drone has coordinates to look around fr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from struct import Struct
@@ -124,6 +124,7 @@ class MilitaryOptions(Options):
     kernel: KernelName = Field(
         default="compiled", description="compiled by numba; numpy, which needs nothing to compile; gpu: numba on CUDA"
     )
+    share: float = Field(default=1.0, gt=0, le=1, description="Of one GPU, what a worker with kernel gpu reserves")
     seed: int = Field(default=0, ge=0, description="Seed of the map, the coordinates and the units")
 
     @field_validator("widest")
@@ -140,11 +141,23 @@ class MilitaryServer(App):
     stages: tuple[Stage, ...] = tuple(
         Stage(name, batch=True) for name in ("load", "map", "map_reduce", "reduce", "store")
     )
+    computing: ClassVar = frozenset(("map", "map_reduce", "reduce"))
+    """The stages that a kernel computes."""
     options_model: ClassVar[type[Options]] = MilitaryOptions
     options: MilitaryOptions
 
-    def setup(self) -> None:
-        self._kernel = load_kernel(self.options.kernel, terrain(self.options.seed))
+    def __init__(self, options: Options | None = None) -> None:
+        super().__init__(options)
+        if self.options.kernel == "gpu":
+            computing = Stage("", batch=True, gpus=self.options.share, setup="per-group")
+            self.stages = tuple(
+                replace(computing, name=each.name) if each.name in self.computing else each for each in self.stages
+            )
+
+    def setup(self, stages: Sequence[str]) -> None:
+        """Load the kernel where it is used."""
+        if self.computing.intersection(stages):
+            self._kernel = load_kernel(self.options.kernel, terrain(self.options.seed))
 
     # --- the stages, A to E in the thesis ---
 

@@ -87,6 +87,8 @@ class Grain:
     reason: str
     pays: bool = False
     """The hop shows beside the work, whatever the objective bears."""
+    weight: int = 1
+    """It may weigh so many times the usual most on its way."""
 
 
 SINGLE = Grain(1, "nothing is measured yet")

@@ -23,6 +23,8 @@ _BELIEVED_S = 60.0
 _AS_GOOD = 1.01
 """Sizes that take less than 1 % longer an item than the best are as good, and the smallest of them is taken. Where a
 doubling saves 1 % by halving a fixed price, 2 % is left of it."""
+_WEIGHT = 8
+"""A device has use for more than an item's way: 32 MiB of images instead of 4."""
 _LONGEST_S = 0.25
 """Work of a group on one bundle, at most: nobody waits for it, but a switch and a stop do."""
 
@@ -73,10 +75,10 @@ class Curve:
         best = min(power for power, each_s in known.items() if each_s <= _AS_GOOD * least_s)
         told = f"{figure(known[best] * 1e3, 2)} ms an item in bundles of {2**best}"
         if best == max(known) and 2 ** (best + 1) * known[best] <= _LONGEST_S and 2**best < MOST_ITEMS:
-            return Grain(2 ** (best + 1), f"twice the size is tried: {told}", pays=True)
+            return Grain(2 ** (best + 1), f"twice the size is tried: {told}", pays=True, weight=_WEIGHT)
         if best == min(known) and best:
-            return Grain(2 ** (best - 1), f"half the size is tried: {told}", pays=True)
-        return Grain(2**best, f"{told}, and larger ones gain nothing", pays=True)
+            return Grain(2 ** (best - 1), f"half the size is tried: {told}", pays=True, weight=_WEIGHT)
+        return Grain(2**best, f"{told}, and larger ones gain nothing", pays=True, weight=_WEIGHT)
 
     def _is_known(self, now_s: float, stage: str, power: int) -> bool:
         key = stage, power

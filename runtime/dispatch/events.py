@@ -154,7 +154,7 @@ class WorkerStartFailed:
     at_s: float
     reason: str
     passing: bool = False
-    """True if the worker was not ready in time, which may be due to a busy machine: another attempt may succeed."""
+    """True if another attempt may succeed: the worker was not ready in time, or no node has room for it now."""
     loads: Loads = ()
 
 

@@ -79,8 +79,9 @@ def place(cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> Placemen
 
 
 def capacity(cluster: Cluster, need: Need) -> int:
-    """Return how many workers of one shape have room on nodes that are up, beside what is taken there."""
-    ask = _Ask(need)
+    """Return how many workers of one shape have room on nodes that are up, beside what is taken there. Those that
+    reserve no CPU may be more than there are CPUs."""
+    ask = _Ask(need, cpus=0.0)
     return sum(_Room(node).fits(ask) for node in cluster.nodes if node.state is NodeState.UP)
 
 

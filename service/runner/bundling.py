@@ -193,7 +193,7 @@ class Bundling(Bundler):
     def _light(self, grain: Grain) -> Grain:
         """Limit a size that nobody set by what items weigh on their way: a bundle is closed by the bytes that go in,
         and its results may be larger by far."""
-        most = self.in_force.max_bytes
+        most = grain.weight * self.in_force.max_bytes
         if self.in_force.items is not None or grain.items * self._item_bytes <= most:
             return grain
         items = max(1, int(most / self._item_bytes))

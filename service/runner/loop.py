@@ -32,6 +32,10 @@ from runtime.dispatch.views import DispatcherView
 from runtime.engine import Engine
 
 LOSSES_KEPT = 20
+START_FAILURES = 3
+"""After so many workers in a row could not start, with none alive, the app has failed."""
+PASSING_S = 30.0
+"""Time for which this is borne if another attempt may succeed, in seconds."""
 TICK_S = 0.25
 """The manager looks four times a second."""
 
@@ -73,12 +77,28 @@ class LoopSettings:
 class WorkerFailures:
     start_failure: StartFailed | None = None
     """The last failed start; None since a worker joined."""
+    since_s: float = 0.0
+    """When the first start in a row failed."""
     count: int = 0
     losses: deque[WorkersChanged] = field(default_factory=lambda: deque(maxlen=LOSSES_KEPT))
 
     def lost(self, loss: WorkersChanged) -> None:
         self.count += 1
         self.losses.append(loss)
+
+    def not_started(self, failure: StartFailed) -> None:
+        if self.start_failure is None:
+            self.since_s = failure.at_s
+        self.start_failure = failure
+
+    def given_up(self, now_s: float, *, kept_up: bool) -> str | None:
+        """Return why no worker can start, after several attempts. What may pass, as a lack of room that another run is
+        about to leave, is borne for a while; by an app that is ``kept_up``, as long as it takes."""
+        failed = self.start_failure
+        if failed is None or failed.consecutive < START_FAILURES:
+            return None
+        passes = failed.passing and (kept_up or now_s < self.since_s + PASSING_S)
+        return None if passes else failed.reason
 
 
 class ControlLoop:
@@ -176,7 +196,7 @@ class ControlLoop:
                 self.manager.workers_lost(outcome.at_s, outcome.reason)
             self.failures.start_failure = None if outcome.joined else self.failures.start_failure
         elif isinstance(outcome, StartFailed):
-            self.failures.start_failure = outcome
+            self.failures.not_started(outcome)
 
     def _delivered(self, out: Delivered) -> None:
         self.handovers.gaps.delivered(out.at_s, out.composition)

@@ -42,8 +42,6 @@ from service.runner.wiring.assembly import assemble
 from service.runner.wiring.run import Run
 from service.schemas.spec import RunSpec, new_run
 
-START_FAILURES = 3
-"""After so many workers in a row could not start, with none alive, the app has failed."""
 NAMED = 5
 """Serial numbers that are named where items were given up."""
 
@@ -71,10 +69,10 @@ def _kept(log: EventLog, app: str) -> str:
 
 def check(run: Run) -> None:
     """Raises: RecomposeError when the run cannot go on."""
-    broken, waits = run.loop.failures.start_failure, run.checked.spec.origin.kept_up
-    given_up = broken is not None and broken.consecutive >= START_FAILURES and not (broken.passing and waits)
-    if broken is not None and given_up and not run.loop.engine.view().workers:
-        raise RecomposeError(f"workers cannot start: {broken.reason}")
+    engine, kept_up = run.loop.engine, run.checked.spec.origin.kept_up
+    why = run.loop.failures.given_up(engine.now_s, kept_up=kept_up)
+    if why is not None and not engine.view().workers:
+        raise RecomposeError(f"workers cannot start: {why}")
     for failed in (run.sink.failed, run.checkpointer.failed):
         if failed is not None:
             raise RecomposeError(failed)

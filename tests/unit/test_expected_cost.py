@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compositions.model import Composition, Group, Pattern, Stage
+from compositions.model import Composition, Group, Pattern, Room, Stage
 from control.assess import Assessment
 from control.decisions import Trigger
 from control.objectives import objective_of
@@ -37,7 +37,12 @@ def test_it_takes_what_can_be_asked_for() -> None:
 
 
 def proposals(
-    compositions: tuple[Composition, ...], *, generated: bool, rate: int = 10, active: Composition = ONE
+    compositions: tuple[Composition, ...],
+    *,
+    generated: bool,
+    rate: int = 10,
+    active: Composition = ONE,
+    room: Room | None = None,
 ) -> list[Settle | Stay]:
     """What is proposed at each turn of 100 s in which ``rate`` items of 0.4 s come each second and none waits long."""
     strategy, found = make_strategy("expected-cost"), []
@@ -58,7 +63,7 @@ def proposals(
         strategy.observe(seen, objective, STAGES)
         situation = Situation(
             Trigger.INPUT_RATE, seen, objective, Assessment(SloStatus.MET, True, "met"), active, compositions,
-            Settings(), generated=generated,
+            Settings(), generated=generated, room=room or {},
         )  # fmt: skip
         proposal = strategy.propose(situation, ())
         assert isinstance(proposal, Settle | Stay)
@@ -77,6 +82,17 @@ def test_where_nobody_wrote_a_list_it_composes_what_is_needed() -> None:
 def test_of_a_users_list_it_takes_the_cheapest_that_will_do_by_its_name() -> None:
     last = next(each for each in proposals((ONE, WIDE, WIDER), generated=False) if isinstance(each, Settle))
     assert last.composition is WIDE
+
+
+def test_it_composes_nothing_that_the_nodes_cannot_hold() -> None:
+    """Ten items a second of 0.3 s keep three workers with stage b busy."""
+    plentiful = proposals((ONE, WIDE, WIDER), generated=True, room={("b",): 8})
+    assert any(isinstance(each, Settle) and each.composition.group_of("b").replicas > 3 for each in plentiful)
+    short = proposals((ONE, WIDE, WIDER), generated=True, room={("b",): 2})
+    settled = [each for each in short if isinstance(each, Settle)]
+    assert settled
+    assert all(each.composition.group_of("b").replicas <= 2 for each in settled)
+    assert "the nodes have room for 2 workers with b" in settled[-1].reason
 
 
 def test_it_says_when_nothing_that_may_be_chosen_will_do() -> None:

@@ -36,7 +36,7 @@ from runtime.pools.execute import StageError, run_stages
 NAMES = tuple(stage.name for stage in MilitaryServer.stages)
 MAP = terrain(0)
 APP = MilitaryServer()
-APP.setup()
+APP.setup(MilitaryServer.computing)
 places = st.integers(WIDEST, SIDE - WIDEST - 1)
 tuples = st.tuples(
     st.integers(0, 2**63 - 1),
@@ -49,7 +49,7 @@ Tuple = tuple[int, int, Sequence[tuple[int, int]], Sequence[int]]
 
 def server(**options: Any) -> MilitaryServer:
     app = MilitaryServer(MilitaryOptions(**options))
-    app.setup()
+    app.setup(MilitaryServer.computing)
     return app
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compositions.model import Composition, Stage, all_sequential
+from compositions.notation import parse
 from control.choices import Choices, ManagerError
 from control.decision_log import Episode
 from control.decisions import State, Trigger
@@ -85,3 +86,27 @@ def test_without_a_first_composition_the_first_snapshot_names_it() -> None:
     with pytest.raises(ManagerError, match="without an active composition"):
         _ = choices.active
     assert choices.recognise("one") is choices.active
+
+
+def test_what_the_nodes_have_no_room_for_is_not_available() -> None:
+    stages = (Stage("read"), Stage("infer", gpus=0.5, setup="per-group"), Stage("write", setup="per-group"))
+    forms = [
+        parse(text, stages, name=text) for text in ("Seq-Seq-Seq", "Seq-Par*2-Seq", "Seq-Par*3-Seq", "Par*3(f1,f2)-Seq")
+    ]
+    choices = Choices(stages, forms)
+    assert choices.unavailable(0.0) == {}
+    choices.room = {("infer",): 2}
+    why = "needs 3 workers with infer, and the nodes have room for 2"
+    assert choices.unavailable(0.0) == {"Seq-Par*3-Seq": why, "Par*3(f1,f2)-Seq": why}
+    choices.bar(forms[0], 5.0, "no memory")
+    assert choices.unavailable(1.0)["Seq-Seq-Seq"] == "no memory"
+    choices.room = {("infer",): 3}
+    assert choices.unavailable(6.0) == {}
+
+
+def test_a_worker_that_holds_two_reserving_stages_counts_for_both() -> None:
+    stages = (Stage("a", gpus=0.5, setup="per-group"), Stage("b", custom={"decoder": 1}, setup="per-group"))
+    both = parse("Par*3(f1,f2)", stages, name="both")
+    choices = Choices(stages, [both])
+    choices.room = {("a",): 4, ("b",): 2}
+    assert choices.unavailable(0.0) == {"both": "needs 3 workers with a, b, and the nodes have room for 2"}

@@ -118,6 +118,14 @@ def test_numbers_are_as_good_as_their_text(values: list[Any]) -> None:
     assert not formed.several
 
 
+@given(st.lists(st.lists(st.booleans() | st.integers() | st.floats() | st.sampled_from([10**400, "text"])), min_size=1))
+def test_vectors_are_as_good_as_their_text(values: list[Any]) -> None:
+    formed = JsonForm(Plain()).of(values)
+    assert list(formed.faults) == [place for place, value in enumerate(values) if not has_text(value)]
+    assert formed.values == [value if place not in formed.faults else None for place, value in enumerate(values)]
+    assert formed.size_bytes > 0
+
+
 def has_text(value: Any) -> bool:
     try:
         return bool(JSON(value))

@@ -299,7 +299,7 @@ class RayPool:
             self._members[worker].node = node or ""
             start = partial(self._actors.start, self._hub.invite(worker), node, loads)
             self._calls.ask(start, otherwise=partial(self._not_started, [worker]))
-        self._ended.extend((worker, lacking, False) for worker in wanted[len(nodes) :])
+        self._ended.extend((worker, lacking, True) for worker in wanted[len(nodes) :])
 
     def _not_started(self, workers: Sequence[WorkerId], error: Exception) -> None:
         """As when an app cannot be pickled, or Ray was left."""

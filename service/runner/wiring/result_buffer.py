@@ -7,7 +7,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]  # None where there is no C
 from math import isfinite
 from sys import getsizeof
@@ -72,6 +72,9 @@ class JsonForm:
         if kinds <= NUMBERS and _plain_numbers(formed.values, kinds):
             formed.size_bytes = NUMBER_BYTES * len(formed.values)
             return formed
+        if kinds == {list} and (numbers := _plain_vectors(formed.values)):
+            formed.size_bytes = NUMBER_BYTES * numbers
+            return formed
         formed.size_bytes = _text_bytes(formed.values)
         if not formed.size_bytes:
             self._look_at_each(formed)
@@ -109,6 +112,14 @@ def _plain_numbers(values: list[Any], kinds: set[type]) -> bool:
     except OverflowError:
         return False
     return float not in kinds or isfinite(sum(numbers))
+
+
+def _plain_vectors(values: list[list[Any]]) -> int:
+    """Return how many numbers there are in lists of numbers alone, seen in a sixth of the time that their text takes;
+    0 if there is anything else."""
+    flat = list(chain.from_iterable(values))
+    kinds = set(map(type, flat))
+    return len(flat) if kinds <= NUMBERS and _plain_numbers(flat, kinds) else 0
 
 
 def _texts(values: list[Any]) -> tuple[list[str], int] | None:

@@ -1,0 +1,123 @@
+"""A batch stage that has no memory for a bundle: each half runs again, and later bundles are as large as a half."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+
+from apps import registry
+from apps.contract import App
+from compositions.model import Composition, Group, Pattern, Stage
+from control.decisions import Mode
+from runtime.dispatch.events import BundleAdmitted, TaskFailed
+from runtime.dispatch.outcomes import OutOfMemory, StartFailed
+from service.runner.loop import PASSING_S, WorkerFailures
+from service.runner.rpc.requests import ReadStatus, SetMode, Start
+from service.runner.runner import Runner
+from service.schemas.spec import BatchingSpec, RunSpec
+from tests.unit.dispatcher_bench import Bench
+
+MOST, ITEMS = 8, 4000
+STAGES = (Stage("read"), Stage("infer", batch=True))
+ONE = Composition("one", (Group(("read",)), Group(("infer",))))
+TWO = replace(ONE, name="two", groups=(Group(("read",)), Group(("infer",), Pattern.PAR, 2)))
+
+
+class Hungry(App):
+    name = "hungry"
+    stages = STAGES
+    tried: ClassVar[list[int]] = []
+
+    def read(self, value: int) -> int:
+        return value
+
+    def infer(self, values: list[int]) -> list[int]:
+        self.tried.append(len(values))
+        if len(values) > MOST:
+            raise MemoryError
+        return values
+
+    def items(self, path: object) -> Iterator[int]:
+        return iter(range(ITEMS))
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setattr(registry, "create", lambda *_: Hungry())
+    Hungry.tried.clear()
+    made: list[Runner] = []
+
+    def run(**how: Any) -> Runner:
+        spec = RunSpec(app="hungry", pool="local", mode=Mode.PINNED, compositions=(ONE, TWO), composition="one", **how)
+        runner = Runner(spec)
+        made.append(runner)
+        runner.ask(Start())
+        return runner
+
+    yield run
+    for runner in made:
+        runner.kill()
+
+
+@pytest.mark.parametrize("asked", [64, "auto"])
+def test_what_was_too_many_is_remembered_and_nothing_is_lost(ended: Any, asked: Any) -> None:
+    runner = ended(batching=BatchingSpec(items=asked), items=ITEMS)
+    assert runner.wait(60.0)
+    status = runner.ask(ReadStatus())
+    assert (status.items.delivered, status.items.failed) == (ITEMS, 0)
+    if asked == 64:
+        assert (status.batching.size, status.batching.reason) == (MOST, "stage infer had no memory for 16 together")
+        assert max(Hungry.tried[-100:]) <= MOST
+
+
+def test_another_composition_may_bear_more(ended: Any) -> None:
+    """Workers that share a device have less memory each."""
+    runner = ended(batching=BatchingSpec(items=64), source={"kind": "replay", "loop": True})
+    _until(lambda: runner.ask(ReadStatus()).batching.size == MOST)
+    Hungry.tried.clear()
+    runner.ask(SetMode(Mode.PINNED, "two"))
+    _until(lambda: max(Hungry.tried, default=0) > MOST)
+    _until(lambda: runner.ask(ReadStatus()).batching.size == MOST)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("Traceback\n  ...\nMemoryError", True),
+        ("Traceback\ncupy.cuda.memory.OutOfMemoryError: Out of memory allocating 4 bytes", True),
+        ("Traceback\ntorch.OutOfMemoryError: CUDA out of memory.\nTried to allocate", True),
+        ("Traceback\n    raise MemoryError\nValueError: MemoryError is not meant", False),
+    ],
+)
+def test_a_dispatcher_tells_it_from_other_errors(error: str, told: bool) -> None:
+    bench = Bench("Seq(f1,f2)", STAGES)
+    bench.join("w1")
+    bench.handle(BundleAdmitted(0.0, (0.0,) * 10, "items"))
+    ((task_id, _),) = bench.tasks.items()
+    bench.handle(TaskFailed(1.0, "w1", task_id, "infer", error, None))
+    found = [each for each in bench.outcomes if isinstance(each, OutOfMemory)]
+    assert found == ([OutOfMemory(1.0, "Seq(f1,f2)", "infer", 10)] if told else [])
+
+
+def test_a_start_for_which_there_is_no_room_yet_is_tried_for_a_while() -> None:
+    failures = WorkerFailures()
+    for number in range(4):
+        failures.not_started(StartFailed(10.0 + number, "no node has a GPU left", number + 1, passing=True))
+    assert failures.given_up(10.0 + PASSING_S - 1, kept_up=False) is None
+    assert failures.given_up(10.0 + PASSING_S, kept_up=False) == "no node has a GPU left"
+    assert failures.given_up(10.0 + 10 * PASSING_S, kept_up=True) is None
+    failures.not_started(StartFailed(15.0, "setup raised", 5))
+    assert failures.given_up(15.0, kept_up=True) == "setup raised"
+
+
+def _until(true: Any) -> None:
+    waiting = threading.Event()
+    for _ in range(3000):
+        if true():
+            return
+        waiting.wait(0.02)
+    raise AssertionError("it did not happen within a minute")
