@@ -119,6 +119,8 @@ def _cost(status: Status) -> Iterator[Sample]:
     if status.resources.cost is not None:
         yield ("worker",), status.resources.cost.worker_s
         yield ("cpu",), status.resources.cost.cpu_s
+        if status.resources.cost.gpu_s:
+            yield ("gpu",), status.resources.cost.gpu_s
 
 
 def _worker_memory(status: Status) -> float | None:
@@ -282,7 +284,7 @@ METRICS = (
     ),
     Metric(
         "recompose_cost_seconds_total", "counter", "seconds", ("kind",),
-        "Worker-seconds in use, and CPU time of the workers, since the runner started.",
+        "Worker-seconds in use, CPU time of the workers and seconds of GPUs reserved, since the runner started.",
         "None needed: its rate is what the app takes.",
         _cost,
     ),

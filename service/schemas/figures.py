@@ -236,6 +236,10 @@ class Cost(Answer):
     """Cores that they keep busy at the moment."""
     others_cores: float | None = None
     """Of the cores that the runner may use, as many as are busy with something else, its own process included."""
+    gpus: float = 0.0
+    """GPUs that its workers reserve, shares of one included."""
+    gpu_s: float = 0.0
+    """Seconds of them since the runner began."""
 
 
 class Gaps(Answer):

@@ -31,6 +31,14 @@ def test_worker_seconds_are_of_those_in_use_and_cpu_of_those_on_this_host() -> N
     assert usage.of(Worker.of(elsewhere)).memory_bytes is None
 
 
+def test_seconds_of_gpus_are_of_those_reserved_at_the_time() -> None:
+    usage, worker = Usage(), view(os.getpid())
+    for now_s, gpus in ((0.0, 0.5), (2.0, 0.5), (4.0, 0.25), (8.0, 0.0)):
+        usage.record(now_s, (worker,), gpus)
+    cost = usage.cost((worker,), cores=2)
+    assert (cost.gpus, cost.gpu_s) == (0.0, 2 * 0.5 + 2 * 0.5 + 4 * 0.25)
+
+
 def test_what_others_keep_busy_is_the_rest_of_what_the_cores_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three cores, of which this process may use two: 1.6 s of them in two seconds, a guest's time counted once."""
     kinds = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest")

@@ -39,18 +39,21 @@ class Usage:
 
     def __init__(self) -> None:
         self._known: dict[int, _Known] = {}
+        self._gpus = self._gpu_s = 0.0
         self._looked_s: float | None = None
         self._worker_s = self._cpu_s = 0.0
         self._machine_s: float | None = None
         self._others: float | None = None
 
-    def record(self, now_s: float, workers: Iterable[WorkerView]) -> None:
-        """A second of these workers: those bound to a group are in use."""
+    def record(self, now_s: float, workers: Iterable[WorkerView], gpus: float = 0.0) -> None:
+        """Note a second of these workers: those bound to a group are in use. ``gpus``: what all of them reserve."""
         if self._looked_s is not None and now_s - self._looked_s < PERIOD_S:
             return
         passed_s = 0.0 if self._looked_s is None else now_s - self._looked_s
         self._looked_s = now_s
         seen = list(workers)
+        self._gpu_s += passed_s * self._gpus
+        self._gpus = gpus
         self._worker_s += passed_s * sum(each.group is not None for each in seen)
         self._known = {pid: known for pid in _here(seen) if (known := self._measured(pid, passed_s)) is not None}
         self._look_at_others(passed_s)
@@ -88,6 +91,8 @@ class Usage:
             cpu_s=round(self._cpu_s, 2) if busy else None,
             cpu_cores=round(sum(busy), 3) if busy else None,
             others_cores=None if self._others is None else round(self._others, 3),
+            gpus=round(self._gpus, 4),
+            gpu_s=round(self._gpu_s, 1),
         )
 
     def of(self, worker: Worker) -> Worker:

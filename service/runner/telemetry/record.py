@@ -5,16 +5,19 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
+from compositions.model import held_by, loads_of
+from compositions.resources import need_of
 from compositions.wording import figure
 from control.manager import TickResult
 from control.objectives import Objective
 from profiler.slo import SloHits, SloStatus, Verdict
 from profiler.snapshot import Snapshot
+from runtime.dispatch.views import WorkerView
 from service.runner.telemetry.accounts import Usage
 from service.runner.wiring.run import Run
 from service.schemas.base import ms, rounded, time_text
@@ -183,7 +186,8 @@ class Record:
             now_s = monotonic()
             self.history.record(now_s, lambda: Sample.of(status(), self.clock.text(now_s)))
         if self.summary.record(snapshot, result):
-            self.usage.record(snapshot.now_s, loop.engine.view().workers)
+            workers = loop.engine.view().workers
+            self.usage.record(snapshot.now_s, workers, _gpus(run, workers) if run.checked.spec.pool == "ray" else 0.0)
             run.sink.flush()
             if self.telemetry is not None:
                 self.telemetry.tick(loop, snapshot, result)
@@ -192,6 +196,18 @@ class Record:
     def close(self) -> None:
         if self.telemetry is not None:
             self.telemetry.close()
+
+
+def _gpus(run: Run, workers: Sequence[WorkerView]) -> float:
+    """Return the GPUs that these workers reserve. Those without a group count as of the class that loads nothing."""
+    stages, groups = run.checked.stages, run.loop.engine.view().composition.groups
+    if not any(stage.gpus for stage in stages):
+        return 0.0
+    by_name = {stage.name: stage for stage in stages}
+    held = [
+        () if each.group is None else loads_of(by_name[name] for name in groups[each.group].stages) for each in workers
+    ]
+    return sum(need_of(held_by(stages, loads)).gpus for loads in held)
 
 
 def record_of(spec: RunSpec, run: Run) -> Record:
