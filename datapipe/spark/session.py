@@ -27,7 +27,8 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",  # a laptop's cores, twice; a cluster sets its own
     "spark.driver.memory": "3g",
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",  # throughput: nobody waits for a pause
+    # Throughput: nobody waits for a pause. And jobs of minutes: the second compiler costs more CPU than it saves them.
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Groups with lists are hashed, not sorted, as long as there are fewer than this many at a time.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "200000",
