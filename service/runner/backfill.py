@@ -12,8 +12,10 @@ from typing import Any
 
 from apps import registry
 from apps.contract import App, Outputs
+from apps.expectations import read_item
 from compositions.errors import RecomposeError
 from compositions.model import StageKind, loads_of
+from datapipe.sources.fed import why_of
 from runtime.pools.calls import Calls
 from runtime.pools.execute import Executed, StageError, execute
 from runtime.pools.set_up import set_up
@@ -47,9 +49,9 @@ class Stages:
         items, results = [], [""] * len(rows)
         for place, row in enumerate(rows):
             try:
-                items.append((place, app.from_json(json.loads(row))))
-            except (ValueError, TypeError, KeyError, RecomposeError) as error:
-                results[place] = _error(f"{app.name} does not take this row: {error}")
+                items.append((place, read_item(app, json.loads(row))))
+            except Exception as error:  # any exception of an app concerns this row only
+                results[place] = _error(f"{app.name} does not take this row: {why_of(error)}")
         computed = _computed(calls, app, [value for _, value in items])
         for (place, _), result in zip(items, computed, strict=True):
             results[place] = result
