@@ -18,7 +18,9 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
+import cv2
 import jsonschema
+import numpy as np
 import pytest
 import yaml
 from image_steps import ROOT, Image, Stage, call, eventually, free_port, listens
@@ -90,7 +92,9 @@ def test_services_are_confined(compose: dict[str, Any]) -> None:
 
 
 def test_nothing_starts_without_its_token(compose: dict[str, Any]) -> None:
-    environments = [service["environment"] for service in compose["services"].values()]
+    alone = [name for name, service in compose["services"].items() if service.get("network_mode") == "none"]
+    assert alone == ["tables"]
+    environments = [service["environment"] for name, service in compose["services"].items() if name not in alone]
     assert all(each["RAY_AUTH_TOKEN"].startswith("${RAY_AUTH_TOKEN:?") for each in environments)
     assert all(each["RAY_AUTH_MODE"] == "token" for each in environments)
     assert compose["services"]["recompose"]["environment"]["RECOMPOSE_TOKEN"].startswith("${RECOMPOSE_TOKEN:?")
@@ -107,6 +111,8 @@ def test_what_the_compose_file_names_is_there(compose: dict[str, Any], stages: l
     assert stages[-1].all("VOLUME") == ["/var/lib/recompose"]
     assert "state:/var/lib/recompose" in services["recompose"]["volumes"]
     assert "state" in compose["volumes"]
+    assert services["tables"]["volumes"] == ["state:/var/lib/recompose"]
+    assert {"--tables-every", "0"} <= set(services["recompose"]["command"])
 
 
 # --- the image --------------------------------------------------------------------------------------------------------
@@ -162,6 +168,45 @@ def test_the_image_answers_when_not_root_and_ends_in_order(image: Image, stages:
         assert call(f"http://127.0.0.1:{port}/healthz") is not None
         service.send_signal(signal.SIGTERM)
         assert service.wait(60) == 0, (image.home / "log").read_text()
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_spark_makes_a_data_set_and_the_tables_in_the_image(
+    image: Image, compose: dict[str, Any], stages: list[Stage]
+) -> None:
+    assert any("jre-headless" in step for step in stages[-1].all("RUN"))
+    photos, state, tables = image.home / "photos", image.home / "spark", compose["services"]["tables"]
+    photos.mkdir()
+    for number in range(500):
+        pixels = np.random.default_rng(number).integers(0, 255, (24, 32, 3), np.uint8)
+        assert cv2.imwrite(str(photos / f"{number:03d}.png"), pixels)
+    state.mkdir(mode=0o777)
+    state.chmod(0o777)
+    made = image.run(["recompose", "ingest", "ferret", str(photos), "--out", str(state / "photos")])
+    assert made.returncode == 0, made.stderr
+    assert "500" in made.stdout
+    assert "without Spark" not in made.stdout + made.stderr
+    ran = [
+        "recompose",
+        "run",
+        "synthetic",
+        "--pool",
+        "local",
+        "--items",
+        "200",
+        "--telemetry",
+        str(state / "telemetry"),
+    ]
+    assert image.run(ran).returncode == 0
+    command = [word.replace("/var/lib/recompose", str(state)) for word in tables["command"]]
+    windows = state / "telemetry" / "tables" / "windows" / "_delta_log"
+    with image.running(["recompose", *command], **tables["environment"]) as job:
+        eventually(lambda: any(windows.glob("*1.json")) or job.poll() is not None, "a table", 240)
+        assert job.poll() is None, (image.home / "log").read_text()
+    counted = f"from deltalake import DeltaTable; print(DeltaTable('{windows.parent}').to_pyarrow_table().num_rows)"
+    assert int(image.run(["python", "-c", counted]).stdout) > 0
 
 
 # --- the cluster ------------------------------------------------------------------------------------------------------
