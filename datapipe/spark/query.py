@@ -244,8 +244,9 @@ def in_order_of_text(rows: Any) -> Any:
 
 
 def texts_of(rows: Any) -> Iterator[str]:
-    """The rows of a micro-batch as JSON, in the order of its partitions, some at a time."""
-    return (row["row"] for row in rows.select(as_json().alias("row")).toLocalIterator())
+    """Yield the rows of a micro-batch as JSON, in the order of its partitions, each computed while the one before is
+    read."""
+    return (row["row"] for row in rows.select(as_json().alias("row")).toLocalIterator(prefetchPartitions=True))
 
 
 def as_json() -> Any:
