@@ -184,7 +184,7 @@ def test_spark_makes_a_data_set_and_the_tables_in_the_image(
         assert cv2.imwrite(str(photos / f"{number:03d}.png"), pixels)
     state.mkdir(mode=0o777)
     state.chmod(0o777)
-    made = image.run(["recompose", "ingest", "ferret", str(photos), "--out", str(state / "photos")])
+    made = image.run(["recompose", "ingest", "ferret", str(photos), "--out", str(state / "photos")], 400)
     assert made.returncode == 0, made.stderr
     assert "500" in made.stdout
     assert "without Spark" not in made.stdout + made.stderr
