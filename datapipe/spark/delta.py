@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -153,19 +154,16 @@ def tidy(folder: Path, keep_days: float, today: date) -> dict[str, int]:
         if any(each["date"] < str(oldest) for each in table.partitions()):
             table.delete(f"date < '{oldest}'")
     before = len(table.file_uris())
-    for values in _crowded(table):
-        filters: Any = [(name, "=", value) for name, value in values.items()]
-        table.optimize.compact(partition_filters=filters, target_size=TARGET_BYTES)
+    if _crowded(table):  # all partitions in one commit
+        table.optimize.compact(target_size=TARGET_BYTES)
     removed = table.vacuum(UNREAD_H, dry_run=False, enforce_retention_duration=False, full=True)
     return {"files_before": before, "files": len(table.file_uris()), "removed": len(removed)}
 
 
-def _crowded(table: DeltaTable) -> list[dict[str, str]]:
-    """Return the values of partitions that have several files below the target's size."""
-    adds = pa.table(table.get_add_actions(flatten=False))
-    small: dict[str, int] = {}
-    for values, size in zip(adds["partition"].to_pylist(), adds["size_bytes"].to_pylist(), strict=True):
-        if size < TARGET_BYTES // 2:
-            key = json.dumps(values, default=str)
-            small[key] = small.get(key, 0) + 1
-    return [json.loads(key) for key, count in small.items() if count >= SMALL_FILES]
+def _crowded(table: DeltaTable) -> bool:
+    """Return whether a partition has several files below half of the target's size."""
+    adds = pa.table(table.get_add_actions(flatten=False)).to_pylist()
+    small = Counter(
+        json.dumps(each["partition"], default=str) for each in adds if each["size_bytes"] < TARGET_BYTES // 2
+    )
+    return max(small.values(), default=0) >= SMALL_FILES
