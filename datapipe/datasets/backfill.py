@@ -82,7 +82,7 @@ def backfill(spark: Any, of: Range, work: Work, into: Into, tell: Callable[[int,
     added = 0
     with ThreadPoolExecutor(CHUNKS_AT_ONCE) as pool:
         chunks = [
-            pool.submit(results.put, _between(rows, of.by, begin, end), f"{of.name}-{number}")
+            pool.submit(results.put, begin, end, f"{of.name}-{number}")
             for number, (begin, end) in enumerate(pairwise(bounds))
         ]
         try:
@@ -102,7 +102,7 @@ class _Results:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         key = to_arrow_schema(rows.select(of.by).schema, timezone="UTC").field(0).type
-        self._by, self._tasks = of.by, 2 * int(rows.sparkSession.sparkContext.defaultParallelism)
+        self._rows, self._by, self._tasks = rows, of.by, 2 * int(rows.sparkSession.sparkContext.defaultParallelism)
         self._work = partial(_computed, work, key, {"app": of.app, "app_version": of.version})
         self._plain = ROWS.set(0, pa.field("row", key))
         for name in ("app", "app_version"):
@@ -112,10 +112,11 @@ class _Results:
         self._kind = TableKind(into.folder, to_arrow_schema(named.schema, timezone="UTC"), ("app",))
         self._kind.opened()  # made here: chunks that are committed at the same time would both make it
 
-    def put(self, chunk: Any, name: str) -> int:
-        """Add the results of a chunk, if the table lacks them; return how many were added."""
+    def put(self, begin: str | None, end: str | None, name: str) -> int:
+        """Add the results of the chunk between two cuts, if the table lacks them; return how many were added."""
         from pyspark.sql import functions as F
 
+        chunk = _between(self._rows, self._by, begin, end)
         texts = chunk.select(F.col(self._by).alias("row"), as_json().alias("text")).repartition(self._tasks, "text")
         if self._schema is None:
             return append(texts, self._kind, (name, 0), work=self._work)
