@@ -72,8 +72,8 @@ class Image:
     home: Path
     """Short, as sockets lie in it, and writable for that user."""
 
-    def run(self, command: Sequence[str], within_s: float = READY_S, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(**self._call(command, env), check=False, capture_output=True, text=True, timeout=within_s)
+    def run(self, command: Sequence[str], **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(**self._call(command, env), check=False, capture_output=True, text=True, timeout=READY_S)
 
     @contextmanager
     def running(self, command: Sequence[str], **env: str) -> Iterator[subprocess.Popen[bytes]]:

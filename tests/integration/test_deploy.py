@@ -18,9 +18,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-import cv2
 import jsonschema
-import numpy as np
 import pytest
 import yaml
 from image_steps import ROOT, Image, Stage, call, eventually, free_port, listens
@@ -123,6 +121,7 @@ def test_the_image_runs_as_its_own_user_and_watches_its_health(stages: list[Stag
     (user,) = final.all("USER")
     assert any(f" {user}" in step and step.startswith("useradd") for step in final.all("RUN"))
     assert final.all("EXPOSE") == ["8080"]
+    assert any("jre-headless" in step for step in final.all("RUN"))
     assert "127.0.0.1:8080/healthz" in final.exec_form("HEALTHCHECK")[-1]
     assert [*final.exec_form("ENTRYPOINT"), *final.exec_form("CMD")][:4] == ["recompose", "serve", "--host", "0.0.0.0"]
 
@@ -168,45 +167,6 @@ def test_the_image_answers_when_not_root_and_ends_in_order(image: Image, stages:
         assert call(f"http://127.0.0.1:{port}/healthz") is not None
         service.send_signal(signal.SIGTERM)
         assert service.wait(60) == 0, (image.home / "log").read_text()
-
-
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_spark_makes_a_data_set_and_the_tables_in_the_image(
-    image: Image, compose: dict[str, Any], stages: list[Stage]
-) -> None:
-    assert any("jre-headless" in step for step in stages[-1].all("RUN"))
-    photos, state, tables = image.home / "photos", image.home / "spark", compose["services"]["tables"]
-    photos.mkdir()
-    for number in range(500):
-        pixels = np.random.default_rng(number).integers(0, 255, (24, 32, 3), np.uint8)
-        assert cv2.imwrite(str(photos / f"{number:03d}.png"), pixels)
-    state.mkdir(mode=0o777)
-    state.chmod(0o777)
-    made = image.run(["recompose", "ingest", "ferret", str(photos), "--out", str(state / "photos")], 400)
-    assert made.returncode == 0, made.stderr
-    assert "500" in made.stdout
-    assert "without Spark" not in made.stdout + made.stderr
-    ran = [
-        "recompose",
-        "run",
-        "synthetic",
-        "--pool",
-        "local",
-        "--items",
-        "200",
-        "--telemetry",
-        str(state / "telemetry"),
-    ]
-    assert image.run(ran).returncode == 0
-    command = [word.replace("/var/lib/recompose", str(state)) for word in tables["command"]]
-    windows = state / "telemetry" / "tables" / "windows" / "_delta_log"
-    with image.running(["recompose", *command], **tables["environment"]) as job:
-        eventually(lambda: any(windows.glob("*1.json")) or job.poll() is not None, "a table", 240)
-        assert job.poll() is None, (image.home / "log").read_text()
-    counted = f"from deltalake import DeltaTable; print(DeltaTable('{windows.parent}').to_pyarrow_table().num_rows)"
-    assert int(image.run(["python", "-c", counted]).stdout) > 0
 
 
 # --- the cluster ------------------------------------------------------------------------------------------------------
