@@ -126,7 +126,8 @@ def test_results_that_came_while_a_part_was_written_are_one_part(monkeypatch: py
     monkeypatch.setattr(module.os, "_exit", lambda _: None)  # the pipe is closed before the thread ends
     table = Slow()
     with batch(monkeypatch, table, rows=9000) as (driver, connection, spark):
-        threading.Thread(target=driver._listen, daemon=True).start()
+        listening = threading.Thread(target=driver._listen, daemon=True)
+        listening.start()
         assert connection.recv() == Begin(KEY, 0)
         connection.send(Wanted(KEY, 0, 9000))
         connection.send(ResultRows(KEY, 0, ["x"] * 2000))
@@ -137,4 +138,5 @@ def test_results_that_came_while_a_part_was_written_are_one_part(monkeypatch: py
         while spark.is_alive():
             if connection.poll(0.01):
                 connection.recv()
+    listening.join(30)
     assert written == [2000, 7000]
