@@ -18,6 +18,8 @@ RUN /opt/sbom/bin/cyclonedx-py environment --output-reproducible --of JSON -o /o
 FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 LABEL org.opencontainers.image.title="recompose" org.opencontainers.image.licenses="Apache-2.0"
 RUN useradd --system --uid 10001 --user-group --create-home --home-dir /home/recompose recompose
+# For Spark: data sets, tables of telemetry, backfill, live sources and sinks. Debian's own version, which is 17 or 21.
+RUN apt-get update && apt-get install --yes --no-install-recommends default-jre-headless && rm -rf /var/lib/apt/lists/*
 # A new volume takes over the owner of the directory it covers: the state, and what Ray's processes share.
 RUN install -d -o recompose -g recompose -m 0700 /var/lib/recompose
 RUN install -d -o recompose -g recompose -m 0700 /tmp/ray

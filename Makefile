@@ -119,7 +119,7 @@ setup-brokers:
 # what installs the first.
 lock:
 	$(LOCK) $(UPGRADE) --extra ray --extra service --extra arrow --extra report --extra video --extra apps --extra samples --extra spark --extra redis --extra kafka --extra nats --extra mqtt --extra rabbitmq --extra sql --extra dev pyproject.toml -o requirements.lock
-	$(LOCK) --constraint requirements.lock --extra ray --extra service --extra arrow --extra report --extra video --extra apps --extra samples pyproject.toml -o requirements-run.lock
+	$(LOCK) --constraint requirements.lock --extra ray --extra service --extra arrow --extra report --extra video --extra apps --extra samples --extra spark pyproject.toml -o requirements-run.lock
 	echo uv | $(LOCK) $(UPGRADE) - -o requirements-uv.lock
 	echo cyclonedx-bom | $(LOCK) $(UPGRADE) - -o requirements-sbom.lock
 	$(PYTHON) -c '$(BUILD_REQUIRES)' | $(LOCK) --constraint requirements.lock - -o requirements-build.lock

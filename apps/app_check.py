@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from apps.contract import App, Options
+from apps.expectations import adapter
 from apps.keys import MOST_PARTITIONS
 from compositions.errors import RecomposeError, shown
 from compositions.model import Stage, StageKind
@@ -48,6 +49,11 @@ def _class_faults(app: App | type[App]) -> Iterator[str]:
     model = app.options_model
     if not (isinstance(model, type) and issubclass(model, Options)):
         yield f"options_model is {model!r}; must be a subclass of apps.contract.Options"
+    for expected in ("item_type", "result_type"):
+        try:
+            adapter(getattr(app, expected))
+        except Exception as error:  # pydantic raises what it likes
+            yield f"{expected} is {getattr(app, expected)!r}; must be a type that pydantic can check ({error!s:.100})"
     if isinstance(app, type) and not (takes_options(app) or _takes(app, (), bound=True)):
         yield "__init__ must take (self) or (self, options); what else it needs may be an option"
 

@@ -95,6 +95,11 @@ class App:
     """Set on the class. An app whose options decide its stages sets it again on the instance in ``__init__``, so code
     that has an instance reads ``app.stages`` of that, never of its class."""
     options_model: ClassVar[type[Options]] = Options
+    item_type: ClassVar[Any] = None
+    """Type of items that come as JSON, such as a pydantic model or a ``TypedDict``: ``from_json`` gets values of it,
+    and others are refused with the fields at fault. None: any value."""
+    result_type: ClassVar[Any] = None
+    """Type of results as ``encode_result`` returns them; the item of any other result fails. None: any JSON data."""
     input_classes: ClassVar[Mapping[str, int]] = {}
     """Amounts of input by name, in items: of what is read, from its beginning again where it is shorter."""
     compositions_file: ClassVar[Path | None] = None

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -20,12 +21,14 @@ from typing import Any
 import pyarrow as pa
 
 from compositions.errors import RecomposeError
-from datapipe.spark.delta import TableKind, append, frame_of
+from datapipe.spark.delta import Batches, TableKind, append, frame_of
 from datapipe.spark.query import ROWS, as_json, row_for_each_value, shaped
 
 Work = Callable[[Sequence[str]], Sequence[str]]
 """From rows as JSON to their results as JSON, one each; sent to the executors."""
 CHUNK_ROWS = 100_000
+CHUNKS_AT_ONCE = 2
+"""Jobs at a time: while one ends and is committed, the cores work on the next."""
 TURN_ROWS = 512
 """Rows that the stages get at a time."""
 PLAN = "backfill.json"
@@ -74,40 +77,69 @@ def backfill(spark: Any, of: Range, work: Work, into: Into, tell: Callable[[int,
     """
     cuts = _cuts(spark, of, into.folder, into.chunk_rows)
     rows = _rows(spark, of, cuts.snapshot)
+    results = _Results(rows, of, work, into)
     bounds = [None, *cuts.at, None]
     added = 0
-    for number, (begin, end) in enumerate(pairwise(bounds)):
-        tell(number, len(bounds) - 1)
-        chunk = _between(rows, of.by, begin, end)
-        added += _put(chunk, of, work, into, f"{of.name}-{number}")
-    tell(len(bounds) - 1, len(bounds) - 1)
+    with ThreadPoolExecutor(CHUNKS_AT_ONCE) as pool:
+        chunks = [
+            pool.submit(results.put, begin, end, f"{of.name}-{number}")
+            for number, (begin, end) in enumerate(pairwise(bounds))
+        ]
+        try:
+            for number, chunk in enumerate(chunks):
+                tell(number, len(chunks))
+                added += chunk.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+    tell(len(chunks), len(chunks))
     return added
 
 
-def _put(chunk: Any, of: Range, work: Work, into: Into, name: str) -> int:
-    from pyspark.sql import functions as F
-    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+class _Results:
+    """The table of results, made of chunks of rows. Executors compute a file of results and write it, in one pass."""
 
-    key = pa.field("row", to_arrow_schema(chunk.select(of.by).schema).field(0).type)
-    made = pa.schema([key, *[field for field in ROWS if field.name != "row"]])
-    texts = chunk.select(F.col(of.by).alias("row"), as_json().alias("text")).repartition(_tasks(chunk))
-    results = texts.mapInArrow(partial(_results, work, made), from_arrow_schema(made, prefer_timestamp_ntz=False))
-    named = shaped(results, into.schema).withColumn("app", F.lit(of.app)).withColumn("app_version", F.lit(of.version))
-    kind = TableKind(into.folder, to_arrow_schema(named.schema, timezone="UTC"), ("app",))
-    return append(named, kind, (name, 0), gather=False)
+    def __init__(self, rows: Any, of: Range, work: Work, into: Into) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        key = to_arrow_schema(rows.select(of.by).schema, timezone="UTC").field(0).type
+        self._rows, self._by, self._tasks = rows, of.by, 2 * int(rows.sparkSession.sparkContext.defaultParallelism)
+        self._work = partial(_computed, work, key, {"app": of.app, "app_version": of.version})
+        self._plain = ROWS.set(0, pa.field("row", key))
+        for name in ("app", "app_version"):
+            self._plain = self._plain.append(pa.field(name, pa.string()))
+        self._schema = into.schema
+        named = shaped(rows.sparkSession.createDataFrame([], _spark(self._plain)), into.schema)
+        self._kind = TableKind(into.folder, to_arrow_schema(named.schema, timezone="UTC"), ("app",))
+        self._kind.opened()  # made here: chunks that are committed at the same time would both make it
+
+    def put(self, begin: str | None, end: str | None, name: str) -> int:
+        """Add the results of the chunk between two cuts, if the table lacks them; return how many were added."""
+        from pyspark.sql import functions as F
+
+        chunk = _between(self._rows, self._by, begin, end)
+        texts = chunk.select(F.col(self._by).alias("row"), as_json().alias("text")).repartition(self._tasks, "text")
+        if self._schema is None:
+            return append(texts, self._kind, (name, 0), work=self._work)
+        rows = texts.mapInArrow(self._work, _spark(self._plain))
+        return append(shaped(rows, self._schema), self._kind, (name, 0), work=iter)
 
 
-def _tasks(frame: Any) -> int:
-    return 2 * int(frame.sparkSession.sparkContext.defaultParallelism)
+def _spark(schema: pa.Schema) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=False)
 
 
-def _results(work: Work, made: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _computed(work: Work, key: pa.DataType, named: Mapping[str, Any], batches: Batches) -> Batches:
+    """Yield the results of rows, a batch for each batch. Runs in an executor."""
     for batch in batches:
-        for start in range(0, batch.num_rows, TURN_ROWS):
-            turn = batch.slice(start, TURN_ROWS)
-            told = row_for_each_value(0, work(turn.column("text").to_pylist()))
-            keys = turn.column("row").take(told["row"].combine_chunks())
-            yield from pa.table([keys.cast(made.field("row").type), told["part"], told["result"]], made).to_batches()
+        texts = batch.column("text").to_pylist()
+        told = [each for at in range(0, len(texts), TURN_ROWS) for each in work(texts[at : at + TURN_ROWS])]
+        rows = row_for_each_value(batch.column("row").to_pylist(), told, key)
+        for name, value in named.items():
+            column = pa.array([value], pa.string()).take(pa.array([0] * len(rows)))
+            rows = rows.append_column(name, column)
+        yield rows
 
 
 # --- the range --------------------------------------------------------------------------------------------------------

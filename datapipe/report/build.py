@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from matplotlib.figure import Figure
 
+from compositions.errors import RecomposeError
 from compositions.wording import figure
 from datapipe.report import plots
-from datapipe.report.data import RunData
+from datapipe.report.data import Period, RunData, apps_in, load
 
 UNITS = {"latency": "ms", "throughput": "items/s"}
 LONGEST_S = 15.0
 """Between two snapshots; of more, nothing is known of the time between."""
+DECISIONS = 500
+"""The latest that are shown."""
 
 
 def summary_rows(run: RunData) -> Sequence[tuple[str, str]]:
@@ -52,25 +56,24 @@ def _met(run: RunData) -> str:
 
 
 def _items(run: RunData) -> Sequence[tuple[str, str]]:
-    fates = run.items.column("outcome").to_pylist()
-    lost = ", ".join(f"{fates.count(fate):,} {fate}" for fate in ("failed", "shed") if fate in fates)
+    lost = ", ".join(f"{run.counts[fate]:,} {fate}" for fate in ("failed", "shed") if run.counts[fate])
     delivered = run.items.filter(pc.equal(run.items.column("outcome"), "delivered"))
     if not delivered.num_rows:
         return [("items", f"0 delivered{lost and f', {lost}'}")]
     out, came = (delivered.column(name).cast(pa.int64()).to_numpy() for name in ("delivered", "arrived"))
     latency_ms = (out - came) / 1e3
     span_s = (out.max() - out.min()) / 1e6
-    rate = f", {figure(delivered.num_rows / span_s)} a second" if span_s > 0 else ""
+    rate = f", {figure(run.counts['delivered'] / span_s)} a second" if span_s > 0 else ""
     p95 = float(np.percentile(latency_ms, 95))
     return [
-        ("items", f"{delivered.num_rows:,} delivered{rate}{lost and f', {lost}'}"),
+        ("items", f"{run.counts['delivered']:,} delivered{rate}{lost and f', {lost}'}"),
         ("latency", f"mean {figure(float(latency_ms.mean()))} ms, 95th percentile {figure(p95)} ms"),
     ]
 
 
 def _workers(run: RunData) -> str:
     at_s, workers = run.seconds(run.snapshots, "at"), np.asarray(run.snapshots.column("workers").to_pylist(), float)
-    lengths_s = np.minimum(np.diff(at_s), LONGEST_S)
+    lengths_s = np.minimum(np.diff(at_s), LONGEST_S * run.every["snapshots"])
     if not lengths_s.sum() > 0:
         return "not known"
     worker_s = float(workers[:-1] @ lengths_s)
@@ -81,7 +84,7 @@ def _workers(run: RunData) -> str:
 
 def _cpu(run: RunData) -> str:
     stages: Any = run.items.column("stages").combine_chunks().flatten()
-    cpu_s = (pc.sum(stages.field("cpu_ns")).as_py() or 0) / 1e9
+    cpu_s = (pc.sum(stages.field("cpu_ns")).as_py() or 0) / 1e9 * run.every["items"]
     length_s = float(run.seconds(run.snapshots, "at")[-1])
     cores = f", {figure(cpu_s / length_s, 2)} cores on average" if length_s > 0 else ""
     return f"{figure(cpu_s)} s{cores}"
@@ -124,6 +127,18 @@ def build(run: RunData, pngs: Path | None = None) -> str:
     return plots.page(f"{run.app}: {run.began:%Y-%m-%d %H:%M} UTC", sections)
 
 
+def fleet(directory: Path, period: Period) -> str:
+    """Return a page with a row for each app that was active in the period. Raises: RecomposeError where none was."""
+    rows = []
+    for app in apps_in(directory):
+        with suppress(RecomposeError):  # it was not active then
+            rows.append({"app": app, **dict(summary_rows(load(directory, app, period)))})
+    if not rows:
+        raise RecomposeError(f"{str(directory)!r} has no telemetry in that period")
+    heads = list(dict.fromkeys(name for row in rows for name in row))
+    return plots.page("All apps", [plots.table(heads, [[row.get(name) for name in heads] for row in rows])])
+
+
 NOTHING = '<p class="note">Nothing of it in this period.</p>'
 
 
@@ -136,12 +151,16 @@ def _head(run: RunData) -> str:
     length_s = float(run.seconds(run.snapshots, "at")[-1])
     until = run.began + timedelta(seconds=length_s)
     words = f"{run.began:%Y-%m-%d %H:%M:%S} to {until:%Y-%m-%d %H:%M:%S} UTC, {length_s:,.0f} s. Times are in UTC."
+    read = [f"every {count}th of the {kind}" for kind, count in run.every.items() if count > 1]
+    words += f" Read: {' and '.join(read)}; items are counted whole." if read else ""
     facts = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(said)}</dd>" for name, said in summary_rows(run))
     return f'<p class="note">{words}</p><dl>{facts}</dl>'
 
 
 def _decisions(run: RunData) -> Iterator[str]:
-    for each in run.decisions:
+    if len(run.decisions) > DECISIONS:
+        yield f'<p class="note">The latest {DECISIONS} of {len(run.decisions):,}.</p>'
+    for each in run.decisions[-DECISIONS:]:
         at = run.began + timedelta(seconds=each["at_s"])
         title = f"{at:%H:%M:%S} · {each['trigger']}: {each['from']} → {each['to']}"
         outcome = f"<p>Outcome: {html.escape(each['outcome'])}</p>" if each.get("outcome") else ""

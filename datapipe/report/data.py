@@ -1,9 +1,9 @@
-"""Data of a report: telemetry of one app between two instants, as columns of numpy."""
+"""Data of a report: telemetry of one app between two instants, from the files of runners or from the tables."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,21 +13,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 
 from compositions.errors import RecomposeError
 from datapipe.telemetry.schema import INSTANT_OF, SCHEMAS, SEPARATOR
 from datapipe.telemetry.store import files_of
 
 Floats = npt.NDArray[np.float64]
+MOST: Mapping[str, int] = {"snapshots": 50_000, "items": 500_000}
+"""Rows of a kind that are read; of more, every n-th. A plot shows 900 points."""
+OUTCOMES = ("delivered", "failed", "shed")
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From ``since`` on and before ``until``; None: open."""
+    """From ``since`` on and before ``until``; None: open. ``run``: of this run alone."""
 
     since: datetime | None = None
     until: datetime | None = None
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,10 @@ class RunData:
     decisions: Sequence[dict[str, Any]]
     """Bodies as in /decisions, with ``at_s``; oldest first."""
     switches: Sequence[dict[str, Any]]
+    counts: Mapping[str, int]
+    """Items by outcome: of all, also if ``items`` has only some of them."""
+    every: Mapping[str, int]
+    """Of ``snapshots`` and ``items`` every so many-th was read."""
 
     def seconds(self, table: Any, column: str) -> Floats:
         began_us = round(self.began.timestamp() * 1e6)
@@ -49,33 +57,78 @@ class RunData:
 
 
 def load(directory: Path, app: str, period: Period) -> RunData:
-    """Raises: TelemetryError for a folder that cannot be read; RecomposeError for an app or period without records."""
-    snapshots = _read(directory, "snapshots", app, period)
+    """Read the telemetry in a folder that runners write to, or in a folder of tables.
+
+    Raises: TelemetryError for a folder that cannot be read; RecomposeError for an app or period without records.
+    """
+    read = {kind: _Records(directory, kind, app, period) for kind in ("snapshots", "items", *NUMBERED)}
+    snapshots = read["snapshots"].rows()
     if not snapshots.num_rows:
-        raise RecomposeError(f"no telemetry of {app!r} in that period in {str(directory)!r}; {_known(directory)}")
+        known = ", ".join(apps_in(directory))
+        there = f"there is some of {known}" if known else "there is none at all"
+        raise RecomposeError(f"no telemetry of {app!r} in that period in {str(directory)!r}; {there}")
     began = snapshots.column("at")[0].as_py()
-    rows = {kind: _latest(_read(directory, kind, app, period).to_pylist(), key) for kind, key in NUMBERED.items()}
+    rows = {kind: _latest(read[kind].rows().to_pylist(), key) for kind, key in NUMBERED.items()}
     for kind in rows:
         for row in rows[kind]:
             row["at_s"] = (row["at"] - began).total_seconds()
     decisions = [json.loads(row["body"]) | {"at_s": row["at_s"]} for row in rows["decisions"]]
-    return RunData(app, began, _read(directory, "items", app, period), snapshots, decisions, rows["switches"])
+    counts = {outcome: read["items"].count(pc.field("outcome") == outcome) for outcome in OUTCOMES}
+    every = {kind: read[kind].every for kind in MOST}
+    return RunData(app, began, read["items"].rows(), snapshots, decisions, rows["switches"], counts, every)
 
 
 NUMBERED = {"decisions": "id", "switches": "number"}
 
 
-def _read(directory: Path, kind: str, app: str, period: Period) -> Any:
-    """One kind of records in order of time; an empty table where there are none."""
-    paths = files_of(directory, kind, f"{app}{SEPARATOR}")
-    tables = [pq.read_table(path, schema=SCHEMAS[kind], partitioning=None) for path in paths]
-    table = pa.concat_tables([SCHEMAS[kind].empty_table(), *tables])
-    instant = table.column(INSTANT_OF[kind])
-    for bound, within in ((period.since, pc.greater_equal), (period.until, pc.less)):
-        if bound is not None:
-            table = table.filter(within(instant, pa.scalar(_utc(bound), instant.type)))
-            instant = table.column(INSTANT_OF[kind])
-    return table.sort_by(INSTANT_OF[kind])
+def apps_in(directory: Path) -> Sequence[str]:
+    """Return the apps of which a folder has telemetry."""
+    folder = directory / "snapshots"
+    names = {path.name.split(SEPARATOR)[0] for path in folder.glob(f"*{SEPARATOR}*")}
+    return sorted(names | {path.name.removeprefix("app=") for path in folder.glob("date=*/app=*")})
+
+
+class _Records:
+    """The records of one kind of an app in a period."""
+
+    def __init__(self, directory: Path, kind: str, app: str, period: Period) -> None:
+        self._schema, self._instant = SCHEMAS[kind], INSTANT_OF[kind]
+        self._data = _dataset(directory, kind, app)
+        self._only = pc.field("app") == app
+        if period.run is not None:
+            self._only &= pc.field("run") == period.run
+        kind_of = self._data.schema.field(self._instant).type
+        if period.since is not None:
+            self._only &= pc.field(self._instant) >= pa.scalar(_utc(period.since), kind_of)
+        if period.until is not None:
+            self._only &= pc.field(self._instant) < pa.scalar(_utc(period.until), kind_of)
+        self.every = -(-self.count() // MOST[kind]) or 1 if kind in MOST else 1
+
+    def count(self, which: Any = None) -> int:
+        return int(self._data.count_rows(filter=self._only if which is None else self._only & which))
+
+    def rows(self) -> Any:
+        """Return every ``every``-th record, in order of time; null in columns that came with a later version."""
+        there = [name for name in self._schema.names if name in self._data.schema.names]
+        taken, seen = [], 0
+        for batch in self._data.to_batches(columns=there, filter=self._only):
+            taken.append(batch.take(pa.array(range(-seen % self.every, batch.num_rows, self.every), pa.int64())))
+            seen += batch.num_rows
+        found = pa.Table.from_batches(taken, taken[0].schema if taken else self._schema)
+        columns = [
+            found.column(field.name).cast(field.type) if field.name in there else pa.nulls(len(found), field.type)
+            for field in self._schema
+        ]
+        return pa.table(columns, schema=self._schema).sort_by(self._instant)
+
+
+def _dataset(directory: Path, kind: str, app: str) -> Any:
+    if (directory / kind / "_delta_log").is_dir():
+        from deltalake import DeltaTable  # of the extra for tables
+
+        return DeltaTable(str(directory / kind)).to_pyarrow_dataset()
+    paths = [str(path) for path in files_of(directory, kind, f"{app}{SEPARATOR}")]
+    return ds.dataset(paths, SCHEMAS[kind]) if paths else ds.dataset(SCHEMAS[kind].empty_table())
 
 
 def _utc(bound: datetime) -> datetime:
@@ -89,10 +142,5 @@ def _utc(bound: datetime) -> datetime:
 
 def _latest(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
     """Return the last of the records with one number: it has the outcome, which comes later."""
-    last = {(row["run"], row[key]): row for row in rows}
+    last = {(row["run"], row[key]): row for row in sorted(rows, key=lambda row: row["written"] or row["at"])}
     return sorted(last.values(), key=lambda row: row["at"])
-
-
-def _known(directory: Path) -> str:
-    names = {path.name.split(SEPARATOR)[0] for path in (directory / "snapshots").glob(f"*{SEPARATOR}*")}
-    return f"there is some of {', '.join(sorted(names))}" if names else "there is none at all"

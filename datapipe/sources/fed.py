@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from pydantic_core import from_json
 
 from apps.contract import App
+from apps.expectations import read_item
 from compositions.errors import RecomposeError
 from compositions.logger import Logger
 from datapipe.sources.portions import Closing, Mark, Portion, Position, Refused
@@ -220,7 +221,7 @@ def plain_of(app: App, body: Any) -> Any:
 
 def item_of(app: App, plain: Any) -> Any:
     """Raises: whatever the app refuses it with."""
-    return app.from_binary(plain) if isinstance(plain, bytes) else app.from_json(plain)
+    return app.from_binary(plain) if isinstance(plain, bytes) else read_item(app, plain)
 
 
 def refusal(app: App, where: str, error: Exception) -> Refused:

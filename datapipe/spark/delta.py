@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
@@ -59,18 +60,21 @@ class TableKind:
         return table
 
 
-def append(frame: Any, kind: TableKind, batch: tuple[str, int], mode: str = "append", *, gather: bool = True) -> int:
+Batches = Iterator[pa.RecordBatch]
+Work = Callable[[Batches], Batches]
+
+
+def append(frame: Any, kind: TableKind, batch: tuple[str, int], mode: str = "append", work: Work | None = None) -> int:
     """Add the rows of a Spark DataFrame, or replace all others by them; return how many. Rows of a ``batch`` (the name
-    of a stream, a number that grows) that is in the table are not added again. ``gather``: one file for each value of
-    the partition columns, instead of one for each task."""
+    of a stream, a number that grows) that is in the table are not added again. There is one file for each value of the
+    partition columns. With ``work``, which makes the rows in the executors, there is one for each task."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     done = kind.opened().transaction_version(batch[0])
     if done is not None and done >= batch[1]:
         return 0
-    rows = frame.select(*kind.schema.names)
-    rows = rows.repartition(*kind.partition_by) if gather else rows
-    written = rows.mapInArrow(partial(write_files, kind), from_arrow_schema(ADDED)).collect()
+    rows = frame if work else frame.select(*kind.schema.names).repartition(*kind.partition_by)
+    written = rows.mapInArrow(partial(_written, kind, work), from_arrow_schema(ADDED)).collect()
     if written or mode == "overwrite":
         commit(kind, [row.asDict() for row in written], batch, mode)
     return sum(row["rows"] for row in written)
@@ -90,7 +94,11 @@ def commit(kind: TableKind, written: Sequence[Mapping[str, Any]], batch: tuple[s
     table.create_write_transaction(adds, mode, table.schema(), list(kind.partition_by), commit_properties=once)
 
 
-def write_files(kind: TableKind, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _written(kind: TableKind, work: Work | None, batches: Batches) -> Batches:
+    return write_files(kind, work(batches) if work else batches)
+
+
+def write_files(kind: TableKind, batches: Batches) -> Batches:
     """Write rows into a file for each value of the partition columns; yield ``ADDED``. Runs in an executor."""
     writers: dict[str, tuple[str, Any]] = {}
     counts: dict[str, int] = {}
@@ -146,19 +154,16 @@ def tidy(folder: Path, keep_days: float, today: date) -> dict[str, int]:
         if any(each["date"] < str(oldest) for each in table.partitions()):
             table.delete(f"date < '{oldest}'")
     before = len(table.file_uris())
-    for values in _crowded(table):
-        filters: Any = [(name, "=", value) for name, value in values.items()]
-        table.optimize.compact(partition_filters=filters, target_size=TARGET_BYTES)
+    if _crowded(table):  # all partitions in one commit
+        table.optimize.compact(target_size=TARGET_BYTES)
     removed = table.vacuum(UNREAD_H, dry_run=False, enforce_retention_duration=False, full=True)
     return {"files_before": before, "files": len(table.file_uris()), "removed": len(removed)}
 
 
-def _crowded(table: DeltaTable) -> list[dict[str, str]]:
-    """Return the values of partitions that have several files below the target's size."""
-    adds = pa.table(table.get_add_actions(flatten=False))
-    small: dict[str, int] = {}
-    for values, size in zip(adds["partition"].to_pylist(), adds["size_bytes"].to_pylist(), strict=True):
-        if size < TARGET_BYTES // 2:
-            key = json.dumps(values, default=str)
-            small[key] = small.get(key, 0) + 1
-    return [json.loads(key) for key, count in small.items() if count >= SMALL_FILES]
+def _crowded(table: DeltaTable) -> bool:
+    """Return whether a partition has several files below half of the target's size."""
+    adds = pa.table(table.get_add_actions(flatten=False)).to_pylist()
+    small = Counter(
+        json.dumps(each["partition"], default=str) for each in adds if each["size_bytes"] < TARGET_BYTES // 2
+    )
+    return max(small.values(), default=0) >= SMALL_FILES

@@ -121,7 +121,7 @@ class Progress:
 
 
 PART_ROWS, PART_S = 2000, 2.0
-"""A part is written when it has so many results, or its first has waited for so long, or the batch is complete."""
+"""A part is written when so many results wait, or its first has waited for so long, or the batch is complete."""
 
 
 class Parts:
@@ -146,14 +146,11 @@ class Parts:
         self._waiting_since_s = self._waiting_since_s or monotonic()
 
     def write_due(self) -> list[Durable]:
-        """Writes the parts that are due; what became durable."""
-        told = []
-        while len(self._results) >= PART_ROWS:
-            told += self.write(PART_ROWS)
+        """Write all results that wait if a part is due; return what became durable. A part is a job of Spark, which
+        costs as much as ten thousand results: they are written together if they come faster than parts are."""
         waited = self._waiting_since_s is not None and monotonic() - self._waiting_since_s > PART_S
-        if self._results and (waited or not self._progress.lacks(len(self._results))):
-            told += self.write(len(self._results))
-        return told
+        count = len(self._results)
+        return self.write(count) if count >= PART_ROWS or waited or not self._progress.lacks(count) else []
 
     def write(self, count: int) -> list[Durable]:
         """Writes a part of ``count`` results."""
@@ -230,8 +227,10 @@ class Driver:
         """Ends the process when the runner is gone: another driver will go on from what is durable."""
         try:
             while True:
-                if self._connection.poll(PART_S / 4):
+                wait_s = PART_S / 4
+                while self._connection.poll(wait_s):
                     self._hear(self._connection.recv())
+                    wait_s = 0.0
                 for durable in self._parts.write_due():
                     self.tell(durable)
         except (EOFError, OSError):

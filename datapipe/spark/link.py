@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from compositions.errors import RecomposeError
+from datapipe.sources.fed import why_of
 from datapipe.sources.sources import Arrival, Clock
 from datapipe.spark.messages import Begin, Durable, Ended, Failed, Key, Message, ResultRows, Room, Rows, Setup, Wanted
 from datapipe.spark.process import DriverProcess
@@ -158,8 +159,8 @@ class SparkLink:
             arrived_s = self._clock()
             try:
                 value = self._reads(json.loads(text))
-            except (ValueError, TypeError, KeyError, RecomposeError) as error:
-                self._refuse(key, number, f"{self._setup.app} does not take this row: {error}")
+            except Exception as error:  # any exception of an app concerns this row only
+                self._refuse(key, number, f"{self._setup.app} does not take this row: {why_of(error)}")
                 continue
             if self._take(key, number):
                 yield Arrival(arrived_s, value, arrived_s)

@@ -13,9 +13,9 @@ from compositions.errors import RecomposeError
 from datapipe.spark.messages import Key, StreamSource, TableSink
 
 FORMATS = ("parquet", "orc", "json", "csv")
-ROWS = pa.schema([("row", pa.int64()), ("part", pa.int32()), ("result", pa.string())])
-SEVERAL = '{"values":'
-"""How the result of a row begins that gave any number of values."""
+ROWS = pa.schema([("row", pa.int64()), ("error", pa.string()), ("value", pa.string()), ("part", pa.int32())])
+VALUE = '{"value": '
+"""The beginning of a result with one value; its JSON text follows, and a brace."""
 PART = re.compile(r"part-(\d+)-(\d+)\.")
 
 
@@ -53,10 +53,10 @@ class PartTable:
 
     def write(self, key: Key, first: int, results: Sequence[str]) -> None:
         aside = f"{self._root}/_staging/{key.query}-{key.batch}-{first}"
-        raw = self._spark.createDataFrame(row_for_each_value(first, results))
-        shaped(raw, self._schema).coalesce(1).write.format(self._format).options(**self._options).mode(
-            "overwrite"
-        ).save(aside)
+        rows = pa.Table.from_batches([row_for_each_value(range(first, first + len(results)), results)])
+        shaped(self._spark.createDataFrame(rows), self._schema).coalesce(1).write.format(self._format).options(
+            **self._options
+        ).mode("overwrite").save(aside)
         (written,) = [name for name in self._files.names(aside) if name.startswith("part-")]
         suffix = written[written.index(".") :]
         self._files.move(f"{aside}/{written}", self._folder(key), part_name(first, len(results)) + suffix)
@@ -81,30 +81,46 @@ def covered(names: Sequence[str]) -> int:
     return until
 
 
-def shaped(raw: Any, schema: str | None) -> Any:
-    """Return ``row``, ``error``, ``value`` as JSON or in the columns of ``schema``, and ``part``, of a DataFrame with
-    ``row``, ``part`` and ``result``."""
+def shaped(rows: Any, schema: str | None) -> Any:
+    """Return the DataFrame with the columns of ``schema`` in place of ``value``, which is JSON."""
     from pyspark.sql import functions as f
 
-    value, error = f.get_json_object("result", "$.value"), f.get_json_object("result", "$.error")
     if schema is None:
-        return raw.select("row", error.alias("error"), value.alias("value"), "part")
-    return raw.select("row", error.alias("error"), f.from_json(value, schema).alias("value"), "part").select(
-        "row", "error", "value.*", "part"
-    )
+        return rows
+    names = ["value.*" if name == "value" else name for name in rows.columns]
+    return rows.withColumn("value", f.from_json("value", schema)).select(*names)
 
 
-def row_for_each_value(first: int, results: Sequence[str]) -> pa.Table:
-    """The results of rows from ``first`` on, with those that are several taken apart."""
-    rows: list[tuple[int, int | None, str]] = []
-    for row, result in enumerate(results, first):
-        if result.startswith(SEVERAL):
-            values = json.loads(result)["values"]
-            rows += [(row, part, json.dumps({"value": each}, ensure_ascii=False)) for part, each in enumerate(values)]
-        else:
-            rows.append((row, None, result))
-    columns = zip(*rows, strict=True) if rows else ([], [], [])
-    return pa.Table.from_arrays([pa.array(c, kind) for c, kind in zip(columns, ROWS.types, strict=True)], schema=ROWS)
+def row_for_each_value(keys: Sequence[Any], results: Sequence[str], kind: pa.DataType | None = None) -> pa.RecordBatch:
+    """Return ``ROWS`` with one row for each result, and one for each value of a result that has several.
+
+    ``keys`` become the column ``row``, of type ``kind`` (default: that of ``ROWS``). A value that is a text stands as
+    it is, all others as JSON; null is null.
+    """
+    columns: tuple[list[Any], ...] = ([], [], [], [])
+
+    def add(*row: Any) -> None:
+        for column, cell in zip(columns, row, strict=True):
+            column.append(cell)
+
+    for key, result in zip(keys, results, strict=True):
+        if result.startswith(VALUE):
+            add(key, None, _cell(result[len(VALUE) : -1]), None)
+            continue
+        told = json.loads(result)
+        for part, each in enumerate(told.get("values", ())):
+            add(key, None, _cell(json.dumps(each, ensure_ascii=False)), part)
+        if "error" in told:
+            add(key, told["error"], None, None)
+    schema = ROWS if kind is None else ROWS.set(0, pa.field("row", kind))
+    arrays = [pa.array(each, type_) for each, type_ in zip(columns, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _cell(text: str) -> str | None:
+    if text.startswith('"'):
+        return str(json.loads(text))
+    return None if text == "null" else text
 
 
 class Files:
@@ -228,8 +244,9 @@ def in_order_of_text(rows: Any) -> Any:
 
 
 def texts_of(rows: Any) -> Iterator[str]:
-    """The rows of a micro-batch as JSON, in the order of its partitions, some at a time."""
-    return (row["row"] for row in rows.select(as_json().alias("row")).toLocalIterator())
+    """Yield the rows of a micro-batch as JSON, in the order of its partitions, each computed while the one before is
+    read."""
+    return (row["row"] for row in rows.select(as_json().alias("row")).toLocalIterator(prefetchPartitions=True))
 
 
 def as_json() -> Any:

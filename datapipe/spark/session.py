@@ -32,6 +32,8 @@ SETTINGS = {
     # Groups with lists are hashed, not sorted, as long as there are fewer than this many at a time.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "200000",
 }
+PYTHON_WORKS = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"}
+"""For jobs whose work is done in Python: the JVM's second compiler costs more CPU than it saves them."""
 
 
 class NoJava(RecomposeError):  # noqa: N818 - a sentence reads better with its name
@@ -42,7 +44,7 @@ class NoSpark(RecomposeError):  # noqa: N818
     """Spark did not start, or its master did not answer."""
 
 
-def open_session(app_name: str, master: str | None = None) -> Any:
+def open_session(app_name: str, master: str | None = None, settings: Mapping[str, str] = SETTINGS) -> Any:
     """A SparkSession: of ``master``, of ``spark-submit``, of ``SPARK_REMOTE``, or of this machine's cores.
 
     Raises: NoJava without Java 17 or 21; NoSpark when PySpark is missing or the master does not answer.
@@ -53,7 +55,7 @@ def open_session(app_name: str, master: str | None = None) -> Any:
         raise NoSpark("PySpark is not installed; install recompose with its extra 'spark'") from error
     builder: Any = SparkSession.builder.appName(app_name)
     if SUBMITTED in os.environ and master is None:  # spark-submit has chosen master and network, and started the JVM
-        return _started(_configured(builder, SETTINGS), "spark-submit")
+        return _started(_configured(builder, settings), "spark-submit")
     remote = os.environ.get("SPARK_REMOTE")
     if remote and master is None:
         return _started(builder.remote(remote), remote)
@@ -61,7 +63,7 @@ def open_session(app_name: str, master: str | None = None) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the first on the PATH may lack our modules
     address = master or "local[*]"
     _check_reachable(address)
-    return _started(_configured(builder.master(address), SETTINGS | _network(address)), address)
+    return _started(_configured(builder.master(address), {**settings, **_network(address)}), address)
 
 
 def _configured(builder: Any, settings: Mapping[str, str]) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datapipe.telemetry.schema import SEPARATOR, SUFFIX
+from datapipe.telemetry.store import closed_files
 
 FILES = 240
 """That are read at most. A file has ten seconds: up to forty minutes come whole, of a day one part in thirty-six."""
@@ -35,32 +34,15 @@ def snapshots_between(folder: Path, app: str, from_s: float, to_s: float, most: 
     """Rows of ``COLUMNS``, one a second at most, oldest first; ``at`` is a time in UTC. Of more than ``most`` files
     every so many-th is read, and of it the rows that a chart shows: the last one, and the extremes of ``EXTREMES``.
     Seconds since 1970. What cannot be read is left out: a chart has a gap there."""
-    found = sorted(_closed(folder, app, from_s, to_s))
+    files = closed_files(folder, "snapshots", app)
+    found = sorted((closed_s, path) for closed_s, _, path in files if from_s <= closed_s <= to_s + LATE_S)
     step = -(-len(found) // most) or 1
     tables = [table for _, path in found[::step] if (table := _table(path)) is not None]
     by_second = {int(row["at"].timestamp()): row for row in _rows(tables, thin=step > 1)}
     return [by_second[second] for second in sorted(by_second) if from_s <= second <= to_s]
 
 
-def _closed(folder: Path, app: str, from_s: float, to_s: float) -> Iterator[tuple[float, str]]:
-    """Paths, by text: a folder may have some hundred thousand names, and of each app some thousand."""
-    snapshots, prefix = folder / "snapshots", f"{app}{SEPARATOR}"
-    try:
-        names = os.listdir(snapshots)
-    except OSError:  # nothing was written, or it is nobody's to read here
-        return
-    for name in names:
-        if name.startswith(prefix) and name.endswith(SUFFIX):
-            path = f"{snapshots}/{name}"
-            try:
-                closed_s = os.stat(path).st_mtime
-            except OSError:  # a sweep was faster
-                continue
-            if from_s <= closed_s <= to_s + LATE_S:
-                yield closed_s, path
-
-
-def _table(path: str) -> Any:
+def _table(path: Path) -> Any:
     """None where it cannot be read. Read at once: some fifteen kilobytes, to fetch which column by column takes longer,
     as it does to wake threads for them."""
     try:

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from datapipe.telemetry.past import COLUMNS
-from datapipe.telemetry.schema import SEPARATOR, SUFFIX
+from datapipe.telemetry.schema import SEPARATOR
+from datapipe.telemetry.store import closed_files
 
 FILES = 120
 """Of a kind that are read at most of a run; of more, every so many-th."""
@@ -63,11 +64,8 @@ class RunRecords:
 def runs_of(folder: Path, app: str, most: int = RUNS) -> list[KnownRun]:
     """The latest first."""
     closed: dict[str, list[float]] = {}
-    for path in (folder / "snapshots").glob(f"{app}{SEPARATOR}*{SUFFIX}"):
-        try:
-            closed.setdefault(_run_of(path, app), []).append(path.stat().st_mtime)
-        except OSError:  # a sweep was faster
-            continue
+    for closed_s, _, path in closed_files(folder, "snapshots", app):
+        closed.setdefault(_run_of(path, app), []).append(closed_s)
     known = [KnownRun(run, min(times) - PERIOD_S, max(times)) for run, times in closed.items()]
     return sorted(known, key=lambda each: each.ended_s, reverse=True)[:most]
 
@@ -112,7 +110,7 @@ def _run_of(path: Path, app: str) -> str:
 
 def _files(folder: Path, kind: str, app: str, run: str) -> list[Path]:
     """In the order in which they were written; what a run is called stands before the last hyphen of their names."""
-    return sorted(path for path in (folder / kind).glob(f"{app}{SEPARATOR}*{SUFFIX}") if _run_of(path, app) == run)
+    return sorted(path for *_, path in closed_files(folder, kind, app) if _run_of(path, app) == run)
 
 
 def _read(paths: Sequence[Path], most: int, columns: Sequence[str]) -> Any:

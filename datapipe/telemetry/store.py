@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +12,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from compositions.errors import RecomposeError
-from datapipe.telemetry.schema import SCHEMAS, SUFFIX, VERSION, version_of
+from datapipe.telemetry.schema import SCHEMAS, SEPARATOR, SUFFIX, VERSION, version_of
 
 
 class TelemetryError(RecomposeError):
     """Telemetry that cannot be read, or a table that cannot be written."""
+
+
+def closed_files(directory: Path, kind: str, app: str) -> Iterator[tuple[float, int, Path]]:
+    """Yield when each file of an app was closed (seconds since 1970), its size and its path; files that a sweep deletes
+    meanwhile are left out. A folder may have some hundred thousand names."""
+    prefix = f"{app}{SEPARATOR}"
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(directory / kind) as entries:
+        for entry in entries:
+            if entry.name.startswith(prefix) and entry.name.endswith(SUFFIX):
+                with suppress(OSError):
+                    found = entry.stat()
+                    yield found.st_mtime, found.st_size, Path(entry.path)
 
 
 def files_of(directory: Path, kind: str, prefix: str = "") -> list[Path]:

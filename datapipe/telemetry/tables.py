@@ -24,7 +24,8 @@ from datapipe.telemetry.schema import INSTANT_OF, SCHEMAS, SUFFIX
 from datapipe.telemetry.store import CHECKPOINT, TABLE, TelemetryError, some_files_of
 from datapipe.telemetry.windows import BATCH, batch_table, live_table
 
-TRIGGER_S = 2.0
+TRIGGER_S = 30.0
+"""A turn writes a file for each app and table: more often would be more files, and a core for Spark alone."""
 FILES_A_TURN = 1000
 TIDY_EVERY_S = 600.0
 KEEP_DAYS: Mapping[str, float] = {"items": 14, "snapshots": 90}

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from datapipe.telemetry.schema import SEPARATOR, SUFFIX
+from datapipe.telemetry.store import closed_files
 
 FILES = 360
 """That are read at most, the newest first: an hour of ten seconds each."""
@@ -38,12 +38,7 @@ def one(folder: Path, app: str, serial: int, run: str | None) -> dict[str, Any] 
 
 
 def _newest(folder: Path, app: str, since_s: float) -> list[Path]:
-    known: list[tuple[float, Path]] = []
-    for path in (folder / "items").glob(f"{app}{SEPARATOR}*{SUFFIX}"):
-        try:
-            known.append((path.stat().st_mtime, path))
-        except OSError:  # a sweep was faster
-            continue
+    known = ((closed_s, path) for closed_s, _, path in closed_files(folder, "items", app))
     return [path for closed_s, path in sorted(known, reverse=True)[:FILES] if closed_s >= since_s - LATE_S]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from time import monotonic, time
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from datapipe.telemetry.schema import SCHEMAS, SEPARATOR, SUFFIX
+from datapipe.telemetry.store import closed_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +33,12 @@ def sweep(directory: Path, app: str, keep: Keep, now_s: float | None = None) -> 
     oldest_s = (time() if now_s is None else now_s) - keep.days * 86_400
     left_bytes = keep.megabytes * 1e6
     deleted = 0
-    for changed_s, size, path in sorted(_files(directory, app), reverse=True):
+    found = (file for kind in SCHEMAS for file in closed_files(directory, kind, app))
+    for changed_s, size, path in sorted(found, reverse=True):
         left_bytes -= size
         if changed_s < oldest_s or left_bytes < 0:
             deleted += _delete(path)
     return deleted
-
-
-def _files(directory: Path, app: str) -> Iterable[tuple[float, int, Path]]:
-    for kind in SCHEMAS:
-        for path in (directory / kind).glob(f"{app}{SEPARATOR}*{SUFFIX}"):
-            try:
-                found = path.stat()
-            except OSError:  # another runner's sweep was faster
-                continue
-            yield found.st_mtime, found.st_size, path
 
 
 def _delete(path: Path) -> bool:

@@ -52,17 +52,18 @@ def rates(photos: Path, rounds: int) -> Table:
     recipe = make()
     tasks = tasks_of(place, recipe)
     table = Table("data set of Ferret", "photos/s", [at_least("Spark, times one process", SPARK, 1.7, ONE)])
-    spark = open_session("ingest benchmark", f"local[{cores()}]")
+    spark, scratch = open_session("ingest benchmark", f"local[{cores()}]"), tempfile.TemporaryDirectory()
     try:
-        engine = on_spark(spark, make, place)
-        list(engine(tasks.slice(0, 32)))
+        engine, staging = on_spark(spark, make, place), Path(scratch.name)
+        list(engine(tasks.slice(0, 32), staging))
         calls = {
             ONE: lambda: rate(lambda: one_process(recipe, place, tasks)),
-            SPARK: lambda: rate(lambda: sum(chunk.num_rows for chunk in engine(tasks))),
+            SPARK: lambda: rate(lambda: sum(engine(tasks, staging))),
         }
         return table.run(calls, rounds)
     finally:
         spark.stop()
+        scratch.cleanup()
 
 
 def killed(photos: Path, folder: Path, kills: int) -> Rows:

@@ -197,6 +197,12 @@ METRICS = (
         _one(lambda status: status.demand.missed),
     ),
     Metric(
+        "recompose_refused_items_total", "counter", "items", (),
+        "Rows and messages of the source that the app did not take, since the runner started.",
+        "Grows: read the dead letters, or the column error of the table: each has its reason.",
+        _one(lambda status: status.demand.refused),
+    ),
+    Metric(
         "recompose_lag_seconds", "gauge", "seconds", (),
         "How long the next item to be read has been due.",
         "Grows: more is asked for than comes out; see /decisions for what limits.",

@@ -42,7 +42,7 @@ def backfill(
     """Compute APP's results of the rows of a table, into a table; interrupted, it goes on where it was."""
     from datapipe.datasets.backfill import Into, Range  # imported here, as Arrow takes a moment
     from datapipe.datasets.backfill import backfill as run
-    from datapipe.spark.session import open_session, told_in_a_sentence
+    from datapipe.spark.session import PYTHON_WORKS, SETTINGS, open_session, told_in_a_sentence
     from service.runner.backfill import Stages
     from service.runner.telemetry.accounts import version_of_app
 
@@ -52,7 +52,7 @@ def backfill(
     made.prepare()
     out = (out or Path("backfill") / app).absolute()
     of = Range(str(Path(table).absolute()), by, begin, end, app, version_of_app(type(made)))
-    spark = open_session("recompose backfill", master)
+    spark = open_session("recompose backfill", master, SETTINGS | PYTHON_WORKS)
     try:
         with told_in_a_sentence(f"the backfill into {str(out)!r} failed"), render.spinner() as bar:
             task = bar.add_task("cutting the range")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -32,6 +33,7 @@ def default_source() -> Path:
 )
 @click.option("--batch", is_flag=True, help="Build the whole table once, from all records.")
 @click.option("--once", is_flag=True, help="Stream, and end when everything is read.")
+@click.option("--wait", is_flag=True, help="Wait for the first files, instead of ending without any.")
 @click.option("--master", help="Spark master, such as spark://host:7077 (default: this machine's cores).")
 @click.option("--sql", "query", help="Ask the tables in Spark SQL, print rows as JSON lines, and end.")
 @click.option("--state", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
@@ -40,6 +42,7 @@ def telemetry(
     out: Path | None,
     batch: bool,
     once: bool,
+    wait: bool,
     master: str | None,
     query: str | None,
     state: Path | None,
@@ -52,6 +55,8 @@ def telemetry(
     if query is not None:
         _ask(out, query, master)
         return
+    while wait and not any((source / "items").glob("*.parquet")):
+        time.sleep(LOOK_S)
     files = some_files_of(source, "items")
     with _progress(f"starting Spark; {len(files)} files of items") as say, _session(master) as spark:
         if batch:
@@ -129,25 +134,39 @@ FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S
 
 
 @click.command()
-@click.argument("app")
+@click.argument("app", required=False)
 @click.option(
-    "--from", "source", type=click.Path(path_type=Path), help="Folder with telemetry (default: the daemon's)."
+    "--from",
+    "source",
+    type=click.Path(path_type=Path),
+    help="Folder with telemetry, or with its tables (default: the daemon's).",
 )
+@click.option("--run", help="Only of this run.")
 @click.option("--since", type=click.DateTime(FORMATS), help="Start, in local time unless it has an offset.")
 @click.option("--until", type=click.DateTime(FORMATS), help="End of the period.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html"), show_default=True)
 @click.option("--png", "pngs", type=click.Path(file_okay=False, path_type=Path), help="Folder for each plot as PNG.")
 def report(
-    app: str, source: Path | None, since: datetime | None, until: datetime | None, out: Path, pngs: Path | None
+    app: str | None,
+    source: Path | None,
+    run: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    out: Path,
+    pngs: Path | None,
 ) -> None:
-    """Write a report on APP, with plots and decisions, into one HTML file that needs no network."""
+    """Write a report on APP, with plots and decisions, or a table of all apps, into one HTML file without a network."""
     # imported here: plots take a second that a usage error need not
-    from datapipe.report.build import build, write_whole
+    from datapipe.report.build import build, fleet, write_whole
     from datapipe.report.data import Period, load
 
-    run = load(source or default_directory() / "telemetry", app, Period(since, until))
+    folder, period = source or default_source(), Period(since, until, run)
+    data = None if app is None else load(folder, app, period)
+    page = fleet(folder, period) if data is None else build(data, pngs)
     try:
-        write_whole(out, build(run, pngs).encode())
+        write_whole(out, page.encode())
     except OSError as error:
         raise RecomposeError(f"cannot write {str(out)!r}: {error.strerror}; give another --out") from error
-    click.echo(f"{out}: {run.items.num_rows:,} items, {len(run.decisions)} decisions")
+    click.echo(
+        str(out) if data is None else f"{out}: {sum(data.counts.values()):,} items, {len(data.decisions)} decisions"
+    )

@@ -12,12 +12,14 @@ from typing import Any
 
 from apps import registry
 from apps.contract import App, Outputs
+from apps.expectations import read_item
 from compositions.errors import RecomposeError
 from compositions.model import StageKind, loads_of
+from datapipe.sources.fed import why_of
 from runtime.pools.calls import Calls
 from runtime.pools.execute import Executed, StageError, execute
 from runtime.pools.set_up import set_up
-from service.runner.wiring.result_buffer import JsonForm
+from service.runner.wiring.result_buffer import JsonForm, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,12 @@ class Stages:
         items, results = [], [""] * len(rows)
         for place, row in enumerate(rows):
             try:
-                items.append((place, app.from_json(json.loads(row))))
-            except (ValueError, TypeError, KeyError, RecomposeError) as error:
-                results[place] = _text({"error": f"{app.name} does not take this row: {error}"})
-        told = _computed(calls, app, [value for _, value in items])
-        for (place, _), result in zip(items, told, strict=True):
-            results[place] = _text(result)
+                items.append((place, read_item(app, json.loads(row))))
+            except Exception as error:  # any exception of an app concerns this row only
+                results[place] = _error(f"{app.name} does not take this row: {why_of(error)}")
+        computed = _computed(calls, app, [value for _, value in items])
+        for (place, _), result in zip(items, computed, strict=True):
+            results[place] = result
         return results
 
 
@@ -64,7 +66,7 @@ def _of_process(stages: Stages) -> tuple[App, Calls]:
     return app, Calls(app)
 
 
-def _computed(calls: Calls, app: App, values: Sequence[Any]) -> list[dict[str, Any]]:
+def _computed(calls: Calls, app: App, values: Sequence[Any]) -> list[str]:
     """One result each; where any of several may be at fault, each half is computed by itself."""
     if not values:
         return []
@@ -72,21 +74,25 @@ def _computed(calls: Calls, app: App, values: Sequence[Any]) -> list[dict[str, A
         done = asyncio.run(execute(calls, tuple(stage.name for stage in app.stages), values, {}))
     except StageError as error:
         if len(values) == 1:
-            return [{"error": error.traceback_text}]
+            return [_error(error.traceback_text)]
         half = len(values) // 2
         return _computed(calls, app, values[:half]) + _computed(calls, app, values[half:])
-    return _told(app, done)
+    return _texts(app, done)
 
 
-def _told(app: App, done: Executed) -> list[dict[str, Any]]:
+def _texts(app: App, done: Executed) -> list[str]:
     faults = {fault.position: fault.error for fault in done.faults}
-    formed = JsonForm(app).of([None if place in faults else value for place, value in enumerate(done.values)])
+    formed = JsonForm(app, in_texts=True).of([None if place in faults else v for place, v in enumerate(done.values)])
     faults |= formed.faults
-    return [
-        {"error": faults[place]} if place in faults else {"values" if type(value) is Outputs else "value": value}
-        for place, value in enumerate(formed.values)
-    ]
+    if formed.texts is not None:
+        results = [f'{{"value": {text}}}' for text in formed.texts]
+    else:
+        kinds = ("values" if type(value) is Outputs else "value" for value in formed.values)
+        results = [text_of({kind: value}) for kind, value in zip(kinds, formed.values, strict=True)]
+    for place, error in faults.items():
+        results[place] = _error(error)
+    return results
 
 
-def _text(result: dict[str, Any]) -> str:
-    return json.dumps(result, ensure_ascii=False)
+def _error(text: str) -> str:
+    return json.dumps({"error": text}, ensure_ascii=False)

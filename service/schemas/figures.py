@@ -107,6 +107,8 @@ class Demand(Answer):
     """Rate over the whole window; ``throughput_per_s`` begins anew with a switch or another objective."""
     missed: int | None = None
     """Number of items that were due and never read: the source was held back for longer than it makes up for."""
+    refused: int | None = None
+    """Number of rows and messages that the app did not take."""
     lag_s: float | None = None
     """Time since the next item to be read was due."""
     latency_histogram: LatencyHistogram | None = None
@@ -114,16 +116,17 @@ class Demand(Answer):
     """Share of the seconds with a verdict in which the SLO was met."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot | None, counted: Histogram, slo_met_share: float | None) -> Demand:
+    def of(cls, snapshot: Snapshot | None, counted: Histogram, slo_met_share: float | None, refused: int) -> Demand:
         demand, histogram = snapshot.demand if snapshot else None, LatencyHistogram.of(counted)
         if snapshot is None or demand is None:
-            return cls(latency_histogram=histogram, slo_met_share=slo_met_share)
+            return cls(latency_histogram=histogram, slo_met_share=slo_met_share, refused=refused)
         return cls(
             delivered_per_s=rounded(demand.delivered_per_s),
             latency_from_read_ms=Latency.of(snapshot.read_latency),
             offered_per_s=rounded(demand.offered_per_s),
             admitted_per_s=rounded(demand.admitted_per_s),
             missed=demand.missed,
+            refused=refused,
             lag_s=rounded(demand.lag_s),
             latency_histogram=histogram,
             slo_met_share=slo_met_share,

@@ -90,7 +90,9 @@ def test_services_are_confined(compose: dict[str, Any]) -> None:
 
 
 def test_nothing_starts_without_its_token(compose: dict[str, Any]) -> None:
-    environments = [service["environment"] for service in compose["services"].values()]
+    alone = [name for name, service in compose["services"].items() if service.get("network_mode") == "none"]
+    assert alone == ["tables"]
+    environments = [service["environment"] for name, service in compose["services"].items() if name not in alone]
     assert all(each["RAY_AUTH_TOKEN"].startswith("${RAY_AUTH_TOKEN:?") for each in environments)
     assert all(each["RAY_AUTH_MODE"] == "token" for each in environments)
     assert compose["services"]["recompose"]["environment"]["RECOMPOSE_TOKEN"].startswith("${RECOMPOSE_TOKEN:?")
@@ -107,6 +109,8 @@ def test_what_the_compose_file_names_is_there(compose: dict[str, Any], stages: l
     assert stages[-1].all("VOLUME") == ["/var/lib/recompose"]
     assert "state:/var/lib/recompose" in services["recompose"]["volumes"]
     assert "state" in compose["volumes"]
+    assert services["tables"]["volumes"] == ["state:/var/lib/recompose"]
+    assert {"--tables-every", "0"} <= set(services["recompose"]["command"])
 
 
 # --- the image --------------------------------------------------------------------------------------------------------
@@ -117,6 +121,7 @@ def test_the_image_runs_as_its_own_user_and_watches_its_health(stages: list[Stag
     (user,) = final.all("USER")
     assert any(f" {user}" in step and step.startswith("useradd") for step in final.all("RUN"))
     assert final.all("EXPOSE") == ["8080"]
+    assert any("jre-headless" in step for step in final.all("RUN"))
     assert "127.0.0.1:8080/healthz" in final.exec_form("HEALTHCHECK")[-1]
     assert [*final.exec_form("ENTRYPOINT"), *final.exec_form("CMD")][:4] == ["recompose", "serve", "--host", "0.0.0.0"]
 

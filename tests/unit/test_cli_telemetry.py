@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,6 +40,15 @@ def test_a_folder_that_does_not_exist(tmp_path: Path, mode: list[str]) -> None:
 def test_an_empty_folder(tmp_path: Path) -> None:
     refused(CliRunner().invoke(main, ["telemetry", str(tmp_path)]), "has no telemetry")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_job_waits_for_the_first_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def written(_: float) -> None:
+        (tmp_path / "items").mkdir()
+        (tmp_path / "items" / "b--r-000001.parquet").write_bytes(b"PAR1")
+
+    monkeypatch.setattr(time, "sleep", written)
+    refused(CliRunner().invoke(main, ["telemetry", str(tmp_path), "--wait"]), "is not a readable Parquet file")
 
 
 def test_a_corrupt_file(source: Path) -> None:

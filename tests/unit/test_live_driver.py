@@ -110,3 +110,33 @@ def test_rows_wait_until_the_runner_has_room(monkeypatch: pytest.MonkeyPatch) ->
         driver._hear(ResultRows(KEY, 0, ["x"] * 64))
         write(driver, 64)
     assert len(table.rows) == 64
+
+
+def test_results_that_came_while_a_part_was_written_are_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(Memory):
+        def write(self, key: Key, first: int, results: Sequence[str]) -> None:
+            begun.set()
+            assert go_on.wait(30)
+            written.append(len(results))
+            super().write(key, first, results)
+
+    monkeypatch.setattr(module.os, "_exit", lambda _: None)  # the pipe is closed before the thread ends
+    table = Slow()
+    with batch(monkeypatch, table, rows=9000) as (driver, connection, spark):
+        listening = threading.Thread(target=driver._listen, daemon=True)
+        listening.start()
+        assert connection.recv() == Begin(KEY, 0)
+        connection.send(Wanted(KEY, 0, 9000))
+        connection.send(ResultRows(KEY, 0, ["x"] * 2000))
+        assert begun.wait(30)
+        for first in range(2000, 9000, 500):
+            connection.send(ResultRows(KEY, first, ["x"] * 500))
+        go_on.set()
+        while spark.is_alive():
+            if connection.poll(0.01):
+                connection.recv()
+    listening.join(30)
+    assert written == [2000, 7000]

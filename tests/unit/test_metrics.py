@@ -37,6 +37,7 @@ STATUS = having(
         "offered_per_s": 45.0,
         "admitted_per_s": 25.0,
         "missed": 7,
+        "refused": 2,
         "held_up_by": ["sink"],
         "latency_histogram": LatencyHistogram(le_s=[0.1, 0.25], counts=[1, 3, 4], sum_s=1.5),
         "lag_s": 6.5,
@@ -76,6 +77,7 @@ def value(name: str, **labels: str) -> float | None:
         ("recompose_offered_rate", {}, 45.0),
         ("recompose_admitted_rate", {}, 25.0),
         ("recompose_missed_items_total", {}, 7.0),
+        ("recompose_refused_items_total", {}, 2.0),
         ("recompose_lag_seconds", {}, 6.5),
     ],
 )

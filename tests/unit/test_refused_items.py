@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from apps import registry
 from apps.contract import App
@@ -61,6 +62,20 @@ class Gets(Whole):
 class Names(Whole):
     def from_json(self, value: Any) -> Any:
         return value["name"].strip()
+
+
+class Reading(BaseModel):
+    celsius: float
+
+
+class Typed(Whole):
+    """Results of nothing do not fit."""
+
+    item_type = Reading
+    result_type = tuple[int, float]
+
+    def from_json(self, value: Reading) -> Any:
+        return value.celsius if value.celsius else None
 
 
 class Numbers(Whole):
@@ -116,8 +131,13 @@ def test_what_was_pushed_is_stored_as_it_came(start: Callable[..., Runner], app:
         (Whole, ["1", DEEP, "2"], ["recursion", "whole does not take this message (a.jsonl before "]),
         (Whole, ["1", "nonsense", "2"], ["Expecting value"]),
         (Gets, ['{"x":1}', "[]", '{"x":2}'], ["AttributeError: 'list' object has no attribute 'get'"]),
+        (
+            Typed,
+            ['{"celsius":"1"}', '{"kelvin":1}', '{"celsius":2}'],
+            ["does not take this message (a.jsonl before ", "celsius: Field required"],
+        ),
     ],
-    ids=["nested", "no JSON", "AttributeError"],
+    ids=["nested", "no JSON", "AttributeError", "not of its type"],
 )
 def test_a_message_that_the_app_refuses_is_a_dead_letter_and_the_stream_goes_on(
     start: Callable[..., Runner], tmp_path: Path, app: type[App], lines: list[str], errors: list[str], size: str
@@ -135,6 +155,18 @@ def test_a_message_that_the_app_refuses_is_a_dead_letter_and_the_stream_goes_on(
     second = start(app, 2, source=source)
     (folder / "b.jsonl").write_text(lines[-1] + "\n")
     assert [row.value for row in results(second, 4)][3:] == [[3, 2]], "and none of them came again"
+
+
+def test_items_and_results_that_do_not_fit_their_types_are_refused_with_the_fields(start: Callable[..., Runner]):
+    Whole.hold.set()
+    runner = start(Typed)
+    with pytest.raises(RecomposeError, match="whole does not take this item: celsius: Input should be a valid number"):
+        runner.ask(Push({"celsius": "warm"}))
+    for celsius in ("2", 0, 3):
+        runner.ask(Push({"celsius": celsius}))
+    first, dead, last = results(runner, 3)
+    assert [first.value, last.value] == [[1, 2.0], [3, 3.0]]
+    assert dead.error == "the result cannot be written: ValueError: 1: Input should be a valid number"
 
 
 def test_a_refused_item_among_many_takes_no_room_for_good(start: Callable[..., Runner]):

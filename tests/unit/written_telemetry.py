@@ -28,7 +28,7 @@ def row(at_s: float, **told: Any) -> dict[str, Any]:
 def write(folder: Path, number: int, app: str = "ferret", began_s: float = BEGAN_S, **told: Any) -> None:
     """Ten seconds, four rows a second, in a file that was closed at their end."""
     first_s = began_s + 10 * number
-    rows = [row(first_s + quarter / 4, **told) for quarter in range(40)]
+    rows = [row(first_s + quarter / 4, app=app, **told) for quarter in range(40)]
     path = folder / "snapshots" / f"{app}--{rows[0]['run']}-{number:06d}.parquet"
     _write(path, "snapshots", rows, first_s + 10)
 

@@ -15,6 +15,7 @@ from profiler.slo import SloStatus
 from profiler.snapshot import Snapshot
 from runtime.dispatch.views import DispatcherView
 from service.runner.loop import ControlLoop
+from service.runner.telemetry.accounts import refused_by
 from service.runner.telemetry.record import Record
 from service.runner.wiring.run import Run
 from service.schemas.base import Clock, rounded, utc_now
@@ -89,7 +90,7 @@ def status_of(run: Run, record: Record, runner: RunnerStatus) -> Status:
         requested=_requested(run, snapshot),
         changes=_changes(loop, record.clock.text, checked.spec.origin.run),
         origin=Origin.of(checked.spec, runner.began_at),
-        demand=Demand.of(snapshot, loop.monitor.latencies, record.summary.slo_met_share),
+        demand=Demand.of(snapshot, loop.monitor.latencies, record.summary.slo_met_share, refused_by(run)),
         health=_health(run, runner, snapshot, record.clock.text),
         resources=_resources(run, record, cost),
     )

@@ -196,11 +196,11 @@ class Accounts:
         spec, objective, items = run.checked.spec, run.loop.manager.objective, run.items
         told = None if objective is None else ", ".join(part.slo.asked for part in objective.parts)
         head = (self._micros(now_s), self._micros(began_s), told, spec.source.kind, self._product)
-        counts = (items.accepted, items.delivered, items.failed, items.shed, _refused(run))
+        counts = (items.accepted, items.delivered, items.failed, items.shed, refused_by(run))
         return (*head, *counts, run.intake.demand().missed, run.loop.failures.count, run.sink.first_error)
 
 
-def _refused(run: Run) -> int:
+def refused_by(run: Run) -> int:
     """Rows and messages that the app did not take, of sources that count them."""
     source, link = run.checked.source, run.checked.link
     if link is not None:

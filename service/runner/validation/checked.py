@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from apps.contract import App
+from apps.expectations import read_item
 from compositions.enumeration import own_list
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage, all_sequential, held_by
@@ -138,7 +140,7 @@ def open_link(spec: RunSpec, app: App) -> SparkLink | None:
     source = _source(spec.source) if is_stream else None
     checkpoint = spec.source.checkpoint or (f"{sink.path}/_checkpoint" if sink and source else None)
     setup = Setup(spec.app, source, sink, checkpoint, once=not spec.source.loop, query=new_query())
-    return SparkLink(setup, app.from_json, clock=monotonic)
+    return SparkLink(setup, partial(read_item, app), clock=monotonic)
 
 
 def _source(spec: SourceSpec) -> StreamSource:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from apps.contract import App
+from apps.expectations import read_item
 from compositions.errors import RecomposeError
 from compositions.logger import Logger
 from datapipe.sources.fed import as_it_came, why_of
@@ -168,7 +169,7 @@ class PushDoor:
     def _item(self, value: Any) -> Any:
         try:
             binary = isinstance(value, bytes | np.ndarray)
-            item = self._app.from_binary(value) if binary else self._app.from_json(value)
+            item = self._app.from_binary(value) if binary else read_item(self._app, value)
         except Exception as error:  # any exception of an app concerns this item only
             raise RecomposeError(f"{self._app.name} does not take this item: {why_of(error)}") from error
         if item is not value:

@@ -14,6 +14,7 @@ from sys import getsizeof
 from typing import Any, overload
 
 from apps.contract import App, Outputs
+from apps.expectations import fitted
 from compositions.errors import RecomposeError
 from runtime.transport.values import Broken
 from service.schemas.results import Result
@@ -57,7 +58,7 @@ class JsonForm:
 
     def __init__(self, app: App, in_texts: bool = False, objects: bool = False) -> None:
         self._app, self._in_texts, self._objects = app, in_texts, objects
-        self._as_it_is = type(app).encode_result is App.encode_result
+        self._as_it_is = type(app).encode_result is App.encode_result and app.result_type is None
 
     def of(self, values: Sequence[Any]) -> Formed:
         """Convert all values at once if all are good, which is the rule: one by one costs ten times as much."""
@@ -82,7 +83,7 @@ class JsonForm:
         return formed
 
     def _encode(self, formed: Formed) -> None:
-        encode = self._app.encode_result
+        encode = self._encoded
         for place, value in enumerate(formed.values):
             if isinstance(value, Broken):
                 continue
@@ -90,6 +91,12 @@ class JsonForm:
                 formed.values[place] = Outputs(map(encode, value)) if type(value) is Outputs else encode(value)
             except Exception as error:  # the app's own code: whatever it raises concerns this item alone
                 formed.refuse(place, error)
+
+    def _encoded(self, value: Any) -> Any:
+        plain = self._app.encode_result(value)
+        if self._app.result_type is not None:
+            fitted(self._app.result_type, plain)
+        return plain
 
     def _look_at_each(self, formed: Formed) -> None:
         for place, value in enumerate(formed.values):

@@ -1,0 +1,38 @@
+"""Check items and results of an app against the types that it expects: a value that does not fit is refused."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from apps.contract import App
+
+MOST_FAULTS = 3
+"""Fields at fault that a refusal names."""
+
+
+def read_item(app: App, value: Any) -> Any:
+    """Return the item that the app makes of a JSON value.
+
+    Raises: ValueError with the fields that do not fit ``item_type``; whatever ``from_json`` refuses it with.
+    """
+    return app.from_json(value if app.item_type is None else fitted(app.item_type, value))
+
+
+def fitted(expected: Any, value: Any) -> Any:
+    """Return ``value`` as pydantic converts it to the type ``expected``. Raises: ValueError with the fields at
+    fault."""
+    try:
+        return adapter(expected).validate_python(value)
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, each['loc'])) or 'value'}: {each['msg']}" for each in error.errors()]
+        more = f"; and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
+        raise ValueError("; ".join(faults[:MOST_FAULTS]) + more) from None
+
+
+@cache
+def adapter(expected: Any) -> TypeAdapter[Any]:
+    """Return pydantic's check of a type. Raises: whatever pydantic raises for what is none."""
+    return TypeAdapter(expected)
