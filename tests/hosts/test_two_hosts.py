@@ -84,7 +84,8 @@ def test_a_runner_whose_machine_is_to_go_moves_with_its_workers(durability: str)
     assert seen["left"] == seen["near"]
     assert (seen["epoch"], seen["same_run"], seen["in_order"]) == (2, durability != "none", True)
     assert (seen["restarts"], seen["lost_workers"], seen["failed"]) == (0, 0, 0)
-    assert seen["emptied_s"] <= 30.0  # most of it is the start of the successors, on two cores with whatever else runs
+    assert seen["gap_s"] <= 2.0  # 0.2 to 0.5 s at a load of 6; without a successor it was the start of a process, 10 s
+    assert seen["emptied_after_s"] <= 30.0  # most of it is the start of the successors, on two busy cores
 
 
 @pytest.mark.long
