@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -13,7 +14,8 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from hosts import FAR, FAR_PID, address_of, cut, slow
+from hosts import FAR, FAR_PID, LAST_PID, NEAR, address_of, cut, inside, join, slow
+from ray._private import state as ray_state
 from rig import Rig
 
 from apps.contract import App
@@ -22,10 +24,10 @@ from lab.benchmarks.frames import Frames
 from lab.benchmarks.kills import judged, longest_gap_s, runner_of, wait_until_up
 from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
-from runtime.pools.ray import cluster, nodes
+from runtime.pools.ray import cluster
 from runtime.pools.ray.pool import RayPool
 from runtime.pools.ray.settings import RayPoolSettings
-from service.runner.rpc.requests import ReadStatus, ReadWhatIf, ResetGaps, Start, Stop
+from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadWhatIf, ResetGaps, Start, Stop
 
 ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
@@ -91,11 +93,13 @@ def cores() -> dict[str, Any]:
         status = runner.ask(ReadStatus())
         told = {"cost": status.resources.cost.cores, "what_if": runner.ask(ReadWhatIf()).cores}
         before = Counter(worker.node for worker in status.workers)
-        to_drain = next(node.id for node in cluster.nodes() if node.address == address_of(2))
-        nodes.drain(to_drain, 60.0)
+        going = [sys.executable, "-m", "runtime.pools.ray.leave", "60"]
+        leaving = subprocess.Popen(inside(os.environ[LAST_PID], *going))
+        _wait_until(lambda: len(ray_state.state.get_draining_nodes()) == 1)
         began_s = time.monotonic()
         _wait_until(lambda: not any(each.node == address_of(2) for each in runner.ask(ReadStatus()).workers))
         emptied_s = time.monotonic() - began_s
+        gone = leaving.wait(PATIENCE_S)
         later = runner.ask(ReadStatus())
         left = Counter(worker.node for worker in later.workers)
         time.sleep(2.0)
@@ -104,7 +108,40 @@ def cores() -> dict[str, Any]:
     finally:
         runner.ask(Stop(drain=True, timeout_s=30.0))
     seen = asdict(judged(runner, out_path, 0, restarts, 0.0))
-    return {**seen, **told, "workers": dict(before), "left": dict(left), "emptied_s": emptied_s}
+    return {**seen, **told, "workers": dict(before), "left": dict(left), "emptied_s": emptied_s, "gone": gone}
+
+
+def joined() -> dict[str, Any]:
+    """A second machine joins one whose core is too little for what is offered: when its first worker has been there,
+    where the workers are then, and the share of the items that its workers did afterwards."""
+    cluster.connect(os.environ["RAY_ADDRESS"])
+    out_path = os.path.join(os.environ["TMPDIR"], "results.jsonl")
+    runner = runner_of(out_path, settings={"spares": 0})
+    runner.ask(Start())
+    try:
+        wait_until_up(runner)
+        join()
+        _wait_until(lambda: len(cluster.nodes()) == 2)
+        joined_s = time.monotonic()
+
+        def there() -> Counter[str]:
+            return Counter(worker.node for worker in runner.ask(ReadStatus()).workers)
+
+        _wait_until(lambda: there()[FAR] > 0)
+        first_s = time.monotonic() - joined_s
+        _wait_until(lambda: there()[NEAR] == 1)
+        all_s, status = time.monotonic() - joined_s, runner.ask(ReadStatus())
+        why = [each.reason for each in runner.ask(ReadDecisions(0, 100)) if each.trigger == "placement"]
+    finally:
+        runner.ask(Stop(drain=True, timeout_s=30.0))
+    seen = asdict(judged(runner, out_path, 0, status.health.restarts or 0, 0.0))
+    return {
+        **seen,
+        "first_s": first_s,
+        "all_s": all_s,
+        "workers": dict(Counter(each.node for each in status.workers)),
+        "why": why,
+    }
 
 
 class Waits(App):
@@ -179,10 +216,8 @@ def _hops(where: str, size: int) -> dict[str, float]:
 
 def main() -> None:
     cluster.connect(os.environ["RAY_ADDRESS"])
-    print(
-        json.dumps({"killed": killed, "parted": parted, "hops": hops, "cores": cores, "slowed": slowed}[sys.argv[1]]()),
-        flush=True,
-    )
+    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, joined)}
+    print(json.dumps(scenes[sys.argv[1]]()), flush=True)
 
 
 if __name__ == "__main__":

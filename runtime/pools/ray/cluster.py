@@ -349,16 +349,17 @@ def begun(name: str, *, detached: bool = False) -> RemoteObject:
 
 
 def _where() -> dict[str, Any]:
-    """Any machine; where one does not answer or is to go, another. An actor that needs nothing would be placed by any
-    machine of the cluster, also by one that is gone; one that needs some is placed by the head."""
+    """Any machine; where one does not answer or is to go, another that has CPUs. An actor that needs nothing would be
+    placed by any machine of the cluster, also by one that is gone; one that needs some is placed by the head."""
     found = nodes()
     lost = silent(found) | {*ray_state.state.get_draining_nodes()}
     if not lost:
         return {"num_cpus": 0}
     own = ray.get_runtime_context().get_node_id()
-    trusted = sorted((node for node in found if node.id not in lost), key=lambda node: node.id != own)
+    there = (node for node in found if node.id not in lost and node.cores)
+    trusted = sorted(there, key=lambda node: node.id != own)
     if not trusted:
-        raise RemoteTimeout("no machine of the cluster answers")
+        raise RemoteTimeout("no machine of the cluster that has CPUs answers")
     strategy = NodeAffinitySchedulingStrategy(trusted[0].id, soft=False)
     return {"num_cpus": LEAST_CPUS, "scheduling_strategy": strategy}
 
