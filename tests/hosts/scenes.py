@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ from rig import Rig
 
 from apps.contract import App
 from compositions.model import Stage
-from lab.benchmarks.frames import Frames
+from lab.benchmarks.frames import LARGE_FRAME, Frames
 from lab.benchmarks.kills import judged, longest_gap_s, runner_of, wait_until_up
 from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
@@ -259,9 +260,79 @@ def _hops(where: str, size: int) -> dict[str, float]:
         pool.close()
 
 
+ECHO = """
+import socket
+line = socket.create_server(("0.0.0.0", 7001)).accept()[0]
+while (size := int.from_bytes(line.recv(8), "big")):
+    whole = memoryview(bytearray(size))
+    rest = whole
+    while rest:
+        rest = rest[line.recv_into(rest):]
+    line.sendall(whole)
+"""
+ROUNDS = 12
+
+
+def frames() -> dict[str, Any]:
+    """How long a frame of 6 MB takes to the far machine and back: alone through one stage, and by plain TCP in the same
+    minute, where the far end sends it back when it has all of it; and a frame's time where several are under way."""
+    pool = RayPool(Frames, [stage.name for stage in Frames.stages], RayPoolSettings(resources={"far": 1}))
+    settings = DispatcherSettings(spares=0)
+    rig = Rig(Frames.stages, pool, pool.codec, lambda _: None, settings=settings).open("Seq(s1,s2,s3,s4)")
+    try:
+        rig.feed_bundle([LARGE_FRAME])
+        rig.finish()
+        ours, plain = [], []
+        with _echo() as line:
+            for _ in range(ROUNDS):
+                began_s = time.monotonic()
+                rig.feed_bundle([LARGE_FRAME])
+                rig.finish()
+                ours.append(time.monotonic() - began_s)
+                plain.append(_there_and_back_s(line, LARGE_FRAME.nbytes))
+        began_s = time.monotonic()
+        for _ in range(ROUNDS):
+            rig.feed_bundle([LARGE_FRAME])
+        rig.finish()
+        stream_s = (time.monotonic() - began_s) / ROUNDS
+        return {
+            "ours_s": median(ours),
+            "plain_s": median(plain),
+            "stream_s": stream_s,
+            "least": [min(ours), min(plain)],
+        }
+    finally:
+        pool.close()
+
+
+@contextmanager
+def _echo() -> Iterator[socket.socket]:
+    far = subprocess.Popen(inside(os.environ[FAR_PID], sys.executable, "-c", ECHO))
+    give_up_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            line = socket.create_connection((FAR, 7001))
+            break
+        except OSError:
+            if time.monotonic() > give_up_s:
+                raise
+            time.sleep(0.1)
+    with line:
+        yield line
+    far.wait(PATIENCE_S)
+
+
+def _there_and_back_s(line: socket.socket, size: int) -> float:
+    frame, back, began_s = bytes(size), memoryview(bytearray(size)), time.monotonic()
+    line.sendall(size.to_bytes(8, "big") + frame)
+    while back:
+        back = back[line.recv_into(back) :]
+    return time.monotonic() - began_s
+
+
 def main() -> None:
     cluster.connect(os.environ["RAY_ADDRESS"])
-    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, hog, joined)}
+    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, hog, joined, frames)}
     print(json.dumps(scenes[sys.argv[1]]()), flush=True)
 
 
