@@ -5,7 +5,7 @@ UV ?= uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
-.PHONY: sbom setup run check test test-long lint quick-tests tools classes browser pictures setup-java setup-net setup-brokers setup-promtool setup-proxy lock release site clean
+.PHONY: sbom setup run check test test-long lint quick-tests tools classes browser pictures setup-java setup-net setup-brokers setup-promtool setup-proxy setup-kube lock release site clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make setup-java installs Debian's Java 17 for Spark; without it the tests of the data pipeline are skipped"
 	@echo "make setup-net installs Debian's iproute2 for the tests over a network; without it they are skipped"
 	@echo "make setup-promtool installs Debian's prometheus for the test of its rules; without it that is skipped"
+	@echo "make setup-kube installs Helm's library and the schemas of Kubernetes for the tests of the chart; without it they are skipped"
 	@echo "make setup-proxy installs Debian's nginx for the test of the documented proxy; without it that is skipped"
 	@echo "make setup-brokers installs Debian's redis-server, nats-server, mosquitto and rabbitmq-server for the tests of sources and sinks; without it they are skipped"
 	@echo "make site   builds the documentation as a site, with search, into site/"
@@ -68,7 +69,7 @@ test-long: setup tools classes
 	$(BIN)/python tests/lanes.py long
 
 tools:
-	-@$(MAKE) --no-print-directory browser setup-java setup-net setup-brokers setup-promtool setup-proxy
+	-@$(MAKE) --no-print-directory browser setup-java setup-net setup-brokers setup-promtool setup-proxy setup-kube
 
 # What Spark's JVMs read from jars at every start, parsed once for those of the tests: each takes 7 s of CPU less.
 CLASSES := $(VENV)/spark-classes.jsa
@@ -98,6 +99,11 @@ setup-java:
 setup-net:
 	command -v ip >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq iproute2; }
+
+# Helm's library and the schemas of Kubernetes, for the tests of the chart in deploy/kuberay: 350 MB in a place of their own.
+setup-kube: setup
+	test -x $(VENV)/kube/bin/python || $(BIN)/python -m venv $(VENV)/kube
+	$(VENV)/kube/bin/python -m pip install --quiet --disable-pip-version-check helm-python-sdk==0.2.2 kubernetes-validate==1.37.0 pyyaml==6.0.3
 
 # Prometheus reads its own rules in a test. Needs root and Debian's packages; does nothing where it is.
 setup-promtool:

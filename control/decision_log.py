@@ -135,6 +135,10 @@ class DecisionLog:
         """The decision that ``step`` is, which answers no question about the objective."""
         return episode.decision(self._next_id(), now_s, step, step.reason)
 
+    def placed(self, now_s: float, name: str, reason: str) -> Decision:
+        """Return the pool's decision to have other workers for the composition called ``name``."""
+        return Decision(self._next_id(), now_s, Trigger.PLACEMENT, name, name, reason)
+
     def repeats(self, episode: Episode, step: Settle) -> bool:
         """A violation, nothing was tried, and nothing can help: as told before."""
         idle = episode.trigger is Trigger.VIOLATION and not episode.trials

@@ -20,6 +20,8 @@ class Trigger(StrEnum):
     """A runner was started again: the service's doing, not the manager's. A lost worker is replaced, a failed switch
     stays within its decision."""
     MANUAL = "manual"
+    PLACEMENT = "placement"
+    """Workers leave a node that is to go, or move to where they are better: the pool's doing, not the manager's."""
     BUDGET = "budget"
     """What the arbiter leaves to the app has changed."""
 

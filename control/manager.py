@@ -135,6 +135,10 @@ class Manager:
         recovered_s = now_s + self._context.settings.rhythm.recovery_s
         self._context.watch.hold(recovered_s, f"a worker was lost ({reason})")
 
+    def workers_placed(self, now_s: float, name: str, reason: str) -> Decision:
+        """Return the decision of the pool to have other workers for the composition called ``name``."""
+        return self._context.log.placed(now_s, name, reason)
+
     def hindsights(self) -> tuple[Decision, ...]:
         """Decisions of which it became known since the last call what came of them, with ``outcome`` filled in."""
         return self._context.hindsight.taken()

@@ -141,10 +141,12 @@ class WorkerLost:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLeaving:
-    """The worker's node is to go: another takes its place, and then it ends with no task."""
+    """Another takes the worker's place on another node, and then it ends with no task."""
 
     at_s: float
     worker: WorkerId
+    reason: str = ""
+    """Given with the first of those that leave together."""
 
 
 @dataclass(frozen=True, slots=True)

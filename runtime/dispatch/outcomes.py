@@ -125,7 +125,7 @@ class SwitchOverdue:
 
 @dataclass(frozen=True, slots=True)
 class WorkersChanged:
-    """Workers joined or were lost; for logs and for decisions with trigger ``failure``."""
+    """Workers joined, were lost, or are to leave their nodes; for logs and decisions."""
 
     at_s: float
     joined: tuple[WorkerId, ...] = ()
@@ -135,6 +135,8 @@ class WorkersChanged:
     """Process id of the lost worker."""
     node: str = ""
     """Address of its machine."""
+    leaving: tuple[WorkerId, ...] = ()
+    """The first of those that leave for one reason."""
 
 
 @dataclass(frozen=True, slots=True)

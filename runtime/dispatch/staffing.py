@@ -37,7 +37,9 @@ class Staffing:
         self._turn.outcomes.append(WorkersChanged(event.at_s, joined=(event.worker,)))
 
     def leaving(self, event: WorkerLeaving) -> None:
-        """A worker's node is to go: start another one, and let it go when that is there."""
+        """Start another worker elsewhere, and let this one go when that is there."""
+        if event.reason:
+            self._turn.outcomes.append(WorkersChanged(event.at_s, leaving=(event.worker,), reason=event.reason))
         if (worker := self._crew.workers.get(event.worker)) is not None:
             worker.leaves = True
             self.start_missing()

@@ -1,8 +1,4 @@
-"""Place workers of several shapes on a cluster: present workers stay, the runner's node comes first, then best fit.
-
-All amounts are counted in ten-thousandths, as Ray does, so that ten tenths of a GPU are one. A share of a GPU goes to
-the fullest device that has room, which is Ray's choice too.
-"""
+"""Place workers of several shapes on a cluster: present workers stay, the runner's node comes first, then best fit."""
 
 from __future__ import annotations
 
@@ -15,10 +11,8 @@ from typing import NamedTuple
 
 from compositions.resources import Need, amounts, labels_told
 from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
+from runtime.placement.room import CPUS, MEMORY, PARTS, Ask, Room, has_labels
 
-PARTS = 10_000
-CPUS, MEMORY = "cpus", "memory"
-NO_LIMIT = 2**40
 ORDERS_OF_ALL, MOVES_OF_ALL = 2_400, 2_400
 """Orders that are tried, and workers that are moved in each to make room for one, for one shape on one node; the fewer
 the more there are of these. So 1,000 workers on 100 nodes take some 20 ms."""
@@ -81,8 +75,8 @@ def place(cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> Placemen
 def capacity(cluster: Cluster, need: Need) -> int:
     """Return how many workers of one shape have room on nodes that are up, beside what is taken there. Those that
     reserve no CPU may be more than there are CPUs."""
-    ask = _Ask(need, cpus=0.0)
-    return sum(_Room(node).fits(ask) for node in cluster.nodes if node.state is NodeState.UP)
+    ask = Ask(need, cpus=0.0)
+    return sum(Room(node).fits(ask) for node in cluster.nodes if node.state is NodeState.UP)
 
 
 def lacking_for(cluster: Cluster, shapes: Sequence[Shape]) -> str | None:
@@ -122,97 +116,10 @@ def _orders(cluster: Cluster, shapes: Sequence[Shape]) -> Iterator[_Order]:
 
 def _share(need: Need, nodes: Iterable[Node]) -> float:
     """Return the largest share that a worker takes of any resource of the nodes that it may be on."""
-    total = _sum(node.has for node in nodes if node.is_open and _has_labels(node, need.labels))
+    total = _sum(node.has for node in nodes if node.is_open and has_labels(node, need.labels))
     pairs = [(need.cpus or 0.0, total.cpus), (need.gpus, total.gpus), (need.memory_bytes, total.memory_bytes)]
     pairs += [(value, total.custom.get(name, 0.0)) for name, value in need.custom.items()]
     return max((wanted / there if there else inf) if wanted else 0.0 for wanted, there in pairs)
-
-
-def _has_labels(node: Node, labels: Mapping[str, str]) -> bool:
-    return all(node.labels.get(name) == value for name, value in labels.items())
-
-
-class _Ask:
-    """The need of a shape in the units of ``_Room``; ``cpus`` are those of one that reserves none."""
-
-    def __init__(self, need: Need, cpus: float = 1.0) -> None:
-        self.labels = need.labels
-        self.gpu = _parts(need.gpus)
-        cpus = cpus if need.cpus is None else need.cpus
-        amounts_ = _plain(Amounts(cpus, 0.0, need.memory_bytes, need.custom))
-        self.amounts = {name: value for name, value in amounts_.items() if value}
-
-
-class _Room:
-    """The resources that are left on one node, and the devices of the workers that were placed on it."""
-
-    def __init__(self, node: Node) -> None:
-        taken = _plain(node.taken)
-        self.node = node
-        self.free = {name: value - taken.get(name, 0) for name, value in _plain(node.has).items()}
-        self.devices = [PARTS] * int(node.has.gpus)
-        self._take_gpus(_parts(node.taken.gpus))
-        self._held: dict[str, list[list[int]]] = {}
-        """The devices of each worker, by shape."""
-        self.workers = 0
-
-    def fits(self, ask: _Ask) -> int:
-        """Return how many workers of a shape have room."""
-        if (ask.gpu and not self.devices) or (ask.labels and not _has_labels(self.node, ask.labels)):
-            return 0
-        most = NO_LIMIT
-        for name, value in ask.amounts.items():
-            if (room := self.free.get(name, 0) // value) < most:
-                most = room
-        if ask.gpu > PARTS:
-            most = min(most, self.devices.count(PARTS) // (ask.gpu // PARTS))
-        elif ask.gpu and most > 0:
-            most = min(most, sum(free // ask.gpu for free in self.devices))
-        return max(0, most)
-
-    def seat(self, name: str, ask: _Ask, count: int) -> None:
-        """Take the resources of ``count`` workers."""
-        self._change(ask, count)
-        if ask.gpu:
-            self._held.setdefault(name, []).extend(self._take_gpus(ask.gpu) for _ in range(count))
-
-    def leave(self, name: str, ask: _Ask) -> None:
-        """Give back the resources of one worker: the one whose device has the most room."""
-        self._change(ask, -1)
-        if ask.gpu:
-            held = max(self._held[name], key=lambda devices: max(self.devices[at] for at in devices))
-            self._held[name].remove(held)
-            for at in held:
-                self.devices[at] += min(ask.gpu, PARTS)
-
-    def _change(self, ask: _Ask, count: int) -> None:
-        self.workers += count
-        for name, value in ask.amounts.items():
-            self.free[name] = self.free.get(name, 0) - count * value
-
-    def _take_gpus(self, share: int) -> list[int]:
-        """Take whole devices, and a rest from the fullest one that has room; return their indexes."""
-        taken = []
-        while share >= PARTS and PARTS in self.devices:
-            taken.append(self.devices.index(PARTS))
-            self.devices[taken[-1]] = 0
-            share -= PARTS
-        fit = [(free, at) for at, free in enumerate(self.devices) if free >= share > 0]
-        if fit:
-            taken.append(min(fit)[1])
-            self.devices[taken[-1]] -= share
-        return taken
-
-    def left_over(self, ask: _Ask) -> tuple[int, int]:
-        """Return what would be spoiled here: what the shape has no use for, and the CPUs that stay free."""
-        unused = sum(self.devices) if not ask.gpu else 0
-        unused += sum(free for name, free in self.free.items() if name not in (*ask.amounts, CPUS, MEMORY))
-        return unused, self.free[CPUS]
-
-    @property
-    def crowd(self) -> tuple[bool, float]:
-        """Return how crowded the node would be with one more worker: a suspect one last, then workers per core."""
-        return self.node.state is NodeState.SUSPECT, (self.workers + 1) / max(self.node.has.cpus, 1 / PARTS)
 
 
 class _Attempt:
@@ -220,8 +127,8 @@ class _Attempt:
 
     def __init__(self, cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> None:
         self._near, self._present = cluster.near, present
-        self._rooms = {node.id: _Room(node) for node in cluster.nodes if node.is_open}
-        self._asks = {shape.name: _Ask(shape.need) for shape in shapes}
+        self._rooms = {node.id: Room(node) for node in cluster.nodes if node.is_open}
+        self._asks = {shape.name: Ask(shape.need) for shape in shapes}
         self._seats: dict[str, dict[str, int]] = {shape.name: {} for shape in shapes}
         self._lacking = {shape.name: shape.count for shape in shapes}
 
@@ -229,7 +136,7 @@ class _Attempt:
         """Seat what is wanted, in this order; make room for at most ``most_moves`` workers."""
         shapes, mixed, self._roomy = order
         firm = [shape.name for shape in shapes if shape.need.cpus is not None]
-        loose = {shape.name: _Ask(shape.need, 0.0) for shape in shapes if shape.need.cpus is None}
+        loose = {shape.name: Ask(shape.need, 0.0) for shape in shapes if shape.need.cpus is None}
         for name in firm:
             self._keep(name, self._asks[name])
         for room in sorted(self._rooms.values(), key=lambda room: room.node.id != self._near) if mixed else ():
@@ -259,16 +166,16 @@ class _Attempt:
             self._seats[name][node] = self._seats[name].get(node, 0) + count
             self._lacking[name] -= count
 
-    def _keep(self, name: str, ask: _Ask) -> None:
+    def _keep(self, name: str, ask: Ask) -> None:
         """Seat the present workers where they are, the near ones first."""
         for node, count in sorted(self._present.get(name, {}).items(), key=lambda on: on[0] != self._near):
             if node in self._rooms:
                 self._seat(name, node, min(count, self._rooms[node].fits(ask), self._lacking[name]))
 
-    def _mix(self, names: Sequence[str], room: _Room) -> None:
+    def _mix(self, names: Sequence[str], room: Room) -> None:
         """Seat as large a part of all that is lacking as the node has room for: of each shape the same part, so that
         none uses up what the others need."""
-        here = [name for name in names if _has_labels(room.node, self._asks[name].labels)]
+        here = [name for name in names if has_labels(room.node, self._asks[name].labels)]
         wanted: dict[str, int] = {}
         for name in here:
             for resource, value in self._asks[name].amounts.items():
@@ -284,7 +191,7 @@ class _Attempt:
         """Fill node after node: the near one, then those that are up, and of these as the order has it."""
         ask = self._asks[name]
 
-        def rank(room: _Room) -> tuple[bool, bool, int, int, str]:
+        def rank(room: Room) -> tuple[bool, bool, int, int, str]:
             found = (-room.fits(ask), 0) if self._roomy else room.left_over(ask)
             return room.node.state is NodeState.SUSPECT, room.node.id != self._near, *found, room.node.id
 
@@ -298,7 +205,7 @@ class _Attempt:
         ask = self._asks[name]
         homes = {each: [at for at, room in self._rooms.items() if room.fits(self._asks[each])] for each in firm}
         for node, room in self._rooms.items() if any(homes.values()) else ():
-            for other in firm if _has_labels(room.node, ask.labels) else ():
+            for other in firm if has_labels(room.node, ask.labels) else ():
                 home = next((at for at in homes[other] if at != node), None)
                 if other == name or not self._seats[other].get(node) or home is None:
                     continue
@@ -312,7 +219,7 @@ class _Attempt:
                 room.seat(other, self._asks[other], 1)
         return False
 
-    def _overfill(self, name: str, ask: _Ask) -> None:
+    def _overfill(self, name: str, ask: Ask) -> None:
         """Seat workers that reserve no CPU beyond the CPUs, on the node with the fewest workers per core."""
         heap = [(room.crowd, node) for node, room in self._rooms.items()]
         heapq.heapify(heap)
@@ -327,7 +234,7 @@ class _Attempt:
         """Return the sentence for a shape that lacks workers."""
         seated, need = shape.count - self._lacking[shape.name], shape.need
         fit = f"{seated} of {shape.count} {'worker' if shape.count == 1 else 'workers'} of {shape.name} fit"
-        rooms = [room for room in self._rooms.values() if _has_labels(room.node, need.labels)]
+        rooms = [room for room in self._rooms.values() if has_labels(room.node, need.labels)]
         if not rooms:
             return f"{fit}: there is no node with {labels_told(need.labels)}"
         rank = [PARTS * room.devices.count(PARTS) if need.gpus > 1 else max(room.devices, default=0) for room in rooms]
@@ -355,13 +262,3 @@ def _sum(of: Iterable[Amounts]) -> Amounts:
         for name, value in each.custom.items():
             custom[name] = custom.get(name, 0.0) + value
     return Amounts(cpus, gpus, memory, custom)
-
-
-def _plain(of: Amounts) -> dict[str, int]:
-    """Return all amounts but GPUs as whole numbers, by name."""
-    custom = {f"custom {name}": _parts(value) for name, value in of.custom.items()}
-    return {CPUS: _parts(of.cpus), MEMORY: int(of.memory_bytes)} | custom
-
-
-def _parts(value: float) -> int:
-    return round(value * PARTS)

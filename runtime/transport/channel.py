@@ -12,7 +12,7 @@ import zmq
 
 from runtime.transport.pending import CHALLENGE_BYTES, Invitation, Network
 from runtime.transport.stream import Handed, MessageReader, MessageWriter, prepare
-from runtime.transport.wire import HEAD, Kind, Message, pack, plain_text, unpack
+from runtime.transport.wire import HEAD, Kind, Message, pack, pieces, plain_text, unpack
 
 
 class Channel(Protocol):
@@ -170,9 +170,10 @@ class EncryptedChannel:
 
     def _receive(self) -> Message:
         """Raises: zmq.Again when nothing came."""
-        frame = self._socket.recv(zmq.NOBLOCK, copy=False)
+        first, *more = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
         # ZeroMQ's memory is read-only and not aligned; what stages get must not depend on the transport.
-        return unpack(HEAD.unpack_from(frame.buffer), memoryview(bytearray(frame.buffer[HEAD.size :])))
+        body = bytearray().join((first.buffer[HEAD.size :], *(each.buffer for each in more)))
+        return unpack(HEAD.unpack_from(first.buffer), memoryview(body))
 
     def _is_gone(self, timeout_ms: int | None = None) -> bool:
         """Waits until something came, or the hub is gone, or time is up."""
@@ -184,7 +185,7 @@ class EncryptedChannel:
     def send(self, message: Message) -> None:
         if int(self._broken.get(zmq.EVENTS)) & zmq.POLLIN:
             raise ConnectionError("the ZeroMQ connection to the hub broke")
-        self._socket.send(b"".join(pack(message)[0]))
+        self._socket.send_multipart(pieces(pack(message)[0]))
 
     def close(self) -> None:
         self._socket.disable_monitor()

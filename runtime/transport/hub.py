@@ -26,7 +26,7 @@ from runtime.housekeeping import make_folder
 from runtime.transport.account import Account, Accounts
 from runtime.transport.connection import Connection, LobbySettings, Readiness
 from runtime.transport.pending import Guests, Invitation, Lobby, Network
-from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
+from runtime.transport.wire import HEAD, Kind, Message, pack, pieces, unpack
 
 _ANSWERS = (Kind.DONE, Kind.PARTLY, Kind.FAILED)
 
@@ -149,7 +149,7 @@ class Router:
     def send(self, identity: bytes, message: Message) -> None:
         """Raises: OSError when there is no connection of that routing id."""
         try:
-            self._socket.send_multipart([identity, b"".join(pack(message)[0])])
+            self._socket.send_multipart([identity, *pieces(pack(message)[0])])
         except zmq.ZMQError as error:
             raise OSError(f"a worker's ZeroMQ connection is gone: {error}") from error
 
@@ -158,7 +158,7 @@ class Router:
         receive = self._socket.recv_multipart
         try:
             while True:
-                self._take(*receive(zmq.NOBLOCK))
+                self._take(*receive(zmq.NOBLOCK, copy=False))
         except zmq.Again:
             return
 
@@ -168,10 +168,10 @@ class Router:
             each.close()
         self._socket.context.term()
 
-    def _take(self, identity: bytes, *frames: bytes) -> None:
-        worker = self._guests.by_route(identity)
+    def _take(self, identity: zmq.Frame, *frames: zmq.Frame) -> None:
+        worker = self._guests.by_route(identity.bytes)
         if worker is not None and frames:
-            body = memoryview(frames[0])
+            body = memoryview(frames[0].bytes if len(frames) == 1 else b"".join(each.buffer for each in frames))
             self._came(worker, unpack(HEAD.unpack_from(body), body[HEAD.size :]))
 
     def _answer_porter(self, mask: int) -> None:

@@ -185,3 +185,25 @@ def _cut(body: memoryview, offset: int, lengths: Sequence[int]) -> list[Carried]
         frames.append(frame if size == length else Reference(*_REFERENCE.unpack(frame)))
         offset += size
     return frames
+
+
+PIECE_BYTES = 128 * 1024
+
+
+def pieces(parts: Sequence[Frame]) -> list[Frame]:
+    """Return the pieces in which a packed message is encrypted, one after the other: while one is on its way, the next
+    is encrypted, and the one before is deciphered. Large frames are not copied."""
+    found: list[Frame] = []
+    small: list[Frame] = []
+    size = 0
+    for part in parts:
+        if small and size + len(part) > PIECE_BYTES:
+            found.append(b"".join(small))
+            small, size = [], 0
+        if len(part) > PIECE_BYTES:
+            view = memoryview(part)
+            found += [view[at : at + PIECE_BYTES] for at in range(0, len(view), PIECE_BYTES)]
+        else:
+            small.append(part)
+            size += len(part)
+    return [*found, b"".join(small)] if small else found

@@ -13,6 +13,7 @@ import structlog
 from runtime.placement.cluster import Cluster, Node, NodeState
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
+from service.daemon.supervision.restart_policy import Up
 from service.daemon.supervision.runner_slot import Host
 from service.daemon.supervision.ticker import Ticker
 from service.schemas.base import utc_now
@@ -115,7 +116,8 @@ class Nodes:
         draining = {each.node.address for each in self._present() if each.node.state is NodeState.DRAINING}
         for status in self._observation.statuses() if draining else ():
             runner, watchdog = status.health.runner, self._runs.present(status.app)
-            if runner is not None and runner.node in draining and watchdog is not None:
+            up = watchdog is not None and isinstance(watchdog.condition, Up)  # else it is of the runner before
+            if runner is not None and runner.node in draining and watchdog is not None and up:
                 watchdog.desired.move(f"node {runner.node} is to go", deadline_s / 2)
 
     def all(self) -> list[NodeBody]:

@@ -194,6 +194,9 @@ class ControlLoop:
             if outcome.lost:
                 self.failures.lost(outcome)
                 self.manager.workers_lost(outcome.at_s, outcome.reason)
+            if outcome.leaving:
+                name = self.engine.view().composition.name
+                self.journal.record(self.manager.workers_placed(outcome.at_s, name, outcome.reason))
             self.failures.start_failure = None if outcome.joined else self.failures.start_failure
         elif isinstance(outcome, StartFailed):
             self.failures.not_started(outcome)

@@ -4,7 +4,8 @@ the first one to the others.
     python tests/hosts/hosts.py [--cpus 2,16] COMMAND…
 
 runs the command on the first, near one, with a Ray of all: its head is near, ``RAY_ADDRESS`` names it. ``--cpus 1,4,2``
-makes three machines, for whose Ray so many CPUs are declared; without a command it opens a shell. All is in namespaces
+makes three machines, for whose Ray so many CPUs are declared; with ``1,+4`` the last one joins when it is told to
+(``join``). Without a command it opens a shell. All is in namespaces
 that end with their first process, so that nothing is left, whoever is killed.
 
 A cable is made here of two tunnel devices: netem, which delays packets in the kernel, is not in every kernel.
@@ -37,8 +38,8 @@ PORT = 6379
 DELAY_S = 0.001
 """Of a packet, in each direction."""
 SLOW_S = 0.05
-FAR_PID = "RECOMPOSE_FAR_PID"
-"""The process, as the command sees it, with which the far machine goes."""
+FAR_PID, LAST_PID = "RECOMPOSE_FAR_PID", "RECOMPOSE_LAST_PID"
+"""The process, as the command sees it, with which the far machine goes, and the last one."""
 SEEN = "bytes through the cable: "
 MEMORY_BYTES = 100 * 2**20
 PATIENCE_S = 60.0
@@ -60,7 +61,7 @@ def outside(*command: str) -> list[str]:
     return ["setpriv", "--pdeathsig", "KILL", *_NAMESPACES, sys.executable, __file__, *command]
 
 
-def ran(*command: str, patience_s: float, cpus: Sequence[int] = CPUS) -> str:
+def ran(*command: str, patience_s: float, cpus: Sequence[int | str] = CPUS) -> str:
     """What Python printed on the near one, with the bytes that went through the cables at the end."""
     line = outside("--cpus", ",".join(map(str, cpus)), sys.executable, *command)
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=patience_s, check=False)
@@ -79,6 +80,11 @@ def why_not() -> str | None:
     return None if tried.returncode == 0 else f"namespaces cannot be made here: {tried.stderr.strip()}"
 
 
+def inside(pid: int | str, *command: str) -> list[str]:
+    """Return the command line that runs ``command`` on the machine that goes with a process."""
+    return ["nsenter", "--target", str(pid), "--net", "--mount", "--pid", "--", *command]
+
+
 def kill(pid: int, address: str) -> None:
     """A process of either machine, by the number that it has there; to be called on the near one."""
     os.kill(of_far(pid) if address == FAR else pid, signal.SIGKILL)
@@ -92,6 +98,11 @@ def cut(yes: bool) -> None:
 def slow(yes: bool) -> None:
     """Lengthen the last cable to 50 ms in each direction, or shorten it again; to be called on the near machine."""
     os.kill(1, signal.SIGHUP if yes else signal.SIGWINCH)
+
+
+def join() -> None:
+    """Have the last machine join the Ray; to be called on the near machine."""
+    os.kill(1, signal.SIGURG)
 
 
 def of_far(pid: int) -> int:
@@ -152,7 +163,7 @@ class Far:
         self.pid = self._first_process()
 
     def run(self, *command: str) -> None:
-        _do("nsenter", "--target", str(self.pid), "--net", "--mount", "--pid", "--", *command)
+        _do(*inside(self.pid, *command))
 
     def _first_process(self) -> int:
         give_up_s = time.monotonic() + PATIENCE_S
@@ -195,9 +206,9 @@ def _set_cut(cables: Sequence[Cable], yes: bool) -> None:
 def main() -> int:
     if os.getpid() != 1:  # it is to be the first process of a machine of its own: at the end it kills all that it sees
         os.execvp("setpriv", outside(*sys.argv[1:]))
-    cpus, command = CPUS, sys.argv[1:]
+    cpus, late, command = CPUS, False, sys.argv[1:]
     if command[:1] == ["--cpus"]:
-        cpus, command = tuple(map(int, command[1].split(","))), command[2:]
+        cpus, late, command = tuple(map(int, command[1].split(","))), "+" in command[1], command[2:]
     _do("ip", "link", "set", "lo", "up")
     with tempfile.TemporaryDirectory(prefix="rc") as folder:  # a short name: sockets are in it
         address = f"{NEAR}:{PORT}"
@@ -212,10 +223,14 @@ def main() -> int:
         signal.signal(signal.SIGWINCH, lambda *_: setattr(cables[-1], "delay_s", DELAY_S))
         head = "--head", f"--port={PORT}", "--include-dashboard=false"
         _do(*_ray(*head, f"--node-ip-address={NEAR}", *_room("near", cpus[0])))
-        for machine, far in enumerate(fars, 1):
-            room = _room("far", cpus[machine])
-            far.run(*_ray(f"--address={address}", f"--node-ip-address={address_of(machine)}", *room))
-        there = {**os.environ, "RAY_ADDRESS": address, FAR_PID: str(fars[0].pid)}
+        joins = [
+            _ray(f"--address={address}", f"--node-ip-address={address_of(at)}", *_room("far", cpus[at]))
+            for at in range(1, len(cpus))
+        ]
+        for far, line in zip(fars[: -1 if late else None], joins, strict=False):
+            far.run(*line)
+        signal.signal(signal.SIGURG, lambda *_: fars[-1].run(*joins[-1]))
+        there = {**os.environ, "RAY_ADDRESS": address, FAR_PID: str(fars[0].pid), LAST_PID: str(fars[-1].pid)}
         ended = subprocess.run(command or ["bash"], env=there, check=False).returncode
         print(f"{SEEN}{sum(cable.passed_bytes for cable in cables)}", flush=True)
         for process in psutil.process_iter():

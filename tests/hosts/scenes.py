@@ -5,27 +5,32 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from hosts import FAR, FAR_PID, address_of, cut, slow
+from hosts import FAR, FAR_PID, LAST_PID, NEAR, address_of, cut, inside, join, slow
+from ray._private import state as ray_state
+from ray.util import get_node_ip_address
 from rig import Rig
 
 from apps.contract import App
 from compositions.model import Stage
-from lab.benchmarks.frames import Frames
+from lab.benchmarks.frames import LARGE_FRAME, Frames
 from lab.benchmarks.kills import judged, longest_gap_s, runner_of, wait_until_up
 from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
-from runtime.pools.ray import cluster, nodes
+from runtime.pools.ray import cluster
 from runtime.pools.ray.pool import RayPool
 from runtime.pools.ray.settings import RayPoolSettings
-from service.runner.rpc.requests import ReadStatus, ReadWhatIf, ResetGaps, Start, Stop
+from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadWhatIf, ResetGaps, Start, Stop
 
 ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
@@ -91,11 +96,13 @@ def cores() -> dict[str, Any]:
         status = runner.ask(ReadStatus())
         told = {"cost": status.resources.cost.cores, "what_if": runner.ask(ReadWhatIf()).cores}
         before = Counter(worker.node for worker in status.workers)
-        to_drain = next(node.id for node in cluster.nodes() if node.address == address_of(2))
-        nodes.drain(to_drain, 60.0)
+        going = [sys.executable, "-m", "runtime.pools.ray.leave", "60"]
+        leaving = subprocess.Popen(inside(os.environ[LAST_PID], *going))
+        _wait_until(lambda: len(ray_state.state.get_draining_nodes()) == 1)
         began_s = time.monotonic()
         _wait_until(lambda: not any(each.node == address_of(2) for each in runner.ask(ReadStatus()).workers))
         emptied_s = time.monotonic() - began_s
+        gone = leaving.wait(PATIENCE_S)
         later = runner.ask(ReadStatus())
         left = Counter(worker.node for worker in later.workers)
         time.sleep(2.0)
@@ -104,7 +111,40 @@ def cores() -> dict[str, Any]:
     finally:
         runner.ask(Stop(drain=True, timeout_s=30.0))
     seen = asdict(judged(runner, out_path, 0, restarts, 0.0))
-    return {**seen, **told, "workers": dict(before), "left": dict(left), "emptied_s": emptied_s}
+    return {**seen, **told, "workers": dict(before), "left": dict(left), "emptied_s": emptied_s, "gone": gone}
+
+
+def joined() -> dict[str, Any]:
+    """A second machine joins one whose core is too little for what is offered: when its first worker has been there,
+    where the workers are then, and the share of the items that its workers did afterwards."""
+    cluster.connect(os.environ["RAY_ADDRESS"])
+    out_path = os.path.join(os.environ["TMPDIR"], "results.jsonl")
+    runner = runner_of(out_path, settings={"spares": 0})
+    runner.ask(Start())
+    try:
+        wait_until_up(runner)
+        join()
+        _wait_until(lambda: len(cluster.nodes()) == 2)
+        joined_s = time.monotonic()
+
+        def there() -> Counter[str]:
+            return Counter(worker.node for worker in runner.ask(ReadStatus()).workers)
+
+        _wait_until(lambda: there()[FAR] > 0)
+        first_s = time.monotonic() - joined_s
+        _wait_until(lambda: there()[NEAR] == 1)
+        all_s, status = time.monotonic() - joined_s, runner.ask(ReadStatus())
+        why = [each.reason for each in runner.ask(ReadDecisions(0, 100)) if each.trigger == "placement"]
+    finally:
+        runner.ask(Stop(drain=True, timeout_s=30.0))
+    seen = asdict(judged(runner, out_path, 0, status.health.restarts or 0, 0.0))
+    return {
+        **seen,
+        "first_s": first_s,
+        "all_s": all_s,
+        "workers": dict(Counter(each.node for each in status.workers)),
+        "why": why,
+    }
 
 
 class Waits(App):
@@ -118,31 +158,74 @@ class Waits(App):
         return value
 
 
-def slowed() -> dict[str, Any]:
+class Computes(App):
+    """One stage that computes for a quarter of the time that ``Waits`` takes; the last machine has a core to itself."""
+
+    name = "computes"
+    stages = (Stage("wait"),)
+
+    def setup(self) -> None:
+        os.sched_setaffinity(0, {int(get_node_ip_address() == address_of(2))})
+
+    def wait(self, value: Any) -> Any:
+        began_s = time.thread_time()
+        while time.thread_time() < began_s + WAIT_S / 4:
+            pass
+        time.sleep(WAIT_S * 3 / 4)
+        return value
+
+
+@contextmanager
+def far_away() -> Iterator[None]:
+    slow(True)
+    yield
+    slow(False)
+
+
+@contextmanager
+def hogged() -> Iterator[None]:
+    """Programs that take the core of the last machine, each with more right to it than a worker."""
+    hog = ["nice", "-n", "-10", "taskset", "-c", "1", sys.executable, "-c", "while True: pass"]
+    hogs = [subprocess.Popen(hog) for _ in range(4)]
+    yield
+    for each in hogs:
+        each.kill()
+
+
+def slowed(
+    app: type[App] = Waits,
+    trouble: Callable[[], AbstractContextManager[None]] = far_away,
+    every_s: float = HALF_LOAD_S,
+) -> dict[str, Any]:
     """Something happens to the last of three machines, which has two of six workers, at half load: the share of the
     items of each second that were out within a bound which the others keep easily."""
-    pool = RayPool(Waits, ["wait"], RayPoolSettings())
+    pool = RayPool(app, ["wait"], RayPoolSettings())
     settings = DispatcherSettings(spares=0)
-    rig = Rig(Waits.stages, pool, pool.codec, lambda _: None, settings=settings).open("Par*6(wait)")
+    rig = Rig(app.stages, pool, pool.codec, lambda _: None, settings=settings).open("Par*6(wait)")
     try:
         rig.run_until(lambda: len(rig.engine.view().workers) == 6)
         on = Counter(worker.node for worker in rig.engine.view().workers)
-        before = _shares(rig, 5)
-        slow(True)
-        after = _shares(rig, 20)
-        slow(False)
-        again = _shares(rig, 5)
+        before = _shares(rig, 5, every_s)
+        with trouble():
+            after = _shares(rig, 20, every_s)
+        again = _shares(rig, 5, every_s)
         return {"workers": dict(on), "before": before, "after": after, "again": again}
     finally:
         pool.close()
 
 
-def _shares(rig: Rig, seconds: int) -> list[float]:
+def hog() -> dict[str, Any]:
+    """Have other programs take the core of that machine. At a quarter of the load: the real cores are shared with all
+    else, and an item takes up to twice as long as it should on the other machines too."""
+    return slowed(Computes, hogged, 4 * WAIT_S / 6)
+
+
+def _shares(rig: Rig, seconds: int, every_s: float) -> list[float]:
     shares = []
     for _ in range(seconds):
         begin_s, rig.outcomes = rig.engine.now_s, []
-        for at in range(int(1 / HALF_LOAD_S)):
-            due_s = begin_s + at * HALF_LOAD_S
+        for at in range(int(1 / every_s)):
+            due_s = begin_s + at * every_s
             while rig.engine.now_s < due_s:
                 rig.outcomes += rig.engine.advance(due_s)
             rig.engine.admit(rig.codec.encode([at]), (due_s,))
@@ -177,12 +260,80 @@ def _hops(where: str, size: int) -> dict[str, float]:
         pool.close()
 
 
+ECHO = """
+import socket
+line = socket.create_server(("0.0.0.0", 7001)).accept()[0]
+while (size := int.from_bytes(line.recv(8), "big")):
+    whole = memoryview(bytearray(size))
+    rest = whole
+    while rest:
+        rest = rest[line.recv_into(rest):]
+    line.sendall(whole)
+"""
+ROUNDS = 12
+
+
+def frames() -> dict[str, Any]:
+    """How long a frame of 6 MB takes to the far machine and back: alone through one stage, and by plain TCP in the same
+    minute, where the far end sends it back when it has all of it; and a frame's time where several are under way."""
+    pool = RayPool(Frames, [stage.name for stage in Frames.stages], RayPoolSettings(resources={"far": 1}))
+    settings = DispatcherSettings(spares=0)
+    rig = Rig(Frames.stages, pool, pool.codec, lambda _: None, settings=settings).open("Seq(s1,s2,s3,s4)")
+    try:
+        rig.feed_bundle([LARGE_FRAME])
+        rig.finish()
+        ours, plain = [], []
+        with _echo() as line:
+            for _ in range(ROUNDS):
+                began_s = time.monotonic()
+                rig.feed_bundle([LARGE_FRAME])
+                rig.finish()
+                ours.append(time.monotonic() - began_s)
+                plain.append(_there_and_back_s(line, LARGE_FRAME.nbytes))
+        began_s = time.monotonic()
+        for _ in range(ROUNDS):
+            rig.feed_bundle([LARGE_FRAME])
+        rig.finish()
+        stream_s = (time.monotonic() - began_s) / ROUNDS
+        return {
+            "ours_s": median(ours),
+            "plain_s": median(plain),
+            "stream_s": stream_s,
+            "least": [min(ours), min(plain)],
+        }
+    finally:
+        pool.close()
+
+
+@contextmanager
+def _echo() -> Iterator[socket.socket]:
+    far = subprocess.Popen(inside(os.environ[FAR_PID], sys.executable, "-c", ECHO))
+    give_up_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            line = socket.create_connection((FAR, 7001))
+            break
+        except OSError:
+            if time.monotonic() > give_up_s:
+                raise
+            time.sleep(0.1)
+    with line:
+        yield line
+    far.wait(PATIENCE_S)
+
+
+def _there_and_back_s(line: socket.socket, size: int) -> float:
+    frame, back, began_s = bytes(size), memoryview(bytearray(size)), time.monotonic()
+    line.sendall(size.to_bytes(8, "big") + frame)
+    while back:
+        back = back[line.recv_into(back) :]
+    return time.monotonic() - began_s
+
+
 def main() -> None:
     cluster.connect(os.environ["RAY_ADDRESS"])
-    print(
-        json.dumps({"killed": killed, "parted": parted, "hops": hops, "cores": cores, "slowed": slowed}[sys.argv[1]]()),
-        flush=True,
-    )
+    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, hog, joined, frames)}
+    print(json.dumps(scenes[sys.argv[1]]()), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,11 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,28 @@ class Service:
         self.daemon.apps.stop(APP, Stop(drain=False, timeout_s=0.0))
         self.daemon.close(drain=False)
         self.host.close()
+
+
+class Progress(threading.Thread):
+    """Looks twenty times a second how many results are out."""
+
+    def __init__(self, served: Service) -> None:
+        super().__init__(daemon=True)
+        self._served, self._over = served, threading.Event()
+        self._moved_s = [time.monotonic()]
+        self.start()
+
+    def run(self) -> None:
+        before = -1
+        while not self._over.wait(0.05):
+            with suppress(Exception):
+                if (now := self._served.status().items.delivered) != before:
+                    self._moved_s.append(time.monotonic())
+                    before = now
+
+    def longest_gap_s(self) -> float:
+        self._over.set()
+        return max(later - earlier for earlier, later in pairwise(self._moved_s))
 
 
 @contextmanager
@@ -147,6 +171,7 @@ def drained(durability: str) -> dict[str, Any]:
     with service(durability, 30.0) as served:
         served.wait_for(lambda status: status.items.delivered >= 150)
         before = served.status()
+        seen = Progress(served)
         served.daemon.nodes.drain(FAR, DrainRequest(deadline_s=60.0))
         asked_s = time.monotonic()
         moved = served.wait_for(lambda status: status.health.runner and status.health.runner.pid != served.first)
@@ -162,6 +187,8 @@ def drained(durability: str) -> dict[str, Any]:
             "near": NEAR,
             "moved_s": moved_s - asked_s,
             "emptied_s": emptied_s - moved_s,
+            "gap_s": seen.longest_gap_s(),
+            "emptied_after_s": emptied_s - asked_s,
             "unfinished": moved.items.accepted - moved.items.delivered,
             "in_order": [row.serial for row in rows] == list(range(rows[0].serial, rows[0].serial + len(rows))),
             "epoch": after.origin.epoch,

@@ -14,7 +14,7 @@ REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
 
-def scene(name: str, cpus: Sequence[int] = CPUS) -> dict[str, Any]:
+def scene(name: str, cpus: Sequence[int | str] = CPUS) -> dict[str, Any]:
     printed = ran("tests/hosts/scenes.py", name, patience_s=300, cpus=cpus)
     (figures,) = re.findall(r"^\{.*\}$", printed, re.MULTILINE)
     seen: dict[str, Any] = json.loads(figures)
@@ -43,11 +43,21 @@ def test_what_is_measured_of_a_hop_has_the_way_between_machines_in_it() -> None:
     for size in (1, 64, 512):
         assert seen[f"far {size}"]["hop_ms"] >= 2 * DELAY_S * 1e3
         assert seen[f"far {size}"]["items_per_s"] > 0
+    assert seen["far 64"]["items_per_s"] >= 5000  # 35,000 at a load of 10
+
+
+@pytest.mark.long
+def test_a_frame_of_6_mb_takes_little_longer_to_another_machine_and_back_than_by_plain_tcp() -> None:
+    """It is encrypted on both ways. Plain TCP had 0.61 to 0.65 of its time at a load of 10, in three runs; 0.30 to 0.43
+    when a frame was encrypted as a whole before it was sent."""
+    seen = scene("frames")
+    assert seen["plain_s"] >= 0.45 * seen["ours_s"]
 
 
 def test_three_machines_are_counted_filled_up_to_their_cpus_and_one_is_drained_without_a_retry() -> None:
     """Six workers that compute, on 1, 4 and 2 CPUs: the near machine first. The last one is drained."""
     seen, cpus = scene("cores", (1, 4, 2)), {address_of(0): 1, address_of(1): 4, address_of(2): 2}
+    assert seen["gone"] == 0, "the command that a pod runs before it ends has seen the end of its node"
     assert (seen["cost"], seen["what_if"], seen["after"]) == (7, 7, 5)
     assert sum(seen["workers"].values()) == sum(seen["left"].values()) == 6
     assert all(count <= cpus[node] for node, count in seen["workers"].items())
@@ -55,6 +65,16 @@ def test_three_machines_are_counted_filled_up_to_their_cpus_and_one_is_drained_w
     assert set(seen["left"]) == {address_of(0), address_of(1)}
     assert [seen[name] for name in ("restarts", "failed", "lost", "doubled", "misordered", "wrong")] == [0] * 6
     assert seen["accepted"] == seen["delivered"] > 100
+
+
+def test_workers_move_to_a_machine_that_joins_one_whose_core_they_share() -> None:
+    """Six workers on one core; a machine with five joins. Each moves by a start there; the decision has the price."""
+    seen = scene("joined", (1, "+5"))
+    assert seen["workers"] == {address_of(0): 1, address_of(1): 5}
+    assert seen["first_s"] <= 20.0  # 5.5 s at a load of 7; the issue's bound is 10 s
+    (why,) = seen["why"]
+    assert why.startswith(f"workers move, 5 from {address_of(0)} to {address_of(1)}: that gains 4.8 cores")
+    assert [seen[name] for name in ("restarts", "failed", "lost", "doubled", "misordered", "wrong")] == [0] * 6
 
 
 def supervised(name: str) -> dict[str, Any]:
@@ -84,7 +104,8 @@ def test_a_runner_whose_machine_is_to_go_moves_with_its_workers(durability: str)
     assert seen["left"] == seen["near"]
     assert (seen["epoch"], seen["same_run"], seen["in_order"]) == (2, durability != "none", True)
     assert (seen["restarts"], seen["lost_workers"], seen["failed"]) == (0, 0, 0)
-    assert seen["emptied_s"] <= 30.0  # most of it is the start of the successors, on two cores with whatever else runs
+    assert seen["gap_s"] <= 2.0  # 0.2 to 0.5 s at a load of 6; without a successor it was the start of a process, 10 s
+    assert seen["emptied_after_s"] <= 30.0  # most of it is the start of the successors, on two busy cores
 
 
 @pytest.mark.long
@@ -97,9 +118,11 @@ def test_doctor_looks_at_each_machine_of_a_cluster() -> None:
     assert set(grades.values()) == {"good"}
 
 
-def test_items_avoid_a_machine_that_is_slow() -> None:
-    """Two of six workers are 50 ms away, and then are not. Without a choice by node it was 0.57 for as long."""
-    seen = scene("slowed", (1, 4, 2))
+@pytest.mark.parametrize("trouble", ["slowed", pytest.param("hog", marks=pytest.mark.long)])
+def test_items_avoid_a_machine_that_is_slow(trouble: str) -> None:
+    """Two of six workers are 50 ms away, or other programs take their core; and then not. Without a choice by node the
+    share was 0.57 for as long as they were away."""
+    seen = scene(trouble, (1, 4, 2))
     assert seen["workers"][address_of(2)] == 2
     assert min(seen["before"]) >= 0.9
     assert sum(seen["after"][5:]) / len(seen["after"][5:]) >= 0.9

@@ -143,6 +143,20 @@ def test_an_object_that_refuses_to_be_built_leaves_nothing_behind() -> None:
     assert ray_cluster.find("unborn") is None
 
 
+def test_an_object_is_built_in_a_process_that_was_begun_and_warmed_before() -> None:
+    remote = ray_cluster.begun("waits")
+    remote.warm(time.sleep, 0.5)
+    assert (remote.is_warm, remote.is_built) == (False, False)
+    with pytest.raises(ray_cluster.RemoteGone, match="waits has not been built"):
+        remote.ask(("add", 1), timeout_s=30.0)
+    while not remote.is_warm:
+        time.sleep(0.05)
+    remote.build(Hosted, (5,), lambda: False)
+    assert remote.is_built
+    assert remote.ask(("add", 1), timeout_s=30.0) == 6
+    remote.kill()
+
+
 def test_calls_are_answered_while_another_runs_and_a_late_one_says_so() -> None:
     remote = ray_cluster.spawn("busy", Hosted)
     with pytest.raises(ray_cluster.RemoteTimeout, match=r"busy did not answer tuple within 0\.1 s"):

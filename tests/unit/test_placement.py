@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
+
 import pytest
 
 from compositions.errors import RecomposeError
@@ -9,6 +12,7 @@ from compositions.model import Stage
 from compositions.resources import Need, need_of, size_bytes
 from runtime.placement.cluster import Amounts, Cluster, CpuReport, Node, NodeState, cores_of
 from runtime.placement.place import Shape, place
+from runtime.placement.rebalance import FAR, Move, moves
 
 GB = 10**9
 THREE = Cluster((Node("a", Amounts(1)), Node("b", Amounts(4)), Node("c", Amounts(2))), near="c")
@@ -86,6 +90,48 @@ def test_a_draining_node_gets_no_worker_and_a_suspect_one_only_the_last() -> Non
     found = place(cluster, [Shape("app", Need(cpus=1), 2)], {"app": {"a": 2}})
     assert found.seats["app"] == {"c": 1, "b": 1}
     assert found.ended({"app": {"a": 2}}) == {"app": {"a": 2}}
+
+
+def told(found: list[Move]) -> list[tuple[str, str, str]]:
+    return [(each.shape, each.source, each.target) for each in found]
+
+
+def test_workers_move_to_free_cores_and_to_the_near_node_but_not_for_nothing() -> None:
+    free, firm = Shape("free", Need(), 4), Shape("firm", Need(cpus=2), 1)
+    assert told(moves(THREE, [free], {"free": {"a": 4}})) == [
+        ("free", "a", "c"), ("free", "a", "c"), ("free", "a", "b")
+    ]  # fmt: skip
+    assert moves(THREE, [free], {"free": {"c": 2, "b": 2}}) == [], "the near node is full"
+    (near,) = moves(THREE, [firm], {"firm": {"b": 1}})
+    assert (near.target, near.gain) == ("c", FAR)
+    assert moves(THREE, [free, firm], {"firm": {"b": 1}, "free": {"c": 1}}) == [], "there is one core, and it needs two"
+    assert moves(THREE, [Shape("free", Need(), 21)], {"free": {"a": 3, "b": 12, "c": 6}}) == [], "none is free"
+
+
+def test_workers_do_not_move_to_where_they_may_not_be() -> None:
+    nodes = (
+        Node("a", Amounts(1)),
+        Node("b", Amounts(4), state=NodeState.SUSPECT),
+        Node("c", Amounts(4, 1), labels={"zone": "x"}),
+    )
+    labelled = Shape("app", Need(gpus=0.5, labels={"zone": "x"}), 3)
+    assert moves(Cluster(nodes[:2], "a"), [Shape("app", Need(), 3)], {"app": {"a": 3}}) == []
+    assert moves(Cluster(nodes, "a"), [labelled], {"app": {"c": 2}}) == []
+
+
+def test_no_move_is_worth_another_one_after_it() -> None:
+    """Whatever the cluster, after the moves there are none left, and no node has more workers than before and cores."""
+    draw = Random(7)
+    for _ in range(200):
+        nodes = tuple(Node(f"n{at}", Amounts(draw.randint(1, 8))) for at in range(draw.randint(2, 6)))
+        cluster, present = Cluster(nodes, "n0"), {"app": {node.id: draw.randint(0, 3) for node in nodes}}
+        shape = Shape("app", Need(), sum(present["app"].values()))
+        after = Counter(present["app"])
+        for each in moves(cluster, [shape], present):
+            after[each.source] -= 1
+            after[each.target] += 1
+        assert moves(cluster, [shape], {"app": after}) == []
+        assert all(after[node.id] <= max(present["app"][node.id], node.has.cpus) for node in nodes)
 
 
 def test_reasons_name_labels_and_amounts() -> None:

@@ -6,9 +6,10 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from compositions.resources import Need
-from runtime.placement.cluster import Amounts, Cluster, Node
+from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
 from runtime.pools.limits import Process, pid_space
 from runtime.pools.ray.seating import NodeId, Seating
 
@@ -18,7 +19,9 @@ ANY = Need()
 def seating(need: Need = ANY, cpus: str = "a=1 b=4 c=2", taken: Mapping[str, float] | None = None) -> Seating:
     """On nodes of so many CPUs, of which others have ``taken`` some; the runner is on node ``a``."""
     nodes = (each.split("=") for each in cpus.split())
-    found = tuple(Node(name, Amounts(float(has)), Amounts((taken or {}).get(name, 0.0))) for name, has in nodes)
+    found = tuple(
+        Node(name, Amounts(float(has)), Amounts((taken or {}).get(name, 0.0)), address=name) for name, has in nodes
+    )
     cluster = Cluster(found, "a")
     made = Seating(lambda: cluster, lambda loads: need, suspect_s=30.0)
     made.note(made.look())
@@ -69,8 +72,43 @@ def test_one_worker_lost_among_others_is_no_reason_for_suspicion() -> None:
 def test_a_worker_that_joins_clears_its_node() -> None:
     made = seating()
     made.lost("b", [], 10.0)
-    made.joined("b")
+    made.joined("b", (), 2.0)
     assert choose(made, 1, ["a", "c", "c"], 11.0)[0] == ["b"]
+
+
+def left(made: Seating, workers_on: str, now_s: float) -> tuple[list[str], str]:
+    """Which of the workers w0, w1 … on these nodes are to leave."""
+    return made.leaving({f"w{at}": ((), node) for at, node in enumerate(workers_on)}, now_s)
+
+
+def test_workers_of_a_node_that_is_to_go_leave_at_once() -> None:
+    made = seating()
+    nodes = [replace(node, state=NodeState.DRAINING) if node.id == "c" else node for node in made.cluster.nodes]
+    made.note(replace(made.cluster, nodes=tuple(nodes)))
+    reason = "2 workers leave c, which is to go; others take their place elsewhere"
+    assert left(made, "acbc", 0.0) == (["w1", "w3"], reason)
+
+
+def test_workers_that_share_a_core_move_to_a_node_that_joined_when_staying_has_cost_as_much() -> None:
+    """Three workers on one core, and two free ones: they lose two cores, and two starts of 4 s cost eight seconds."""
+    made = seating(cpus="a=1")
+    made.joined("a", (), 4.0)
+    assert left(made, "aaa", 0.0) == ([], "")
+    made.note(seating(cpus="a=1 c=2").cluster)
+    assert [left(made, "aaa", now_s)[0] for now_s in (10.0, 12.0)] == [[], []]
+    moved, reason = left(made, "aaa", 15.0)
+    assert moved == ["w0", "w1"]
+    assert "from a to c: that gains 1.9 cores" in reason
+    assert left(made, "aaa", 16.0) == ([], "")
+    assert left(made, "acc", 60.0) == left(made, "acc", 1000.0) == ([], ""), "they are as well placed as they can be"
+
+
+def test_regret_ends_with_its_cause() -> None:
+    made = seating(cpus="a=1 c=2")
+    made.joined("a", (), 4.0)
+    assert [left(made, on, now_s)[0] for on, now_s in (("aaa", 0.0), ("acc", 3.0), ("aaa", 4.0), ("aaa", 6.0))] == [
+        []
+    ] * 4
 
 
 def sleeper() -> subprocess.Popen[bytes]:

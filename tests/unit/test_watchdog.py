@@ -65,6 +65,7 @@ PUSH = RunSpec(
     source=SourceSpec(kind="push"),
     compositions=choices_for(registry.create("synthetic")),
 )
+DURABLE = having(PUSH, {"durability": "exactly-once"})
 
 
 class Flaky(FakeRunner):
@@ -91,8 +92,22 @@ class Flaky(FakeRunner):
         return Vital.CUT_OFF if self.cut_off else super().vital()
 
 
+class Prepared:
+    """The process of a successor."""
+
+    def __init__(self, host: Host, name: str) -> None:
+        self.host, self.name, self.is_ready, self.killed = host, name, False, False
+
+    def become(self, spec: RunSpec, given_up: GivenUp) -> RunnerPort:
+        return self.host.spawn(self.name, spec, given_up)
+
+    def kill(self) -> None:
+        self.killed = True
+
+
 class Host:
     def __init__(self) -> None:
+        self.prepared: list[Prepared] = []
         self.runners: list[Flaky] = []
         self.left_over: Flaky | None = None
         self.refuse: Exception | None = None
@@ -102,6 +117,10 @@ class Host:
     def spawn(self, name: str, spec: RunSpec, given_up: GivenUp = waited_for) -> RunnerPort:
         self.runners.append(Flaky(spec, self.refuse))
         return self.runners[-1]
+
+    def prepare(self, name: str, spec: RunSpec) -> Prepared:
+        self.prepared.append(Prepared(self, name))
+        return self.prepared[-1]
 
     def find(self, name: str) -> RunnerPort | None:
         return self.left_over
@@ -563,6 +582,12 @@ def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on() -> 
     first.hold = True
     bench.watchdog.ask(Push(1))
     bench.watchdog.desired.move("node a is to go", 5.0)
+    for _ in range(3):
+        bench.step(0.5)
+        assert bench.is_in(Up), "it goes on until another one has loaded what it needs"
+        assert bench.watchdog.ask(ReadStatus()).items.delivered == 0
+    (successor,) = bench.host.prepared
+    successor.is_ready = True
     with capture_logs() as logged:
         bench.step(0.5)
         assert bench.is_in(Starting)
@@ -574,13 +599,27 @@ def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on() -> 
     assert (origin.epoch, origin.started_again) == (2, "node a is to go")
     assert bench.watchdog.condition.deaths.restarts == 0
     bench.step(0.5)
-    assert len(bench.host.runners) == 2, "it moves once"
+    assert (len(bench.host.runners), len(bench.host.prepared)) == (2, 1), "it moves once"
+
+
+def test_a_move_does_not_wait_for_long_and_its_successor_is_of_use_after_a_death_too() -> None:
+    late, died, stopped = up(Bench()), up(Bench()), up(Bench())
+    late.watchdog.desired.move("node a is to go", 0.0)
+    late.step(0.5)
+    assert late.is_in(Starting)
+    for bench in (died, stopped):
+        bench.watchdog.desired.move("node a is to go", 60.0)
+        bench.step(0.5)
+    died.runner.killed = True
+    died.until(lambda: len(died.host.runners) == 2)
+    stopped.watchdog.stop()
+    assert [bench.host.prepared[0].killed for bench in (died, stopped)] == [False, True]
 
 
 def test_a_runner_that_cannot_hand_over_is_replaced_as_after_a_loss() -> None:
     bench = up(Bench())
     bench.runner.silent = True
-    bench.watchdog.desired.move("node a is to go", 5.0)
+    bench.watchdog.desired.move("node a is to go", 0.0)
     with capture_logs() as logged:
         bench.step(0.5)
         bench.until(lambda: bench.is_in(Up))
@@ -650,7 +689,7 @@ def refused(bench: Bench) -> None:
 @pytest.mark.logs_errors("app failed")
 @pytest.mark.parametrize("end", [lambda bench: bench.watchdog.stop(), killed_at_its_stop, refused, over])
 def test_what_is_kept_for_another_runner_ends_with_the_run_and_not_before(end: Callable[[Bench], None]) -> None:
-    bench = up(Bench())
+    bench = up(Bench(DURABLE))
     bench.runner.killed = True
     bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
     assert bench.host.swept == [], "they are the next runner's"
@@ -658,8 +697,17 @@ def test_what_is_kept_for_another_runner_ends_with_the_run_and_not_before(end: C
     assert bench.host.swept == ["name"]
 
 
+def test_workers_of_a_run_that_begins_anew_end_with_a_runner_that_died_but_not_with_one_that_moved() -> None:
+    died, moved = up(Bench()), up(Bench())
+    died.runner.killed = True
+    moved.watchdog.desired.move("node a is to go", 0.0)
+    died.until(lambda: len(died.host.runners) == 2)
+    moved.until(lambda: len(moved.host.runners) == 2)
+    assert (died.host.swept, moved.host.swept) == (["name"], [])
+
+
 def test_what_a_dead_runner_left_ends_where_nobody_waits_for_another() -> None:
-    bench = up(Bench())
+    bench = up(Bench(DURABLE))
     bench.runner.killed = True
     bench.step(0.5)
     assert bench.is_in(Starting)

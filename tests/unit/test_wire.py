@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from runtime.arena.frame_store import AsTheyAre
 from runtime.transport.values import Broken, FrameCodec, Frames
-from runtime.transport.wire import HEAD, Kind, Message, pack, pack_alone, unpack, unpack_alone
+from runtime.transport.wire import (
+    HEAD,
+    PIECE_BYTES,
+    Kind,
+    Message,
+    pack,
+    pack_alone,
+    pieces,
+    unpack,
+    unpack_alone,
+)
 
 FRAMES = st.lists(st.binary(max_size=70), max_size=5)
 MESSAGES = st.builds(
@@ -144,3 +154,12 @@ def test_a_table_that_goes_beyond_its_message_is_not_read() -> None:
     size, *rest = HEAD.unpack_from(data)
     assert unpack_alone((size, *rest), memoryview(data), HEAD.size) is not None
     assert unpack_alone((size - 2, *rest), memoryview(data), HEAD.size) is None
+
+
+@pytest.mark.parametrize("sizes", [[10], [10, 200_000], [10, 5, 400_000, 7, 7, 131_072, 300_000, 3]])
+def test_pieces_are_the_message_cut_up_with_its_head_in_the_first(sizes: list[int]) -> None:
+    parts = [bytes([at]) * size for at, size in enumerate(sizes)]
+    cut = pieces(parts)
+    assert b"".join(cut) == b"".join(parts)
+    assert max(map(len, cut)) <= PIECE_BYTES
+    assert bytes(cut[0]).startswith(parts[0])

@@ -29,6 +29,7 @@ from runtime.dispatch.events import WorkerId
 from runtime.housekeeping import unsettle
 from runtime.pools.limits import Limits, hold
 from runtime.pools.ray import cluster
+from runtime.pools.ray.hosted import names_of, owner_of
 from runtime.pools.ray.seating import NodeId
 from runtime.pools.ray.settings import RayPoolSettings
 from runtime.pools.ray.worker import POOL_GONE, Part, ready, run_worker
@@ -56,8 +57,7 @@ def end_workers_of(owner: str) -> None:
     """At once, also one that hangs; none where the owner is alive, as one that was started anew by now is."""
     if not ray.is_initialized():  # to ask would start one
         return
-    with suppress(ValueError):
-        ray.get_actor(owner)
+    if any(map(cluster.find, names_of(owner))):
         return
     for worker in workers_of(owner):
         ray.kill(worker, no_restart=True)
@@ -85,7 +85,7 @@ class Actors:
         self._began, self._ended = began, ended
         self._actors: dict[WorkerId, Any] = {}
         owner = ray.get_runtime_context().get_actor_name()
-        self._owner = owner or ""
+        self._owner = owner_of(owner or "")
         self._orphan_s = settings.orphan_s if owner else 0.0
         self._orphans: list[tuple[Any, Loads]] | None = None
         """Of the pool before, with their classes; None: not looked for yet."""

@@ -15,15 +15,15 @@ import socket
 import sysconfig
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-# Ray reads these when it is imported. Niceness: Ray starts its workers as background jobs; ours do what the machine is
-# there for. The last one keeps Ray's page of advice on every killed worker off our stdout, where results go; who died
-# and why is told by WorkerLost.
+# Ray reads these when it is imported. Niceness: Ray starts its workers as background jobs; ours are no less. The last
+# one keeps Ray's page of advice on every killed worker off our stdout, where results go; WorkerLost tells who died.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 os.environ.setdefault("RAY_worker_niceness", "0")
@@ -192,6 +192,7 @@ class RemoteObject:
         self._actor = actor
         self._near: LocalCaller | None = None
         self._looked = False
+        self._warmed: Any = None
         self._process = Process()
         self._node: Node | None = None
 
@@ -211,9 +212,31 @@ class RemoteObject:
                 pass  # it is on another host, or has ended: Ray knows
         return self._answer(what, self._actor.ask.remote(request, timeout_s), timeout_s)
 
+    def warm(self, load: Callable[..., object], *args: Any) -> None:
+        """Have its process do ahead of ``build`` what takes long."""
+        self._warmed = self._actor.warm.remote(load, args)
+
+    @property
+    def is_warm(self) -> bool:
+        return bool(ray.wait([self._warmed], timeout=0)[0])  # however it went
+
+    @property
+    def is_built(self) -> bool:
+        """Return whether there is an object."""
+        with suppress(ray.exceptions.RayError):
+            return bool(ray.get(self._actor.is_built.remote(), timeout=_PING_S))
+        return True  # as far as is known
+
     def build(self, factory: Factory, args: tuple[Any, ...], given_up: Callable[[], bool]) -> None:
-        """Makes the object; ``spawn`` does. Raises: as ``ask``; RemoteTimeout for a process that Ray does not begin, a
-        machine that goes away meanwhile, or a factory that takes too long, counted from the process's beginning."""
+        """Make the object, or end its process. Raises: as ``ask``; RemoteTimeout for a process that Ray does not begin,
+        a machine that goes away meanwhile, or a factory that takes too long, counted from the process's beginning."""
+        try:
+            self._build(factory, args, given_up)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _build(self, factory: Factory, args: tuple[Any, ...], given_up: Callable[[], bool]) -> None:
         built, begins = self._actor.build.remote(factory, args), self._actor.ping.remote()
         until_s, begun = time.monotonic() + BEGIN_S, False
         while not ray.wait([built], timeout=_LOOK_S)[0]:
@@ -305,38 +328,38 @@ def spawn(
     name: str, factory: Factory, *args: Any, detached: bool = False, given_up: Callable[[], bool] = lambda: False
 ) -> RemoteObject:
     """Calls ``factory``, which the other process imports by its name, with ``args`` in a process of its own, which
-    ``find`` knows under ``name``.
+    ``find`` knows under ``name``. A ``detached`` one outlives this process if the Ray does.
 
-    A ``detached`` one outlives this process if the Ray does. It begins on a machine that answers. Raises: ClusterError
-    when the name is taken, or it is ``given_up`` meanwhile; what the factory raised, as ``RemoteObject.ask`` does; as
-    ``RemoteObject.build``.
+    Raises: ClusterError if it is ``given_up`` meanwhile; what the factory raised, as ``RemoteObject.ask`` does; as
+    ``begun`` and ``RemoteObject.build``.
     """
-    lifetime = "detached" if detached else None
-    options = {"name": name, "lifetime": lifetime, "max_concurrency": THREADS, **_where()}
+    (remote := begun(name, detached=detached)).build(factory, args, given_up)
+    return remote
+
+
+def begun(name: str, *, detached: bool = False) -> RemoteObject:
+    """Begin the process of an object, which is built later, on a machine that answers and stays. Raises: ClusterError
+    if the name is taken."""
+    options = {"name": name, "lifetime": "detached" if detached else None, "max_concurrency": THREADS, **_where()}
     try:
         actor = ray.remote(Host).options(**options).remote(name)
     except ValueError as error:
         raise ClusterError(f"{name!r} cannot be started: {error}") from error
-    remote = RemoteObject(name, actor)
-    try:
-        remote.build(factory, args, given_up)
-    except BaseException:
-        remote.kill()
-        raise
-    return remote
+    return RemoteObject(name, actor)
 
 
 def _where() -> dict[str, Any]:
-    """Any machine; where one does not answer or is to go, another. An actor that needs nothing would be placed by any
-    machine of the cluster, also by one that is gone; one that needs some is placed by the head."""
+    """Any machine; where one does not answer or is to go, another that has CPUs. An actor that needs nothing would be
+    placed by any machine of the cluster, also by one that is gone; one that needs some is placed by the head."""
     found = nodes()
     lost = silent(found) | {*ray_state.state.get_draining_nodes()}
     if not lost:
         return {"num_cpus": 0}
     own = ray.get_runtime_context().get_node_id()
-    trusted = sorted((node for node in found if node.id not in lost), key=lambda node: node.id != own)
+    there = (node for node in found if node.id not in lost and node.cores)
+    trusted = sorted(there, key=lambda node: node.id != own)
     if not trusted:
-        raise RemoteTimeout("no machine of the cluster answers")
+        raise RemoteTimeout("no machine of the cluster that has CPUs answers")
     strategy = NodeAffinitySchedulingStrategy(trusted[0].id, soft=False)
     return {"num_cpus": LEAST_CPUS, "scheduling_strategy": strategy}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -44,6 +45,9 @@ class Hosted(Protocol):
 
 
 Factory = Callable[..., Hosted]
+SECOND = " (2)"
+UNUSED_S = 300.0
+"""A process that waits to be built ends after this time: whoever began it may be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +62,39 @@ class Place:
     """Ray's id of the machine."""
 
 
+def names_of(name: str) -> tuple[str, str]:
+    """Return the names of an object and of the one that follows it, which have them in turn: for a moment both live."""
+    return name, name + SECOND
+
+
+def owner_of(name: str) -> str:
+    """Return the name of an object whichever of the two it has; its workers go by it."""
+    return name.removesuffix(SECOND)
+
+
 class Host:
     """The actor around an object."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._object: Hosted
+        self._object: Hosted | None = None
+        self._unused = threading.Timer(UNUSED_S, os._exit, (0,))
         self._near: LocalServer | None = None
 
     def __repr__(self) -> str:
         """Who printed, where somebody listens."""
         return self._name
 
+    def warm(self, load: Callable[..., object], args: tuple[Any, ...]) -> None:
+        """Do ahead of ``build`` what takes its time, as imports do; end if no ``build`` follows within UNUSED_S."""
+        self._unused.start()
+        load(*args)
+
+    def is_built(self) -> bool:
+        return self._object is not None
+
     def build(self, factory: Factory, args: tuple[Any, ...]) -> Raised | None:
+        self._unused.cancel()
         try:
             self._object = factory(*args)
         except RecomposeError as error:
@@ -86,6 +110,8 @@ class Host:
         os._exit(LOST_RAY)
 
     def ask(self, request: Any, timeout_s: float) -> Any:
+        if self._object is None:
+            return Raised.of(RemoteGone(f"{self._name} has not been built"))
         try:
             return self._object.ask(request, timeout_s=timeout_s)
         except RecomposeError as error:

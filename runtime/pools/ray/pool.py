@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -161,15 +161,20 @@ class _Member:
     loads: Loads = ()
     process: Process = field(default_factory=Process)
     stays: bool = True
-    """Its node is not to go, as far as was told."""
+    """False if another was asked to take its place."""
+    asked_s: float = field(default_factory=time.monotonic)
 
 
-def _leaving(members: Mapping[WorkerId, _Member], draining: Collection[NodeId], now_s: float) -> list[Event]:
-    """Return an event for each worker whose node has begun to drain, once."""
-    gone = [worker for worker, each in members.items() if each.pid and each.node in draining and each.stays]
-    for worker in gone:
+def _leaving(members: Mapping[WorkerId, _Member], seating: Seating, now_s: float) -> list[Event]:
+    """Return an event for each worker that is to be replaced, once. While workers start or leave, none is moved whose
+    node stays."""
+    settled = {worker: each for worker, each in members.items() if each.pid and each.stays}
+    if len(settled) < len(members):
+        settled = {worker: each for worker, each in settled.items() if each.node in seating.draining}
+    found, why = seating.leaving({worker: (each.loads, each.node) for worker, each in settled.items()}, now_s)
+    for worker in found:
         members[worker].stays = False
-    return [WorkerLeaving(now_s, worker) for worker in gone]
+    return [WorkerLeaving(now_s, worker, "" if number else why) for number, worker in enumerate(found)]
 
 
 class RayPool:
@@ -260,7 +265,7 @@ class RayPool:
                 events += self._came_or_went(now_s, worker, message)
         if self._calls.answers:
             self._calls.answer()
-            events += _leaving(self._members, self._seating.draining, now_s)
+            events += _leaving(self._members, self._seating, now_s)
         if self._starts.told:
             self._starts.note(now_s)
         if now_s >= waking_s:
@@ -358,5 +363,5 @@ class RayPool:
         member.pid, member.node = here.pid, here.node
         self._starts.forget(worker)
         member.process = Process(here.pid, here.pid_space)
-        self._seating.joined(here.node)
+        self._seating.joined(here.node, member.loads, now_s - member.asked_s)
         return WorkerJoined(now_s, worker, here.pid, here.address, member.loads)

@@ -6,18 +6,22 @@ Sockets tell at once what Ray notices after seconds: a node that lost all its wo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from compositions.model import Loads, Room
 from compositions.resources import Need
+from runtime.dispatch.events import WorkerId
 from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
-from runtime.placement.place import Shape, capacity, place
+from runtime.placement.place import Seats, Shape, capacity, place
+from runtime.placement.rebalance import Move, Regret, moves
 
 NodeId = str
 SHAPE = "the app"
 LOOK_EVERY_S = 2.0
 """Nodes that come, go or drain are noticed within so long."""
+START_S = 5.0
+"""Assumed of the start of a worker until one of its class has started."""
 
 
 class Seating:
@@ -31,13 +35,14 @@ class Seating:
         self._need, self._suspect_s = need, suspect_s
         self._suspects: dict[NodeId, float] = {}
         """Until when each is one."""
-        self._look_again_s, self._looked_s = 0.0, 0.0
+        self._look_again_s = 0.0
+        self._regret = Regret()
+        self._start_s: dict[Loads, float] = {}
 
     def is_due(self, now_s: float) -> bool:
         """Return whether it is time for another look; True once in ``LOOK_EVERY_S``."""
         due = now_s >= self._look_again_s
-        if due:
-            self._looked_s, self._look_again_s = now_s, now_s + LOOK_EVERY_S
+        self._look_again_s = now_s + LOOK_EVERY_S if due else self._look_again_s
         return due
 
     def note(self, cluster: Cluster) -> None:
@@ -54,9 +59,45 @@ class Seating:
         if node and node not in left:
             self._suspects[node] = now_s + self._suspect_s
 
-    def joined(self, node: NodeId) -> None:
-        """A worker on ``node`` is ready: the node is there."""
+    def joined(self, node: NodeId, loads: Loads, start_s: float) -> None:
+        """A worker of a class on ``node`` is ready after ``start_s``: the node is there."""
         self._suspects.pop(node, None)
+        self._start_s[loads] = start_s
+
+    def leaving(self, workers: Mapping[WorkerId, tuple[Loads, NodeId]], now_s: float) -> tuple[list[WorkerId], str]:
+        """Return the workers, all of them ready, that are to be replaced: those whose node is to go, else those that
+        are so ill placed that another start pays; and the reason."""
+        going = [worker for worker, (_, node) in workers.items() if node in self.draining]
+        if going:
+            nodes = ", ".join(sorted({self._address(workers[worker][1]) for worker in going}))
+            return going, f"{_count(going)} {nodes}, which is to go; others take their place elsewhere"
+        shapes, present = self._shapes(list(workers.values()))
+        by_name = {shape.name: loads for shape, loads in shapes}
+        found = moves(self._present(list(workers.values()), now_s), [shape for shape, _ in shapes], present)
+        price_s = sum(self._start_s.get(by_name[move.shape], START_S) for move in found)
+        if not self._regret.are_due(found, price_s, now_s):
+            return [], ""
+        moved: list[WorkerId] = []
+        for move in found:
+            here = by_name[move.shape], move.source
+            moved += [worker for worker, at in workers.items() if at == here and worker not in moved][:1]
+        return moved, self._why(found, price_s)
+
+    def _why(self, found: Sequence[Move], price_s: float) -> str:
+        ways = Counter(f"from {self._address(move.source)} to {self._address(move.target)}" for move in found)
+        told = ", ".join(f"{count} {way}" for way, count in ways.items())
+        gain = f"that gains {sum(move.gain for move in found):.2g} cores"
+        return f"workers move, {told}: {gain}; to stay has cost as much as their starts, {price_s:.2g} s of a core"
+
+    def _address(self, node: NodeId) -> str:
+        return next((each.address for each in self.cluster.nodes if each.id == node), node)
+
+    def _shapes(self, workers: Sequence[tuple[Loads, NodeId]]) -> tuple[list[tuple[Shape, Loads]], Seats]:
+        there: dict[Loads, Counter[NodeId]] = {}
+        for loads, node in workers:
+            there.setdefault(loads, Counter())[node] += 1
+        shapes = [(Shape(class_name(loads), self._need(loads), on.total()), loads) for loads, on in there.items()]
+        return shapes, {class_name(loads): on for loads, on in there.items()}
 
     def choose(
         self, loads: Loads, count: int, workers: Sequence[tuple[Loads, NodeId]], now_s: float
@@ -88,7 +129,7 @@ class Seating:
     def room(self, classes: Collection[Loads], workers: Sequence[tuple[Loads, NodeId]]) -> Room:
         """Return how many workers of each class that reserves something the nodes would hold if no other of these
         ``workers`` were there."""
-        cluster = self._present(workers, self._looked_s)
+        cluster = self._present(workers, self._look_again_s - LOOK_EVERY_S)
         needs = {loads: self._need(loads) for loads in classes}
         return {loads: capacity(cluster, need) for loads, need in needs.items() if need.is_declared}
 
@@ -111,6 +152,10 @@ def _stands_beside(other: Need, need: Need) -> bool:
     """Return whether workers of another class are seated with those in question: they count where CPUs are shared, and
     cannot lose what they reserved. All others are there as what they have taken."""
     return other.cpus is None and (need.cpus is None or not other.is_declared)
+
+
+def _count(workers: Sequence[WorkerId]) -> str:
+    return "a worker leaves" if len(workers) == 1 else f"{len(workers)} workers leave"
 
 
 def class_name(loads: Loads) -> str:

@@ -54,8 +54,9 @@ class RayPoolSettings:
     replaced. A runner that has ended is replaced at once. A short cut heals, and its calls continue some seconds
     later."""
     orphan_s: float = ranged(30.0, 0, 3600, "s")
-    """For so long workers of a durable run outlive a runner that died: the next one takes them over, as they are set up
-    already. Longer than a runner takes to start; they keep their memory until then. 0: they end with it."""
+    """For so long workers outlive a runner that moved, and a durable run's one that died: the next one takes them over,
+    as they are set up already. Longer than a runner takes to start; they keep their memory until then. 0: they end with
+    it."""
     worker_memory_mb: float = ranged(0.0, 0, 1e9, "MB")
     """Maximum memory of a worker and the processes that it starts, without shared memory, in MB. A worker that exceeds
     it ends with a message, and its item is tried again; an item that costs too many workers becomes a dead letter. 0:

@@ -83,6 +83,11 @@ class DesiredState:
         return self._spec
 
     @property
+    def is_durable(self) -> bool:
+        """Return whether the next runner goes on with the run."""
+        return self._spec.durable.durability != "none"
+
+    @property
     def in_step(self) -> bool:
         """True if the runner was told all changes; false until its start is over."""
         return self._in_step
@@ -96,7 +101,7 @@ class DesiredState:
     def owes(self) -> bool:
         """True if the journal holds undelivered data, or cannot be read."""
         spec = self._spec
-        if spec.durable.durability == "none" or spec.durable.journals is None or spec.origin.run is None:
+        if not self.is_durable or spec.durable.journals is None or spec.origin.run is None:
             return False
         return debt_in(journal_path(spec.durable.journals, spec.app, spec.origin.run)) is not None
 
@@ -105,7 +110,7 @@ class DesiredState:
         as far as is known."""
         with self._lock:
             before, origin = self._spec, self._spec.origin
-            goes_on = origin.run is not None and before.durable.durability != "none"
+            goes_on = origin.run is not None and self.is_durable
             epoch, why = (origin.epoch + 1, died or self._why) if origin.run else (origin.epoch, origin.started_again)
             run = origin.run if goes_on else new_run()
             self._spec = before.but(origin=replace(origin, run=run, epoch=epoch, started_again=why))
@@ -123,10 +128,10 @@ class DesiredState:
         """Have the present runner followed by one elsewhere; it gets so long to deliver what it has."""
         self._move = why, timeout_s
 
-    def take_move(self) -> tuple[str, float] | None:
-        """Return, once, why the present runner is to be followed by one elsewhere, and its time."""
-        move, self._move = self._move, None
-        return move
+    @property
+    def move_wanted(self) -> tuple[str, float] | None:
+        """Return why the present runner is to be followed by one elsewhere, and its time; None: it stays."""
+        return self._move
 
     def change(self, change: Change, tell: Tell) -> None:
         """Stores it for restarts, then tells it, at once or when the runner is past its start: what is answered holds.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import structlog
@@ -13,8 +15,9 @@ from runtime.housekeeping import settle
 from runtime.placement.cluster import Cluster
 from runtime.pools.ray import actors, cluster, nodes
 from runtime.pools.ray.guard import LOST_RAY, Guard
+from runtime.pools.ray.hosted import names_of
 from service import logs
-from service.daemon.supervision.runner_slot import GivenUp, waited_for
+from service.daemon.supervision.runner_slot import GivenUp, Successor, waited_for
 from service.logs import Printed
 from service.runner.rpc.port import ANSWER_S, RunnerPort
 from service.runner.rpc.requests import Request
@@ -51,6 +54,40 @@ class RayRunner:
         self._remote.kill()
 
 
+class RaySuccessor:
+    """A process that has loaded what a runner needs, and waits for the spec."""
+
+    def __init__(self, remote: cluster.RemoteObject) -> None:
+        self._remote = remote
+
+    @property
+    def is_ready(self) -> bool:
+        return self._remote.is_warm
+
+    def become(self, spec: RunSpec, given_up: GivenUp) -> RunnerPort:
+        with _trouble():
+            self._remote.build(_runner, (spec,), given_up)
+        return RayRunner(self._remote)
+
+    def kill(self) -> None:
+        self._remote.kill()
+
+
+@contextmanager
+def _trouble() -> Iterator[None]:
+    """Tell what can be tried again from what was refused."""
+    try:
+        yield
+    except cluster.RemoteTimeout as error:
+        raise NotNow(str(error)) from error
+    except cluster.ClusterError as error:
+        raise ConnectionError(str(error)) from error
+
+
+def _present(name: str) -> list[cluster.RemoteObject]:
+    return [remote for each in names_of(name) if (remote := cluster.find(each)) is not None]
+
+
 class RayHost:
     """Joins the Ray at ``address``, or starts one here. Raises: ClusterError when there is none at that address."""
 
@@ -59,19 +96,28 @@ class RayHost:
         self._guard = Guard(_leave)
 
     def spawn(self, name: str, spec: RunSpec, given_up: GivenUp = waited_for) -> RunnerPort:
-        left_over = cluster.find(name)
-        if left_over is not None:
+        for left_over in _present(name):
             left_over.kill()
-        try:
+        with _trouble():
             return RayRunner(cluster.spawn(name, _runner, spec, detached=True, given_up=given_up))
-        except cluster.RemoteTimeout as error:
-            raise NotNow(str(error)) from error
-        except cluster.ClusterError as error:
-            raise ConnectionError(str(error)) from error
+
+    def prepare(self, name: str, spec: RunSpec) -> Successor:
+        present = _present(name)
+        for unbuilt in [each for each in present if not each.is_built]:
+            unbuilt.kill()
+        free = next(each for each in names_of(name) if cluster.find(each) is None)
+        remote = cluster.begun(free, detached=True)
+        remote.warm(_warm, spec)
+        return RaySuccessor(remote)
 
     def find(self, name: str) -> RunnerPort | None:
-        remote = cluster.find(name)
-        return None if remote is None or remote.state() is cluster.Seen.DEAD else RayRunner(remote)
+        """A successor that was never built is of no use to another daemon."""
+        found = [each for each in _present(name) if each.state() is not cluster.Seen.DEAD]
+        for each in found:
+            if each.is_built:
+                return RayRunner(each)
+            each.kill()
+        return None
 
     def sweep(self, name: str) -> None:
         actors.end_workers_of(name)
@@ -94,6 +140,15 @@ class RayHost:
     def close(self) -> None:
         self._guard.close()
         cluster.shutdown()
+
+
+def _warm(spec: RunSpec) -> None:
+    """Load what a runner of this spec loads, and have its app prepare this machine."""
+    import runtime.pools.ray.pool  # noqa: F401
+    import service.runner.runner  # noqa: F401
+    from service.runner.validation.checked import NO_OVERRIDES
+
+    NO_OVERRIDES.maker(spec)().prepare()
 
 
 def _runner(spec: RunSpec) -> RunnerPort:

@@ -30,10 +30,27 @@ def waited_for() -> bool:
     return False
 
 
+class Successor(Protocol):
+    """A process on another node in which the next runner can begin at once."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether all is loaded that can be loaded ahead."""
+
+    def become(self, spec: RunSpec, given_up: GivenUp) -> RunnerPort:
+        """Return the runner of ``spec``, not started. Raises: as ``Host.spawn``."""
+
+    def kill(self) -> None: ...
+
+
 class Host(Protocol):
     def spawn(self, name: str, spec: RunSpec, given_up: GivenUp = waited_for) -> RunnerPort:
         """A new runner, constructed but not started. Raises: RecomposeError when the spec is refused; NotNow when none
         can be had now; ConnectionError when it died, or was ``given_up`` meanwhile."""
+
+    def prepare(self, name: str, spec: RunSpec) -> Successor | None:
+        """Begin a successor beside the present runner; None: it would save no time. Raises: ClusterError if no node
+        can have it."""
 
     def find(self, name: str) -> RunnerPort | None:
         """A runner that an earlier daemon left running; it may be silent."""
@@ -64,6 +81,9 @@ class LocalHost:
 
     def spawn(self, name: str, spec: RunSpec, given_up: GivenUp = waited_for) -> RunnerPort:
         return self._make(spec)
+
+    def prepare(self, name: str, spec: RunSpec) -> Successor | None:
+        return None
 
     def find(self, name: str) -> RunnerPort | None:
         return None
@@ -137,6 +157,9 @@ class RunnerSlot:
         self._name, self._host, self._attach = name, host, attach
         self._queue = queue or StartQueue()
         self._runner: RunnerPort | None = None
+        self._successor: Successor | None = None
+        self._prepared_s = 0.0
+        """When the successor was asked for."""
         self._left = False
         """For the last time: a runner that is on its way has nowhere to go."""
 
@@ -159,8 +182,28 @@ class RunnerSlot:
         self._queue.leave(self._name)
 
     def spawn(self, spec: RunSpec) -> None:
-        """A new runner, not started. Raises: RecomposeError when the spec is refused; ConnectionError."""
-        self._runner = self._host.spawn(self._name, spec, lambda: self._left)
+        """A new runner, not started: in the process of the successor, if there is one. Raises: RecomposeError when the
+        spec is refused; ConnectionError."""
+        successor, self._successor = self._successor, None
+        if successor is None:
+            self._runner = self._host.spawn(self._name, spec, lambda: self._left)
+        else:
+            self._runner = successor.become(spec, lambda: self._left)
+
+    def followed(self, spec: RunSpec, patience_s: float) -> bool:
+        """Return whether a successor is ready for the runner that is to move, or will not be within ``patience_s``. The
+        first call begins one."""
+        if not self._prepared_s:
+            self._prepared_s = time.monotonic()
+            self._try(lambda: self._prepare(spec))
+        late = time.monotonic() - self._prepared_s >= patience_s
+        if late or self._successor is None or self._successor.is_ready:
+            self._prepared_s = 0.0
+            return True
+        return False
+
+    def _prepare(self, spec: RunSpec) -> None:
+        self._successor = self._host.prepare(self._name, spec)
 
     def ask(self, request: Request[A], timeout_s: float = ANSWER_S) -> A:
         """Raises: as the runner's port; ConnectionError when there is no runner."""
@@ -191,18 +234,23 @@ class RunnerSlot:
             log.warning("runner did not hand over by itself", name=self._name, error=str(error))
             return None
 
-    def clear(self) -> None:
-        """Ends the runner at once, if there is one. One that is cut off ends itself when it learns of its successor."""
+    def clear(self, *, with_workers: bool = False) -> None:
+        """Ends the runner at once, if there is one. One that is cut off ends itself when it learns of its successor.
+        Its workers wait for the successor, unless they end as well."""
         runner, self._runner = self._runner, None
         if runner is not None:
             self._try(runner.kill)
+        if with_workers:
+            self._try(lambda: self._host.sweep(self._name))
 
     def leave(self) -> None:
         """Clear the slot for the last time: workers that wait for another runner end too."""
         self._left = True
         self.started()
-        self.clear()
-        self._try(lambda: self._host.sweep(self._name))
+        successor, self._successor = self._successor, None
+        if successor is not None:
+            self._try(successor.kill)
+        self.clear(with_workers=True)
 
     def _try(self, do: Callable[[], None]) -> None:
         try:

@@ -130,13 +130,14 @@ class Watchdog:
     def _why_again(self) -> str | None:
         """Why the runner before died, and what went with it, as far as is known."""
         reason, lost = self._condition.deaths.reason, self.remembered.unfinished
-        if reason is None or not lost or self.desired.spec.durable.durability != "none":
+        if reason is None or not lost or self.desired.is_durable:
             return reason
         return f"{reason}; of what it had accepted {lost:,} {'item was' if lost == 1 else 'items were'} not out yet"
 
     def _look(self) -> None:
         began_s = self._clock()
-        if (move := self.desired.take_move()) is not None:
+        move = self.desired.move_wanted
+        if move is not None and self._slot.followed(self.desired.spec, move[1] / 2):
             why, timeout_s = move
             last = self._slot.hand_over(timeout_s, self.history.pull_all)
             self.remembered = replace(self.remembered, status=last or self.remembered.status)
@@ -156,7 +157,7 @@ class Watchdog:
             owes = policy.gives_up(self._condition, silent) and self.desired.owes  # which opens the journal
             self._happened(replace(silent, owes=owes))
         else:
-            durable = self.desired.spec.durable.durability != "none"  # another begins anew, and gets as far each time
+            durable = self.desired.is_durable  # another begins anew, and gets as far each time
             self._happened(policy.Answered(durable and self.remembered.out > self._out_before))
 
     def _reconcile(self) -> None:
@@ -200,7 +201,8 @@ class Watchdog:
                 self._slot.leave()
                 self.desired.settle()
             case Up(), Starting():
-                self._slot.clear()
+                anew = not (isinstance(event, policy.Moved) or self.desired.is_durable)
+                self._slot.clear(with_workers=anew)
                 self._slot.started()
             case Starting(), Starting() if not isinstance(event, policy.Queued):
                 self._slot.clear()

@@ -181,9 +181,9 @@ class RunSettings:
     pool: RayPoolSettings = field(default_factory=RayPoolSettings)
     dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
 
-    def of_pool(self, followed: bool, stages: tuple[Stage, ...]) -> RayPoolSettings:
-        """Workers wait for the next runner where one goes on with the run; ``stages`` are the app's."""
-        return replace(self.pool, stages=stages, orphan_s=self.pool.orphan_s if followed else 0.0)
+    def of_pool(self, stages: tuple[Stage, ...]) -> RayPoolSettings:
+        """Return the pool's settings; ``stages`` are the app's."""
+        return replace(self.pool, stages=stages)
 
 
 def for_machine(memory: int) -> RunSettings:

@@ -44,7 +44,7 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
     checked.app.prepare()
     spec = checked.spec
     names = [stage.name for stage in checked.stages]
-    settings = checked.settings.of_pool(checked.stored is not None, checked.stages)
+    settings = checked.settings.of_pool(checked.stages)
     opened = POOLS[spec.pool](checked.make_app, names, settings)
     pool, codec = opened.pool, opened.codec
     begin = begin_of(checked, codec)
