@@ -9,7 +9,6 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api import create_app
-from service.cli.demo_course import AppClient
 from service.cli.http import Client, ServiceError
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
@@ -146,4 +145,4 @@ def test_the_command_line_s_client_tells_it_as_a_sentence(service: Service) -> N
     client._http.close()
     client._http = service.http
     with pytest.raises(ServiceError, match="serial number 2 was not given to an item in this run; kept of run"):
-        AppClient(client, "synthetic").results(2, 10)
+        client.get("/results/synthetic", after=2, limit=10)
