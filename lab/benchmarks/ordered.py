@@ -28,7 +28,7 @@ STATE_KEYS = (10, 100, 1000, 10_000)
 """Keys of a partition whose state is moved: a thousand to a million in all, with 100 partitions."""
 SOCKET_BYTES = 65_536
 COSTS = Path(__file__).with_name("query_costs.json")
-"""The cost of each stage of the queries: a row at a time in one thread, the best of three rounds, as of its ``about``."""
+"""The cost of each stage of the queries: a row at a time in one thread, the best of three rounds."""
 
 
 def state_move_us(keys: int) -> float:
