@@ -65,12 +65,10 @@ class Service:
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    store = DaemonStore(None)
-    daemon = fake_daemon(store)
+def service(disk: DaemonStore) -> Iterator[Service]:
+    daemon = fake_daemon(disk)
     with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as http:
         yield Service(daemon, http)
-    store.close()
 
 
 def test_a_reader_goes_on_with_the_run_and_the_serial_of_its_last_result(service: Service) -> None:
