@@ -1,4 +1,4 @@
-"""Measures of the product's code that no linter takes: circular imports, large classes, folders and files.
+"""Measures of the product's code that no linter takes: large classes, folders and files, scraps, names in strings.
 
 ``tests/unit/test_house.py`` holds the limits. Tests and the laboratory may be long.
 """
@@ -116,17 +116,10 @@ def _modules() -> Iterator[Module]:
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-def circles(house: House) -> Iterator[Offence]:
-    """Imports without which siblings of a package would not go round; and packages that import who imports them.
-
-    Between the packages at the top there is none: they are layers (import-linter).
-    """
+def packages_in_circles(house: House) -> Iterator[Offence]:
+    """Packages that import a module inside them which imports the package; import-linter looks at siblings."""
     graph = house.imports
     for package in sorted(graph.modules):
-        if not graph.find_children(package):
-            continue
-        for importer, imported in sorted(graph.nominate_cycle_breakers(package)):
-            yield Offence(importer, f"imports {imported}, which comes back within {package}")
         for inside in sorted(graph.find_descendants(package) & graph.find_modules_that_directly_import(package)):
             if graph.chain_exists(importer=package, imported=inside):
                 yield Offence(inside, f"imports {package}, which imports it")
@@ -251,7 +244,7 @@ class Rule:
 
 
 RULES = (
-    Rule("circles between modules or packages", 0, circles),
+    Rule("packages that import who imports them", 0, packages_in_circles),
     Rule(f"classes above {METHODS} methods", 0, classes_with_many_methods),
     Rule(f"classes above {ATTRIBUTES} attributes", 0, classes_with_many_attributes),
     Rule(f"values above {FIELDS} fields", 0, values_with_many_fields),

@@ -45,5 +45,7 @@ def test_each_rule_finds_what_it_is_for(rule: Rule) -> None:
         for other in names[first + 1 :]:
             imports.add_import(importer=name, imported=other)
     imports.add_import(importer="service.m0", imported="service.bad")
+    imports.add_import(importer="service", imported="service.m9")
+    imports.add_import(importer="service.m9", imported="service")
     modules = [Module(name, f"{name.replace('.', '/')}.py", BAD if name == "service.bad" else "") for name in names]
     assert list(rule.find(House(tuple(modules), imports)))
