@@ -1,4 +1,4 @@
-"""Service-level objectives: the targets that a user may set, the form of the verdict, and how bundles kept them."""
+"""Service-level objectives: the targets that a user may set, and the form of the verdict."""
 
 from __future__ import annotations
 
@@ -6,54 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import sqrt
 from typing import Literal, cast, get_args
-
-import numpy as np
-import numpy.typing as npt
 
 from compositions.errors import Fault, RecomposeError
 from compositions.wording import did_you_mean, figure
 from profiler import budget as budgets
 from profiler.budget import FREE, Budget
-
-
-@dataclass(frozen=True, slots=True)
-class BundleFigures:
-    """Measures of how bundles kept a latency target, shares 0..1 (Leonarczyk 2024, section 4.3, who calls them
-    batches)."""
-
-    batched_hit: float
-    """Share of the bundles whose latency was within the band around the target (equation 4.2)."""
-    itemized_hit: float
-    """Share of the items that travelled in these (equation 4.3)."""
-    mad_distance: float
-    """Mean absolute distance from the target, as a share of it (equation 4.4)."""
-    sd_distance: float
-    """Root of the mean squared distance from the target, as a share of it (equation 4.5).
-
-    **Erratum.** There the number of bundles stands outside the root, so that the distance of the same latencies would
-    shrink with their number; its text calls it the standard deviation around the target, for which it stands inside."""
-
-
-def bundle_figures(
-    latencies_s: npt.ArrayLike, items: npt.ArrayLike, target_s: float, threshold: float
-) -> BundleFigures | None:
-    """Return the measures for bundles with these latencies and numbers of items; ``None`` without any.
-
-    The band is [target · (1 − threshold), target · (1 + threshold)], its ends included.
-    """
-    latency_s, size = np.asarray(latencies_s, dtype=np.float64), np.asarray(items, dtype=np.float64)
-    if not latency_s.size:
-        return None
-    hit = (target_s * (1 - threshold) <= latency_s) & (latency_s <= target_s * (1 + threshold))
-    distance = latency_s - target_s
-    return BundleFigures(
-        float(hit.mean()),
-        float(size[hit].sum() / size.sum()),
-        float(np.abs(distance).mean() / target_s),
-        sqrt(float((distance**2).mean())) / target_s,
-    )
 
 
 class SloHits:

@@ -1,4 +1,4 @@
-"""The queries of ``apps/tpcxbb`` as SQL, whose results in DuckDB are the reference; and streams of the query matrix.
+"""The queries of ``apps/tpcxbb`` as SQL, whose results in DuckDB are the reference; and streams of their tables.
 
 A stream is small tables in files, the items of a query over them, the results of a plain loop, and those of DuckDB.
 """
@@ -6,7 +6,7 @@ A stream is small tables in files, the items of a query over them, the results o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,9 +20,7 @@ from apps.contract import App
 from apps.registry import create
 from apps.tpcxbb import tables
 from apps.tpcxbb.generate import DAY_S, Plan
-from compositions.model import Stage
 from lab.benchmarks.plain import serial
-from runtime.dispatch.instructions import Task
 
 # --- SQL over whole tables --------------------------------------------------------------------------------------------
 
@@ -203,14 +201,3 @@ def _lines(told: list[Any]) -> Rows:
 READERS: Mapping[str, Callable[[list[Any]], Rows]] = {
     "q1": _tops, "q2": _tops, "q3": _tops, "q4": _means, "q15": _lines,
 }  # fmt: skip
-
-
-def stages_of(query: str) -> tuple[Stage, ...]:
-    """Return the stages, which are the same for rows and portions except for their calls."""
-    return create(f"tpcxbb_{query}", {}).stages
-
-
-def brought(tasks: Sequence[Task]) -> int:
-    """Count the partitions that come to a worker with their states."""
-    kept = [each for task in tasks if task.keyed for each in task.keyed.kept.values()]
-    return sum(bool(states) for each in kept for states in each.values())

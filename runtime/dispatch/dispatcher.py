@@ -31,7 +31,6 @@ from runtime.dispatch.events import (
     WorkerStartFailed,
 )
 from runtime.dispatch.instructions import Instruction
-from runtime.dispatch.invariants import Invariants
 from runtime.dispatch.keys import Payload
 from runtime.dispatch.outcomes import Outcome, Turn
 from runtime.dispatch.results import Failures, Results
@@ -145,23 +144,14 @@ class Dispatcher:
         size_of: SizeOf | None = None,
         *,
         begin: Checkpoint | None = None,
-        validate: bool = False,
     ) -> None:
         """``size_of`` a payload in bytes, which may tell how long a task will take; without it sizes are unknown.
         ``begin``: how far another one had come; None: there was none, and nobody will ask this one for a
-        ``checkpoint``. ``validate`` checks after each event that what must hold does; far too slow for work."""
+        ``checkpoint``."""
         settings = settings or DispatcherSettings()
-        self._set_up(State.initial(stages, composition, settings, begin), settings, size_of or _unknown, validate)
+        self._set_up(State.initial(stages, composition, settings, begin), settings, size_of or _unknown)
 
-    @classmethod
-    def resumed(cls, state: State, settings: DispatcherSettings, size_of: SizeOf, *, validate: bool) -> Dispatcher:
-        """One that goes on from ``state``, which becomes its own."""
-        made = cls.__new__(cls)
-        made._set_up(state, settings, size_of, validate)
-        return made
-
-    def _set_up(self, state: State, settings: DispatcherSettings, size_of: SizeOf, validate: bool) -> None:
-        self._invariants = Invariants(state) if validate else None
+    def _set_up(self, state: State, settings: DispatcherSettings, size_of: SizeOf) -> None:
         self.log = EventLog(state, settings, size_of)
         self._turn = Turn()
         self._state = state
@@ -195,8 +185,6 @@ class Dispatcher:
                     self._settle()
             except Exception as error:
                 raise DispatcherError(f"{type(error).__name__}: {error}", event, self.log) from error
-            if self._invariants is not None and (faults := self._invariants.faults()):
-                raise DispatcherError("; ".join(faults), event, self.log)
         return turn.instructions, turn.outcomes
 
     # --- views ------------------------------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ class Course:
 @dataclass(frozen=True, slots=True)
 class State:
     """An accepted item is in exactly one place: the admission queue, a group's work list, a task of a worker of the
-    crew, the outbox; or it is out. The rest is counted from there (:mod:`runtime.dispatch.invariants`)."""
+    crew, the outbox; or it is out. The rest is counted from there (``lab.simulation.invariants``)."""
 
     admission: Admission
     course: Course

@@ -1,118 +1,268 @@
-"""``recompose demo``: daemon, app, SLO and an input that changes; a live view; a summary; the end.
+"""``recompose demo``: an app kept at an objective while its input rises and falls, in this process.
 
-Nothing is fixed to a machine: the app is profiled at a gentle rate first, then the rates and the SLO follow from what
-its compositions are predicted to do here.
+On Ray nothing is fixed to a machine: the app is profiled at a gentle rate first, then the rates and the objective
+follow from what its compositions are predicted to do here. In threads the stages only wait, so the rates are known.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
-import shutil
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
 
 from compositions.errors import RecomposeError
+from control.decisions import Mode
+from profiler.slo import Slo
+from service import logs
 from service.cli import render
-from service.cli.demo_course import AppClient, Course, DemoView
-from service.cli.follow import INTERRUPTED, Ending, first_is_noted
-from service.cli.http import Client, ServiceError
+from service.cli.check import apps_option
+from service.cli.follow import ending, first_is_noted
+from service.cli.render import number
+from service.cli.run import prints_on_stderr, summary_rows
 from service.cli.texts import parse_options
-from service.cli.watch_view import DECISIONS
+from service.runner.rpc.port import Patient
+from service.runner.rpc.requests import (
+    ReadCompositions,
+    ReadStatus,
+    ReadSummary,
+    SetInput,
+    SetMode,
+    SetSlo,
+    Start,
+    Stop,
+)
+from service.runner.runner import Runner
+from service.schemas.compositions import Choice
+from service.schemas.spec import InputSpec, RunSpec
+from service.schemas.status import Status
 
 OPTIONS: Mapping[str, Mapping[str, object]] = {"ferret": {"top_k": 30}, "synthetic": {"compute": "wait"}}
 """So that there is something to see on two cores: Ferret's rank has three quarters of the work, as in Vogel et al.;
 stages that wait scale beyond the cores."""
+STEPS_S = (10.0, 45.0, 25.0)
+"""Low, high and low input again, on Ray."""
+LIMIT_S = 150.0
+"""The steps on Ray end by then, start and profile included."""
+PROFILE_BY_S = 90.0
+"""Latest end of the profile: what comes after needs the rest."""
+WARM_S = 10.0
+"""At the first guess of the low rate, for a profile that the plan can rest on."""
+SAMPLES = 3
+"""Executions of each stage until a first guess of the rates is possible."""
+WATCHED = 0.2
+"""Share of the time with high input in which the manager only watches."""
+HIGH_SHARE, OVERLOAD = 0.85, 1.2
+"""High input, as a share of the best composition's capacity and of the first one's: whichever is less."""
+BAR_COLUMNS, BAR_TARGETS = 40, 4
+"""Width of a latency bar, and the latency that fills it, in multiples of the target."""
+LINE_EVERY_S = 1.0
 
 
-def on_ray(app: str, apps_dirs: tuple[Path, ...], options: tuple[str, ...], steps: tuple[float, float, float]) -> None:
-    """Show on this machine how ``app`` is kept at an SLO while its input rises and falls."""
-    began_s = time.monotonic()
-    given = {**OPTIONS.get(app, {}), **parse_options(options)}
-    with DemoView(app) as view:
-        view.say("starting the daemon and Ray")
-        with Daemon(apps_dirs) as daemon, first_is_noted() as interrupted:
-            seen = AppClient(daemon.client, app)
-            view.ask(lambda: seen.decisions(DECISIONS))
-            tally = Course(seen, view, began_s, steps, interrupted).run(given)
-            view.say("ending the daemon")
-    render.console().print(render.summary_table(tally.rows()))
-    if tally.damage:
-        raise RecomposeError(f"the stream was damaged: {tally.damage}")
-    if interrupted():
-        raise Ending(INTERRUPTED, "interrupted; what was accepted is delivered")
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A stretch of the demo, with its input in items/s."""
+
+    rate_per_s: float
+    seconds: float
+    mode: Mode
+    caption: str
 
 
-READY_BY_S = 60.0
-END_BY_S = 45.0
-"""Longer than the drain of an app."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The scenes, and the latency objective in milliseconds."""
+
+    scenes: Sequence[Scene]
+    target_ms: float
 
 
-class Daemon:
-    """A context: ready inside, gone after it."""
+def scenes_of(low_per_s: float, high_per_s: float, steps_s: tuple[float, float, float]) -> list[Scene]:
+    """Under the high input the manager may first only watch, so that the first composition is seen too."""
+    low_s, high_s, last_s = steps_s
+    return [
+        Scene(low_per_s, low_s, Mode.OBSERVE, "A light load. The manager may only watch"),
+        Scene(high_per_s, WATCHED * high_s, Mode.OBSERVE, "A high load. The manager may still only watch"),
+        Scene(high_per_s, (1 - WATCHED) * high_s, Mode.AUTO, "The same load. Now the manager may change the app"),
+        Scene(low_per_s, last_s, Mode.AUTO, "The light load again"),
+    ]
 
-    def __init__(self, apps_dirs: Sequence[Path] = (), *arguments: str) -> None:
-        self._apps = [part for folder in apps_dirs for part in ("--apps", str(folder))]
-        self._arguments = arguments
-        self._folder = Path(tempfile.mkdtemp(prefix="recompose-demo-"))
-        self._log = self._folder / "log"
 
-    def __enter__(self) -> Daemon:
-        port, token = _free_port(), secrets.token_urlsafe(16)
-        command = [sys.executable, "-m", __package__, "serve", "--port", str(port), "--state", str(self._folder)]
-        with self._log.open("wb") as log:
-            environment = {**os.environ, "RECOMPOSE_TOKEN": token}
-            self._process = subprocess.Popen(
-                [*command, *self._apps, *self._arguments],
-                env=environment,
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the demo; it ends its daemon in order
-            )
-        self.client = Client(f"http://127.0.0.1:{port}", token)
+IN_THREADS = Plan(scenes_of(50.0, 160.0, (4.0, 15.0, 7.0)), 100.0)
+
+
+def plan_for(status: Status, choices: Sequence[Choice], steps_s: tuple[float, float, float]) -> Plan:
+    """Rates and SLO from a profile at rest.
+
+    ``x1`` is the most that the active composition could do, ``x`` the most that any is predicted to do. Low input is
+    half of x1. High input lies above x1, where latency grows without bound if nothing changes, but leaves the best
+    composition some room; where no composition can do more than the active one, it lies below x1.
+    """
+    assert status.composition is not None, "an app with a profile has an active composition"
+    times_ms = {stage.name: stage.service_time_ms or 0.0 for stage in status.stages}
+    groups = status.composition.groups
+    x1 = min(1e3 * group.replicas / sum(times_ms[name] for name in group.stages) for group in groups)
+    x = max([choice.predicted_throughput_per_s or x1 for choice in choices])
+    resting_ms = max(status.latency_ms.p50 or 0.0, sum(times_ms.values()))
+    return Plan(scenes_of(0.5 * x1, min(OVERLOAD * x1, HIGH_SHARE * x), steps_s), 2.5 * resting_ms)
+
+
+@click.command()
+@click.argument("app", required=False)
+@apps_option
+@click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
+@click.option(
+    "--steps", type=(float, float, float), default=STEPS_S, hidden=True, help="Seconds of low, high, low input."
+)
+def demo(
+    app: str | None, apps_dirs: tuple[Path, ...], options: tuple[str, ...], steps: tuple[float, float, float]
+) -> None:
+    """Show on this machine how APP (default ferret) is kept at an SLO while its input rises and falls.
+
+    Without an APP and without Ray, it shows for half a minute an app in threads, whose stages wait.
+    """
+    if app is None and not all(map(find_spec, ("ray", "zmq"))):
+        in_threads()
+        return
+    name = app or "ferret"
+    given = {**OPTIONS.get(name, {}), **parse_options(options)}
+    show(name, given, "ray", lambda follow: follow.planned(steps), tuple(str(each.resolve()) for each in apps_dirs))
+
+
+def in_threads(plan: Plan = IN_THREADS) -> None:
+    say = render.console().print
+    say("Ray is not installed: three stages that wait 8 ms each run in threads.")
+    say("The same on Ray, with image search: pip install 'recompose[ray,apps,samples]'")
+    show("synthetic", OPTIONS["synthetic"], "local", lambda _: plan)
+
+
+def show(
+    app: str, options: Mapping[str, Any], pool: str, plan_of: Callable[[Follow], Plan], apps_dirs: tuple[str, ...] = ()
+) -> None:
+    """Run the app through the scenes of a plan, and print the summary. Raises: Ending if something went wrong."""
+    logs.configure("warning")
+    console = render.console()
+    console.file = sys.stdout  # what the app prints meanwhile goes to stderr
+    spec = RunSpec.model_validate(
+        {
+            "app": app, "options": dict(options), "pool": pool, "apps_dirs": apps_dirs, "mode": Mode.OBSERVE,
+            "input": {"rate_per_s": 1.0},
+        }
+    )  # fmt: skip
+    with prints_on_stderr(pool), first_is_noted() as interrupted:
+        runner = Runner(spec)
+        follow = Follow(runner, console, interrupted)
+        runner.ask(Start())
         try:
-            self._wait()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+            follow.through(plan_of(follow))
+        finally:
+            runner.ask(Stop())
+            runner.wait(LINE_EVERY_S)
+    summary = runner.ask(ReadSummary())
+    console.print(render.summary_table([*summary_rows(summary), *follow.gain()]))
+    if told := ending(summary, interrupted=interrupted(), fail_on_slo=False):
+        raise told
 
-    def _wait(self) -> None:
-        give_up_s = time.monotonic() + READY_BY_S
-        while time.monotonic() < give_up_s:
-            if self._process.poll() is not None:
-                raise ServiceError(f"the daemon ended: {self._last_words()}")
-            try:
-                self.client.get("/readyz")
-            except ServiceError:
-                time.sleep(0.1)
-            else:
+
+class Follow:
+    """Prints a line a second, and each change of the composition once. A Ctrl-C ends all that it does."""
+
+    def __init__(self, runner: Runner, console: Console, interrupted: Callable[[], bool]) -> None:
+        self._runner, self._interrupted = runner, interrupted
+        self._say = partial(console.print, soft_wrap=True)
+        self._asked = Patient(runner)
+        self._began_s = time.monotonic()
+        self._target_ms: float | None = None
+        self._printed = 0
+        """Identifier of the last decision that was printed."""
+        self._high: dict[Mode, str] = {}
+        """Composition and latency at the end of the high input, while the manager watched and when it had chosen."""
+
+    def planned(self, steps_s: tuple[float, float, float]) -> Plan:
+        """Measure the stages at a gentle rate, and look for the rates between which adapting pays.
+
+        Raises: RecomposeError if there is no profile in time.
+        """
+        self._say("Measuring the stages at a gentle rate.")
+        while any(stage.samples < SAMPLES for stage in self._for_s(LINE_EVERY_S).stages) and not self._over:
+            if time.monotonic() - self._began_s > PROFILE_BY_S:
+                raise RecomposeError(f"{self._runner.spec.app} gave no profile within {PROFILE_BY_S:.0f} s")
+        if self._over:
+            return Plan((), 0.0)
+        first = plan_for(self._asked.ask(ReadStatus()), self._asked.ask(ReadCompositions()), steps_s)
+        self._runner.ask(SetInput(InputSpec(rate_per_s=first.scenes[0].rate_per_s)))
+        status = self._for_s(WARM_S)
+        scale = min(1.0, (LIMIT_S - (time.monotonic() - self._began_s)) / sum(steps_s))
+        low_s, high_s, last_s = (scale * each for each in steps_s)
+        return plan_for(status, self._asked.ask(ReadCompositions()), (low_s, high_s, last_s))
+
+    def through(self, plan: Plan) -> None:
+        """Set the objective, and play the scenes."""
+        if self._over:
+            return
+        self._target_ms = round(plan.target_ms, 1)
+        self._say(f"Objective: mean latency at most {self._target_ms:.0f} ms.")
+        self._runner.ask(SetSlo(Slo("latency", self._target_ms)))
+        highest = max(scene.rate_per_s for scene in plan.scenes)
+        for scene in plan.scenes:
+            if self._over:
                 return
-        raise ServiceError(f"the daemon was not ready within {READY_BY_S:.0f} s: {self._last_words()}")
+            self._say(f"\n{scene.caption}: {scene.rate_per_s:.0f} items/s.")
+            self._runner.ask(SetMode(scene.mode))
+            self._runner.ask(SetInput(InputSpec(rate_per_s=scene.rate_per_s)))
+            status = self._for_s(scene.seconds)
+            if scene.rate_per_s == highest and status.composition is not None:
+                self._high[scene.mode] = f"{status.composition.name}: {number(status.latency_ms.mean, ' ms', 0)}"
 
-    def _last_words(self) -> str:
-        lines = self._log.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+    def gain(self) -> list[tuple[str, str]]:
+        """Return the latency under the high input before and after the manager chose, as a row of the summary."""
+        return [("latency at high input", " → ".join(self._high.values()))] if self._high else []
 
-    def __exit__(self, *_: object) -> None:
-        self.client.close()
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(END_BY_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+    @property
+    def _over(self) -> bool:
+        return self._interrupted() or self._runner.wait(0)
+
+    def _for_s(self, seconds: float) -> Status:
+        """Show the app for so long; return its last status."""
+        until_s = time.monotonic() + seconds
+        while (left_s := until_s - time.monotonic()) > 0 and not self._over:
+            self._runner.wait(min(LINE_EVERY_S, left_s))
+            self._show(self._asked.ask(ReadStatus()))
+        return self._asked.ask(ReadStatus())
+
+    def _show(self, status: Status) -> None:
+        decision = status.changes.last_decision
+        if decision is not None and decision.id > self._printed and decision.from_ != decision.to:
+            self._printed = decision.id
+            if status.requested.mode is Mode.AUTO:
+                self._say(f"  decision {decision.from_} → {decision.to}: {decision.reason}")
+        self._say(self._line(status))
+
+    def _line(self, status: Status) -> Text:
+        composition, latency_ms = status.composition, status.latency_ms.mean
+        if composition is None or latency_ms is None:
+            return Text(f"  {status.state}")
+        rates = f"in {number(status.input_rate_per_s, '', 0):>3}/s, out {number(status.throughput_per_s, '', 0):>3}/s"
+        head = f"  {composition.notation}, {composition.workers} workers: {rates} "
+        if self._target_ms is None:
+            return Text(f"{head} {latency_ms:,.0f} ms")
+        met = latency_ms <= self._target_ms
+        color = "green" if met else "red"
+        verdict = (f" {latency_ms:,.0f} ms, {'met' if met else 'missed'}", color)
+        return Text.assemble(head, (bar(latency_ms / self._target_ms), color), verdict)
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
+def bar(targets: float) -> str:
+    """Return a latency, in multiples of the target, as a bar in which ``|`` marks the target."""
+    at = BAR_COLUMNS // BAR_TARGETS
+    filled = min(BAR_COLUMNS, round(targets * at))
+    cells = "█" * filled + "·" * (BAR_COLUMNS - filled)
+    return f"{cells[:at]}|{cells[at:]}"

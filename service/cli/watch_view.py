@@ -39,14 +39,13 @@ class WatchView:
         self._course: deque[tuple[float | None, float | None]] = deque(maxlen=REMEMBERED)
         self._seen = 0
 
-    def fitting(self, status: Status, console: rich.Console, above: int = 0) -> RenderableType:
-        """Return the view in as many lines as the terminal has: first reasons are cut, then decisions are left out.
-        ``above``: lines that something else has."""
+    def fitting(self, status: Status, console: rich.Console) -> RenderableType:
+        """Return the view in as many lines as the terminal has: first reasons are cut, then decisions are left out."""
         self._note(status)
         shapes = [(len(self._entries), False), *((count, True) for count in range(len(self._entries), -1, -1))]
         for count, short in shapes:
             drawn = self._drawn(status, count, short, console.width)
-            if not console.is_terminal or len(console.render_lines(drawn, pad=False)) + above < console.height:
+            if not console.is_terminal or len(console.render_lines(drawn, pad=False)) < console.height:
                 break
         return drawn
 

@@ -36,7 +36,43 @@ def answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-class RedisServer:
+class Server:
+    """A process that a test starts and ends."""
+
+    server: subprocess.Popen[bytes]
+
+    def end(self) -> None:
+        self.server.terminate()
+        self.server.wait()
+
+
+class Place:
+    """A place of one kind that a test fills."""
+
+    kind: str
+    path: str
+    options: dict[str, Any] = {}
+    down: Any = None
+    """The server, or the way to it, that a test can end and start; None: there is none."""
+
+    def put(self, bodies: Sequence[bytes]) -> None:
+        """Put them in this order, where there is one."""
+        raise NotImplementedError
+
+    def restart(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """``meanwhile`` the server is away."""
+        if self.down is None:
+            pytest.skip(f"{self.kind} is no server that a test can stop and start")
+        self.down.end()
+        meanwhile()
+        self.down.start()
+
+    def close(self) -> None:
+        if self.down is not None:
+            self.down.end()
+
+
+class RedisServer(Server):
     """Debian's; what it answered is on its disk."""
 
     def __init__(self, folder: Path) -> None:
@@ -56,16 +92,12 @@ class RedisServer:
         self.server = subprocess.Popen(["redis-server", *where, *how], stdout=subprocess.DEVNULL)
         wait_until(lambda: answers(self.port))
 
-    def end(self) -> None:
-        self.server.terminate()
-        self.server.wait()
-
     def close(self) -> None:
         self.client.close()
         self.end()
 
 
-class NatsServer:
+class NatsServer(Server):
     """Debian's, with a stream on its disk."""
 
     def __init__(self, folder: Path) -> None:
@@ -121,10 +153,6 @@ class NatsServer:
                 await client.close()
 
         asyncio.run(connected())
-
-    def end(self) -> None:
-        self.server.terminate()
-        self.server.wait()
 
 
 class KafkaBroker:
@@ -195,7 +223,7 @@ class Relay:
             far.shutdown(socket.SHUT_WR)
 
 
-class Mosquitto:
+class Mosquitto(Server):
     """Debian's; sessions and what waits in them are on its disk when it has ended."""
 
     def __init__(self, folder: Path, *settings: str) -> None:
@@ -247,10 +275,6 @@ class Mosquitto:
             client.loop(0.05)
         client.disconnect()
         return [(message.properties.UserProperty, message.payload) for message in came[:-1]]
-
-    def end(self) -> None:
-        self.server.terminate()
-        self.server.wait()
 
 
 class RabbitMq:

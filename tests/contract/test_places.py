@@ -7,14 +7,13 @@ import json
 import math
 import time
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from plain_numbers import Numbers
-from servers import NatsServer, RabbitMq, RedisServer, Relay
+from servers import NatsServer, Place, RabbitMq, RedisServer, Relay
 
 from compositions.errors import RecomposeError
 from datapipe.source_kinds import open_source
@@ -24,24 +23,6 @@ from service.runner.rpc.requests import ReadResults, ReadStatus, Start
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec, SourceSpec
 from tests.support.waiting import wait_until
-
-
-class Place(ABC):
-    """Of one kind, filled by the test."""
-
-    kind: str
-    path: str
-    options: dict[str, Any] = {}
-
-    @abstractmethod
-    def put(self, bodies: Sequence[bytes]) -> None:
-        """In this order, where there is one."""
-
-    def restart(self) -> None:
-        pytest.skip(f"{self.kind} is no server that a test can stop and start")
-
-    @abstractmethod
-    def close(self) -> None: ...
 
 
 class AFolder(Place):
@@ -58,25 +39,17 @@ class AFolder(Place):
         aside.rename(self.folder / f"{self.files:04d}.jsonl")
         self.files += 1
 
-    def close(self) -> None:
-        """There is nothing to."""
-
 
 class ARedis(Place):
     kind = "redis"
 
     def __init__(self, folder: Path) -> None:
-        self.server = RedisServer(folder)
+        self.server = self.down = RedisServer(folder)
         self.path = self.server.url("numbers")
 
     def put(self, bodies: Sequence[bytes]) -> None:
         for body in bodies:
             self.server.client.xadd("numbers", {"value": body})
-
-    def restart(self) -> None:
-        self.server.end()
-        time.sleep(0.3)  # reads fail meanwhile
-        self.server.start()
 
     def close(self) -> None:
         self.server.close()
@@ -105,39 +78,26 @@ class ANats(Place):
     kind = "nats"
 
     def __init__(self, folder: Path) -> None:
-        self.server = NatsServer(folder)
+        self.server = self.down = NatsServer(folder)
         self.path = f"nats://127.0.0.1:{self.server.port}/numbers"
 
     def put(self, bodies: Sequence[bytes]) -> None:
         self.server.publish("numbers", bodies)
-
-    def restart(self) -> None:
-        self.server.end()
-        time.sleep(0.3)  # reads fail meanwhile
-        self.server.start()
-
-    def close(self) -> None:
-        self.server.end()
 
 
 class ARabbitStream(Place):
     kind = "rabbitmq"
 
     def __init__(self, server: RabbitMq) -> None:
-        self.server, self.relay = server, Relay(server.port)
+        self.server, self.down = server, Relay(server.port)
         self.name = f"numbers-{uuid.uuid4().hex}"
-        self.path = f"amqp://127.0.0.1:{self.relay.port}/?stream={self.name}"
+        self.path = f"amqp://127.0.0.1:{self.down.port}/?stream={self.name}"
 
     def put(self, bodies: Sequence[bytes]) -> None:
         self.server.publish(self.name, bodies, {"x-queue-type": "stream"})
 
-    def restart(self) -> None:
-        self.relay.end()
-        time.sleep(0.3)  # reads fail meanwhile
-        self.relay.start()
-
     def close(self) -> None:
-        self.relay.end()
+        super().close()
         self.server.drop(self.name)
 
 
@@ -242,7 +202,7 @@ def test_a_server_that_is_started_again_is_read_on(place: Place) -> None:
     place.put(bodies(range(5)))
     source = opened(place)
     assert read(source, 5)[0] == list(range(5))
-    place.restart()
+    place.restart(lambda: time.sleep(0.3))  # reads fail meanwhile
     place.put(bodies(range(5, 10)))
     assert read(source, 5)[0] == list(range(5, 10))
     end(source)

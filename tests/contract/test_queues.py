@@ -9,7 +9,6 @@ import sqlite3
 import threading
 import time
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 from plain_numbers import Numbers
 from runners import Process
-from servers import Mosquitto, RabbitMq, Relay
+from servers import Mosquitto, Place, RabbitMq, Relay
 
 from compositions.errors import RecomposeError
 from datapipe.brokers.mqtt import source as mqtt_source
@@ -41,59 +40,30 @@ from service.schemas.spec import RunSpec, SourceSpec
 from tests.support.waiting import wait_until
 
 
-class Place(ABC):
-    kind: str
-    path: str
-    options: dict[str, Any] = {}
-
-    @abstractmethod
-    def put(self, bodies: Sequence[bytes]) -> None: ...
-
-    @abstractmethod
-    def restart(self, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """``meanwhile`` the server is away."""
-
-    @abstractmethod
-    def close(self) -> None: ...
-
-
 class ATopic(Place):
     kind, path_of_server = "mqtt", "mqtt://127.0.0.1:{port}/numbers/%2B"
 
     def __init__(self, folder: Path) -> None:
-        self.server = Mosquitto(folder)
+        self.server = self.down = Mosquitto(folder)
         self.path = self.path_of_server.format(port=self.server.port)
 
     def put(self, bodies: Sequence[bytes]) -> None:
         self.server.publish("numbers/a", bodies)
-
-    def restart(self, meanwhile: Callable[[], None] = lambda: None) -> None:
-        self.server.end()
-        meanwhile()
-        self.server.start()
-
-    def close(self) -> None:
-        self.server.end()
 
 
 class AQueue(Place):
     kind = "rabbitmq"
 
     def __init__(self, server: RabbitMq) -> None:
-        self.server, self.relay = server, Relay(server.port)
+        self.server, self.down = server, Relay(server.port)
         self.name = f"numbers-{uuid.uuid4().hex}"
-        self.path = f"amqp://127.0.0.1:{self.relay.port}/?queue={self.name}"
+        self.path = f"amqp://127.0.0.1:{self.down.port}/?queue={self.name}"
 
     def put(self, bodies: Sequence[bytes]) -> None:
         self.server.publish(self.name, bodies, ids=[uuid.uuid4().hex for _ in bodies])
 
-    def restart(self, meanwhile: Callable[[], None] = lambda: None) -> None:
-        self.relay.end()
-        meanwhile()
-        self.relay.start()
-
     def close(self) -> None:
-        self.relay.end()
+        super().close()
         self.server.drop(self.name)
 
 

@@ -1,8 +1,8 @@
-"""Worker processes killed under load; the minute-long run is lab/benchmarks/kills.py."""
+"""Worker processes killed under load."""
 
 from __future__ import annotations
 
-from lab.benchmarks.kills import workers_killed
+from tests.support.kills import workers_killed
 
 
 def test_killed_workers_cost_no_item_and_no_order(tmp_path):

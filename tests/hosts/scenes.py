@@ -24,13 +24,13 @@ from rig import Rig
 from apps.contract import App
 from compositions.model import Stage
 from lab.benchmarks.frames import LARGE_FRAME, Frames
-from lab.benchmarks.kills import judged, longest_gap_s, runner_of, wait_until_up
 from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.ray import cluster
 from runtime.pools.ray.pool import RayPool
 from runtime.pools.ray.settings import RayPoolSettings
 from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadWhatIf, ResetGaps, Start, Stop
+from tests.support.kills import judged, longest_gap_s, runner_of, wait_until_up
 
 ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0

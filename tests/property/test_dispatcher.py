@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from compositions.dynamic import SCHEDULER_NAMES, Dyn, SchedulerName
 from compositions.model import Composition, Group, Loads, Pattern, Stage, StageKind, loads_of
 from compositions.rules import groups_of_dyn, most_replicas
+from lab.simulation.invariants import CheckedDispatcher
 from runtime.dispatch import event_log
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
-from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
     NOTHING_KEYED,
     BundleAdmitted,
@@ -151,7 +151,7 @@ class World:
         begin: Checkpoint = BEGINNING,
     ) -> None:
         self.stages = stages
-        self.dispatcher = Dispatcher(stages, composition, settings_, size_of=size_bytes, begin=begin, validate=True)
+        self.dispatcher = CheckedDispatcher(stages, composition, settings_, size_of=size_bytes, begin=begin)
         self.began = begin.next_serial
         self.checkpoints: list[tuple[int, Checkpoint]] = []
         """After each event, with how many outcomes are before it."""

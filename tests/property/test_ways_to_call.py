@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from compositions.model import Composition, Group
 from lab.benchmarks.mixed.apps.shaped import Kind, Shape, Shaped, stages_of
 from lab.benchmarks.mixed.drawn import Out, drawn_composition, drawn_kinds, plain_loop
+from lab.simulation.invariants import CheckedDispatcher
 from lab.simulation.machine import Cost, Machine
 from lab.simulation.pool import SimulatedPool
-from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
@@ -29,7 +29,7 @@ class Run:
         limits = DispatcherSettings(losses=100, buffer_items=1000)
         self.pool, self.codec = pool, PickleCodec()
         self.encode = routing(app, self.codec.encode)
-        self.engine = Engine(Dispatcher(app.stages, composition, limits, validate=True), pool)
+        self.engine = Engine(CheckedDispatcher(app.stages, composition, limits), pool)
         self.out: list[Out] = []
         self.admitted = 0
         self.engine.start()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from typing import Any
 
+from lab.simulation.invariants import CheckedDispatcher
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import CLASSES, Blob
 from runtime.dispatch.events import Event
@@ -101,14 +102,14 @@ class Replayed:
     outcomes: list[Outcome]
 
 
-def replay(lines: Iterable[str], *, validate: bool = True) -> Replayed:
+def replay(lines: Iterable[str]) -> Replayed:
     """Feeds the events of a log to a dispatcher in the state that the log opens with.
 
-    Raises: DispatcherError where the recorded dispatcher failed, and with ``validate`` at the first event after which
-    something does not hold; ValueError for what is not such a log.
+    Raises: DispatcherError where the recorded dispatcher failed, and at the first event after which something does not
+    hold; ValueError for what is not such a log.
     """
     recording = read(lines)
-    replayed = Replayed(Dispatcher.resumed(recording.state, recording.settings, _size, validate=validate), [], [])
+    replayed = Replayed(CheckedDispatcher.resumed(recording.state, recording.settings, _size), [], [])
     for event in recording.events:
         instructions, outcomes = replayed.dispatcher.handle(event)
         replayed.instructions.extend(instructions)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from compositions.model import Composition, Stage
 from compositions.notation import parse
+from lab.simulation.invariants import CheckedDispatcher
 from profiler.snapshot import StageTiming
-from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
     BundleAdmitted,
     Event,
@@ -32,7 +32,7 @@ class Bench:
     def __init__(self, notation: str, stages: tuple[Stage, ...] = STAGES, **settings: object) -> None:
         limits = DispatcherSettings(**settings)  # type: ignore[arg-type]
         self.stages = stages
-        self.dispatcher = Dispatcher(stages, composition(notation, stages), limits, validate=True)
+        self.dispatcher = CheckedDispatcher(stages, composition(notation, stages), limits)
         self.now_s = 0.0
         self.instructions = list(self.dispatcher.start(0.0))
         self.outcomes: list[object] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +79,8 @@ def test_restarts_are_counted_across_runners_within_a_window() -> None:
 
 
 @pytest.fixture
-def daemon() -> Iterator[Daemon]:
-    store = DaemonStore(None)
-    yield fake_daemon(store)
-    store.close()
+def daemon(disk: DaemonStore) -> Daemon:
+    return fake_daemon(disk)
 
 
 def test_rules_are_set_refused_and_shown_without_secrets(daemon: Daemon) -> None:
@@ -200,10 +197,8 @@ def test_stored_rules_that_cannot_be_read_do_not_keep_the_service_from_its_start
     store.close()
 
 
-def test_what_could_not_be_read_back_is_not_stored(tmp_path: Path) -> None:
-    store = DaemonStore(None)
-    store.alerts.put_rules(AlertsRequest.model_validate(RULES))
+def test_what_could_not_be_read_back_is_not_stored(disk: DaemonStore, tmp_path: Path) -> None:
+    disk.alerts.put_rules(AlertsRequest.model_validate(RULES))
     with pytest.raises(BadValueError, match="cannot be stored"):
-        store.alerts.put_rules(AlertsRequest.model_construct(rules=[], webhook="http://["))
-    assert store.alerts.rules() == AlertsRequest.model_validate(RULES)
-    store.close()
+        disk.alerts.put_rules(AlertsRequest.model_construct(rules=[], webhook="http://["))
+    assert disk.alerts.rules() == AlertsRequest.model_validate(RULES)

@@ -20,20 +20,10 @@ SLO = {"app": "synthetic", "metric": "latency", "target": 400}
 
 
 @pytest.fixture
-def guarded() -> Iterator[TestClient]:
-    state = DaemonStore(None)
-    app = create_app(fake_daemon(state), Access(token=TOKEN, max_item_bytes=10))
+def guarded(disk: DaemonStore) -> Iterator[TestClient]:
+    app = create_app(fake_daemon(disk), Access(token=TOKEN, max_item_bytes=10))
     with TestClient(app, base_url="http://stream.example:8080") as client:
         yield client
-    state.close()
-
-
-@pytest.fixture
-def local() -> Iterator[TestClient]:
-    state = DaemonStore(None)
-    with TestClient(create_app(fake_daemon(state)), base_url="http://127.0.0.1:8080") as client:
-        yield client
-    state.close()
 
 
 @pytest.mark.parametrize("header", [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer s3creté"])
@@ -57,11 +47,11 @@ def test_with_the_token_there_is_everything(guarded: TestClient, header: str) ->
     assert guarded.post("/slo", json=SLO, headers={"authorization": header}).status_code == 200
 
 
-def test_the_document_says_what_needs_the_token(guarded: TestClient, local: TestClient) -> None:
+def test_the_document_says_what_needs_the_token(guarded: TestClient, client: TestClient) -> None:
     document = guarded.get("/openapi.json", headers={"authorization": f"Bearer {TOKEN}"}).json()
     assert document["security"] == [{"token": []}]
     assert [document["paths"][path]["get"]["security"] for path in ("/healthz", "/readyz")] == [[], []]
-    assert "security" not in local.get("/openapi.json").json()
+    assert "security" not in client.get("/openapi.json").json()
 
 
 def test_the_page_needs_no_token_and_tells_nothing(guarded: TestClient) -> None:
@@ -117,27 +107,27 @@ def test_the_size_of_items_has_its_own_limit(guarded: TestClient) -> None:
         *("127.0.0.1.evil.example", "[::1].evil.example", "[::1].evil.example:80", "localhost.evil.example"),
     ],
 )
-def test_a_name_that_was_pointed_here_is_refused(local: TestClient, host: str) -> None:
-    response = local.get("/status", headers={"host": host})
+def test_a_name_that_was_pointed_here_is_refused(client: TestClient, host: str) -> None:
+    response = client.get("/status", headers={"host": host})
     assert response.status_code == 403
     assert "use localhost or 127.0.0.1" in response.json()["detail"]
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:9999", "127.0.0.1", "127.0.0.2:80", "[::1]:8080", "[::1]"])
-def test_names_of_this_machine_are_accepted(local: TestClient, host: str) -> None:
-    assert local.get("/status", headers={"host": host}).status_code == 200
+def test_names_of_this_machine_are_accepted(client: TestClient, host: str) -> None:
+    assert client.get("/status", headers={"host": host}).status_code == 200
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8080"])
-def test_pages_of_other_origins_change_nothing(local: TestClient, origin: str) -> None:
-    response = local.post("/slo", json=SLO, headers={"origin": origin})
+def test_pages_of_other_origins_change_nothing(client: TestClient, origin: str) -> None:
+    response = client.post("/slo", json=SLO, headers={"origin": origin})
     assert response.status_code == 403
-    assert local.get("/slo").json() == []
-    assert local.get("/slo", headers={"origin": origin}).status_code == 200
+    assert client.get("/slo").json() == []
+    assert client.get("/slo", headers={"origin": origin}).status_code == 200
 
 
-def test_its_own_pages_may_change_things(local: TestClient) -> None:
-    assert local.post("/slo", json=SLO, headers={"origin": "http://127.0.0.1:8080"}).status_code == 200
+def test_its_own_pages_may_change_things(client: TestClient) -> None:
+    assert client.post("/slo", json=SLO, headers={"origin": "http://127.0.0.1:8080"}).status_code == 200
 
 
 @pytest.mark.parametrize(("host", "answer"), [("::1", True), ("127.9.9.9", True), ("0.0.0.0", False), ("host", False)])
@@ -154,8 +144,8 @@ def test_nobody_is_led_to_another_host(guarded: TestClient, path: str) -> None:
     assert "location" not in response.headers
 
 
-def test_a_second_host_header_is_refused(local: TestClient) -> None:
-    answer = local.get("/status", headers=[("host", "localhost"), ("host", "evil.example")])
+def test_a_second_host_header_is_refused(client: TestClient) -> None:
+    answer = client.get("/status", headers=[("host", "localhost"), ("host", "evil.example")])
     assert (answer.status_code, answer.json()["detail"]) == (400, "the request has several Host headers; send one")
 
 

@@ -9,7 +9,6 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api import create_app
-from service.cli.demo_course import AppClient
 from service.cli.http import Client, ServiceError
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
@@ -66,12 +65,10 @@ class Service:
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    store = DaemonStore(None)
-    daemon = fake_daemon(store)
+def service(disk: DaemonStore) -> Iterator[Service]:
+    daemon = fake_daemon(disk)
     with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as http:
         yield Service(daemon, http)
-    store.close()
 
 
 def test_a_reader_goes_on_with_the_run_and_the_serial_of_its_last_result(service: Service) -> None:
@@ -146,4 +143,4 @@ def test_the_command_line_s_client_tells_it_as_a_sentence(service: Service) -> N
     client._http.close()
     client._http = service.http
     with pytest.raises(ServiceError, match="serial number 2 was not given to an item in this run; kept of run"):
-        AppClient(client, "synthetic").results(2, 10)
+        client.get("/results/synthetic", after=2, limit=10)

@@ -6,13 +6,13 @@ import io
 import json
 import pickle
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from full_disk import fill, free
+from synthetic_daemon import LATENCY, PUSHED
 
 from compositions.errors import NotNow
 from service.api import create_app
@@ -20,29 +20,6 @@ from service.daemon.store import database
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
 from tests.support.fakes import FakeRunner, fake_daemon
-
-LATENCY: dict[str, Any] = {
-    "app": "synthetic",
-    "metric": "latency",
-    "target": 400,
-    "threshold": 0.2,
-    "statistic": "mean",
-}
-PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}
-
-
-@pytest.fixture
-def client() -> Iterator[TestClient]:
-    state = DaemonStore(None)
-    with TestClient(create_app(fake_daemon(state)), base_url="http://127.0.0.1:8080") as client:
-        yield client
-    state.close()
-
-
-@pytest.fixture
-def running(client: TestClient) -> TestClient:
-    assert client.post("/apps/synthetic/start", json=PUSHED).status_code == 200
-    return client
 
 
 def detail(response: Any, status: int) -> str:
@@ -345,15 +322,13 @@ def test_probes_page_and_metrics(running: TestClient) -> None:
     assert 'recompose_app_state{app="synthetic",state="stable"} 1.0' in text
 
 
-def test_not_ready_until_the_apps_are_restored() -> None:
-    state = DaemonStore(None)
-    client = TestClient(create_app(fake_daemon(state)), base_url="http://localhost")
+def test_not_ready_until_the_apps_are_restored(disk: DaemonStore) -> None:
+    client = TestClient(create_app(fake_daemon(disk)), base_url="http://localhost")
     response = client.get("/readyz")
     assert "not restored yet" in detail(response, 503)
     assert response.headers["retry-after"] == "1"
     assert client.get("/healthz").status_code == 200
     client.close()
-    state.close()
 
 
 def test_not_ready_while_the_state_disk_is_full(disk: DaemonStore) -> None:
@@ -374,9 +349,8 @@ def test_not_ready_where_a_disk_has_next_to_no_room(client: TestClient, monkeypa
     assert "no room on its disk" in detail(client.get("/readyz"), 503)
 
 
-def test_not_ready_while_ray_is_gone_and_starts_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    state = DaemonStore(None)
-    daemon = fake_daemon(state)
+def test_not_ready_while_ray_is_gone_and_starts_fail(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon = fake_daemon(disk)
     refuse = NotNow("Ray has not begun the process")
     monkeypatch.setattr(LocalHost, "spawn", lambda *_: (_ for _ in ()).throw(refuse))
     monkeypatch.setattr(LocalHost, "ready", lambda _: False)
@@ -385,7 +359,6 @@ def test_not_ready_while_ray_is_gone_and_starts_fail(monkeypatch: pytest.MonkeyP
         assert client.post("/apps/synthetic/start", json={}).status_code == 200
         said = detail(client.get("/readyz"), 503)
         assert said == "not ready: Ray does not answer; starts fail of synthetic; /status says why"
-    state.close()
 
 
 def test_what_is_not_there_and_what_is_not_accepted(client: TestClient) -> None:

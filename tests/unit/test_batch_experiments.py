@@ -22,7 +22,7 @@ from lab.papers.leonarczyk.figure_data import (
     pid_terms,
     steps_by_latency,
 )
-from lab.papers.leonarczyk.grid import OURS, PUBLISHED, Row, Setup, rows_of, setups, trace_of
+from lab.papers.leonarczyk.grid import OURS, PUBLISHED, BundleFigures, Row, Setup, rows_of, setups, trace_of
 from lab.papers.leonarczyk.measured import read_law
 from lab.papers.leonarczyk.plant import (
     PHASES,
@@ -38,7 +38,6 @@ from lab.papers.leonarczyk.plant import (
 )
 from lab.papers.leonarczyk.tables import Rows, itemized_hit, mad_distance, of_the_reachable
 from lab.papers.pictures import picture
-from profiler.slo import BundleFigures
 
 SMALL = Workload.of([Phase("increasing", 3000, 1), Phase("spike", 1000, 3), Phase("binary", 1500, 2)])
 PLAIN = CostLaw((1.0, 1.0), (0.5, 0.5), cv=0.0, drift_cv=0.0, outliers=0.0)

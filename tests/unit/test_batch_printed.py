@@ -10,10 +10,9 @@ import pytest
 
 from lab.papers.leonarczyk import page
 from lab.papers.leonarczyk.figure_data import SPIKE, example
-from lab.papers.leonarczyk.grid import PUBLISHED, Setup, rows_of, setups, thesis_workload
+from lab.papers.leonarczyk.grid import PUBLISHED, Setup, bundle_figures, rows_of, setups, thesis_workload
 from lab.papers.leonarczyk.plant import MACHINE
 from lab.papers.leonarczyk.tables import FIGURES, itemized_hit, printed_setup, printed_setups
-from profiler.slo import bundle_figures
 
 NOT_REPRODUCED = {
     ("faf", "batched_hit"),

@@ -105,27 +105,20 @@ def _closed(schema: Any) -> Any:
     )
 
 
-@pytest.fixture
-def store() -> Iterator[DaemonStore]:
-    store = DaemonStore(None)
-    yield store
-    store.close()
-
-
 def document(daemon: Daemon) -> Iterator[Document]:
     with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as client:
         yield Document(client)
 
 
 @pytest.fixture
-def faked(store: DaemonStore) -> Iterator[Document]:
-    yield from document(fake_daemon(store))
+def faked(disk: DaemonStore) -> Iterator[Document]:
+    yield from document(fake_daemon(disk))
 
 
 @pytest.fixture
-def daemon(store: DaemonStore, tmp_path: Path) -> Daemon:
+def daemon(disk: DaemonStore, tmp_path: Path) -> Daemon:
     base = RunSpec(app="", pool="local", telemetry=TelemetrySpec(folder=str(tmp_path)))
-    return Daemon({"synthetic": registry.find("synthetic")}, LocalHost(Runner), store, base)
+    return Daemon({"synthetic": registry.find("synthetic")}, LocalHost(Runner), disk, base)
 
 
 @pytest.fixture

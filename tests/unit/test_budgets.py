@@ -5,9 +5,9 @@ from __future__ import annotations
 from compositions.model import Stage
 from compositions.notation import parse
 from compositions.settings import overridden
+from lab.simulation.invariants import CheckedDispatcher
 from profiler.snapshot import StageTiming
 from runtime.arena.reference import memory_bytes
-from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import BundleAdmitted, TaskDone, WorkerJoined
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.outcomes import Delivered, Shed
@@ -24,7 +24,7 @@ class Bench:
     def __init__(self, grows: int = 1, **budgets: int | str) -> None:
         settings = DispatcherSettings(prefetch_below_s=0.0, **budgets)  # type: ignore[arg-type]
         composition = parse("Par*2", STAGES, name="1")
-        self.dispatcher = Dispatcher(STAGES, composition, settings, size_of=len, validate=True)
+        self.dispatcher = CheckedDispatcher(STAGES, composition, settings, size_of=len)
         self.grows = grows
         self.hung: tuple[str, Task] | None = None
         self.most = self.shed = self.out = 0

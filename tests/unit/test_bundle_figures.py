@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from profiler.slo import bundle_figures
+from lab.papers.leonarczyk.grid import bundle_figures
 
 
 def test_by_hand() -> None:

@@ -30,10 +30,9 @@ Invoke = Callable[..., Result]
 
 
 @pytest.fixture
-def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Invoke]:
+def invoke(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Invoke]:
     """Runs a command line; its requests go to an application in this process, whose telemetry is in ``tmp_path``."""
-    state = DaemonStore(None)
-    daemon = fake_daemon(state)
+    daemon = fake_daemon(disk)
     daemon.telemetry = TelemetrySpec(folder=str(tmp_path))
     application = create_app(daemon)
     with TestClient(application, base_url="http://127.0.0.1:8080") as http:
@@ -52,7 +51,6 @@ def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Invoke]:
         monkeypatch.setattr(clients, "Client", InProcess)
         http.post("/apps/synthetic/start", json={"input": {"rate_per_s": 10}})
         yield lambda *arguments: CliRunner().invoke(main, list(arguments))
-    state.close()
 
 
 def told(result: Result, code: int = 0) -> str:

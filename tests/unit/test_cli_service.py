@@ -36,11 +36,10 @@ def recent() -> Recent:
 
 
 @pytest.fixture
-def invoke(monkeypatch: pytest.MonkeyPatch, recent: Recent, tmp_path: Path) -> Iterator[Invoke]:
+def invoke(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch, recent: Recent, tmp_path: Path) -> Iterator[Invoke]:
     """Runs a command line; its requests go to an application in this process."""
-    store = DaemonStore(None)
     base = RunSpec(app="", apps_dirs=(str(OWN_APPS),), pool="local", journals=str(tmp_path / "journals"))
-    daemon = Daemon(discover([OWN_APPS]), LocalHost(Runner), store, base)
+    daemon = Daemon(discover([OWN_APPS]), LocalHost(Runner), disk, base)
     with TestClient(create_app(daemon, recent=recent), base_url="http://127.0.0.1:8080") as http:
 
         class InProcess(Client):
@@ -58,7 +57,6 @@ def invoke(monkeypatch: pytest.MonkeyPatch, recent: Recent, tmp_path: Path) -> I
         monkeypatch.setattr(clients, "Client", InProcess)
         with capture_logs():  # they would be between the lines that a command prints
             yield lambda *words, **given: CliRunner().invoke(main, list(words), **given)
-    store.close()
 
 
 def told(result: Result, code: int = 0) -> str:

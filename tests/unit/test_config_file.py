@@ -35,12 +35,10 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def daemon() -> Iterator[Daemon]:
-    store = DaemonStore(None)
-    made = fake_daemon(store, ("synthetic", "ferret"))
+def daemon(disk: DaemonStore) -> Iterator[Daemon]:
+    made = fake_daemon(disk, ("synthetic", "ferret"))
     yield made
     made.close(drain=False)
-    store.close()
 
 
 def config(text: str, folder: Path) -> ServiceConfig:

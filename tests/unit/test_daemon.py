@@ -14,9 +14,8 @@ PUSH = RunSpec(app="synthetic", source=SourceSpec(kind="push"), input=InputSpec(
 WIDE = b'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"}]\n'
 
 
-def test_a_restarted_daemon_brings_everything_back() -> None:
-    store = DaemonStore(None)
-    first = fake_daemon(store)
+def test_a_restarted_daemon_brings_everything_back(disk: DaemonStore) -> None:
+    first = fake_daemon(disk)
     first.restore()
     first.apps.start(PUSH)
     first.compositions.add(WIDE)
@@ -27,7 +26,7 @@ def test_a_restarted_daemon_brings_everything_back() -> None:
     history = first.observation.decisions("synthetic", 100)
     first.close()
 
-    second = fake_daemon(store)
+    second = fake_daemon(disk)
     assert second.readiness() == ["the apps that were running are not restored yet"]
     second.restore()
     after = second.observation.status("synthetic")
@@ -39,35 +38,29 @@ def test_a_restarted_daemon_brings_everything_back() -> None:
     assert (decisions[1].trigger, decisions[1].to) == ("failure", "wide"), "its runner is another one"
     assert decisions[2:] == [each for each in history if each.kind == "decision"]
     second.close()
-    store.close()
 
 
-def test_what_was_stopped_stays_stopped() -> None:
-    store = DaemonStore(None)
-    first = fake_daemon(store)
+def test_what_was_stopped_stays_stopped(disk: DaemonStore) -> None:
+    first = fake_daemon(disk)
     first.apps.start(PUSH)
     first.apps.stop("synthetic")
-    second = fake_daemon(store)
+    second = fake_daemon(disk)
     second.restore()
     assert second.observation.status("synthetic").state == "stopped"
-    store.close()
 
 
-def test_an_app_that_is_no_longer_registered_is_left_alone() -> None:
-    store = DaemonStore(None)
-    first = fake_daemon(store)
+def test_an_app_that_is_no_longer_registered_is_left_alone(disk: DaemonStore) -> None:
+    first = fake_daemon(disk)
     first.apps.start(PUSH)
     first.close()
-    second = fake_daemon(store, names=())
+    second = fake_daemon(disk, names=())
     second.restore()
     assert second.observation.statuses() == []
-    assert set(store.started()) == {"synthetic"}
-    store.close()
+    assert set(disk.started()) == {"synthetic"}
 
 
-def test_a_watched_directory_changes_what_a_running_app_chooses_from() -> None:
-    store = DaemonStore(None)
-    daemon = fake_daemon(store)
+def test_a_watched_directory_changes_what_a_running_app_chooses_from(disk: DaemonStore) -> None:
+    daemon = fake_daemon(disk)
     daemon.apps.start(PUSH)
     seven = shipped(registry.find("synthetic"))[6]
     daemon.compositions.load_directory({"synthetic": [type(seven)("from-file", seven.groups)]})
@@ -75,23 +68,19 @@ def test_a_watched_directory_changes_what_a_running_app_chooses_from() -> None:
     daemon.compositions.load_directory({})
     assert "from-file" not in [each.name for each in daemon.compositions.of("synthetic")]
     daemon.close()
-    store.close()
 
 
-def test_options_may_change_the_stages_and_with_them_what_fits() -> None:
-    store = DaemonStore(None)
-    daemon = fake_daemon(store)
+def test_options_may_change_the_stages_and_with_them_what_fits(disk: DaemonStore) -> None:
+    daemon = fake_daemon(disk)
     daemon.apps.start(PUSH.model_copy(update={"options": {"weights": "1:1:1:1"}}))
     found = daemon.compositions.of("synthetic")
     assert [each.workers for each in found if each.name == "sequential"] == [4]
     assert {sum(len(group.stages) for group in each.groups) for each in found} == {4}
     daemon.close()
-    store.close()
 
 
-def test_after_a_stop_counts_stay_and_rates_go() -> None:
-    store = DaemonStore(None)
-    daemon = fake_daemon(store)
+def test_after_a_stop_counts_stay_and_rates_go(disk: DaemonStore) -> None:
+    daemon = fake_daemon(disk)
     daemon.apps.start(PUSH)
     daemon.apps.push("synthetic", "x")
     status = daemon.apps.stop("synthetic")
@@ -99,4 +88,3 @@ def test_after_a_stop_counts_stay_and_rates_go() -> None:
     assert status.input_rate_per_s is None
     daemon.objectives.set("synthetic", Slo("latency", 100.0))
     assert daemon.observation.status("synthetic").requested.slo.target == 100.0
-    store.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compositions.model import Stage, all_sequential
+from lab.simulation.invariants import CheckedDispatcher
 from lab.simulation.machine import constant_cost
 from lab.simulation.pool import SimulatedPool
 from runtime.dispatch.dispatcher import Dispatcher
@@ -55,7 +56,7 @@ class GatheringPool(SimulatedPool):
 def test_what_came_together_is_answered_by_one_call_a_worker() -> None:
     stages = (Stage("a"), Stage("b"))
     pool = GatheringPool(constant_cost({"a": 1e-4, "b": 1e-4}))
-    engine = Engine(Dispatcher(stages, all_sequential(stages), validate=True), pool)
+    engine = Engine(CheckedDispatcher(stages, all_sequential(stages)), pool)
     engine.start()
     while len(engine.view().workers) < 2:
         engine.advance(engine.now_s + TICK_S)

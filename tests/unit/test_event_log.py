@@ -8,6 +8,7 @@ import pytest
 
 from compositions.batching import Batching
 from compositions.model import Stage, all_sequential
+from lab.simulation.invariants import CheckedDispatcher
 from profiler.snapshot import StageTiming
 from runtime.dispatch import event_log
 from runtime.dispatch.dispatcher import Dispatcher
@@ -23,7 +24,7 @@ SECRET = b"what nobody else should read"
 
 def run(items: int) -> Dispatcher:
     """Two workers that answer at once, and a tick an item."""
-    dispatcher = Dispatcher(STAGES, replace(all_sequential(STAGES), batch=Batching(4)), size_of=len, validate=True)
+    dispatcher = CheckedDispatcher(STAGES, replace(all_sequential(STAGES), batch=Batching(4)), size_of=len)
     dispatcher.start(0.0)
     to_do = []
     for name in ("w1", "w2"):

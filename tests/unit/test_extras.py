@@ -103,8 +103,9 @@ def test_other_missing_modules_stay_what_they_are() -> None:
 def test_the_demo_shows_the_gain_without_ray() -> None:
     """The first composition misses the objective under the load; the chosen one meets it."""
     done = ran(
-        "from control.decisions import Mode\nfrom service.cli.demonstrate import Scene, in_threads\n"
-        "in_threads((Scene(160.0, 2.0, Mode.OBSERVE, 'watched'), Scene(160.0, 10.0, Mode.AUTO, 'adapted')))"
+        "from control.decisions import Mode\nfrom service.cli.demo import Plan, Scene, in_threads\n"
+        "scenes = Scene(160.0, 2.0, Mode.OBSERVE, 'watched'), Scene(160.0, 15.0, Mode.AUTO, 'adapted')\n"
+        "in_threads(Plan(scenes, 100.0))"
     )
     watched, _, adapted = done.stdout.partition("adapted: 160 items/s")
     assert watched.splitlines()[-2].endswith("ms, missed"), done.stderr

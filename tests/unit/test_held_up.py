@@ -13,6 +13,7 @@ from control.decisions import Mode
 from control.manager import Manager
 from control.settings import Settings
 from control.strategies import make_strategy
+from lab.simulation.invariants import CheckedDispatcher
 from lab.simulation.machine import Machine, constant_cost
 from lab.simulation.pool import SimulatedPool
 from profiler.monitor import Monitor, MonitorSettings
@@ -31,7 +32,7 @@ FOUR = Composition("four", tuple(Group((stage.name,)) for stage in STAGES))
 
 def seen_with(workers: int) -> DispatcherView:
     """Of four groups, after a worker more was lost than are left."""
-    dispatcher = Dispatcher(STAGES, FOUR, validate=True)
+    dispatcher = CheckedDispatcher(STAGES, FOUR)
     dispatcher.start(0.0)
     for number in range(workers + 1):
         dispatcher.handle(WorkerJoined(0.0, f"w{number}"))

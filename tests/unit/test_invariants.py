@@ -8,9 +8,8 @@ import pytest
 
 from compositions.model import Group, Pattern, Stage, StageKind
 from compositions.notation import parse
-from runtime.dispatch.dispatcher import Dispatcher
+from lab.simulation.invariants import CheckedDispatcher, Invariants
 from runtime.dispatch.events import BundleAdmitted, SwitchRequested, WorkerJoined
-from runtime.dispatch.invariants import Invariants
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 
@@ -23,7 +22,7 @@ def busy() -> State:
     composition = parse("Seq-Seq", stages, name="both")
     settings = DispatcherSettings()
     state = State.initial(stages, composition, settings)
-    dispatcher = Dispatcher.resumed(state, settings, lambda payload: 0, validate=True)
+    dispatcher = CheckedDispatcher.resumed(state, settings, lambda payload: 0)
     dispatcher.start(0.0)
     dispatcher.handle(WorkerJoined(0.0, "w1"))
     dispatcher.handle(WorkerJoined(0.0, "w2"))

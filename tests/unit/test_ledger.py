@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from lab.simulation.invariants import CheckedDispatcher
 from runtime.dispatch.checkpoint import BEGINNING, Change, Checkpoint, Ledger
-from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import BundleAdmitted, Event, ItemFault, KeyedDone, TaskDone, WorkerJoined
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.keys import Routes
@@ -35,7 +35,7 @@ class Keeping:
         settings = DispatcherSettings(spares=0)
         stages = (keeps, Stage("on"))
         self.kind = kind
-        self.dispatcher = Dispatcher(stages, Composition("", groups), settings, begin=BEGINNING, validate=True)
+        self.dispatcher = CheckedDispatcher(stages, Composition("", groups), settings, begin=BEGINNING)
         self.dispatcher.start(0.0)
         self.tasks: dict[tuple[str, int], list[tuple[str, Task]]] = {}
         for worker in ("p", "q", "r"):

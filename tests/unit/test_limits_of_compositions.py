@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,14 +12,11 @@ from compositions.document.loader import load
 from compositions.errors import CompositionError
 from compositions.model import Stage
 from compositions.rules import MAX_COMPOSITIONS
-from service.api import create_app
 from service.daemon import compositions as choices
 from service.daemon.checks import WORKERS_PER_CORE
 from service.daemon.compositions import Compositions
-from service.daemon.store.store import DaemonStore
 from service.runner.validation.resolution import available_cores
 from service.schemas.compositions import Choice
-from tests.support.fakes import fake_daemon
 
 YAML = {"content-type": "application/yaml"}
 PATIENCE_S = 10.0
@@ -29,14 +25,6 @@ PATIENCE_S = 10.0
 def document(first: int, count: int) -> str:
     listed = "".join(f"  - {{name: c{n}, notation: Seq-Seq-Seq}}\n" for n in range(first, first + count))
     return f"app: synthetic\ncompositions:\n{listed}"
-
-
-@pytest.fixture
-def client() -> Iterator[TestClient]:
-    store = DaemonStore(None)
-    with TestClient(create_app(fake_daemon(store)), base_url="http://127.0.0.1") as client:
-        yield client
-    store.close()
 
 
 def test_a_document_lists_as_many_as_an_app_may_have() -> None:

@@ -116,14 +116,15 @@ def test_no_apps_no_samples() -> None:
     assert not [name for name, labels in samples([]) if "app" in dict(labels)]
 
 
-def test_a_bundled_app_has_no_series_until_it_runs_and_a_users_own_has_its_state(tmp_path: Path) -> None:
+def test_a_bundled_app_has_no_series_until_it_runs_and_a_users_own_has_its_state(
+    disk: DaemonStore, tmp_path: Path
+) -> None:
     (tmp_path / "own.py").write_text(
         "from recompose import App, Stage\nclass Own(App):\n    name = 'own'\n    stages = (Stage('one'),)\n"
         "    def one(self, value):\n        return value\n"
     )
     apps = {name: registry.find(name, [tmp_path]) for name in ("own", "synthetic")}
-    state = DaemonStore(None)
-    daemon = Daemon(apps, LocalHost(FakeRunner), state, make_ticker=PromptTicker)
+    daemon = Daemon(apps, LocalHost(FakeRunner), disk, make_ticker=PromptTicker)
     with TestClient(create_app(daemon), base_url="http://127.0.0.1") as client:
         assert 'app="own"' in client.get("/metrics").text
         assert 'app="synthetic"' not in client.get("/metrics").text
@@ -136,7 +137,6 @@ def test_a_bundled_app_has_no_series_until_it_runs_and_a_users_own_has_its_state
             "own": False,
             "synthetic": True,
         }
-    state.close()
 
 
 def test_a_stopped_app_has_its_state_and_no_more() -> None:

@@ -61,15 +61,13 @@ def host() -> ClusterHost:
 
 
 @pytest.fixture
-def client(host: ClusterHost, tmp_path: Path) -> Iterator[TestClient]:
+def client(disk: DaemonStore, host: ClusterHost, tmp_path: Path) -> Iterator[TestClient]:
     (tmp_path / "heavy.py").write_text(HEAVY)
     apps = registry.discover([tmp_path])
     base = RunSpec(app="", pool="ray", apps_dirs=(str(tmp_path),))
-    store = DaemonStore(None)
-    daemon = Daemon({name: apps[name] for name in ("heavy", "synthetic")}, host, store, base, make_ticker=PromptTicker)
+    daemon = Daemon({name: apps[name] for name in ("heavy", "synthetic")}, host, disk, base, make_ticker=PromptTicker)
     with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as client:
         yield client
-    store.close()
 
 
 def refusal(response: Any, status: int) -> str:

@@ -46,18 +46,16 @@ class Waiting(FakeRunner):
 
 
 @pytest.fixture
-def several(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+def several(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     Waiting.limits = []
-    store = DaemonStore(None)
     apps = {name: type(name, (registry.find("synthetic"),), {"name": name}) for name in NAMES}
     monkeypatch.setattr(registry, "find", lambda name, folders=(): apps[name])
-    daemon = Daemon(apps, LocalHost(Waiting), store, make_ticker=PromptTicker)
+    daemon = Daemon(apps, LocalHost(Waiting), disk, make_ticker=PromptTicker)
     for name in NAMES[:-1]:
         daemon.apps.start(RunSpec(app=name))
     yield daemon
     Waiting.held = type(None)
     daemon.close()
-    store.close()
 
 
 def test_rates_are_asked_of_all_at_once_and_none_waits_for_another(several: Daemon) -> None:

@@ -10,8 +10,8 @@ import pytest
 from compositions.dynamic import Dyn
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from compositions.rules import groups_of_dyn
+from lab.simulation.invariants import CheckedDispatcher
 from runtime.dispatch.bundle import Bundle
-from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import DispatcherError, Writer
 from runtime.dispatch.events import (
     BundleAdmitted,
@@ -46,7 +46,7 @@ class Bench:
         composition = workers(count)
         if dyn:
             composition = Composition("Dyn", groups_of_dyn((BY,), count), dyn=Dyn(count, "lp"))
-        self.dispatcher = Dispatcher((BY,), composition, settings, validate=True)
+        self.dispatcher = CheckedDispatcher((BY,), composition, settings)
         self.dispatcher.start(0.0)
         self.waiting: dict[str, deque[Task]] = defaultdict(deque)
         self.out: list[Outcome] = []
@@ -359,7 +359,7 @@ def test_who_still_has_a_piece_gets_nothing_of_a_group_whose_calls_wait_until_it
         return Composition(f"{first}{second}", tuple(groups))
 
     bench = Bench(0)
-    bench.dispatcher = Dispatcher(stages, split(2, 1), DispatcherSettings(spares=0), validate=True)
+    bench.dispatcher = CheckedDispatcher(stages, split(2, 1), DispatcherSettings(spares=0))
     bench.dispatcher.start(0.0)
     for worker in "pqr":
         bench.handle(WorkerJoined(0.0, worker))

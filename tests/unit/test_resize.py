@@ -6,7 +6,7 @@ import pytest
 from dispatcher_bench import Bench, composition
 
 from compositions.model import Composition, Group, Pattern, Stage, TransitionKind
-from runtime.dispatch.dispatcher import Dispatcher
+from lab.simulation.invariants import CheckedDispatcher
 from runtime.dispatch.event_log import Writer
 from runtime.dispatch.events import SwitchRequested, SwitchStyle, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import SendTask, StartWorkers
@@ -265,7 +265,7 @@ def test_a_resize_needs_the_same_groups():
     merged = Composition("z", (Group(("a", "b")),))
     assert one.transition_to(two) is TransitionKind.RESIZE
     assert one.transition_to(merged) is TransitionKind.SWITCH
-    dispatcher = Dispatcher(stages, one, validate=True)
+    dispatcher = CheckedDispatcher(stages, one)
     dispatcher.start(0.0)
     assert dispatcher.handle(SwitchRequested(0.0, merged))[1] == []
     assert dispatcher.view(0.0).switching

@@ -7,6 +7,7 @@ import weakref
 import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage
+from lab.simulation.invariants import CheckedDispatcher
 from lab.simulation.machine import Cost, Machine
 from lab.simulation.pool import SimulatedPool
 from runtime.dispatch.dispatcher import Dispatcher
@@ -50,7 +51,7 @@ def test_eight_workers_deliver_sixteen_a_second_whatever_is_offered(offered_per_
 
 
 def test_what_was_shed_is_not_kept_while_an_older_item_is_in_work():
-    dispatcher = Dispatcher(STAGES, EIGHT, DispatcherSettings(overload="shed", buffer_items=4), validate=True)
+    dispatcher = CheckedDispatcher(STAGES, EIGHT, DispatcherSettings(overload="shed", buffer_items=4))
     dispatcher.start(0.0)
     dispatcher.handle(WorkerJoined(0.0, "w1"))
     (sent,) = dispatcher.handle(BundleAdmitted(0.0, (0.0,), "slow"))[0]

@@ -6,9 +6,9 @@ import pytest
 
 from compositions.model import Loads, Stage, StageKind
 from compositions.notation import parse
+from lab.simulation.invariants import CheckedDispatcher
 from lab.simulation.machine import Machine, constant_cost
 from lab.simulation.pool import SimulatedPool
-from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import WorkerStartFailed
 from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
@@ -48,7 +48,7 @@ def delivered_times(engine: Engine, pool: SimulatedPool, lose_at_s: list[float],
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_four_groups_go_on_with_fewer_workers(workers: int):
     pool = FewWorkers(workers)
-    engine = Engine(Dispatcher(STAGES, parse("Seq-Seq-Seq-Seq", STAGES, name="four"), validate=True), pool)
+    engine = Engine(CheckedDispatcher(STAGES, parse("Seq-Seq-Seq-Seq", STAGES, name="four")), pool)
     engine.start()
     times = delivered_times(engine, pool, [], until_s=40.0)
     assert engine.view().short_of_workers
@@ -60,7 +60,7 @@ def test_four_groups_go_on_with_fewer_workers(workers: int):
 def test_workers_that_die_leave_no_gap_and_the_view_says_what_it_is():
     pool = FewWorkers(7)
     settings = DispatcherSettings(spares=1)
-    engine = Engine(Dispatcher(STAGES, parse("Par*2-Par*2-Seq-Seq", STAGES, name="six"), settings, validate=True), pool)
+    engine = Engine(CheckedDispatcher(STAGES, parse("Par*2-Par*2-Seq-Seq", STAGES, name="six"), settings), pool)
     engine.start()
     before = delivered_times(engine, pool, [], until_s=5.0)
     assert not engine.view().short_of_workers

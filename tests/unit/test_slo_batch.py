@@ -15,8 +15,8 @@ from control.bundles.level import Level
 from control.bundles.port import BundleOpening, DeliveredBundle
 from control.bundles.recurrence import Recurrence
 from control.bundles.slo_batch import KeepingUp, Shape, Shapes, SloBatch
+from lab.papers.leonarczyk.grid import bundle_figures
 from lab.papers.leonarczyk.plant import CostLaw, Floats, Paced, Phase, Pipeline, Trace, simulate
-from profiler.slo import bundle_figures
 
 TARGET_S = 0.003
 QUIET = CostLaw(cv=0.0, drift_cv=0.0, outliers=0.0)

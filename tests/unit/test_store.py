@@ -61,33 +61,27 @@ def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
     second.close()
 
 
-def test_a_new_slo_replaces_the_old_one_under_a_new_id() -> None:
-    store = DaemonStore(None)
-    first = store.put_slo("words", Slo("latency", 400.0))
-    second = store.put_slo("words", Slo("throughput", "input_rate"))
+def test_a_new_slo_replaces_the_old_one_under_a_new_id(disk: DaemonStore) -> None:
+    first = disk.put_slo("words", Slo("latency", 400.0))
+    second = disk.put_slo("words", Slo("throughput", "input_rate"))
     assert second.id > first.id
-    assert store.slos() == [second]
-    store.remove_slo("words")
-    assert store.slo("words") is None
-    store.close()
+    assert disk.slos() == [second]
+    disk.remove_slo("words")
+    assert disk.slo("words") is None
 
 
-def test_a_decision_whose_outcome_comes_later_is_replaced_not_doubled() -> None:
-    store = DaemonStore(None)
-    store.put_decisions("words", [decision(1), decision(2)])
-    store.put_decisions("words", [decision(2, gap_ms=41.0)])
-    assert store.decisions("words", 10) == [decision(2, gap_ms=41.0), decision(1)]
-    assert store.last_decision_id("words") == 2
-    assert store.last_decision_id("other") == 0
-    store.close()
+def test_a_decision_whose_outcome_comes_later_is_replaced_not_doubled(disk: DaemonStore) -> None:
+    disk.put_decisions("words", [decision(1), decision(2)])
+    disk.put_decisions("words", [decision(2, gap_ms=41.0)])
+    assert disk.decisions("words", 10) == [decision(2, gap_ms=41.0), decision(1)]
+    assert disk.last_decision_id("words") == 2
+    assert disk.last_decision_id("other") == 0
 
 
-def test_a_growing_run_of_no_change_stays_one() -> None:
-    store = DaemonStore(None)
+def test_a_growing_run_of_no_change_stays_one(disk: DaemonStore) -> None:
     for count in (1, 2):
-        store.quiet_runs.put("words", [QuietRun(reason="met", first_at="t1", last_at=f"t{count}", count=count)])
-    assert [each.count for each in store.quiet_runs.latest("words", 10)] == [2]
-    store.close()
+        disk.quiet_runs.put("words", [QuietRun(reason="met", first_at="t1", last_at=f"t{count}", count=count)])
+    assert [each.count for each in disk.quiet_runs.latest("words", 10)] == [2]
 
 
 def test_changes_of_the_size_are_kept_also_in_a_file_that_was_made_without_them(tmp_path: Path) -> None:
@@ -105,12 +99,10 @@ def test_changes_of_the_size_are_kept_also_in_a_file_that_was_made_without_them(
     store.close()
 
 
-def test_a_composition_keeps_its_controller() -> None:
+def test_a_composition_keeps_its_controller(disk: DaemonStore) -> None:
     steered = Batching(control=SizeControl("pid", BatchSettings(gains=Gains(kp=20.0))))
-    store = DaemonStore(None)
-    store.put_overlay("words", {"wide": replace(WIDE, batch=steered)})
-    assert store.overlay("words") == {"wide": replace(WIDE, batch=steered)}
-    store.close()
+    disk.put_overlay("words", {"wide": replace(WIDE, batch=steered)})
+    assert disk.overlay("words") == {"wide": replace(WIDE, batch=steered)}
 
 
 def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ from control.decisions import Mode
 from control.manager import Manager
 from control.settings import Settings
 from control.strategies import make_strategy
+from lab.simulation.invariants import CheckedDispatcher
 from lab.simulation.machine import constant_cost
 from lab.simulation.pool import SimulatedPool
 from profiler.monitor import Monitor, MonitorSettings
-from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from service.runner.loop import ControlLoop, LoopSettings
@@ -35,7 +35,7 @@ class ShortPool(SimulatedPool):
 def test_the_manager_waits_for_a_switch_as_long_as_the_dispatcher_does():
     settings = DispatcherSettings(prepare_limit_s=PREPARE_LIMIT_S)
     assert Settings().rhythm.switch_limit_s < PREPARE_LIMIT_S
-    engine = Engine(Dispatcher(STAGES, ONE, settings, validate=True), ShortPool(constant_cost({"a": 0.01})))
+    engine = Engine(CheckedDispatcher(STAGES, ONE, settings), ShortPool(constant_cost({"a": 0.01})))
     manager = Manager(Settings(), make_strategy("static"), Choices(STAGES, (ONE, WIDE), ONE), Mode.AUTO, None)
     loop = ControlLoop(engine, Monitor(MonitorSettings(), ["a"], 2), manager, LoopSettings(lambda: 2))
     engine.start()

@@ -27,12 +27,10 @@ def tokens(tmp_path: Path) -> Tokens:
 
 
 @pytest.fixture
-def service(tmp_path: Path, tokens: Tokens) -> Iterator[TestClient]:
-    state = DaemonStore(None)
+def service(disk: DaemonStore, tmp_path: Path, tokens: Tokens) -> Iterator[TestClient]:
     access = Access("s3cret", named=tokens, audit=Audit(tmp_path / AUDIT))
-    with TestClient(create_app(fake_daemon(state), access), base_url="http://stream.example") as client:
+    with TestClient(create_app(fake_daemon(disk), access), base_url="http://stream.example") as client:
         yield client
-    state.close()
 
 
 def bearer(secret: str) -> dict[str, str]:
@@ -102,9 +100,10 @@ def test_the_record_says_who_changed_what_and_holds_no_secret(
     assert "hidden" not in text
 
 
-def test_without_the_token_of_the_service_a_local_user_is_named_by_his_id(tmp_path: Path, tokens: Tokens) -> None:
-    state = DaemonStore(None)
-    app = create_app(fake_daemon(state), Access(None, frozenset({7}), named=tokens, audit=Audit(tmp_path / AUDIT)))
+def test_without_the_token_of_the_service_a_local_user_is_named_by_his_id(
+    disk: DaemonStore, tmp_path: Path, tokens: Tokens
+) -> None:
+    app = create_app(fake_daemon(disk), Access(None, frozenset({7}), named=tokens, audit=Audit(tmp_path / AUDIT)))
 
     async def of_user_7(scope: dict[str, object], receive: object, send: object) -> None:
         await app({**scope, USER: lambda: 7}, receive, send)  # type: ignore[arg-type]
@@ -115,7 +114,6 @@ def test_without_the_token_of_the_service_a_local_user_is_named_by_his_id(tmp_pa
         assert client.get("/status").status_code == 403
         assert client.get("/status", headers=bearer(tokens.add("tv", Role.VIEWER))).status_code == 200
     assert [line["who"] for line in recorded(tmp_path)] == ["user 7"]
-    state.close()
 
 
 def command(*words: str, state: Path) -> Result:

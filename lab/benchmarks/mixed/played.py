@@ -24,8 +24,8 @@ from compositions.rules import groups_of_dyn
 from lab.benchmarks.harness import Rows, main, progress
 from lab.benchmarks.mixed.apps.shaped import MAY_FAIL, Shape, Shaped, stages_of
 from lab.benchmarks.mixed.drawn import Out, drawn_composition, drawn_kinds, plain_loop, resized
+from lab.simulation.invariants import CheckedDispatcher
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
-from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
     BundleAdmitted,
     Event,
@@ -128,10 +128,8 @@ class Played:
         self.to_start = 0
         self.late: list[Event] = []
         self.asked: list[AskWorker] = []
-        self.dispatcher = Dispatcher(
-            *(self.stages, self._composition(), self.settings, CODEC.size_bytes),
-            begin=begin if self.durable else None,
-            validate=True,
+        self.dispatcher = CheckedDispatcher(
+            *(self.stages, self._composition(), self.settings, CODEC.size_bytes), begin=begin if self.durable else None
         )
         self._carry_out(self.dispatcher.start(self.now_s))
 

@@ -23,10 +23,9 @@ from lab.papers.leonarczyk.figure_data import (
     fixed_sizes,
     pid_terms,
 )
-from lab.papers.leonarczyk.grid import trace_of
+from lab.papers.leonarczyk.grid import bundle_figures, trace_of
 from lab.papers.leonarczyk.plant import Pipeline, Workload
 from lab.papers.leonarczyk.tables import FIGURES, Rows, printed_setup
-from profiler.slo import bundle_figures
 
 EXTREMES = 200
 """Terms of PID that the thesis takes the mean of (section 5.3.3)."""

@@ -120,7 +120,7 @@ CV = 0.3
 
 
 def read_costs(path: Path) -> dict[str, list[Operator]]:
-    """Return the pipelines of the queries from a file of ``lab.benchmarks.query_costs``."""
+    """Return the pipelines of the queries from a file like ``lab/benchmarks/query_costs.json``."""
 
     def operator(each: dict[str, Any]) -> Operator:
         kind, cost_s = StageKind(each["kind"]), each["cost_us"] / 1e6

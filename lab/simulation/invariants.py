@@ -1,4 +1,4 @@
-"""Invariants of the dispatcher between any two events. In validate mode ``Invariants`` checks them after each."""
+"""Invariants of the dispatcher between any two events, and a dispatcher that checks them after each."""
 
 from __future__ import annotations
 
@@ -9,13 +9,46 @@ from itertools import combinations
 from operator import or_
 
 from runtime.dispatch.bundle import Bundle
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.event_log import DispatcherError
+from runtime.dispatch.events import Event, SizeOf
+from runtime.dispatch.instructions import Instruction
 from runtime.dispatch.keyed.split import marked
+from runtime.dispatch.outcomes import Outcome
 from runtime.dispatch.phases import Draining, Resizing
 from runtime.dispatch.pipeline import GroupState, TaskInWork
+from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 
 DEEPEST = 2
 """Tasks that a worker may have, the one it runs and one prefetched; where calls wait, as many as run at once."""
+
+
+class CheckedDispatcher(Dispatcher):
+    """Check after each event what must hold; far too slow for work."""
+
+    @classmethod
+    def resumed(cls, state: State, settings: DispatcherSettings, size_of: SizeOf) -> CheckedDispatcher:
+        """Return a dispatcher that goes on from ``state``, which becomes its own."""
+        made = cls.__new__(cls)
+        made._set_up(state, settings, size_of)
+        return made
+
+    def _set_up(self, state: State, settings: DispatcherSettings, size_of: SizeOf) -> None:
+        self._invariants = Invariants(state)
+        super()._set_up(state, settings, size_of)
+
+    def handle_all(self, events: Iterable[Event]) -> tuple[list[Instruction], list[Outcome]]:
+        """Raises: DispatcherError also where something does not hold."""
+        instructions: list[Instruction] = []
+        outcomes: list[Outcome] = []
+        for event in events:
+            told = super().handle_all((event,))
+            instructions += told[0]
+            outcomes += told[1]
+            if faults := self._invariants.faults():
+                raise DispatcherError("; ".join(faults), event, self.log)
+        return instructions, outcomes
 
 
 class Invariants:

@@ -1,23 +1,18 @@
-"""Check the structure of the code: circular imports, large classes and other signs of a package with several jobs.
+"""Measures of the product's code that no linter takes: large classes, folders and files, scraps, names in strings.
 
-    python -m lab.benchmarks.house [WORD …]
-
-It prints every rule with its limit, the present count and the offenders; with words only the rules that contain them.
-The same limits hold in ``tests/unit/test_house.py``. Product code only: tests and benchmarks may be long.
+``tests/unit/test_house.py`` holds the limits. Tests and the laboratory may be long.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import NamedTuple
 
 import grimp
-
-from lab.benchmarks.harness import Rows, main
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("recompose", "service", "control", "runtime", "datapipe", "apps", "profiler", "compositions")
@@ -28,7 +23,7 @@ FILE_LINES, FUNCTION_LINES = 400, 40
 SCRAP_LINES = 40
 ROOM_FILES, ROOM_ARROWS = 15, 30
 FRAGMENTS = {"What", "Who", "Whose", "Of", "How", "Whether"}
-METHODS, ATTRIBUTES, FIELDS, PARAMETERS = 20, 14, 20, 6
+METHODS, ATTRIBUTES, FIELDS = 20, 14, 20
 
 CALLS_BY_NAME = {"ask", "call", "change", "methodcaller"}
 LOOKS_BY_NAME = {"getattr", "hasattr", "setattr", "attrgetter"}
@@ -38,8 +33,7 @@ NAMED_BY_DATA = {"runtime.pools.execute"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True)
-class Offence:
+class Offence(NamedTuple):
     where: str
     what: str
 
@@ -122,17 +116,10 @@ def _modules() -> Iterator[Module]:
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-def circles(house: House) -> Iterator[Offence]:
-    """Imports without which siblings of a package would not go round; and packages that import who imports them.
-
-    Between the packages at the top there is none: they are layers (import-linter).
-    """
+def packages_in_circles(house: House) -> Iterator[Offence]:
+    """Packages that import a module inside them which imports the package; import-linter looks at siblings."""
     graph = house.imports
     for package in sorted(graph.modules):
-        if not graph.find_children(package):
-            continue
-        for importer, imported in sorted(graph.nominate_cycle_breakers(package)):
-            yield Offence(importer, f"imports {imported}, which comes back within {package}")
         for inside in sorted(graph.find_descendants(package) & graph.find_modules_that_directly_import(package)):
             if graph.chain_exists(importer=package, imported=inside):
                 yield Offence(inside, f"imports {package}, which imports it")
@@ -208,21 +195,6 @@ def long_functions(house: House) -> Iterator[Offence]:
                 yield Offence(f"{module.at(each)} {each.name}", f"{count} lines")
 
 
-def functions_with_many_parameters(house: House) -> Iterator[Offence]:
-    """Without ``self``; a command's options are parameters, so ``service/cli`` may have many."""
-    for module in house.modules:
-        for each in module.functions():
-            if (count := len(_parameters(each))) > PARAMETERS and module.room != "service.cli":
-                yield Offence(f"{module.at(each)} {each.name}", f"{count} parameters")
-
-
-def _parameters(of: Function) -> list[str]:
-    given = of.args
-    extra = [each for each in (given.vararg, given.kwarg) if each]
-    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, *extra)]
-    return [name for name in names if name not in ("self", "cls")]
-
-
 def names_in_strings(house: House) -> Iterator[Offence]:
     """Methods called by their name in a string, and attributes of other rooms looked up by one."""
     for module in house.modules:
@@ -272,7 +244,7 @@ class Rule:
 
 
 RULES = (
-    Rule("circles between modules or packages", 0, circles),
+    Rule("packages that import who imports them", 0, packages_in_circles),
     Rule(f"classes above {METHODS} methods", 0, classes_with_many_methods),
     Rule(f"classes above {ATTRIBUTES} attributes", 0, classes_with_many_attributes),
     Rule(f"values above {FIELDS} fields", 0, values_with_many_fields),
@@ -281,22 +253,7 @@ RULES = (
     Rule(f"files below {SCRAP_LINES} lines with one reader", 2, scraps),
     Rule(f"files above {FILE_LINES} lines", 0, long_files),
     Rule(f"functions above {FUNCTION_LINES} lines", 0, long_functions),
-    Rule(f"functions with more than {PARAMETERS} parameters, command line aside", 0, functions_with_many_parameters),
     Rule("method names in strings between rooms", 0, names_in_strings),
     Rule("module docstrings that are no sentence", 0, fragments),
     Rule("lines with dict[str, Any] in service/", 30, untyped_bodies),
 )
-
-
-def table(house: House, rules: Iterable[Rule]) -> Iterator[Rows]:
-    for rule in rules:
-        offences = [asdict(each) for each in rule.find(house)]
-        yield Rows(rule.text, offences, {f"{len(offences)} ≤ {rule.limit}": len(offences) <= rule.limit})
-
-
-def measure(words: Annotated[tuple[str, ...], "words of the rules to check (default: all)"]) -> Iterator[Rows]:
-    return table(ours(), [rule for rule in RULES if all(word in rule.text for word in words)])
-
-
-if __name__ == "__main__":
-    main(measure)

@@ -1,11 +1,7 @@
 """Kill worker processes, or whole machines, under load: count the results and measure the longest gap between outputs.
 
-    python -m lab.benchmarks.kills [--seconds 60] [--every 3] [--machines 2] [--json]
-
-Without ``--machines`` a random worker of six is killed every few seconds. With it, that many machines are killed at
-once, two seconds after the first results. Machines are Ray nodes on this host, each with a raylet of its own; the
-raylet and every process that it started die by SIGKILL. The runner and one machine are left. Ray itself needs twelve
-seconds to notice.
+Machines are Ray nodes on this host, each with a raylet of its own; the raylet and every process that it started die by
+SIGKILL. The runner and one machine are left. Ray itself needs twelve seconds to notice.
 """
 
 from __future__ import annotations
@@ -13,19 +9,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import tempfile
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
-from typing import Annotated
 
 import psutil
 
 from apps.synthetic.app import SyntheticOptions
-from lab.benchmarks.harness import Rows, Seed, main
 from lab.experiments.runs import UP_S, wait_for
 from lab.simulation.synthetic_checks import Verdict, verify
 from runtime.pools.ray import cluster
@@ -46,10 +40,6 @@ class Killing(Verdict):
     restarts: int
     accepted: int
     longest_gap_s: float
-
-    @property
-    def whole(self) -> bool:
-        return self.ok and not self.failed
 
 
 def runner_of(out_path: str, settings: Mapping[str, float] | None = None) -> Runner:
@@ -130,24 +120,12 @@ def machines_killed(seconds: float, machines: int, out_path: str) -> tuple[Killi
         return judged(runner, out_path, machines, restarts, gap_s), len(workers & family), len(workers)
 
 
-def measure(
-    seconds: Annotated[float, "of the run, or after the loss of machines"] = 60.0,
-    every: Annotated[float, "seconds between two kills of a worker"] = 3.0,
-    machines: Annotated[int, "machines to kill instead; one more is left"] = 0,
-    seed: Seed = 1,
-) -> Iterator[Rows]:
-    with tempfile.TemporaryDirectory(prefix="rc") as folder:  # a short name: paths of sockets begin with it
-        out_path = str(Path(folder) / "results.jsonl")
-        if machines:
-            os.environ["RAY_TMPDIR"] = folder
-            seen, lost, workers = machines_killed(seconds, machines, out_path)
-            found = {**asdict(seen), "workers_lost": lost, "workers": workers}
-        else:
-            seen = workers_killed(seconds, every, out_path, seed)
-            found = asdict(seen)
-            cluster.shutdown()
-    yield Rows("kills under load", [found], {"every item once, in order, right": seen.whole})
+def main(folder: str, machines: int, seconds: float) -> None:
+    """Kill machines from a process of its own, and print the result: one cluster is left per process."""
+    os.environ["RAY_TMPDIR"] = folder
+    seen, lost, workers = machines_killed(seconds, machines, str(Path(folder) / "results.jsonl"))
+    print(json.dumps({**asdict(seen), "workers_lost": lost, "workers": workers}))
 
 
 if __name__ == "__main__":
-    main(measure)
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))
