@@ -38,9 +38,9 @@ def held_back() -> ControlLoop:
 
 
 def test_the_status_has_it(held_back: ControlLoop) -> None:
-    told = Shown.of(held_back.snapshot, held_back.monitor.latencies, None)
+    told = Shown.of(held_back.snapshot, held_back.monitor.latencies, None, refused=3)
     assert (told.offered_per_s, told.admitted_per_s) == (pytest.approx(45, rel=0.02), pytest.approx(25, rel=0.02))
-    assert (told.missed, told.lag_s) == (10, 2.0)
+    assert (told.missed, told.lag_s, told.refused) == (10, 2.0, 3)
 
 
 def test_telemetry_has_it(held_back: ControlLoop) -> None:
