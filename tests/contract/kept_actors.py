@@ -60,5 +60,5 @@ class KeptActors(Actors):
 
 def keep_actors(pool: RayPool, make_app: Callable[[], App], stages: Sequence[str]) -> RayPool:
     part = Part(make_app, tuple(stages))
-    pool._actors = KeptActors(part, pool._settings, pool._actor_began, pool._actor_ended)
+    pool._actors = KeptActors(part, pool._settings, pool._starts.began, pool._actor_ended)
     return pool

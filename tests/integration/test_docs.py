@@ -26,6 +26,7 @@ RUN_ELSEWHERE = {
     r"make setup": ".ci/run::make setup",
     r"docker (build|run) .+": "tests/integration/test_deploy.py::"
     "test_the_image_answers_when_not_root_and_ends_in_order",
+    r"(kubectl|helm) .+": "tests/unit/test_kuberay.py::test_all_objects_fit_the_schemas",
     r"docker compose .+": "tests/integration/test_deploy.py::"
     "test_the_commands_of_the_compose_file_make_a_cluster_that_runs_an_app",
     r"export (RECOMPOSE_TOKEN|RAY_AUTH_TOKEN)=.+": "tests/integration/test_deploy.py::"
