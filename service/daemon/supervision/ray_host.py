@@ -144,8 +144,8 @@ class RayHost:
 
 def _warm(spec: RunSpec) -> None:
     """Load what a runner of this spec loads, and have its app prepare this machine."""
-    import runtime.pools.ray.pool  # noqa: F401
-    import service.runner.runner  # noqa: F401
+    from runtime.pools.ray import pool  # noqa: F401
+    from service.runner import runner  # noqa: F401
     from service.runner.validation.checked import NO_OVERRIDES
 
     NO_OVERRIDES.maker(spec)().prepare()
