@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -68,6 +68,7 @@ PROC, MOUNTED = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 _V1 = ("cpu", "cpu,cpuacct", "cpuacct,cpu")
 """Names of the CPU controller's mount point, which are also its names in ``/proc/self/cgroup``."""
 _V2 = ("", "unified")
+_QUOTAS = ("cpu.max", "cpu.cfs_quota_us")
 
 
 def available_cores() -> float:
@@ -90,25 +91,28 @@ def cpu_quota(proc: Path = PROC, mounted: Path = MOUNTED) -> float | None:
     return min((each for folder in _folders(proc, mounted) if (each := _quota(folder)) is not None), default=None)
 
 
-def _folders(proc: Path, mounted: Path) -> Iterator[Path]:
-    """Return the folders of the group and its ancestors. In a container the path may be the host's; the mounted folder
-    is then the container's own group."""
+@cache
+def _folders(proc: Path, mounted: Path) -> tuple[Path, ...]:
+    """Return the folders of the group and its ancestors where a quota can be, once: this is asked four times a second.
+    In a container the path may be the host's; the mounted folder is then the container's own group."""
     try:
         lines = [line.split(":", 2) for line in proc.read_text().splitlines()]
     except OSError:
-        return
+        return ()
+    folders: list[Path] = []
     for _, controllers, path in (line for line in lines if len(line) == 3):
         places = _V2 if not controllers else _V1 if "cpu" in controllers.split(",") else ()
         for place in places:
             top = mounted / place
             group = top / path.lstrip("/")
-            yield from (each for each in (group, *group.parents) if each == top or top in each.parents)
+            folders += (each for each in (group, *group.parents) if each == top or top in each.parents)
+    return tuple(each for each in folders if any((each / name).exists() for name in _QUOTAS))
 
 
 def _quota(folder: Path) -> float | None:
     try:
-        if (folder / "cpu.max").exists():
-            quota, period = (folder / "cpu.max").read_text().split()
+        if (folder / _QUOTAS[0]).exists():
+            quota, period = (folder / _QUOTAS[0]).read_text().split()
         else:
             quota, period = ((folder / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
         return int(quota) / int(period) if quota not in ("max", "-1") else None
