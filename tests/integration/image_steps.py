@@ -72,8 +72,9 @@ class Image:
     home: Path
     """Short, as sockets lie in it, and writable for that user."""
 
-    def run(self, command: Sequence[str], **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(**self._call(command, env), check=False, capture_output=True, text=True, timeout=READY_S)
+    def run(self, command: Sequence[str], timeout_s: float = READY_S, **env: str) -> subprocess.CompletedProcess[str]:
+        call = self._call(command, env)
+        return subprocess.run(**call, check=False, capture_output=True, text=True, timeout=timeout_s)
 
     @contextmanager
     def running(self, command: Sequence[str], **env: str) -> Iterator[subprocess.Popen[bytes]]:

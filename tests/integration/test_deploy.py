@@ -18,7 +18,9 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
+import cv2
 import jsonschema
+import numpy as np
 import pytest
 import yaml
 from image_steps import ROOT, Image, Stage, call, eventually, free_port, listens
@@ -204,6 +206,48 @@ def test_the_commands_of_the_compose_file_make_a_cluster_that_runs_an_app(
         assert "repeats" in json.dumps(results)
         service.send_signal(signal.SIGTERM)
         assert service.wait(60) == 0, (image.home / "log").read_text()
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_spark_makes_a_data_set_and_the_tables_in_the_image(
+    image: Image, compose: dict[str, Any], stages: list[Stage]
+) -> None:
+    assert any("jre-headless" in step for step in stages[-1].all("RUN"))
+    photos, state, tables = image.home / "photos", image.home / "spark", compose["services"]["tables"]
+    photos.mkdir()
+    for number in range(500):
+        pixels = np.random.default_rng(number).integers(0, 255, (24, 32, 3), np.uint8)
+        assert cv2.imwrite(str(photos / f"{number:03d}.png"), pixels)
+    state.mkdir(mode=0o777)
+    state.chmod(0o777)
+    made = image.run(["recompose", "ingest", "ferret", str(photos), "--out", str(state / "photos")], 400)
+    assert made.returncode == 0, made.stderr
+    assert "500" in made.stdout
+    assert "without Spark" not in made.stdout + made.stderr
+    ran = [
+        "recompose",
+        "run",
+        "synthetic",
+        "--pool",
+        "local",
+        "--items",
+        "200",
+        "--telemetry",
+        str(state / "telemetry"),
+    ]
+    assert image.run(ran).returncode == 0
+    job = ["recompose", *(word.replace("/var/lib/recompose", str(state)) for word in tables["command"])]
+    items = state / "telemetry" / "tables" / "items"
+    with image.running(job, **tables["environment"]) as running:
+        eventually(lambda: any((items / "_delta_log").glob("*1.json")) or running.poll() is not None, "a table", 240)
+        assert running.poll() is None, (image.home / "log").read_text()
+        running.kill()
+    ended = image.run([*job, "--once"], 240, **tables["environment"])
+    assert ended.returncode == 0, ended.stderr
+    counted = f"from deltalake import DeltaTable; print(DeltaTable('{items}').to_pyarrow_table().num_rows)"
+    assert int(image.run(["python", "-c", counted]).stdout) == 200
 
 
 def _on_this_machine(image: Image) -> Callable[[list[str]], list[str]]:
