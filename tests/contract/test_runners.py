@@ -35,7 +35,7 @@ SPEC = RunSpec(
     source=SourceSpec(kind="push"),
     compositions=CHOICES,
     options={"compute": "wait", "total_ms": 6},
-    settings={"spares": 0},  # nobody loses a worker here
+    settings={"spares": 0, "orphan_s": 0},  # nobody loses a worker here, and no runner is followed by another
 )
 MakeRunner = Callable[[RunSpec], RunnerPort]
 

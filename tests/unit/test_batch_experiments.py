@@ -66,11 +66,6 @@ def test_loads_go_from_the_easiest_to_the_hardest() -> None:
     assert (Phase("binary", 10, 1).loads() == [0] * 5 + [1] * 5).all()
 
 
-def test_bounds_of_phases() -> None:
-    assert SMALL.bounds == [(0, 3000), (3000, 6000), (6000, 9000)]
-    assert len(SMALL.loads) == 9000
-
-
 # --- the pipeline, by hand -------------------------------------------------------------------------------------------
 
 
