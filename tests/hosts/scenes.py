@@ -32,6 +32,7 @@ from runtime.pools.ray.settings import RayPoolSettings
 from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadWhatIf, ResetGaps, Start, Stop
 from service.runner.runner import Runner
 from tests.support.kills import judged, longest_gap_s, runner_of, wait_until_up
+from tests.support.waiting import wait_until
 
 ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
@@ -70,21 +71,13 @@ def parted() -> dict[str, Any]:
     with runner_up(worker_cpus=1) as (runner, out_path):  # so that two are near at most
         far = {worker.pid for worker in runner.ask(ReadStatus()).workers if worker.node == FAR}
         cut(True)
-        _wait_until(lambda: not any(worker.node == FAR for worker in runner.ask(ReadStatus()).workers))
+        wait_until(lambda: not any(worker.node == FAR for worker in runner.ask(ReadStatus()).workers), PATIENCE_S)
         before = runner.ask(ReadStatus()).items.delivered
         cut(False)
         time.sleep(JOINED_FOR_S)
-        _wait_until(lambda: runner.ask(ReadStatus()).items.delivered > before + 40)
+        wait_until(lambda: runner.ask(ReadStatus()).items.delivered > before + 40, PATIENCE_S)
         status = runner.ask(ReadStatus())
     return {**asdict(judged(runner, out_path, 0, status.health.restarts or 0, 0.0)), "far": len(far)}
-
-
-def _wait_until(what: Callable[[], bool]) -> None:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not what():
-        if time.monotonic() > give_up_s:
-            raise TimeoutError(f"it did not come within {PATIENCE_S:g} s")
-        time.sleep(0.2)
 
 
 def cores() -> dict[str, Any]:
@@ -95,9 +88,9 @@ def cores() -> dict[str, Any]:
         before = Counter(worker.node for worker in status.workers)
         going = [sys.executable, "-m", "runtime.pools.ray.leave", "60"]
         leaving = subprocess.Popen(inside(os.environ[LAST_PID], *going))
-        _wait_until(lambda: len(ray_state.state.get_draining_nodes()) == 1)
+        wait_until(lambda: len(ray_state.state.get_draining_nodes()) == 1, PATIENCE_S)
         began_s = time.monotonic()
-        _wait_until(lambda: not any(each.node == address_of(2) for each in runner.ask(ReadStatus()).workers))
+        wait_until(lambda: not any(each.node == address_of(2) for each in runner.ask(ReadStatus()).workers), PATIENCE_S)
         emptied_s = time.monotonic() - began_s
         gone = leaving.wait(PATIENCE_S)
         later = runner.ask(ReadStatus())
@@ -114,15 +107,15 @@ def joined() -> dict[str, Any]:
     where the workers are then, and the share of the items that its workers did afterwards."""
     with runner_up(spares=0) as (runner, out_path):
         join()
-        _wait_until(lambda: len(cluster.nodes()) == 2)
+        wait_until(lambda: len(cluster.nodes()) == 2, PATIENCE_S)
         joined_s = time.monotonic()
 
         def there() -> Counter[str]:
             return Counter(worker.node for worker in runner.ask(ReadStatus()).workers)
 
-        _wait_until(lambda: there()[FAR] > 0)
+        wait_until(lambda: there()[FAR] > 0, PATIENCE_S)
         first_s = time.monotonic() - joined_s
-        _wait_until(lambda: there()[NEAR] == 1)
+        wait_until(lambda: there()[NEAR] == 1, PATIENCE_S)
         all_s, status = time.monotonic() - joined_s, runner.ask(ReadStatus())
         why = [each.reason for each in runner.ask(ReadDecisions(0, 100)) if each.trigger == "placement"]
     seen = asdict(judged(runner, out_path, 0, status.health.restarts or 0, 0.0))
