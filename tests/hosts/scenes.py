@@ -174,9 +174,7 @@ def hogged() -> Iterator[None]:
 
 
 def slowed(
-    app: type[App] = Waits,
-    trouble: Callable[[], AbstractContextManager[None]] = far_away,
-    every_s: float = HALF_LOAD_S,
+    app: type[App] = Waits, trouble: Callable[[], AbstractContextManager[None]] = far_away, every_s: float = HALF_LOAD_S
 ) -> dict[str, Any]:
     """Something happens to the last of three machines, which has two of six workers, at half load: the share of the
     items of each second that were out within a bound which the others keep easily."""

@@ -15,27 +15,10 @@ from compositions.errors import RecomposeError
 from control.bundles import make_batch_controller
 from lab.papers.leonarczyk import claims, published
 from lab.papers.leonarczyk.drawn import ADVISED, Against, drawn, few_setups, reachable
-from lab.papers.leonarczyk.figure_data import (
-    cumulative,
-    fixed,
-    over_tuples,
-    pid_terms,
-    steps_by_latency,
-)
+from lab.papers.leonarczyk.figure_data import cumulative, fixed, over_tuples, pid_terms, steps_by_latency
 from lab.papers.leonarczyk.grid import OURS, PUBLISHED, BundleFigures, Row, Setup, rows_of, setups, trace_of
 from lab.papers.leonarczyk.measured import read_law
-from lab.papers.leonarczyk.plant import (
-    PHASES,
-    CostLaw,
-    Paced,
-    Phase,
-    Pipeline,
-    Source,
-    Trace,
-    Work,
-    Workload,
-    simulate,
-)
+from lab.papers.leonarczyk.plant import PHASES, CostLaw, Paced, Phase, Pipeline, Source, Trace, Work, Workload, simulate
 from lab.papers.leonarczyk.tables import Rows, itemized_hit, mad_distance, of_the_reachable
 from lab.papers.pictures import picture
 

@@ -136,8 +136,7 @@ def test_compositions_are_listed_and_added(invoke: Invoke, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("slo", "nope", "latency=1ms"), ("status", "nope"), ("decisions", "nope"), ("compositions", "nope")],
+    "arguments", [("slo", "nope", "latency=1ms"), ("status", "nope"), ("decisions", "nope"), ("compositions", "nope")]
 )
 def test_what_the_service_refuses_is_one_sentence_and_exit_1(invoke: Invoke, arguments: tuple[str, ...]) -> None:
     assert (

@@ -27,10 +27,7 @@ SPIKE = InputSpec(pattern="spike", period_s=9, min_per_s=0, max_per_s=2, size_pe
     ("text", "expected"),
     [
         ("wave:period=60,min=1,max=10", InputSpec(pattern="wave", period_s=60, min_per_s=1, max_per_s=10)),
-        (
-            "spike:period=9,min=0,max=2,size=20",
-            SPIKE,
-        ),
+        ("spike:period=9,min=0,max=2,size=20", SPIKE),
         ("trace:path=a=b.log,period=60", InputSpec(pattern="trace", path="a=b.log", period_s=60)),
     ],
 )

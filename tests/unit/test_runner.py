@@ -13,14 +13,7 @@ from apps import registry
 from apps.contract import App
 from compositions.model import Stage
 from control.decisions import State
-from service.runner.rpc.requests import (
-    Push,
-    ReadResults,
-    ReadStatus,
-    ReadSummary,
-    Start,
-    Stop,
-)
+from service.runner.rpc.requests import Push, ReadResults, ReadStatus, ReadSummary, Start, Stop
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec, SourceSpec
 

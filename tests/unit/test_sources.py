@@ -132,12 +132,7 @@ def test_closed_replay_ends():
         ),
         (Bare, "replay", None, "app 'bare' has no data set of its own; start it with source push"),
         (Numbers, "push", "/tmp", "source push takes no path, but '/tmp' was given"),
-        (
-            Numbers,
-            "tape",
-            None,
-            "known kinds are replay, video, push, folder, redis, kafka, nats, mqtt and rabbitmq",
-        ),
+        (Numbers, "tape", None, "known kinds are replay, video, push, folder, redis, kafka, nats, mqtt and rabbitmq"),
     ],
 )
 def test_source_refused_with_a_sentence(app, kind, path, sentence):
