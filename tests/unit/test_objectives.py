@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,15 @@ import pytest
 from compositions.errors import RecomposeError
 from control.objectives import objective_of
 from profiler.slo import Slo, SloStatus, together
-from profiler.snapshot import LatencyStats
+from profiler.snapshot import LatencyStats, Snapshot
 from service.daemon.store.tables import slo_from_json, slo_to_json
 
 HOUSE = Path(__file__).parent.parent.parent
 LATENCY, RATE = objective_of(Slo("latency", 100.0)), objective_of(Slo("throughput", "input_rate"))
 STATS = LatencyStats(0.3, 0.3, 0.3, 0.3, 50)
+BEHIND = Snapshot(
+    50.0, "1", False, 0.0, 40.0, 10.0, 6.0, 60, STATS, replace(STATS, mean_s=0.1), 20, -5.0, 2, (), 4, 2, 3e-4
+)  # fmt: skip
 
 
 def test_the_bound_is_the_target_and_its_threshold_on_the_side_that_counts() -> None:
@@ -39,6 +43,14 @@ def test_a_value_is_within_the_bound_or_nobody_knows() -> None:
         0.0, None, None,
     )  # fmt: skip
     assert RATE.room(6.0, STATS.at, 10.0) == pytest.approx(-0.25)
+
+
+def test_a_latency_is_excused_by_a_backlog_that_is_soon_gone_a_throughput_by_an_empty_queue() -> None:
+    excused = LATENCY.whose_doing(BEHIND, "late", patience_s=30.0)
+    assert (excused.status, excused.meets) == (SloStatus.VIOLATED, True)
+    assert LATENCY.whose_doing(BEHIND, "late", patience_s=3.0).meets is False
+    assert RATE.whose_doing(BEHIND, "short", patience_s=30.0).meets is False
+    assert RATE.whose_doing(replace(BEHIND, queued=0), "short", patience_s=30.0).meets is True
 
 
 def test_each_says_it_in_its_own_words() -> None:
