@@ -22,7 +22,7 @@ from compositions.notation import format_notation, parse, short_notation
 from control.decisions import Mode
 from lab.simulation.machine import Cost, Machine
 from lab.simulation.pool import SimulatedPool
-from lab.simulation.scenario import Scenario, SimulatedStage
+from lab.simulation.scenario import Happening, Scenario, SimulatedStage
 from lab.simulation.simulation import simulate
 from profiler.slo import parse_slo
 from runtime.dispatch.dispatcher import Dispatcher
@@ -191,6 +191,14 @@ def test_a_strategy_that_tries_chooses_it_and_one_that_expects_takes_bound_worke
     assert trace.moments[-1].composition == chosen
     assert [decision.to_name for decision in trace.decisions] == [chosen]
     assert trace.moments[-1].meets
+
+
+def test_a_lost_worker_is_replaced() -> None:
+    lost = (Happening(3.0, "lose_worker"),)
+    trace = simulate(simulated(parse("Dyn*3", PLAIN, name="free"), rate=Fixed(30.0), happenings=lost))
+    serials = [item.serial for item in trace.delivered]
+    assert serials == list(range(len(serials)))
+    assert len(serials) > 200
 
 
 class Running(App):

@@ -68,6 +68,8 @@ def test_names_and_groups_choose_pairs() -> None:
     assert [pair.name for pair in chosen(None, QUICK, 60.0, 1)] == list(QUICK)
     with pytest.raises(RecomposeError, match="unknown load 'storms'; there are recorded, bursts"):
         chosen("training", ["storms"], 60.0, 1)
+    with pytest.raises(RecomposeError, match=r"unknown load 'storms'; there are .*, and files of arrivals"):
+        Pair("wide", "storms", 1.0, "own").play()
     assert set(GROUPS) == {pair.group for pair in SUITE}
 
 
