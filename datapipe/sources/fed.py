@@ -88,7 +88,7 @@ class Silence:
 
 
 class Fed:
-    """A reader of a feed; it implements ``Source``, ``Reader``, ``Positioned``, ``Filled`` and ``Elsewhere``."""
+    """A reader of a feed: a ``Source``, ``Reader``, ``Positioned``, ``Filled``, ``Left`` and ``Elsewhere``."""
 
     def __init__(self, app: App, feed: Feed, clock: Clock) -> None:
         self._app, self._feed, self._clock, self._name = app, feed, clock, type(feed).__name__
@@ -100,7 +100,7 @@ class Fed:
         self._positions: dict[str, Position] = {}
         self._done: Mapping[str, Position] | None = None
         """To be told to the feed, which is this thread's alone."""
-        self._begun = False
+        self._begun = self._left = False
         self._came = 0
         """Number of messages in the last answer; if it is the number that was requested, there are probably more."""
         self._silence = Silence(self._name)
@@ -128,7 +128,7 @@ class Fed:
         while not self._ready and not self._closed.is_set() and not self._feed.ended:
             self._fill(LOOK_S)
         if not self._ready or self._closed.is_set():
-            self._end()
+            self.leave()
             return None
         came = [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
         times, values, marks = zip(*came, strict=True)
@@ -196,11 +196,16 @@ class Fed:
                 value = refusal(app, f"{partition} before {behind}", error)
             ready.append((arrived_s, value, (partition, behind)))
 
-    def _end(self) -> None:
+    def leave(self) -> None:
+        if self._left:
+            return
+        self._left = True
         try:
-            self._tell()
-            self._feed.close()
-        except OSError as error:
+            try:
+                self._tell()
+            finally:
+                self._feed.close()
+        except (OSError, RecomposeError) as error:
             log.warning("position could not be reported to the source", source=self._name, error=str(error))
 
 

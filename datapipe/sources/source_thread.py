@@ -19,7 +19,7 @@ from datapipe.sources.pacing import FrequencyManager
 from datapipe.sources.portions import Marks, Portion, Refused
 from datapipe.sources.push import Push
 from datapipe.sources.schedule import Offer
-from datapipe.sources.sources import Clock, Filled, Reader, Source, reader_of
+from datapipe.sources.sources import Clock, Filled, Left, Reader, Source, reader_of
 
 PATIENT_ITEMS = 64
 PATIENT_S = 0.02
@@ -243,6 +243,8 @@ class SourceThread:
         except Exception:  # an app's own code: whatever it raises ends the stream, and must be seen
             self._error = traceback.format_exc()
         self._source.close()
+        if isinstance(self._source, Left):
+            self._source.leave()  # an error, or the last item that is wanted, is no read that could do so
         self._last_offer = self._offer_at_end()
         self._hand_over.end()
 

@@ -61,6 +61,14 @@ class Elsewhere(Protocol):
 
 
 @runtime_checkable
+class Left(Protocol):
+    """A source that holds a connection, which its own reader closes."""
+
+    def leave(self) -> None:
+        """Report the last positions and let go of the place. For the thread that reads, after its last read."""
+
+
+@runtime_checkable
 class Filled(Protocol):
     """A source that others fill at any time: an input rate limits how fast it is read and is no schedule."""
 

@@ -89,54 +89,6 @@ def test_workers_that_die_while_a_group_is_resized_lose_nothing(make_rig):
     assert [each.error for each in rig.switches] == [None] * 3
 
 
-def test_drain_style_starts_the_new_when_the_old_is_empty(make_rig):
-    rig: Rig = make_rig(work_s=0.01).open(SHAPES[0])
-    rig.feed(range(20))
-    rig.switch(SHAPES[1], SwitchStyle.DRAIN)
-    count = rig.feed_until_handed_over(20, SHAPES[1])
-    rig.feed(range(count, count + 20))
-    rig.finish()
-    (switch,) = rig.switches
-    starts = [item.started_s for item in rig.delivered if item.composition == SHAPES[1]]
-    assert min(starts) >= switch.at_s
-    assert switch.drain_actual_s is not None
-    assert switch.drain_actual_s > 0
-
-
-def test_a_second_switch_is_refused_while_one_drains(make_rig):
-    rig: Rig = make_rig(work_s=0.01).open(SHAPES[0])
-    rig.run_until(lambda: len(rig.engine.view().workers) == 4)
-    rig.feed(range(10))
-    rig.switch(SHAPES[2], SwitchStyle.DRAIN)
-    rig.switch(SHAPES[1], SwitchStyle.DRAIN)
-    rig.finish()
-    assert [switch.error for switch in rig.switches] == [f"a switch to {SHAPES[2]} is under way", None]
-    assert rig.engine.view().composition.name == SHAPES[2]
-
-
-def test_a_switch_that_waits_for_workers_gives_way_to_a_newer_wish(make_rig):
-    """And so does that, to nobody: the workers on their way come, and take part in the next."""
-    rig: Rig = make_rig(work_s=0.002).open(SHAPES[2])
-    rig.feed(range(20))
-    rig.switch(SHAPES[0], SwitchStyle.SEAMLESS)
-    assert rig.engine.view().preparing
-    rig.switch(SHAPES[3], SwitchStyle.SEAMLESS)
-    rig.engine.call_off("nobody wants it")
-    rig.feed(range(20, 30))
-    assert rig.engine.view().composition.name == SHAPES[2]
-    rig.run_until(lambda: len(rig.engine.view().workers) == 4)
-    rig.switch(SHAPES[0], SwitchStyle.SEAMLESS)
-    assert not rig.engine.view().preparing
-    rig.feed(range(30, 50))
-    rig.finish()
-    rig.check_order(50)
-    assert rig.values == expected(range(50))
-    told = "called off before anything moved: "
-    reasons = [f"{told}a switch to {SHAPES[3]} was asked for", f"{told}nobody wants it", None]
-    assert [switch.error for switch in rig.switches] == reasons
-    assert rig.engine.view().composition.name == SHAPES[0]
-
-
 def test_an_item_whose_stage_raises_is_retried_then_dead_lettered_and_the_stream_goes_on(make_rig):
     rig: Rig = make_rig(fail_at=(3, 7)).open(SHAPES[1])
     rig.feed(range(20))
@@ -193,15 +145,6 @@ def test_shedding_drops_the_oldest_unstarted_item_and_counts_it(make_rig):
     assert shed
     assert 39 not in shed
     assert rig.values == expected(range(40), skip=shed)
-
-
-def test_a_full_buffer_says_so(make_rig):
-    rig: Rig = make_rig(settings=DispatcherSettings(buffer_items=3, spares=0), work_s=0.02).open(SHAPES[0])
-    while rig.engine.has_room:
-        rig.engine.admit(rig.codec.encode([1]), (rig.engine.now_s,))
-    assert rig.engine.view().queued == 3
-    rig.finish()
-    assert rig.engine.has_room
 
 
 def test_a_switch_that_fails_half_way_leaves_the_old_composition_running(make_rig, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +26,7 @@ from service.schemas.spec import BatchingSpec, InputSpec, PlannedLoad, RunSpec, 
 from service.schemas.status import Status
 from tests.support.bodies import having
 from tests.support.fakes import FakeRunner
+from tests.support.waiting import eventually
 
 PATIENCE_S = 60.0
 CHOICES = choices_for(registry.create("synthetic"))
@@ -35,7 +35,7 @@ SPEC = RunSpec(
     source=SourceSpec(kind="push"),
     compositions=CHOICES,
     options={"compute": "wait", "total_ms": 6},
-    settings={"spares": 0},  # nobody loses a worker here
+    settings={"spares": 0, "orphan_s": 0},  # nobody loses a worker here, and no runner is followed by another
 )
 MakeRunner = Callable[[RunSpec], RunnerPort]
 
@@ -72,11 +72,7 @@ def cluster() -> Iterator[None]:
 
 
 def until(runner: RunnerPort, true: Callable[[Status], bool]) -> Status:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not true(status := runner.ask(ask.ReadStatus())):
-        assert time.monotonic() < give_up_s, status
-        time.sleep(0.02)
-    return status
+    return eventually(lambda: runner.ask(ask.ReadStatus()), true, PATIENCE_S)
 
 
 def started(make: MakeRunner) -> RunnerPort:

@@ -288,7 +288,9 @@ def test_the_url_of_a_webhook_is_not_logged(tmp_path: Path, caplog: pytest.LogCa
     caplog.set_level("INFO")
     place = AWebhook(tmp_path)
     place.path += "?token=secret"
-    place.open(1).write(1, numbered(0, 1))
+    sink = place.open(1)
+    sink.write(1, numbered(0, 1))
+    sink.close()
     place.close()
     assert place.calls == 1
     assert "secret" not in caplog.text

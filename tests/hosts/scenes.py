@@ -30,7 +30,9 @@ from runtime.pools.ray import cluster
 from runtime.pools.ray.pool import RayPool
 from runtime.pools.ray.settings import RayPoolSettings
 from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadWhatIf, ResetGaps, Start, Stop
+from service.runner.runner import Runner
 from tests.support.kills import judged, longest_gap_s, runner_of, wait_until_up
+from tests.support.waiting import wait_until
 
 ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
@@ -38,20 +40,27 @@ WAIT_S, BOUND_S = 0.04, 0.12
 HALF_LOAD_S = 2 * WAIT_S / 6
 
 
-def killed() -> dict[str, Any]:
-    """The far machine goes with most of the workers, all at once."""
+@contextmanager
+def runner_up(**settings: Any) -> Iterator[tuple[Runner, str]]:
+    """A runner whose workers are there, and the file of its results; in the end it is stopped and drained."""
     out_path = os.path.join(os.environ["TMPDIR"], "results.jsonl")
-    runner = runner_of(out_path, settings={"worker_cpus": 1})  # so that two are near at most
+    runner = runner_of(out_path, settings=settings)
     runner.ask(Start())
     try:
         wait_until_up(runner)
+        yield runner, out_path
+    finally:
+        runner.ask(Stop(drain=True, timeout_s=30.0))
+
+
+def killed() -> dict[str, Any]:
+    """The far machine goes with most of the workers, all at once."""
+    with runner_up(worker_cpus=1) as (runner, out_path):  # so that two are near at most
         workers = runner.ask(ReadStatus()).workers
         runner.ask(ResetGaps())
         os.kill(int(os.environ[FAR_PID]), signal.SIGKILL)
         time.sleep(KILLED_FOR_S)
         restarts, gap_s = runner.ask(ReadStatus()).health.restarts or 0, longest_gap_s(runner)
-    finally:
-        runner.ask(Stop())
     seen = judged(runner, out_path, 1, restarts, gap_s)
     far = [worker for worker in workers if worker.node == FAR]
     return {**asdict(seen), "workers": len(workers), "workers_lost": len(far)}
@@ -59,48 +68,29 @@ def killed() -> dict[str, Any]:
 
 def parted() -> dict[str, Any]:
     """The cable is cut until no far worker is left, and joined: what they still had to send may come then."""
-    out_path = os.path.join(os.environ["TMPDIR"], "results.jsonl")
-    runner = runner_of(out_path, settings={"worker_cpus": 1})  # so that two are near at most
-    runner.ask(Start())
-    try:
-        wait_until_up(runner)
+    with runner_up(worker_cpus=1) as (runner, out_path):  # so that two are near at most
         far = {worker.pid for worker in runner.ask(ReadStatus()).workers if worker.node == FAR}
         cut(True)
-        _wait_until(lambda: not any(worker.node == FAR for worker in runner.ask(ReadStatus()).workers))
+        wait_until(lambda: not any(worker.node == FAR for worker in runner.ask(ReadStatus()).workers), PATIENCE_S)
         before = runner.ask(ReadStatus()).items.delivered
         cut(False)
         time.sleep(JOINED_FOR_S)
-        _wait_until(lambda: runner.ask(ReadStatus()).items.delivered > before + 40)
+        wait_until(lambda: runner.ask(ReadStatus()).items.delivered > before + 40, PATIENCE_S)
         status = runner.ask(ReadStatus())
-    finally:
-        runner.ask(Stop(drain=True, timeout_s=30.0))
     return {**asdict(judged(runner, out_path, 0, status.health.restarts or 0, 0.0)), "far": len(far)}
-
-
-def _wait_until(what: Callable[[], bool]) -> None:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not what():
-        if time.monotonic() > give_up_s:
-            raise TimeoutError(f"it did not come within {PATIENCE_S:g} s")
-        time.sleep(0.2)
 
 
 def cores() -> dict[str, Any]:
     """Three machines of 1, 4 and 2 CPUs: what status and what-if say, where workers are, and one machine is drained."""
-    cluster.connect(os.environ["RAY_ADDRESS"])
-    out_path = os.path.join(os.environ["TMPDIR"], "results.jsonl")
-    runner = runner_of(out_path, settings={"spares": 0})
-    runner.ask(Start())
-    try:
-        wait_until_up(runner)
+    with runner_up(spares=0) as (runner, out_path):
         status = runner.ask(ReadStatus())
         told = {"cost": status.resources.cost.cores, "what_if": runner.ask(ReadWhatIf()).cores}
         before = Counter(worker.node for worker in status.workers)
         going = [sys.executable, "-m", "runtime.pools.ray.leave", "60"]
         leaving = subprocess.Popen(inside(os.environ[LAST_PID], *going))
-        _wait_until(lambda: len(ray_state.state.get_draining_nodes()) == 1)
+        wait_until(lambda: len(ray_state.state.get_draining_nodes()) == 1, PATIENCE_S)
         began_s = time.monotonic()
-        _wait_until(lambda: not any(each.node == address_of(2) for each in runner.ask(ReadStatus()).workers))
+        wait_until(lambda: not any(each.node == address_of(2) for each in runner.ask(ReadStatus()).workers), PATIENCE_S)
         emptied_s = time.monotonic() - began_s
         gone = leaving.wait(PATIENCE_S)
         later = runner.ask(ReadStatus())
@@ -108,8 +98,6 @@ def cores() -> dict[str, Any]:
         time.sleep(2.0)
         told |= {"after": runner.ask(ReadStatus()).resources.cost.cores}
         restarts = later.health.restarts or 0
-    finally:
-        runner.ask(Stop(drain=True, timeout_s=30.0))
     seen = asdict(judged(runner, out_path, 0, restarts, 0.0))
     return {**seen, **told, "workers": dict(before), "left": dict(left), "emptied_s": emptied_s, "gone": gone}
 
@@ -117,26 +105,19 @@ def cores() -> dict[str, Any]:
 def joined() -> dict[str, Any]:
     """A second machine joins one whose core is too little for what is offered: when its first worker has been there,
     where the workers are then, and the share of the items that its workers did afterwards."""
-    cluster.connect(os.environ["RAY_ADDRESS"])
-    out_path = os.path.join(os.environ["TMPDIR"], "results.jsonl")
-    runner = runner_of(out_path, settings={"spares": 0})
-    runner.ask(Start())
-    try:
-        wait_until_up(runner)
+    with runner_up(spares=0) as (runner, out_path):
         join()
-        _wait_until(lambda: len(cluster.nodes()) == 2)
+        wait_until(lambda: len(cluster.nodes()) == 2, PATIENCE_S)
         joined_s = time.monotonic()
 
         def there() -> Counter[str]:
             return Counter(worker.node for worker in runner.ask(ReadStatus()).workers)
 
-        _wait_until(lambda: there()[FAR] > 0)
+        wait_until(lambda: there()[FAR] > 0, PATIENCE_S)
         first_s = time.monotonic() - joined_s
-        _wait_until(lambda: there()[NEAR] == 1)
+        wait_until(lambda: there()[NEAR] == 1, PATIENCE_S)
         all_s, status = time.monotonic() - joined_s, runner.ask(ReadStatus())
         why = [each.reason for each in runner.ask(ReadDecisions(0, 100)) if each.trigger == "placement"]
-    finally:
-        runner.ask(Stop(drain=True, timeout_s=30.0))
     seen = asdict(judged(runner, out_path, 0, status.health.restarts or 0, 0.0))
     return {
         **seen,
@@ -193,9 +174,7 @@ def hogged() -> Iterator[None]:
 
 
 def slowed(
-    app: type[App] = Waits,
-    trouble: Callable[[], AbstractContextManager[None]] = far_away,
-    every_s: float = HALF_LOAD_S,
+    app: type[App] = Waits, trouble: Callable[[], AbstractContextManager[None]] = far_away, every_s: float = HALF_LOAD_S
 ) -> dict[str, Any]:
     """Something happens to the last of three machines, which has two of six workers, at half load: the share of the
     items of each second that were out within a bound which the others keep easily."""

@@ -31,6 +31,7 @@ from service.schemas.nodes import DrainRequest
 from service.schemas.requests import StartRequest
 from service.schemas.spec import InputSpec, RunSpec
 from service.schemas.status import Status
+from tests.support.waiting import eventually
 
 APP = "synthetic"
 PATIENCE_S = 120.0
@@ -60,12 +61,7 @@ class Service:
         return self.daemon.observation.status(APP)
 
     def wait_for(self, what: Callable[[Status], object]) -> Status:
-        give_up_s = time.monotonic() + PATIENCE_S
-        while not what(status := self.status()):
-            if time.monotonic() > give_up_s:
-                raise TimeoutError(f"it did not come within {PATIENCE_S:g} s: {status.state}, {status.health.failure}")
-            time.sleep(0.2)
-        return status
+        return eventually(self.status, what, PATIENCE_S, every_s=0.2)
 
     def close(self) -> None:
         self.daemon.apps.stop(APP, Stop(drain=False, timeout_s=0.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec, TelemetrySpec
+from tests.support.waiting import eventually
 
 PATIENCE_S = 60.0
 LIGHT = {"options": {"total_ms": 0, "weights": "1:1:1", "items": 1000}}
@@ -35,11 +35,7 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
 
 
 def until(client: TestClient, true: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not true(status := client.get("/status/synthetic").json()):
-        assert time.monotonic() < give_up_s, status
-        time.sleep(0.05)
-    return dict(status)
+    return eventually(lambda: dict(client.get("/status/synthetic").json()), true, PATIENCE_S)
 
 
 def travelled(folder: Path) -> list[int]:

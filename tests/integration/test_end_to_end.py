@@ -108,16 +108,3 @@ def test_forced_switches_through_the_api_lose_double_and_reorder_nothing(running
     status = stop(running)
     assert status["switches"] == 10
     check_results(running, status["items"]["accepted"])
-
-
-def test_observe_mode_decides_and_does_not_act(running: Daemon) -> None:
-    running.send("POST", "/slo", {"app": "synthetic", "metric": "throughput", "target": "input_rate"})
-    start(running, 170, mode="observe")
-
-    def advice() -> list[dict[str, Any]]:
-        return [entry for entry in running.get("/decisions/synthetic") if entry.get("acted") is False]
-
-    running.wait_for(lambda: bool(advice()), 30, "a decision not acted upon")
-    assert advice()[0]["to"] == "7"
-    assert active(running) == "1"
-    assert stop(running)["switches"] == 0

@@ -18,6 +18,7 @@ from service.daemon.supervision.ray_host import RayHost
 from service.runner.rpc.requests import Stop
 from service.schemas.requests import StartRequest
 from service.schemas.spec import RunSpec
+from tests.support.waiting import eventually
 
 PATIENCE_S = 90.0
 APP = """
@@ -54,10 +55,9 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 def looping(daemon: Daemon) -> tuple[Any, list[int]]:
     """Its status when the loop has begun, and the processes of its workers."""
     daemon.apps.start(StartRequest(settings={"spares": 1}).spec("loops"))
-    give_up_s = time.monotonic() + PATIENCE_S
-    while (status := daemon.observation.status("loops")).in_flight < 1 or len(status.workers) < 2:
-        assert time.monotonic() < give_up_s, status
-        time.sleep(0.1)
+    status = eventually(
+        lambda: daemon.observation.status("loops"), lambda seen: seen.in_flight and len(seen.workers) > 1, PATIENCE_S
+    )
     return status, [each.pid for each in status.workers]
 
 

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from structlog.testing import capture_logs
 from service.daemon.supervision.ray_host import RayHost
 from service.runner.rpc.requests import Start
 from service.schemas.spec import RunSpec, SourceSpec
+from tests.support.waiting import eventually
 
 PATIENCE_S = 120.0
 CHATTY = """
@@ -70,10 +70,9 @@ def test_prints_of_an_app_of_a_daemon_are_in_its_log_with_the_runner_and_the_wor
         host = RayHost()
         try:
             host.spawn("chatty-runner", spec).ask(Start())
-            give_up_s = time.monotonic() + PATIENCE_S
-            while len(printed := [each for each in logs if each["event"] == "printed"]) < 6:
-                assert time.monotonic() < give_up_s, logs
-                time.sleep(0.1)
+            printed = eventually(
+                lambda: [each for each in logs if each["event"] == "printed"], lambda found: len(found) >= 6, PATIENCE_S
+            )
         finally:
             host.close()
     assert {each["line"] for each in printed} >= {f"item {number}" for number in range(3)}

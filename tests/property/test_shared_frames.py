@@ -23,10 +23,7 @@ ACTIONS = ("pass", "part", "write", "anew", "keep", "drop", "write and fail", "t
 STEPS = st.lists(
     st.one_of(
         st.tuples(
-            st.sampled_from(ACTIONS),
-            st.integers(0, WORKERS - 1),
-            st.integers(0, ITEMS - 1),
-            st.integers(0, 250),
+            st.sampled_from(ACTIONS), st.integers(0, WORKERS - 1), st.integers(0, ITEMS - 1), st.integers(0, 250)
         ),
         st.tuples(st.sampled_from(["new", "lose"]), st.just(0), st.integers(0, ITEMS - 1), st.integers(0, 250)),
     ),

@@ -93,10 +93,7 @@ def test_rules_are_set_refused_and_shown_without_secrets(daemon: Daemon) -> None
         assert kept["webhook"] == "https://hook/…", "what is left out stays"
         assert client.put("/alerts", json={"webhook": None}).json()["webhook"] is None
         unknown = client.put("/alerts", json={"rules": [{"about": "objective", "app": "x"}]})
-        assert (unknown.status_code, unknown.json()["detail"]) == (
-            404,
-            "there is no app 'x'; registered are synthetic",
-        )
+        assert (unknown.status_code, unknown.json()["detail"]) == (404, "there is no app 'x'; registered are synthetic")
         for wrong in (
             {"about": "rain"},
             {"about": "backlog"},

@@ -65,9 +65,7 @@ def test_prepare_setup_and_an_item_that_fails(tmp_path: Path) -> None:
 
 def test_stages_that_drop_multiply_wait_and_take_bundles(tmp_path: Path) -> None:
     rows = run("prices", tmp_path / "out")
-    assert rows == [
-        {"serial": 0, "part": 0, "value": {"word": "coffee", "price": 15.0}},
-    ]
+    assert rows == [{"serial": 0, "part": 0, "value": {"word": "coffee", "price": 15.0}}]
 
 
 @pytest.mark.parametrize("calls_super", [False, True])

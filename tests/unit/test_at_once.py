@@ -45,18 +45,6 @@ def test_work_goes_to_the_worker_with_the_fewest_items():
     assert sorted(Counter(worker for worker, _, _ in here.running()).values()) == [2, 3]
 
 
-def test_answers_come_in_any_order_and_results_leave_in_order():
-    here = bench()
-    here.admit(4)
-    here.done(2)
-    here.done(1)
-    assert [serial for _, serial, _ in here.running()] == [0, 3]
-    assert here.of(Delivered) == []
-    here.done(0)
-    here.done(3)
-    assert [out.serial for out in here.of(Delivered)] == [0, 1, 2, 3]
-
-
 def test_a_hop_is_timed_where_nothing_overlapped():
     here = bench()
     here.admit(2)

@@ -1,11 +1,11 @@
-"""Batch controllers, step by step against tables worked out by hand from the formulas, and against pandas.
+"""Batch controllers, step by step against tables worked out by hand from the formulas.
 
 Target 3 ms, threshold 5 % (band 2.85 … 3.15 ms), step 10, every latency a decision, unless a test says otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +14,8 @@ import pandas as pd
 import pytest
 
 from compositions.batch_settings import BatchSettings, Gains, LatencyAim, Sizes, Steps
-from compositions.settings import SettingsError
 from control.bundles import BATCH_CONTROLLERS, BatchControllerError, make_batch_controller
 from control.bundles.port import BatchController, BundleOpening, DeliveredBundle
-from control.bundles.slo_batch import SloBatch
 
 SETTINGS = BatchSettings(LatencyAim(3.0, 0.05), Sizes(1, 1000, 50), Steps(10.0, 1), Gains(10.0, 15.0, 3.0))
 STEPPING = ("faf", "pbaf", "pbaf-wt", "mbaf", "pmbaf")
@@ -92,12 +90,6 @@ def test_sizes_are_those_of_the_table(name: str) -> None:
     assert sizes(make_batch_controller(name, SETTINGS), latencies) == list(expected)
 
 
-def test_the_printed_last_line_of_pid_would_be_one_item_for_ever() -> None:
-    """Erratum: min(size, 1) of algorithm 4.6; the first row of the table gives 14 > 1."""
-    assert min(14, 1) == 1
-    assert sizes(make_batch_controller("pid", SETTINGS), [1.5]) == [14]
-
-
 @pytest.mark.parametrize(("name", "stops_at"), [("pbaf", 0.4), ("pbaf-wt", 0.4), ("pmbaf", 0.7)])
 def test_with_a_step_of_one_growth_stops_below_the_target(name: str, stops_at: float) -> None:
     """The slow convergence of section 5.3.2: beyond there a step is a fraction, and it is cut off."""
@@ -155,94 +147,6 @@ def test_each_is_known_by_its_own_name() -> None:
         make_batch_controller("bafp", SETTINGS)
 
 
-# --- the same again with pandas --------------------------------------------------------------------------------------
-
-
-def _banded(frame: pd.DataFrame, above: Any, below: Any, threshold: float = 0.05) -> pd.Series:
-    """Multiples of the step over ``frame.r``, latency over target."""
-    return (-above).where(frame.r > 1 + threshold, below.where(frame.r < 1 - threshold, 0.0))
-
-
-def _pbaf(frame: pd.DataFrame, threshold: float = 0.05) -> pd.Series:
-    return _banded(frame, ((frame.r - 1) / 0.6).clip(upper=1), (0.4 / frame.r).clip(upper=1), threshold)
-
-
-def _pmbaf(frame: pd.DataFrame) -> pd.Series:
-    return _pbaf(frame).where(frame.r.between(0.7, 1.8), _banded(frame, frame.r, 1 / frame.r))
-
-
-AGAIN: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
-    "faf": lambda frame: _banded(frame, frame.r * 0 + 1, frame.r * 0 + 1),
-    "pbaf": _pbaf,
-    "pbaf-wt": lambda frame: _pbaf(frame, 0.0),
-    "mbaf": lambda frame: _banded(frame, frame.r, 2 - frame.r),
-    "pmbaf": _pmbaf,
-}
-
-
 def means(latencies_ms: np.ndarray[Any, Any], sample: int) -> pd.DataFrame:
     frame = pd.DataFrame({"latency_ms": latencies_ms})
     return frame.groupby(frame.index // sample).mean().assign(r=lambda each: each.latency_ms / 3.0)
-
-
-@pytest.mark.parametrize("sample", [1, 5])
-@pytest.mark.parametrize("name", STEPPING)
-def test_steps_equal_a_recomputation_with_pandas(name: str, sample: int) -> None:
-    latencies_ms = np.random.default_rng(7).lognormal(np.log(3), 0.6, 2000)
-    settings = replace(SETTINGS, sizes=Sizes(1, 1_000_000, 500_000), steps=Steps(5.0, sample))
-    expected, size = [], 500_000
-    for step in AGAIN[name](means(latencies_ms, sample)):
-        size = int(size + 5.0 * step)
-        expected.append(size)
-    found = sizes(make_batch_controller(name, settings), latencies_ms)[sample - 1 :: sample]
-    assert expected == found
-
-
-@pytest.mark.parametrize("sample", [1, 5])
-def test_pid_equals_a_recomputation_with_pandas(sample: int) -> None:
-    """With latencies below the target the integral grows, so that no output is below 1 and nothing is reset."""
-    latencies_ms = np.random.default_rng(7).uniform(0.5, 2.9, 2000)
-    error = 1 - means(latencies_ms, sample).r
-    output = 10 * error + 15 * error.cumsum() + 3 * error.diff().fillna(error.iloc[0])
-    settings = replace(SETTINGS, sizes=Sizes(1, 1_000_000, 1), steps=Steps(1.0, sample))
-    found = sizes(make_batch_controller("pid", settings), latencies_ms)[sample - 1 :: sample]
-    assert output.min() >= 1
-    assert (np.floor(output + 1e-9) == np.array(found)).mean() > 0.99
-
-
-def test_pid_equals_a_recomputation_with_pandas_where_it_is_reset() -> None:
-    """Whenever the output is below 1, the size is 1 and the sum of errors begins anew: found one after the other."""
-    error = 1 - means(np.random.default_rng(7).lognormal(np.log(3), 0.4, 500), 1).r
-    change, expected = error.diff().fillna(error.iloc[0]), pd.Series(0.0, error.index)
-    begin = 0
-    while begin < len(error):
-        output = 10 * error[begin:] + 15 * error[begin:].cumsum() + 3 * change[begin:]
-        below = output.index[output < 1]
-        end = below[0] + 1 if len(below) else len(error)
-        expected[begin:end] = output[: end - begin].clip(lower=1)
-        begin = end
-    assert (expected == 1).sum() > 50, "resets"
-    settings = replace(SETTINGS, sizes=Sizes(1, 1_000_000, 1), steps=Steps(1.0, 1))
-    latencies_ms = 3 * (1 - error)
-    assert (np.floor(expected + 1e-9) == np.array(sizes(make_batch_controller("pid", settings), latencies_ms))).all()
-
-
-# --- settings --------------------------------------------------------------------------------------------------------
-
-
-def test_settings_are_replaced_by_plain_names_and_all_checked() -> None:
-    changed = BatchSettings().overridden({"target_ms": 400, "step": 15, "sample": 1, "kd": 0.5})
-    assert (changed.aim.target_ms, changed.steps.step, changed.steps.sample, changed.gains.kd) == (400, 15, 1, 0.5)
-    with pytest.raises(SettingsError) as error:
-        BatchSettings().overridden({"sample": 0, "ki": -1, "step": "x", "stride": 3})
-    for told in ("sample = 0, must be in [1, 10,000]", "ki = -1, must be in", "step = 'x', must be a number", "stride"):
-        assert told in str(error.value)
-
-
-def test_sizes_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(SettingsError, match=r"least = 5, first = 1, most = 1000: must be least <= first <= most"):
-        BatchSettings(sizes=Sizes(least=5))
-
-
-def test_ours_is_among_them() -> None:
-    assert BATCH_CONTROLLERS["slo-batch"] is SloBatch

@@ -15,27 +15,10 @@ from compositions.errors import RecomposeError
 from control.bundles import make_batch_controller
 from lab.papers.leonarczyk import claims, published
 from lab.papers.leonarczyk.drawn import ADVISED, Against, drawn, few_setups, reachable
-from lab.papers.leonarczyk.figure_data import (
-    cumulative,
-    fixed,
-    over_tuples,
-    pid_terms,
-    steps_by_latency,
-)
+from lab.papers.leonarczyk.figure_data import cumulative, fixed, over_tuples, pid_terms, steps_by_latency
 from lab.papers.leonarczyk.grid import OURS, PUBLISHED, BundleFigures, Row, Setup, rows_of, setups, trace_of
 from lab.papers.leonarczyk.measured import read_law
-from lab.papers.leonarczyk.plant import (
-    PHASES,
-    CostLaw,
-    Paced,
-    Phase,
-    Pipeline,
-    Source,
-    Trace,
-    Work,
-    Workload,
-    simulate,
-)
+from lab.papers.leonarczyk.plant import PHASES, CostLaw, Paced, Phase, Pipeline, Source, Trace, Work, Workload, simulate
 from lab.papers.leonarczyk.tables import Rows, itemized_hit, mad_distance, of_the_reachable
 from lab.papers.pictures import picture
 
@@ -64,11 +47,6 @@ def test_loads_go_from_the_easiest_to_the_hardest() -> None:
         assert loads.min() == pytest.approx(0.0, abs=0.011)
         assert loads.max() == pytest.approx(1.0, abs=0.011)
     assert (Phase("binary", 10, 1).loads() == [0] * 5 + [1] * 5).all()
-
-
-def test_bounds_of_phases() -> None:
-    assert SMALL.bounds == [(0, 3000), (3000, 6000), (6000, 9000)]
-    assert len(SMALL.loads) == 9000
 
 
 # --- the pipeline, by hand -------------------------------------------------------------------------------------------

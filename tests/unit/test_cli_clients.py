@@ -136,8 +136,7 @@ def test_compositions_are_listed_and_added(invoke: Invoke, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("slo", "nope", "latency=1ms"), ("status", "nope"), ("decisions", "nope"), ("compositions", "nope")],
+    "arguments", [("slo", "nope", "latency=1ms"), ("status", "nope"), ("decisions", "nope"), ("compositions", "nope")]
 )
 def test_what_the_service_refuses_is_one_sentence_and_exit_1(invoke: Invoke, arguments: tuple[str, ...]) -> None:
     assert (
@@ -162,6 +161,7 @@ def test_a_faulty_file_is_refused_with_every_fault(invoke: Invoke, tmp_path: Pat
         (("slo", "synthetic", "p95=1s", "p95=2s"), "p95 latency is asked for twice"),
         (("slo", "synthetic", "p95=1s", "--budget", "money=3"), "accepted are workers=8 and cores=3"),
         (("slo", "synthetic"), "Missing argument 'OBJECTIVE"),
+        (("slo", "synthetic", "p95=1s", "--statistic", "p50"), "exclude each other"),
         (("status", "--watch"), "--watch needs an APP"),
         (("decisions", "synthetic", "--limit", "0"), "0 is not in the range"),
         (("status", "--frob"), "No such option"),
@@ -192,13 +192,6 @@ def test_fields_of_a_later_version_are_no_trouble_and_missing_ones_are_told(invo
     assert read(Status, later).items.delivered == 0
     with pytest.raises(ServiceError, match=r"not understood \(items: Field required\); is it another version's"):
         read(Status, {key: value for key, value in known.items() if key != "items"})
-
-
-def test_a_percentile_is_an_objective(invoke: Invoke) -> None:
-    assert told(invoke("slo", "synthetic", "p95=200ms")) == "synthetic: p95 latency 200 ms, violated beyond 240 ms\n"
-    stored = json.loads(told(invoke("slo", "synthetic", "p99=0.2s", "--threshold", "0", "--json")))
-    assert (stored["statistic"], stored["target"], stored["bound"]) == ("p99", 200.0, 200.0)
-    assert "exclude each other" in told(invoke("slo", "synthetic", "p95=1s", "--statistic", "p50"), 2)
 
 
 def test_a_budget_is_set_piece_by_piece_shown_and_lifted(invoke: Invoke) -> None:

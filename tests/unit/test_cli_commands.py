@@ -88,6 +88,8 @@ def test_what_cannot_run_says_so_and_exits_1(
         ([*QUICK, "--slo", "latency=fast"], "accepted are latency=400ms"),
         ([*QUICK, "--strategy", "guess"], "'guess' is not one of"),
         ([*QUICK, "--items", "0"], "0 is no number of items"),
+        ([*QUICK, "--batch", "0"], "items = 0: must be"),
+        ([*QUICK, "--linger-ms", "-1"], "-1.0 is not in the range"),
         ([*QUICK, "-o", "novalue"], "is not KEY=VALUE"),
         (["run"], "Missing argument 'APP'"),
         (["serve", "--port", "70000"], "70000 is not in the range"),

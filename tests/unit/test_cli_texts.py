@@ -16,9 +16,9 @@ from control.strategies import STRATEGIES, StrategyName
 from profiler.slo import Slo, SloError, parse_slo
 from service.cli import run as run_module
 from service.cli.run import run
-from service.cli.texts import parse_batch, parse_options, parse_pattern, parse_rate, parse_source
+from service.cli.texts import parse_batch, parse_options, parse_pattern, parse_rate
 from service.schemas.requests import SloRequest
-from service.schemas.spec import BatchingSpec, InputSpec, RunSpec, SourceSpec
+from service.schemas.spec import BatchingSpec, InputSpec, RunSpec
 
 SPIKE = InputSpec(pattern="spike", period_s=9, min_per_s=0, max_per_s=2, size_percent=20)
 
@@ -27,10 +27,7 @@ SPIKE = InputSpec(pattern="spike", period_s=9, min_per_s=0, max_per_s=2, size_pe
     ("text", "expected"),
     [
         ("wave:period=60,min=1,max=10", InputSpec(pattern="wave", period_s=60, min_per_s=1, max_per_s=10)),
-        (
-            "spike:period=9,min=0,max=2,size=20",
-            SPIKE,
-        ),
+        ("spike:period=9,min=0,max=2,size=20", SPIKE),
         ("trace:path=a=b.log,period=60", InputSpec(pattern="trace", path="a=b.log", period_s=60)),
     ],
 )
@@ -60,13 +57,6 @@ def test_rates() -> None:
     for text in ("fast", "0", "-1", "nan", "inf", "1e7"):
         with pytest.raises(ValueError, match="rate"):
             parse_rate(text)
-
-
-def test_sources() -> None:
-    assert parse_source("replay") == SourceSpec(kind="replay")
-    assert parse_source("replay:/a:b") == SourceSpec(kind="replay", path="/a:b")
-    with pytest.raises(ValueError, match="'tape' is not a kind of source"):
-        parse_source("tape:/a")
 
 
 def test_options_keep_their_text_but_for_lists_and_objects() -> None:
@@ -180,20 +170,6 @@ def test_what_is_no_number_of_items_is_refused_with_a_sentence(text: str) -> Non
     with pytest.raises(ValueError, match='must be "auto", or a whole number from 1 to 100,000') as error:
         parse_batch(text)
     assert text in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--batch", "0"], "items = 0: must be"),
-        (["--linger-ms", "-1"], "-1.0 is not in the range"),
-        (["--batch-bytes", "0"], "0 is not in the range"),
-    ],
-)
-def test_a_bad_bundle_is_a_usage_error(words: list[str], sentence: str) -> None:
-    result = CliRunner().invoke(run, ["synthetic", *words])
-    assert result.exit_code == 2
-    assert sentence in result.output
 
 
 def test_a_run_takes_percentiles_and_a_threshold(asked: Callable[..., RunSpec]) -> None:

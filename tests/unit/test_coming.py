@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from time import monotonic, sleep, time
+from time import time
 
 import pytest
 from click import UsageError
@@ -17,6 +17,7 @@ from service.runner.runner import Runner
 from service.schemas.base import plain
 from service.schemas.figures import ComingBody
 from service.schemas.spec import PlannedLoad, RunSpec
+from tests.support.waiting import wait_until
 
 NOON = datetime.fromisoformat("2026-11-22T12:00:00+00:00")
 PATIENCE_S = 30.0
@@ -88,10 +89,7 @@ def test_a_runner_that_is_started_again_believes_what_was_announced(monkeypatch:
     runner = Runner(spec)
     runner.ask(Start())
     try:
-        until_s = monotonic() + PATIENCE_S
-        while not believed:
-            assert monotonic() < until_s, runner.ask(ReadStatus())
-            sleep(0.02)
+        wait_until(lambda: believed, PATIENCE_S)
         announced = runner.ask(ReadStatus()).requested.announced
     finally:
         runner.ask(Stop(drain=False))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
 
 import click
 import pytest
@@ -15,6 +14,7 @@ from service.cli.serve import serve
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from tests.support.fakes import fake_daemon
+from tests.support.waiting import wait_until
 
 GOOD = """
 service: {port: 9090, apps: [own], state: here, telemetry: false}
@@ -176,19 +176,12 @@ def test_a_change_of_the_file_is_noticed_and_a_broken_one_changes_nothing(file: 
         (file.parent / "new").replace(file)
 
     with capture_logs() as logs, configured(file, daemon):
-        assert _becomes(lambda: daemon.apps.running_spec("synthetic") is not None)
+        wait_until(lambda: daemon.apps.running_spec("synthetic") is not None)
         replaced("apps: {synthetic: [}")
-        assert _becomes(lambda: any(line["event"] == "configuration refused" for line in logs))
+        wait_until(lambda: any(line["event"] == "configuration refused" for line in logs))
         assert daemon.apps.running_spec("synthetic") is not None
         replaced("apps: {}")
-        assert _becomes(lambda: daemon.apps.running_spec("synthetic") is None)
-
-
-def _becomes(holds: object) -> bool:
-    """Within 20 s."""
-    assert callable(holds)
-    waiting = Event()
-    return any(holds() or waiting.wait(0.02) for _ in range(1000))
+        wait_until(lambda: daemon.apps.running_spec("synthetic") is None)
 
 
 # --- the machine's budget ---------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from runtime.dispatch.events import (
     WorkerStartFailed,
 )
 from runtime.dispatch.instructions import AskWorker, KillWorker, StartWorkers, StopWorker
-from runtime.dispatch.outbox import OrderGate, ReorderBuffer
+from runtime.dispatch.outbox import ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, StartFailed, SwitchEnded, SwitchOverdue, TaskTimed
 
 
@@ -459,15 +459,6 @@ def test_the_reorder_buffer_refuses_a_doubled_serial():
     assert buffer.put(0, "a") == ["a", "b"]
     with pytest.raises(ValueError, match="serial 1 was delivered before; next is 2"):
         buffer.put(1, "b")
-
-
-def test_the_gate_forgets_what_passed():
-    gate = OrderGate()
-    gate.passed(1)
-    assert gate.opens_for(0)
-    gate.passed(0)
-    gate.passed(0)
-    assert gate.opens_for(2)
 
 
 def test_bundles_larger_than_the_reorder_limit_keep_every_group_at_work() -> None:

@@ -140,10 +140,6 @@ def test_calibration_stays_within_a_factor_of_two() -> None:
 # --- samples ---------------------------------------------------------------------------------------------------------
 
 
-def test_paper_sample() -> None:
-    assert paper_sample(6, 0.1, 3) == pytest.approx(0.2)
-
-
 def test_the_published_sample_takes_an_item_through_all_stages() -> None:
     """Two items of 24 ms in one group: 48 ms. In three groups, a worker each: 2 · 24 / 3."""
     known = costs(f1=0.008, f2=0.008, f3=0.008)
@@ -192,12 +188,7 @@ def test_three_sequential_stages_of_a_second(positions: dict[str, int], expected
 
 
 def test_a_task_that_has_just_begun_and_one_that_is_overdue() -> None:
-    shape, known = (
-        composition(
-            ("a", 1),
-        ),
-        costs(a=1.0),
-    )
+    shape, known = composition(("a", 1)), costs(a=1.0)
     assert schedule_sample(shape, {"a": [Pending(0.0)]}, known, cores=8) == pytest.approx(1.0)
     assert schedule_sample(shape, {"a": [Pending(3.0)]}, known, cores=8) == pytest.approx(0.0)
 
@@ -369,13 +360,3 @@ def test_the_bound_covers_drains_that_scatter_although_samples_between_them_do_n
     later = estimator.log[10:]
     assert sum(record.actual_s <= record.bound_s for record in later) >= 0.95 * len(later)
     assert max(record.bound_s for record in later) < 1.5
-
-
-def test_samples_alone_are_exactly_jacobson_and_karels() -> None:
-    estimator, by_hand = DrainEstimator(), DrainEstimate.first(0.3)
-    estimator.sample(0.3)
-    for sample_s in (0.5, 0.1, 0.1, 0.9, 0.2):
-        estimator.sample(sample_s)
-        by_hand = by_hand.updated(sample_s)
-    status = estimator.status()
-    assert (status.srtt_s, status.rttvar_s, status.estimate_s) == (by_hand.srtt_s, by_hand.rttvar_s, by_hand.bound_s)

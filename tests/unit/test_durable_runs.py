@@ -19,6 +19,7 @@ from service.runner.rpc.requests import Push, PushMany, ReadResults, ReadStatus,
 from service.runner.runner import Runner
 from service.schemas.results import Result
 from service.schemas.spec import RunSpec, SourceSpec
+from tests.support.waiting import wait_until
 
 PATIENCE_S = 30.0
 pytestmark = pytest.mark.logs_errors("epoch 2 goes on with run r")
@@ -71,22 +72,12 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
 
 def results(runner: Runner, count: int, after: int | None = None) -> list[Result]:
-    waiting = threading.Event()
-    for _ in range(int(PATIENCE_S / 0.02)):
-        found = runner.ask(ReadResults(after, 1000, "r"))
-        if len(found) >= count:
-            return found
-        waiting.wait(0.02)
-    raise AssertionError(f"{len(found)} of {count} results; {runner.ask(ReadStatus())}")
+    wait_until(lambda: len(runner.ask(ReadResults(after, 1000, "r"))) >= count)
+    return runner.ask(ReadResults(after, 1000, "r"))
 
 
 def until_delivered(runner: Runner, count: int) -> None:
-    waiting = threading.Event()
-    for _ in range(int(PATIENCE_S / 0.02)):
-        if runner.ask(ReadStatus()).items.delivered >= count:
-            return
-        waiting.wait(0.02)
-    raise AssertionError(f"not {count} items: {runner.ask(ReadStatus())}")
+    wait_until(lambda: runner.ask(ReadStatus()).items.delivered >= count)
 
 
 def totals(count: int) -> list[int]:

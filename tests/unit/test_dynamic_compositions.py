@@ -149,11 +149,7 @@ def costs(**service_s: float) -> dict[str, StageCost]:
 
 @pytest.mark.parametrize(
     ("cores", "stages", "per_s"),
-    [
-        (8, PLAIN, 4 / 0.06),
-        (2, PLAIN, 2 / 0.06),
-        (8, (*PLAIN[:2], Stage("c", StageKind.STATEFUL)), 1 / 0.04),
-    ],
+    [(8, PLAIN, 4 / 0.06), (2, PLAIN, 2 / 0.06), (8, (*PLAIN[:2], Stage("c", StageKind.STATEFUL)), 1 / 0.04)],
 )
 def test_capacity_is_that_of_all_workers_together(cores: int, stages: tuple[Stage, ...], per_s: float) -> None:
     """A stage that keeps a state has one worker at most, whoever that is."""

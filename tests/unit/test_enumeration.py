@@ -1,13 +1,25 @@
-"""Enumeration: which compositions there are, the cheapest first."""
+"""How many compositions there are, and how many there may be."""
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from fastapi.testclient import TestClient
 
 from compositions import enumeration
+from compositions.document.loader import load
 from compositions.enumeration import MAX_OWN, generate, own_list
 from compositions.errors import CompositionError
-from compositions.model import Stage, StageKind
+from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from compositions.notation import format_notation, parse, short_notation
+from compositions.rules import MAX_COMPOSITIONS
+from service.daemon import compositions as choices
+from service.daemon.checks import WORKERS_PER_CORE
+from service.daemon.compositions import Compositions
+from service.runner.validation.resolution import available_cores
+from service.schemas.compositions import Choice
 
 TWO = (Stage("a"), Stage("b"))
 
@@ -73,3 +85,191 @@ def test_an_app_without_a_file_can_be_given_twice_the_cores_in_a_list_that_can_b
 def test_a_list_of_its_own_is_what_generate_finds_where_that_is_not_too_much() -> None:
     every = {each.shape for each in generate(TWO, max_workers=8, replicas=range(1, 9))}
     assert {each.shape for each in own_list(TWO, 4)} == every
+
+
+# How many compositions and workers there may be, and what is said beyond.
+
+
+YAML = {"content-type": "application/yaml"}
+PATIENCE_S = 10.0
+
+
+def document(first: int, count: int) -> str:
+    listed = "".join(f"  - {{name: c{n}, notation: Seq-Seq-Seq}}\n" for n in range(first, first + count))
+    return f"app: synthetic\ncompositions:\n{listed}"
+
+
+def test_a_document_lists_as_many_as_an_app_may_have() -> None:
+    stages = {"synthetic": [Stage("f1"), Stage("f2"), Stage("f3")]}
+    with pytest.raises(CompositionError, match="compositions: 10,001 are listed; an app may have 10,000"):
+        load(document(0, MAX_COMPOSITIONS + 1), stages)
+
+
+def test_a_group_of_a_million_workers_is_refused() -> None:
+    with pytest.raises(CompositionError, match="replicas is 1000000; it must be at least 1 and at most 1,000"):
+        load("app: a\ncompositions: [{name: x, notation: Par*1000000}]", {"a": [Stage("f1")]})
+
+
+def test_posts_do_not_add_up_beyond_the_limit(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choices, "MAX_COMPOSITIONS", 100)
+    assert client.post("/compositions", content=document(0, 60), headers=YAML).status_code == 200
+    refused = client.post("/compositions", content=document(60, 60), headers=YAML)
+    assert refused.status_code == 422
+    assert "at most 100 are kept, remove some" in refused.json()["detail"]
+    assert client.post("/compositions", content=document(0, 60), headers=YAML).status_code == 200, "replaced"
+
+
+def after(names: list[str]) -> dict[str, str]:
+    return {"after": names[-1]} if names else {}
+
+
+def test_a_listing_comes_in_pages(client: TestClient) -> None:
+    answer = client.post("/compositions", content=document(0, 1050), headers=YAML).json()
+    assert len(answer) == 1000
+    names: list[str] = []
+    while page := client.get(
+        "/compositions/synthetic", params={"limit": 400, **({"after": names[-1]} if names else {})}
+    ).json():
+        assert len(page) <= 400
+        names += [each["name"] for each in page]
+    assert len(names) == len(set(names)) >= 1050
+    every = client.get("/compositions", params={"limit": 2, "after": f"synthetic/{names[1]}"}).json()
+    assert [each["name"] for each in every] == names[2:4]
+
+
+def test_a_page_after_nothing_is_refused(client: TestClient) -> None:
+    refused = client.get("/compositions/synthetic", params={"after": "nothing"})
+    assert refused.status_code == 404
+    assert "after = 'nothing': there is no such composition" in refused.json()["detail"]
+
+
+def test_more_workers_than_the_machine_bears_are_not_pinned(client: TestClient) -> None:
+    most = available_cores() * WORKERS_PER_CORE
+    groups = "[{{stages: [f1], replicas: {}}}, {{stages: [f2]}}, {{stages: [f3]}}]"
+    both = {"most": groups.format(most - 2), "more": groups.format(most - 1)}
+    text = "app: synthetic\ncompositions:\n"
+    text += "".join(f"  - {{name: {name}, groups: {each}}}\n" for name, each in both.items())
+    assert client.post("/compositions", content=text, headers=YAML).status_code == 200
+    sentence = f"composition 'more' has {most + 1:,} workers; on {available_cores()} cores an app may have {most:,}"
+    refused = client.post("/apps/synthetic/start", json={"composition": "more", "mode": "pinned"})
+    assert refused.status_code == 422
+    assert sentence in refused.json()["detail"]
+    assert client.post("/apps/synthetic/start", json={}).status_code == 200
+    refused = client.put("/apps/synthetic/mode", json={"mode": "pinned", "composition": "more"})
+    assert refused.status_code == 422
+    assert sentence in refused.json()["detail"]
+    assert client.put("/apps/synthetic/mode", json={"mode": "pinned", "composition": "most"}).status_code == 200
+
+
+def test_a_document_is_read_beside_the_event_loop(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large one took 378 ms in which nobody else was answered."""
+    reading, go_on = threading.Event(), threading.Event()
+
+    def add(self: Compositions, text: bytes) -> list[Choice]:
+        reading.set()
+        assert go_on.wait(PATIENCE_S), "nobody was answered while it was read"
+        return []
+
+    monkeypatch.setattr(Compositions, "add", add)
+    with ThreadPoolExecutor(1) as beside:
+        posted = beside.submit(client.post, "/compositions", content=document(0, 1), headers=YAML)
+        assert reading.wait(PATIENCE_S)
+        assert client.get("/healthz").status_code == 200
+        go_on.set()
+        assert posted.result().status_code == 200
+
+
+# The one-line notation: what it means, and the sentence for everything it may not say.
+
+
+FERRET = tuple(Stage(name) for name in ("segment", "extract", "vectorize", "rank"))
+COUNTER = (Stage("split"), Stage("count", StageKind.STATEFUL))
+
+
+def test_stages_by_number_by_name_and_by_position_mean_the_same() -> None:
+    by_number = parse("Seq(f1,f2)-Par-Par", FERRET, name="13")
+    by_name = parse(" Seq ( segment , extract ) - Par(vectorize) - Par*2(rank) ", FERRET, name="13")
+    assert by_number == by_name
+    assert by_number.groups == (
+        Group(("segment", "extract")),
+        Group(("vectorize",), Pattern.PAR, 2),
+        Group(("rank",), Pattern.PAR, 2),
+    )
+
+
+def test_par_takes_the_replicas_of_the_document_unless_it_says_its_own() -> None:
+    composition = parse("Par-Par*3-Seq-Seq", FERRET, default_replicas=5)
+    assert [group.replicas for group in composition.groups] == [5, 3, 1, 1]
+
+
+def test_format_names_every_stage_and_writes_two_replicas_as_par() -> None:
+    composition = parse("Seq(f1,f2)-Par-Par*3", FERRET)
+    assert format_notation(composition) == "Seq(segment,extract)-Par(vectorize)-Par*3(rank)"
+    assert short_notation(composition) == "Seq(f1,f2)-Par-Par*3"
+
+
+def test_par_with_one_replica_stays_par() -> None:
+    composition = Composition("", (Group(("split", "count"), Pattern.PAR, 1),))
+    assert format_notation(composition) == "Par*1(split,count)"
+    assert parse("Par*1(a,b)", (Stage("a"), Stage("b"))).groups[0].pattern is Pattern.PAR
+
+
+def test_a_stage_that_is_itself_called_f2_is_meant_by_its_name() -> None:
+    stages = (Stage("f2"), Stage("f1"))
+    assert parse("Seq(f2)-Seq(f1)", stages).stages == ("f2", "f1")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "Seq(segment,rnak)-Seq-Seq",
+            "unknown stage 'rnak' (did you mean 'rank'?); ferret has segment, extract, vectorize, rank",
+        ),
+        ("Seq(f1,f9)-Seq-Seq", "unknown stage 'f9'; ferret has"),
+        ("Seq(f1,f1)-Seq-Seq-Seq", "stage 'segment' is repeated"),
+        ("Seq-Seq-Seq", "stage 'rank' is missing"),
+        (
+            "Seq(f2)-Seq(f1)-Seq(f3)-Seq(f4)",
+            "stage 'segment' is in the wrong order after 'extract'; ferret has segment,",
+        ),
+        ("Seq-Seq-Seq-Seq-Par", "Par at position 16 has no stage left to take; ferret has"),
+        ("Seq()-Seq-Seq-Seq", "the group has no stage"),
+        ("Par*0-Seq-Seq-Seq", "replicas is 0; it must be at least 1"),
+        ("Par*-2-Seq-Seq-Seq", "replicas is -2; it must be at least 1"),
+        ("Par*2000000-Seq-Seq-Seq", "replicas is 2000000; it must be at least 1 and at most 1,000"),
+        (f"Par*{'9' * 5000}-Seq-Seq-Seq", "replicas has 5000 digits at position 4"),
+        ("Seq*2-Seq-Seq-Seq", "Seq has 1 worker and takes no number at position 4; write Par*N"),
+        ("", "expected Seq or Par at position 0 of the notation, found the end"),
+        ("Seq-Foo", "expected Seq or Par at position 4 of the notation, found 'Foo'"),
+        ("Seq(f1", "expected '-' and the next group, or the end at position 3 of the notation, found '(f1'"),
+        ("Seq-Seq-Seq-Seq-", "expected Seq or Par at position 16 of the notation, found the end"),
+    ],
+)
+def test_what_is_no_composition_is_refused_with_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(CompositionError) as refusal:
+        parse(text, FERRET, app="ferret")
+    assert len(refusal.value.faults) == 1
+    assert sentence in str(refusal.value)
+
+
+def test_a_partitioned_stage_may_be_replicated_up_to_its_partitions_if_it_begins_its_group() -> None:
+    stages = (Stage("a"), Stage("by", StageKind.PARTITIONED, partitions=3), Stage("c"))
+    assert parse("Seq-Par*3(by,c)", stages).groups[1] == Group(("by", "c"), Pattern.PAR, 3)
+    with pytest.raises(CompositionError, match="replicas is 4; stage 'by' has 3 partitions, and so many at most"):
+        parse("Seq-Par*4-Seq", stages)
+    with pytest.raises(CompositionError, match="stage 'one' has 1 partition, and so many at most"):
+        parse("Par*2", (Stage("one", StageKind.PARTITIONED, partitions=1),))
+    with pytest.raises(CompositionError, match="stage 'by' is partitioned and not the first of its Par group; begin"):
+        parse("Par(a,by)-Seq", stages)
+
+
+def test_a_stateful_stage_may_not_be_replicated() -> None:
+    assert parse("Par-Seq", COUNTER).workers == 3
+    with pytest.raises(CompositionError, match="stage 'count' is stateful and may not be in a Par group"):
+        parse("Par(split,count)", COUNTER)
+
+
+def test_what_is_drawn_for_people_is_read_as_well() -> None:
+    drawn = parse("Seq(segment)-Par × 3(extract)-Par×2-Seq", FERRET)
+    assert drawn.groups == parse("Seq(segment)-Par*3(extract)-Par*2-Seq", FERRET).groups

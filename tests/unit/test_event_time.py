@@ -287,16 +287,6 @@ def test_times_of_a_nanosecond_clock_are_in_their_window_and_behind_their_tick(u
             assert tick == window.start <= reading.watermark == time
 
 
-def test_an_event_at_the_last_nanosecond_of_a_window_is_told_with_it() -> None:
-    minute, clock, reading = 60 * 10**9, Clock(every=60 * 10**9), None
-    windows, states, panes = KeyedWindows(sums(Tumbling(minute))), dict[Any, Any](), list[KeyedPane]()
-    for time in (28_333_333 * minute - 2, 28_333_333 * minute - 1, END):
-        tick, reading = clock.seen(reading, time)
-        panes += windows.advance(states, tick) if tick is not None else []
-        panes += windows.put(states, "a", time, 1, reading.watermark) if time != END else []
-    assert panes == [KeyedPane("a", Pane(Window(28_333_332 * minute, 28_333_333 * minute), 2))]
-
-
 @pytest.mark.parametrize("kind", [Tumbling(0.1), Tumbling(0.7), Sliding(0.1, 0.1), Sliding(0.3, 0.1)], ids=str)
 def test_windows_of_fractions_have_their_events_and_leave_no_gap(kind: Sliding) -> None:
     for time in (*(n / 1000 for n in range(-999, 999)), *(n * kind.every for n in range(-999, 999))):

@@ -1,17 +1,21 @@
-"""Keeping and refusing databases, and what is in one."""
+"""Ferret's photos and its databases: which files count, where samples come from, and what is kept or refused."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
+from apps import samples
 from apps.ferret import database as module
 from apps.ferret.data_set import display_names
 from apps.ferret.database import Database, load_database
 from apps.ferret.lsh import draw_projections
-from apps.ferret.values import Signature
+from apps.ferret.values import Signature, list_photos
+from apps.samples import cache_dir, sample_photos
 from compositions.errors import RecomposeError
 
 DRAWN = draw_projections()
@@ -83,3 +87,90 @@ def test_it_may_be_read_by_those_who_may_read_what_lies_beside_it(built: Databas
     (tmp_path / "beside").write_text("")
     assert (tmp_path / "a.npz").stat().st_mode == (tmp_path / "beside").stat().st_mode
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "beside"]
+
+
+# Which files count as photos, and their names.
+
+
+def touch(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+def test_photos_of_subfolders_go_by_their_file_names_in_the_order_of_their_paths(tmp_path: Path) -> None:
+    touch(tmp_path, "val/1.jpg", "test/9.JPG", "notes.txt", "2.png")
+    assert [name for name, _ in list_photos(tmp_path)] == ["2.png", "9.JPG", "1.jpg"]
+
+
+def test_the_same_file_name_twice_is_told_apart_by_the_path(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.jpg", "b/1.jpg", "b/2.jpg")
+    assert [name for name, _ in list_photos(tmp_path)] == ["a/1.jpg", "b/1.jpg", "2.jpg"]
+
+
+def test_one_photo_is_a_list_of_one(tmp_path: Path) -> None:
+    touch(tmp_path, "1.jpg")
+    assert list_photos(tmp_path / "1.jpg") == [("1.jpg", tmp_path / "1.jpg")]
+
+
+def test_no_photos_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RecomposeError, match=r"has no photos; \.bmp, \.jpeg, \.jpg"):
+        list_photos(tmp_path)
+    with pytest.raises(RecomposeError, match="does not exist; give a folder of photos"):
+        list_photos(tmp_path / "nowhere")
+
+
+# Sample photos out of the scikit-image wheel, and the folder where they are kept.
+
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+
+def test_photos_are_made_once_and_the_recipe_is_seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("skimage", reason="extra samples: scikit-image, whose photos are used, is not installed")
+    folder = sample_photos(per_source=2)
+    made = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert len(made) >= 10
+    assert len(set(made.values())) == len(made)
+    pictures = [cv2.imread(str(path)) for path in folder.iterdir()]
+    assert {picture is not None and picture.shape for picture in pictures} == {(240, 160, 3), (160, 240, 3)}
+    stamp = folder.stat().st_mtime_ns
+    assert sample_photos(per_source=2) == folder
+    assert folder.stat().st_mtime_ns == stamp
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    assert {path.name: path.read_bytes() for path in sample_photos(per_source=2).iterdir()} == made
+
+
+def test_without_scikit_image_the_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "find_spec", lambda name: None)
+    with pytest.raises(RecomposeError, match=r"scikit-image is not installed; .* recompose\[samples\]"):
+        sample_photos()
+
+
+def test_a_cache_that_cannot_be_made_falls_back_to_a_private_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "tmp"))
+    assert cache_dir().parent == tmp_path / "tmp"
+    assert cache_dir().stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("to", ["folder", "nowhere", "file"])
+def test_a_link_in_place_of_the_private_temporary_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str
+) -> None:
+    """Also one to a folder of the same user, which is not for this."""
+    (tmp_path / "no-folder").write_text("")
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no-folder"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    place = tmp_path / f"recompose-{os.getuid()}"
+    if to == "file":
+        place.write_text("")
+    else:
+        place.symlink_to(tmp_path / to)
+    with pytest.raises(RecomposeError, match="is no folder; set XDG_CACHE_HOME to one of yours"):
+        cache_dir()

@@ -546,12 +546,6 @@ number = 1
 """
 
 
-def test_a_policy_of_a_file(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(OWN)
-    make = read_policy(f"{tmp_path}/own.py:Two")
-    assert shape(make(TWO).decide()) == ((("a",), 2), (("b",), 2))
-
-
 @pytest.mark.parametrize(
     ("place", "sentence"),
     [

@@ -1,17 +1,30 @@
-"""The harness of the benchmarks: options from a function, results as text and JSON, and the exit status."""
+"""What the benchmarks count and compare, and that they can fail."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Literal
+from random import Random
+from typing import Annotated, Any, Literal
 
 import pytest
 
+from apps import registry
+from compositions.model import TransitionKind
+from lab.benchmarks.chaos import judged
+from lab.benchmarks.chaos_apps.tally import Tally
+from lab.benchmarks.chaos_streams import item
 from lab.benchmarks.harness import Rows, Table, at_least, at_most, parser_of, run
+from lab.benchmarks.light_streams import APPS, KEYS, STAGES, loops_of_a_stage, plus_four, sum_at
+from lab.benchmarks.military_server import Point, fitted, law, law_rows, shape
+from lab.benchmarks.mixed.apps.shaped import Kind, stages_of
+from lab.benchmarks.mixed.drawn import Out, drawn_composition, plain_loop, resized
+from lab.benchmarks.mixed_run import compared, drawn
+from lab.papers.leonarczyk.measured import read_law
+from service.runner.wiring.result_buffer import ResultBatch
 
 ROOT = Path(__file__).parents[2]
 
@@ -88,3 +101,179 @@ def commands() -> Iterator[tuple[str, list[str]]]:
 @pytest.mark.parametrize(("name", "words"), sorted({(name, tuple(words)) for name, words in commands()}), ids=str)
 def test_commands_of_the_documents_are_understood(name: str, words: tuple[str, ...]) -> None:
     parser_of(import_module(f"lab.benchmarks.{name}").measure).parse_args(words)
+
+
+# What the benchmark of chaos counts, on streams with one fault each.
+
+
+GIVEN = [(partition, number) for number in range(40) for partition in "ab"]
+
+
+def summed(given: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+    """What a serial run makes of them."""
+    app, state, rows = Tally(), None, []
+    for partition, number in given:
+        row, state = app.add(item(partition, number), state)
+        rows.append(row)
+    return rows
+
+
+def test_a_stream_that_is_whole_has_no_fault() -> None:
+    told = judged(GIVEN, summed(GIVEN))
+    assert (told.acknowledged, told.rows) == (80, 80)
+    assert (told.lost, told.doubled, told.misordered, told.wrong) == (0, 0, 0, 0)
+
+
+def test_what_was_taken_and_not_answered_is_no_fault() -> None:
+    told = judged(GIVEN[:-2], summed(GIVEN))
+    assert (told.lost, told.doubled, told.misordered, told.wrong) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (summed(GIVEN)[:30] + summed(GIVEN)[31:], {"lost": 1, "doubled": 0, "misordered": 0}),
+        (summed(GIVEN)[:70], {"lost": 0, "behind": 10, "doubled": 0, "misordered": 0, "wrong": 0}),
+        (summed([*GIVEN, GIVEN[-1]]), {"lost": 0, "doubled": 1, "misordered": 0, "wrong": 0}),
+        (summed([*GIVEN[:4], *GIVEN[6:8], *GIVEN[4:6], *GIVEN[8:]]), {"lost": 0, "doubled": 0, "misordered": 2}),
+        ([*summed(GIVEN)[:40], *summed(GIVEN[40:])], {"lost": 0, "doubled": 0, "misordered": 0, "wrong": 40}),
+    ],
+    ids=["lost", "behind", "doubled", "misordered", "a state that was lost"],
+)
+def test_each_fault_is_counted_as_what_it_is(rows: list[dict[str, Any]], expected: dict[str, int]) -> None:
+    told = judged(GIVEN, rows)
+    assert {name: getattr(told, name) for name in expected} == expected
+
+
+# The results that the benchmark of light streams expects are those of its apps, one by one.
+
+
+def test_the_expected_results_are_those_of_the_apps() -> None:
+    light, value = registry.create("light", {"loops": 3}, [APPS]), 7
+    for name in STAGES:
+        value = getattr(light, name)(value)
+    assert value == plus_four(7)
+    assert loops_of_a_stage() >= 1
+
+
+@pytest.mark.parametrize("name", ["keyed_sum", "keyed_sums"])
+def test_the_expected_sums_are_those_of_the_app(name: str) -> None:
+    app, states = registry.create(name, {}, [APPS]), dict[int, int | None]()
+    for value in range(3 * KEYS + 7):
+        key = app.total_key(value)  # type: ignore[attr-defined]
+        if name == "keyed_sum":
+            result, states[key] = app.total(value, states.get(key))  # type: ignore[attr-defined]
+        else:
+            (result,), changed = app.total([value], {key: states.get(key)})  # type: ignore[attr-defined]
+            states.update(changed)
+        assert result == sum_at(value)
+
+
+# What the benchmark of the Military Server makes of what it measured.
+
+
+def measured(width: int, a_ms: float, b_ms: float, in_flight: int = 4) -> list[Point]:
+    """At saturation, where ``in_flight`` bundles of ``a + b · n`` are under way; more of them where they are single."""
+    times_ms = {size: a_ms + b_ms * size for size in (1, 10, 50, 300)}
+    return [
+        Point(width, size, in_flight * size / time_ms * 1e3, time_ms, 30.0 if size == 1 else in_flight, 0.1, 0.02)
+        for size, time_ms in times_ms.items()
+    ]
+
+
+POINTS = [*measured(2, 3.0, 0.1), *measured(4, 4.0, 0.2), *measured(12, 6.0, 0.4)]
+
+
+def test_the_law_is_found_again() -> None:
+    assert fitted(measured(2, 3.0, 0.1), 4) == (pytest.approx(3.0), pytest.approx(0.1))
+
+
+def test_a_law_that_is_written_can_be_read(tmp_path: Path) -> None:
+    found = law(POINTS, {"machine": "m"})
+    assert found["loads"] == [0.0, pytest.approx(0.2), 1.0]
+    file = tmp_path / "law.json"
+    file.write_text(json.dumps(found))
+    pipeline = read_law(file)
+    assert pipeline.in_flight == 4
+    assert pipeline.law.a_ms == pytest.approx((3.0, 4.0, 6.0))
+    assert pipeline.law.b_ms == pytest.approx((0.1, 0.2, 0.4))
+    assert (pipeline.law.cv, pipeline.law.drift_cv, pipeline.law.origin) == (0.1, 0.02, "measured (m)")
+
+
+def test_its_shape_is_that_of_slo_batch() -> None:
+    """3, 4 and 6 ms over 0.1, 0.2 and 0.4: 2 ms and ten tuples."""
+    found = law(POINTS, {})
+    assert shape(found) == (pytest.approx(2.0), pytest.approx(10.0))
+    told = law_rows(found, (2, 4, 12))
+    assert "fixed 2.000 ms, and an overhead of 10.0 tuples; 4 bundles in flight" in told.title
+    assert [row["width"] for row in told.rows] == [2, 4, 12]
+
+
+# What the mixed run takes for a difference, without which it could not fail.
+
+
+KINDS: tuple[Kind, ...] = ("wait", "repeat", "halve", "pairs")
+Spoil = Callable[[list[str]], list[str]]
+
+
+def lines_of(expected: list[Out]) -> list[str]:
+    """As the sink writes them."""
+    runs = [
+        ResultBatch(serial, [out], "ValueError: unlucky" if out is None else None)
+        for serial, out in enumerate(expected)
+    ]
+    return [json.dumps(row) + "\n" for run in runs for row in run.rows()]
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[Out]:
+    return plain_loop(KINDS, range(300))
+
+
+def test_what_a_plain_loop_gives_does_not_differ(tmp_path: Path, expected: list[Out]) -> None:
+    lines = lines_of(expected)
+    assert None in expected, "an item at fault is among them"
+    (tmp_path / "out").write_text("".join(lines))
+    assert compared(tmp_path / "out", expected) == (len(lines), 0)
+
+
+def without_the_last(lines: list[str]) -> list[str]:
+    return lines[:-1]
+
+
+def with_one_twice(lines: list[str]) -> list[str]:
+    return [*lines, lines[-1]]
+
+
+def with_two_exchanged(lines: list[str]) -> list[str]:
+    return [lines[1], lines[0], *lines[2:]]
+
+
+def with_another_value(lines: list[str]) -> list[str]:
+    return [lines[0].replace('"value": ', '"value": 1'), *lines[1:]]
+
+
+def with_a_dead_worker(lines: list[str]) -> list[str]:
+    return [line.replace("ValueError: unlucky", "its worker died") for line in lines]
+
+
+@pytest.mark.parametrize(
+    "spoilt", [without_the_last, with_one_twice, with_two_exchanged, with_another_value, with_a_dead_worker]
+)
+def test_what_is_spoilt_differs(tmp_path: Path, expected: list[Out], spoilt: Spoil) -> None:
+    (tmp_path / "out").write_text("".join(spoilt(lines_of(expected))))
+    assert compared(tmp_path / "out", expected)[1] > 0
+
+
+def test_a_plan_has_a_composition_and_a_size_for_every_second() -> None:
+    plan = drawn(Random(3), 60.0, 5000.0, "out.jsonl")
+    assert (len(plan.compositions), len(plan.sizes), plan.kills) == (60, 60, 20)
+    assert min(plan.sizes) < 5
+    assert max(plan.sizes) > 500
+    assert plan == drawn(Random(3), 60.0, 5000.0, "out.jsonl")
+
+
+def test_a_resized_composition_keeps_its_groups() -> None:
+    chance, stages = Random(1), stages_of(KINDS)
+    first = drawn_composition(chance, stages)
+    assert first.transition_to(resized(chance, first, stages)) is TransitionKind.RESIZE

@@ -69,11 +69,7 @@ def test_workers_that_are_to_go_from_group_to_group_hold_nothing_up() -> None:
 
 @pytest.mark.parametrize(
     ("lag_s", "told"),
-    [
-        (0.0, None),
-        (1.0, None),
-        (4.24, "the source is held back: the next item has been due for 4.2 s"),
-    ],
+    [(0.0, None), (1.0, None), (4.24, "the source is held back: the next item has been due for 4.2 s")],
 )
 def test_a_source_that_is_held_back_is_told(lag_s: float, told: str | None) -> None:
     assert blocked_by(seen_with(4), asked(Demand(100, 50, 0, lag_s))) == ({"backlog": told} if told else {})

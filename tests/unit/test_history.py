@@ -1,15 +1,20 @@
-"""Samples of a running app: one a second, bounded."""
+"""Samples, changes of the bundle size and marks: what is kept is bounded."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apps import registry
+from control.bundles.bundle_size import SizeRun, SizeRuns
 from control.decisions import State
+from datapipe.sources.portions import Closing, Counted, joined, part_of
 from service.runner.rpc.requests import ReadHistory
 from service.runner.telemetry.record import KEPT_S, History
+from service.runner.wiring.checkpointer import Tracker
 from service.schemas.base import plain
 from service.schemas.spec import RunSpec
 from service.schemas.status import Rates, Sample, resting
@@ -72,3 +77,80 @@ def test_rates_are_columns_and_where_nothing_is_known_empty() -> None:
         "delivered_per_s": [9.0],
     }
     assert plain(Rates.of("a", [])) == {"app": "a", "at": [], "offered_per_s": [], "delivered_per_s": []}
+
+
+# Changes of the bundle size are kept one entry for many.
+
+
+def test_what_does_not_change_is_not_kept() -> None:
+    runs = SizeRuns()
+    for at_s in range(5):
+        runs.note(float(at_s), "auto", 1, "nothing is measured yet")
+    assert not runs.kept
+    assert runs.used == [1]
+
+
+def test_changes_that_follow_each_other_are_one_entry() -> None:
+    runs = SizeRuns()
+    runs.note(0.0, "auto", 1, "first")
+    for turn in range(1000):  # a hundred a second
+        runs.note(1.0 + turn / 100, "pid", 5 + turn % 7, f"turn {turn}")
+    assert list(runs.kept) == [SizeRun("pid", 1, 5 + 999 % 7, "turn 999", 1.0, 10.99, 1, 11, 1000)]
+    assert runs.used == [1, 5, 6, 7, 8, 9, 10, 11]
+
+
+def test_a_pause_another_controller_and_a_minute_begin_another_entry() -> None:
+    runs = SizeRuns()
+    runs.note(0.0, "auto", 1, "first")
+    runs.note(1.0, "auto", 8, "a hop shows")
+    runs.note(12.0, "auto", 4, "a pause of more than ten seconds")
+    runs.note(12.5, "pid", 4, "the same size, chosen by another")
+    assert [(each.controller, each.from_items, each.to_items) for each in runs.kept] == [
+        ("auto", 1, 8), ("auto", 8, 4), ("pid", 4, 4),
+    ]  # fmt: skip
+    for second in range(13, 200):
+        runs.note(float(second), "pid", second, "every second")
+    assert [each.count for each in runs.kept] == [1, 1, 61, 60, 60, 7]
+
+
+def test_it_is_bounded() -> None:
+    runs = SizeRuns()
+    for turn in range(3 * SizeRuns.KEPT):
+        runs.note(turn * 20.0, "auto", 1 + turn % 2, "")
+    assert len(runs.kept) == SizeRuns.KEPT
+
+
+# Marks that are made when somebody asks for them.
+
+
+@given(st.integers(0, 3), st.integers(0, 50), st.integers(0, 30), st.integers(0, 40), st.integers(0, 40))
+def test_counted_marks_are_those_that_would_have_been_written_out(
+    times: int, first: int, count: int, begin: int, end: int
+) -> None:
+    marks = Counted("items", times, range(first, first + count))
+    written = tuple(("items", (times, number)) for number in range(first, first + count))
+    assert (len(marks), tuple(marks)) == (count, written)
+    assert tuple(part_of(marks, begin, end)) == part_of(written, begin, end)
+    assert dict(part_of(marks, begin, end)) == dict(written[begin:end])
+
+
+def test_what_is_over_is_over_behind_the_items_that_came_before() -> None:
+    closing = Closing((("a", 1), ("b", 2)), frozenset({"x", "y"}))
+    assert (len(closing), dict(closing)) == (2, {"a": 1, "b": 2, "x": None, "y": None})
+    assert part_of(closing, 0, 1) == (("a", 1),)
+    assert part_of(closing, 1, 2) == Closing((("b", 2),), frozenset({"x", "y"}))
+    later = (("x", 1),)
+    assert dict(joined(closing, later)) == {"a": 1, "b": 2, "y": None, "x": 1}, "x began anew"
+    assert dict(joined(later, closing)) == {"a": 1, "b": 2, "y": None, "x": None}
+    assert joined(later, Counted("n", 0, range(1, 2))) == (("x", 1), ("n", (0, 1)))
+    assert len(joined(Counted("n", 0, range(1, 3)), closing)) == 4
+
+
+def test_of_positions_is_told_what_changed_and_each_once() -> None:
+    tracker = Tracker()
+    tracker.admitted(0, (("a", 1), ("b", 1), ("a", 2)))
+    tracker.admitted(3, Closing((("c", 1), ("c", 2)), frozenset({"a"})))
+    assert tracker.behind(2) == {"a": 1, "b": 1}
+    assert tracker.behind(4) == {"a": 2, "c": 1}
+    assert tracker.behind(4) == {}
+    assert tracker.behind(5) == {"c": 2, "a": None}

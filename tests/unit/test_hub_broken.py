@@ -124,6 +124,17 @@ def end(dealer: zmq.Socket[bytes]) -> None:
     dealer.context.term()
 
 
+def by_relay(hub: Hub) -> tuple[Relay, EncryptedChannel]:
+    """A worker that is ready, and the relay that its items go through."""
+    invitation = hub.invite("w1")
+    assert invitation.network is not None
+    relay = Relay(int(invitation.network.items_endpoint.rpartition(":")[2]))
+    network = replace(invitation.network, items_endpoint=f"tcp://127.0.0.1:{relay.port}")
+    channel = EncryptedChannel(lifeline(hub, invitation), network, invitation)
+    channel.send(Message(Kind.READY))
+    return relay, channel
+
+
 # --- a connection that breaks beside its lifeline (a task was lost in silence) ---------------------------------------
 
 
@@ -139,12 +150,7 @@ def test_a_task_that_cannot_be_routed_is_the_loss_of_its_worker() -> None:
 
 def test_a_zeromq_connection_that_breaks_under_an_idle_worker_is_its_loss() -> None:
     with network_hub() as hub:
-        invitation = hub.invite("w1")
-        assert invitation.network is not None
-        relay = Relay(int(invitation.network.items_endpoint.rpartition(":")[2]))
-        by_relay = replace(invitation.network, items_endpoint=f"tcp://127.0.0.1:{relay.port}")
-        channel = EncryptedChannel(lifeline(hub, invitation), by_relay, invitation)
-        channel.send(Message(Kind.READY))
+        relay, channel = by_relay(hub)
         assert [worker for worker, _ in next_of(hub)] == ["w1"]
         relay.cut()
         hub.send("w1", [Message(Kind.TASK, 1)])  # ZeroMQ may take it, or not: it cannot arrive
@@ -157,12 +163,7 @@ def test_a_zeromq_connection_that_breaks_under_an_idle_worker_is_its_loss() -> N
 
 def test_a_worker_whose_zeromq_connection_broke_while_it_worked_does_not_answer_as_if_nothing_was() -> None:
     with network_hub() as hub:
-        invitation = hub.invite("w1")
-        assert invitation.network is not None
-        relay = Relay(int(invitation.network.items_endpoint.rpartition(":")[2]))
-        by_relay = replace(invitation.network, items_endpoint=f"tcp://127.0.0.1:{relay.port}")
-        channel = EncryptedChannel(lifeline(hub, invitation), by_relay, invitation)
-        channel.send(Message(Kind.READY))
+        relay, channel = by_relay(hub)
         next_of(hub)
         relay.cut()
         channel._broken.poll(PATIENCE_S * 1000)

@@ -32,7 +32,4 @@ def test_a_test_that_fails_beside_others_and_passes_alone_is_flaky(
     (tmp_path / "test_some.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]")
     monkeypatch.chdir(tmp_path)
-    assert lanes.run(([], ["test_some.py"]), "not long") == (
-        ["test_some.py::test_red"],
-        ["test_some.py::test_flaky"],
-    )
+    assert lanes.run(([], ["test_some.py"]), "not long") == (["test_some.py::test_red"], ["test_some.py::test_flaky"])

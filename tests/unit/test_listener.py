@@ -125,26 +125,28 @@ def test_several_requests_on_one_connection() -> None:
     assert talked(_asks_twice)[0].count(b"HTTP/1.1 200 OK") == 2
 
 
-@pytest.mark.parametrize("talk", [_sends_half_a_head, _sends_nothing, _sends_half_of_a_second_head])
-def test_headers_that_do_not_come_are_not_waited_for(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "HEAD_S", 0.01)
+SLOW = b"the headers of the request took longer than 0.01 s; send them at once"
+
+
+@pytest.mark.parametrize(
+    ("talk", "limits", "status", "told"),
+    [
+        (_sends_half_a_head, {"HEAD_S": 0.01}, 408, SLOW),
+        (_sends_nothing, {"HEAD_S": 0.01}, 408, SLOW),
+        (_sends_half_of_a_second_head, {"HEAD_S": 0.01}, 408, SLOW),
+        (_sends_more_head_than_allowed, {"MAX_HEAD_BYTES": 100}, 431, b"are larger than 100 bytes; send less"),
+        (_speaks_no_http, {}, 400, b"this is not a request of HTTP/1.1"),
+    ],
+)
+def test_headers_that_do_not_come_or_are_none_are_refused_in_a_sentence(
+    talk: Talk, limits: dict[str, float], status: int, told: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in limits.items():
+        monkeypatch.setattr(listener, name, value)
     answer = talked(talk)[0]
-    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
     assert b"application/problem+json" in answer
-    assert b"the headers of the request took longer than 0.01 s; send them at once" in answer
-
-
-def test_headers_have_a_most_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "MAX_HEAD_BYTES", 100)
-    answer = talked(_sends_more_head_than_allowed)[0]
-    assert answer.startswith(b"HTTP/1.1 431 ")
-    assert b"the headers of the request are larger than 100 bytes; send less" in answer
-
-
-def test_what_is_no_http_is_told_so() -> None:
-    answer = talked(_speaks_no_http)[0]
-    assert answer.startswith(b"HTTP/1.1 400 ")
-    assert b"this is not a request of HTTP/1.1" in answer
+    assert told in answer
 
 
 def test_a_body_that_cannot_be_read_is_told_so() -> None:

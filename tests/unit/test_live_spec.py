@@ -24,12 +24,7 @@ SPARK: dict[str, Any] = {"kind": "spark", "format": "csv", "path": "in"}
     ("fields", "sentence"),
     [
         ({"kind": "spark"}, "source spark needs a format, such as csv"),
-        ({"kind": "replay", "format": "csv"}, "format goes with source kind spark only, not with replay"),
         ({"kind": "push", "transform": "x.sql"}, "transform goes with source kind spark only, not with push"),
-        (
-            {"kind": "video", "path": "x", "options": {"a": "b"}},
-            "options goes with source kinds replay, spark, folder, redis, kafka, nats, mqtt and rabbitmq only",
-        ),
     ],
 )
 def test_fields_of_a_source_go_with_its_kind(fields: dict[str, Any], sentence: str) -> None:
@@ -37,11 +32,6 @@ def test_fields_of_a_source_go_with_its_kind(fields: dict[str, Any], sentence: s
         open_link(RunSpec(app="synthetic", source=SourceSpec(**fields)), Synthetic())
     with pytest.raises(BadValueError, match=sentence):
         check_start(RunSpec(app="synthetic", source=SourceSpec(**fields)))
-
-
-def test_a_spec_survives_being_stored() -> None:
-    spec = RunSpec(app="a", source=SourceSpec(**SPARK), sink=SinkSpec(path="out", schema="n INT"))
-    assert RunSpec.model_validate_json(spec.model_dump_json()) == spec
 
 
 def test_the_command_line_reads_the_source_from_a_file_and_the_sink_from_a_text(
@@ -98,10 +88,6 @@ def test_a_sink_that_is_none_is_refused(text: str, sentence: str) -> None:
 def link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> Any:
     monkeypatch.setattr(session, "java_home", lambda: "/java")
     return open_link(RunSpec(app="synthetic", **fields), Synthetic())
-
-
-def test_neither_source_nor_sink_needs_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert link(tmp_path, monkeypatch) is None
 
 
 def test_the_checkpoint_stands_in_the_table_unless_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,7 +155,7 @@ def test_what_comes_behind_a_result_that_cannot_be_written_keeps_its_place(sink:
     results.take(Delivered(1.0, 2, (0.0,) * 5, 0.5, "c", [2, 3, 6, 7, 10]))
     results.close()
     assert [(row.serial, row.value, row.error is None) for row in sink.rows] == [
-        *((2, "1", True), (3, None, False), (4, "3", True), (5, None, False), (6, "5", True)),
+        *((2, "1", True), (3, None, False), (4, "3", True), (5, None, False), (6, "5", True))
     ]
 
 

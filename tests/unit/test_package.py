@@ -259,15 +259,6 @@ def test_what_cannot_run_is_refused_in_a_sentence(given: dict[str, Any], sentenc
         started(**{"source": [1], **given})
 
 
-def test_windows_by_event_time_are_names_of_the_package() -> None:
-    from recompose import KeyedWindows, Tumbling, Windowing
-
-    windows, states = KeyedWindows(Windowing(Tumbling(10), lambda count, _: (count or 0) + 1)), {}
-    for time in (3, 4):
-        windows.put(states, "a", time, "event", 0)
-    assert [pane.told.value for pane in windows.advance(states, 20)] == [2]
-
-
 def test_what_is_no_app_is_refused() -> None:
     with pytest.raises(RecomposeError, match="5 is no app; give a subclass of App"):
         run(5)  # type: ignore[arg-type]

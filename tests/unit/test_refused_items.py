@@ -18,10 +18,11 @@ from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from datapipe.sources.inbox import Inbox, Letter
 from datapipe.sources.portions import Refused
-from service.runner.rpc.requests import Push, PushMany, ReadResults, ReadStatus, Start, Stop
+from service.runner.rpc.requests import Push, PushMany, ReadResults, Start, Stop
 from service.runner.runner import Runner
 from service.schemas.results import Result
 from service.schemas.spec import RunSpec, SourceSpec
+from tests.support.waiting import wait_until
 
 PATIENCE_S = 30.0
 DEEP = "[" * 2000 + "]" * 2000
@@ -107,13 +108,8 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
 
 def results(runner: Runner, count: int) -> list[Result]:
-    until_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until_s:
-        found = runner.ask(ReadResults(None, 1000, "r"))
-        if len(found) >= count:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"{len(found)} of {count} results; {runner.ask(ReadStatus())}")
+    wait_until(lambda: len(runner.ask(ReadResults(None, 1000, "r"))) >= count)
+    return runner.ask(ReadResults(None, 1000, "r"))
 
 
 @pytest.mark.parametrize(("app", "out"), [(Doubles, {"id": 7, "n": 2}), (Pops, 7)])

@@ -167,15 +167,6 @@ def test_with_style_drain_numbers_are_changed_as_published():
     assert [(ended.kind, ended.drain_actual_s) for ended in bench.of(SwitchEnded)] == [(TransitionKind.SWITCH, 0.0)]
 
 
-def test_one_at_a_time_whatever_is_under_way():
-    bench = joined(ONE, "w1", "w2", spares=0)
-    bench.admit(2)
-    bench.switch("Seq(a)-Seq(b,c)")
-    bench.switch(TWO)
-    assert bench.of(SwitchEnded)[0].error == "a switch to Seq(a)-Seq(b,c) is under way"
-    bench.finish()
-
-
 def test_a_resize_that_waits_for_workers_gives_way_to_another_and_nobody_at_work_leaves():
     bench = joined(ONE, "w1", "w2", "w3", spares=0)
     bench.admit(6)

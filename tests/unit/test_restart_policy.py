@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from service.daemon.supervision.restart_policy import (
     BACK_OFF_S,
     HEALTHY_S,
-    LOOK_S,
     OWING_S,
     POSTPONED_S,
     Answered,
@@ -49,35 +46,9 @@ def follow(condition: Condition, *events: Event) -> Condition:
     return condition
 
 
-def test_a_runner_is_brought_up_then_looked_at() -> None:
-    starting = Starting(due_s=10.0)
-    assert (upkeep(starting, 9.0), delay_s(starting, 9.0)) == (Upkeep.WAIT, 1.0)
-    assert upkeep(starting, 10.0) is Upkeep.BRING_UP
-    up = after(starting, CameUp(11.0))
-    assert up == Up(11.0)
-    assert (upkeep(up, 11.0), delay_s(up, 11.0)) == (Upkeep.LOOK, LOOK_S)
-
-
-def test_each_death_waits_longer_and_the_last_is_the_end() -> None:
-    condition: Condition = Starting(0.0)
-    for number, wait_s in enumerate(BACK_OFF_S, 1):
-        condition = follow(condition, CameUp(100.0), Died(100.0, "gone"))
-        assert condition == Starting(100.0 + wait_s, Deaths(number, number, "gone"))
-    condition = after(condition, Died(200.0, "gone"))
-    assert condition == Failed(Deaths(5, 5, "the runner died 6 times; last: gone"))
-    assert delay_s(condition, 200.0) is None
-
-
 def test_a_minute_of_health_forgives_the_deaths_before_but_counts_the_restarts() -> None:
     condition = follow(Starting(0.0), Died(0.0, "a"), Died(0.0, "b"), CameUp(5.0), Died(5.0 + HEALTHY_S, "c"))
     assert condition == Starting(5.0 + HEALTHY_S, Deaths(1, 3, "c"))
-
-
-def test_who_got_on_forgives_the_deaths_before_however_soon_it_dies() -> None:
-    condition: Condition = Starting(0.0)
-    for number in range(3 * len(BACK_OFF_S)):
-        condition = follow(condition, CameUp(1.0), Answered(got_on=True), Answered(), Died(2.0, "gone"))
-        assert condition == Starting(2.0, Deaths(1, number + 1, "gone"))
 
 
 def silent(heard_s: float, now_s: float, vital: Vital) -> Silent:
@@ -102,10 +73,6 @@ def test_a_lease_begins_anew_with_each_answer() -> None:
         assert condition == Up(0.0)
 
 
-def test_the_silence_of_the_dead_is_not_waited_for() -> None:
-    assert after(Up(0.0), silent(0.5, 1.0, Vital.DEAD)) == Starting(1.0, Deaths(1, 1, "no answer"))
-
-
 def test_a_run_that_owes_something_is_never_given_up() -> None:
     condition: Condition = Up(0.0)
     waits = []
@@ -117,18 +84,6 @@ def test_a_run_that_owes_something_is_never_given_up() -> None:
     assert waits[-1] == OWING_S[-1]
     assert condition.deaths.restarts == 20
     assert fails_to_start(condition)
-
-
-@pytest.mark.parametrize("vital", Vital)
-def test_a_run_that_owes_something_is_not_given_up_when_its_runner_dies_while_it_is_up(vital: Vital) -> None:
-    condition: Condition = Starting(0.0)
-    for number in range(20):
-        condition = after(condition, CameUp(100.0 * number))
-        over_s = 100.0 * number + LEASE_S + 1
-        condition = after(condition, replace(silent(over_s - LEASE_S, over_s, vital), owes=True))
-        assert isinstance(condition, Starting)
-    assert condition.due_s - over_s == OWING_S[-1]
-    assert condition.blocked == condition.deaths.reason
 
 
 def test_a_start_waits_for_its_turn_without_losing_what_is_known() -> None:
@@ -146,10 +101,6 @@ def test_what_is_being_stopped_can_only_end() -> None:
     assert follow(stopping, *events) == stopping
     assert delay_s(stopping, 0.0) is None
     assert after(stopping, Finished()) == Ended()
-
-
-def test_what_is_refused_is_not_tried_again() -> None:
-    assert after(Starting(0.0), Refused(0.0, "no such folder")) == Failed(Deaths(0, 0, "no such folder"))
 
 
 def test_what_was_put_off_is_tried_for_as_long_as_it_takes_and_costs_no_attempt() -> None:

@@ -107,23 +107,19 @@ def test_an_error_with_half_a_character_is_told_as_others_are(tmp_path: Path) ->
         assert [json.loads(line)["error"] for line in (tmp_path / file).read_text().splitlines()] == errors
 
 
+NUMBERS = st.booleans() | st.integers() | st.floats()
+
+
 @given(
-    st.lists(st.booleans() | st.integers() | st.floats() | st.sampled_from([10**400, 10**5000, 1.7e308]), min_size=1)
+    st.lists(NUMBERS | st.sampled_from([10**400, 10**5000, 1.7e308]), min_size=1)
+    | st.lists(st.lists(NUMBERS | st.sampled_from([10**400, "text"])), min_size=1)
 )
-def test_numbers_are_as_good_as_their_text(values: list[Any]) -> None:
+def test_numbers_and_vectors_are_as_good_as_their_text(values: list[Any]) -> None:
     formed = JsonForm(Plain()).of(values)
     assert list(formed.faults) == [place for place, value in enumerate(values) if not has_text(value)]
     assert formed.values == [value if place not in formed.faults else None for place, value in enumerate(values)]
     assert formed.size_bytes > 0
     assert not formed.several
-
-
-@given(st.lists(st.lists(st.booleans() | st.integers() | st.floats() | st.sampled_from([10**400, "text"])), min_size=1))
-def test_vectors_are_as_good_as_their_text(values: list[Any]) -> None:
-    formed = JsonForm(Plain()).of(values)
-    assert list(formed.faults) == [place for place, value in enumerate(values) if not has_text(value)]
-    assert formed.values == [value if place not in formed.faults else None for place, value in enumerate(values)]
-    assert formed.size_bytes > 0
 
 
 def has_text(value: Any) -> bool:

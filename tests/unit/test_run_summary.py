@@ -77,7 +77,7 @@ def test_a_run_leads_with_the_figures_that_were_asked_for() -> None:
     assert runner.wait(PATIENCE_S)
     rows = summary_rows(runner.ask(ReadSummary()))[:3]
     assert [name for name, _ in rows] == [
-        *("p95 latency ≤ 400 ms", "latency of 95 % of the items ≤ 300 ms", "throughput ≥ the input rate"),
+        *("p95 latency ≤ 400 ms", "latency of 95 % of the items ≤ 300 ms", "throughput ≥ the input rate")
     ]
     (_, p95), (_, share), (_, throughput) = rows
     assert p95.endswith(" ms")

@@ -11,23 +11,11 @@ import pytest
 
 from apps import registry
 from apps.contract import App
-from compositions.model import Composition, Group, Stage
-from control.decisions import Mode, State
-from profiler.slo import Slo
-from service.runner.rpc.requests import (
-    Push,
-    ReadResults,
-    ReadSpec,
-    ReadStatus,
-    ReadSummary,
-    SetInput,
-    SetMode,
-    SetSlo,
-    Start,
-    Stop,
-)
+from compositions.model import Stage
+from control.decisions import State
+from service.runner.rpc.requests import Push, ReadResults, ReadStatus, ReadSummary, Start, Stop
 from service.runner.runner import Runner
-from service.schemas.spec import InputSpec, RunSpec, SourceSpec
+from service.schemas.spec import RunSpec, SourceSpec
 
 PATIENCE_S = 30.0
 
@@ -176,21 +164,6 @@ def test_what_was_pushed_before_the_workers_came_is_delivered_by_a_draining_stop
     threading.Timer(0.05, plan.setup.open).start()
     runner.ask(Stop(drain=True, timeout_s=PATIENCE_S))
     assert [each.value for each in runner.ask(ReadResults(-1, 10))] == ["early"]
-
-
-def test_a_runner_knows_what_it_was_told_and_starts_once() -> None:
-    sequential = Composition("one", (Group(("f1", "f2", "f3")),))
-    runner = Runner(RunSpec(app="synthetic", source=SourceSpec(kind="push"), pool="local", compositions=(sequential,)))
-    try:
-        runner.ask(Start())
-        runner.ask(Start())
-        for change in (SetSlo(Slo("latency", 250.0)), SetMode(Mode.PINNED, "one"), SetInput(InputSpec(rate_per_s=9))):
-            runner.ask(change)
-        spec = runner.ask(ReadSpec())
-        assert (spec.slo, spec.mode, spec.composition) == (Slo("latency", 250.0), Mode.PINNED, "one")
-        assert spec.input.rate_per_s == 9
-    finally:
-        runner.ask(Stop(drain=False, timeout_s=5.0))
 
 
 @pytest.mark.logs_errors("run failed")

@@ -1,21 +1,29 @@
-"""Bundles in virtual time: the same source, dispatcher and loop, with more than one item a task."""
+"""Simulated machines and pools by hand: paired cores, bundles, and calls that wait."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pytest
 
+from apps.contract import App
 from apps.rates import Fixed
 from compositions.batching import Batching
-from compositions.model import Composition, Group
+from compositions.capacity.costs import Conditions, StageCost
+from compositions.capacity.predict import predict
+from compositions.model import Composition, Group, Stage
 from control.settings import Measuring, Settings
-from lab.simulation.machine import Machine
+from lab.simulation.machine import Cost, Machine, PairedCores, Threads
+from lab.simulation.pool import SimulatedPool
 from lab.simulation.scenario import Scenario, SimulatedStage
 from lab.simulation.simulation import simulate
 from lab.simulation.trace import Trace
-from profiler.snapshot import LatencyFrom
+from profiler.snapshot import LatencyFrom, StageTiming
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.outcomes import Delivered, TaskTimed
+from runtime.engine import Engine
+from runtime.pools.local import PickleCodec
 
 CHAIN = Composition("chain", (Group(("a",)), Group(("b",))))
 DUE = Settings(measuring=Measuring(latency_from=LatencyFrom.DUE))
@@ -60,3 +68,100 @@ def test_items_that_linger_leave_when_the_time_is_over_or_the_bundle_is_full() -
     full = simulate(replace(calm, batching=Batching(3, linger_ms=50.0)))
     assert max(late(full)) == pytest.approx(0.02, abs=0.005)  # the first waits for two more, 10 ms apart
     assert full.in_order
+
+
+# Cores of two hardware threads in the simulation, by hand.
+
+
+@dataclass(eq=False)
+class Worker:
+    computing: bool = False
+    steps: int = 0
+
+
+def test_who_shares_a_core_is_slower_until_the_other_is_done() -> None:
+    """Two cores: the third worker joins the first on its core, where both have 0.6 of its speed."""
+    cores, (one, two, three) = PairedCores[Worker](2, Threads(0.6)), (Worker(), Worker(), Worker())
+    cores.begin(one, 1.0)
+    cores.begin(two, 1.0)
+    assert cores.next_in_s() == pytest.approx(1.0)
+    cores.begin(three, 0.3)
+    assert cores.next_in_s() == pytest.approx(0.5)
+    cores.pass_s(0.5)
+    assert cores.first_done() is three
+    assert (cores.busy, cores.next_in_s()) == (2, pytest.approx(0.5)), "the second; the first has 0.7 s left"
+    cores.pass_s(0.5)
+    assert cores.first_done() is two
+    assert cores.next_in_s() == pytest.approx(0.2)
+    cores.stop(one)
+    assert (cores.busy, cores.next_in_s()) == (0, float("inf"))
+
+
+def test_threads_beside_the_workers_take_the_first_cores() -> None:
+    cores, workers = PairedCores[Worker](2, Threads(0.5, beside=1)), [Worker(), Worker(), Worker()]
+    cores.begin(workers[0], 1.0)
+    assert cores.next_in_s() == pytest.approx(1.0), "the other core"
+    cores.begin(workers[1], 0.1)
+    assert cores.next_in_s() == pytest.approx(0.2), "beside the thread that is no worker"
+    cores.begin(workers[2], 0.1)
+    assert cores.next_in_s() == pytest.approx(0.2)
+    with pytest.raises(ValueError, match="cannot be shared"):
+        cores.share(1.0)
+
+
+# A stage of 30 ms waiting, 300 items/s, in virtual time: one worker does it if its calls overlap.
+
+
+RATE_PER_S, SECONDS, WAIT_S = 300, 4, 0.030
+ONE = Composition("one", (Group(("ask",)),))
+
+
+class Asks(App):
+    name = "asks"
+
+    def __init__(self, concurrency: int) -> None:
+        super().__init__()
+        self.stages = (Stage("ask", concurrency=concurrency),)
+
+    async def ask(self, value: int) -> int:
+        return value
+
+
+def run(concurrency: int, bundle: int = 1) -> tuple[list[Delivered], list[StageTiming]]:
+    """What was delivered while items came, and the timings of all tasks."""
+    pool = SimulatedPool(lambda *_: Cost(0.0001, WAIT_S), Machine(start_s=0.0), lambda: Asks(concurrency))
+    engine, codec = Engine(Dispatcher(Asks(concurrency).stages, ONE), pool), PickleCodec()
+    engine.start()
+    out: list[Delivered] = []
+    timings: list[StageTiming] = []
+    for first in range(0, RATE_PER_S * SECONDS, bundle):
+        while engine.now_s < first / RATE_PER_S:
+            for each in engine.advance(first / RATE_PER_S):
+                if isinstance(each, Delivered):
+                    out.append(each)
+                elif isinstance(each, TaskTimed):
+                    timings += each.timings
+        if engine.has_room:
+            engine.admit(codec.encode([0] * bundle), (engine.now_s,) * bundle)
+    engine.close()
+    return out, timings
+
+
+@pytest.mark.parametrize("bundle", [1, 4])
+def test_one_worker_does_it(bundle: int) -> None:
+    out, _ = run(16, bundle)
+    assert sum(each.count for each in out) >= RATE_PER_S * (SECONDS - 0.1)
+    assert max(each.at_s - each.arrived_s[0] for each in out) < 2 * WAIT_S
+
+
+def test_without_overlap_it_does_a_tenth() -> None:
+    out, _ = run(1)
+    assert sum(each.count for each in out) == pytest.approx(SECONDS / WAIT_S, abs=5)
+
+
+def test_the_capacity_model_says_so_from_the_timings_of_the_run() -> None:
+    out, timings = run(16)
+    cost = StageCost(timings[-1].wall_s, timings[-1].cpu_s, at_once=16)
+    found = predict(ONE, {"ask": cost}, Conditions(2, 0.0001, RATE_PER_S))
+    assert found.throughput_per_s > RATE_PER_S
+    assert found.latency_s == pytest.approx(out[-1].at_s - out[-1].arrived_s[0], rel=0.1)

@@ -13,6 +13,7 @@ from compositions.batching import BundleLimits
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 from datapipe.source_kinds import open_source
+from datapipe.sources.fed import Fed, Message
 from datapipe.sources.push import BufferFull, Push, SourceClosed
 from datapipe.sources.source_thread import Encoded, SourceLimits, SourceThread
 from datapipe.sources.sources import Arrival
@@ -131,12 +132,7 @@ def test_closed_replay_ends():
         ),
         (Bare, "replay", None, "app 'bare' has no data set of its own; start it with source push"),
         (Numbers, "push", "/tmp", "source push takes no path, but '/tmp' was given"),
-        (
-            Numbers,
-            "tape",
-            None,
-            "known kinds are replay, video, push, folder, redis, kafka, nats, mqtt and rabbitmq",
-        ),
+        (Numbers, "tape", None, "known kinds are replay, video, push, folder, redis, kafka, nats, mqtt and rabbitmq"),
     ],
 )
 def test_source_refused_with_a_sentence(app, kind, path, sentence):
@@ -197,6 +193,34 @@ def test_thread_hands_over_everything_encoded_and_in_order(consumer):
 def test_limit_ends_an_endless_source(consumer):
     consumer.run(open_source(Numbers(), "replay", clock=ticking()), clock=ticking(), items=5)
     assert values(consumer.rest()) == [0, 1, 2, 0, 1]
+
+
+class Place:
+    """A feed of numbers, which ends with an error if it is told to."""
+
+    ended, closed = False, 0
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def seek(self, positions): ...
+
+    def poll(self, most, wait_s):
+        if self.error:
+            raise self.error
+        return [Message("p", number, b"7") for number in range(9)]
+
+    def close(self):
+        self.closed += 1
+
+
+@pytest.mark.parametrize("error", [None, RecomposeError("it is gone")])
+def test_a_feed_is_closed_at_the_limit_and_after_an_error(consumer, error):
+    feed = Place(error)
+    consumer.run(Fed(Numbers(), feed, ticking()), clock=ticking(), items=5)
+    assert values(consumer.rest()) == ([] if error else [7] * 5)
+    assert consumer.thread.join(WAIT_S)
+    assert feed.closed == 1
 
 
 def test_full_hand_over_blocks_the_source(consumer):

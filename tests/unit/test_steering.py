@@ -9,28 +9,12 @@ import pytest
 from compositions.batch_settings import BatchSettings, Sizes, Steps
 from compositions.batching import Batching, SizeControl
 from control.bundles import port
-from control.bundles.batch_control import FOLLOW_EVERY_S, OURS, OWN_SHARE, Circumstances, Steering, control_for
+from control.bundles.batch_control import FOLLOW_EVERY_S, OURS, Circumstances, Steering, control_for
 from control.bundles.port import BatchController, BundleOpening, Choice
 from profiler.snapshot import StageTiming
 from runtime.dispatch.outcomes import Delivered, TaskTimed
 
 FAF = SizeControl("faf", BatchSettings(sizes=Sizes(1, 1000, 50), steps=Steps(10.0, 1)))
-
-
-def aims_ms(control: SizeControl | None) -> float:
-    assert control is not None
-    return control.settings.aim.target_ms
-
-
-def test_who_chooses_the_size() -> None:
-    assert control_for(Batching(8), 0.02, pays=True) is None, "it is given"
-    assert control_for(Batching(), None, pays=True) is None, "nothing to aim at"
-    assert control_for(Batching(), 0.02, pays=False) is None, "hops do not show"
-    ours = control_for(Batching(), 0.02, pays=True)
-    assert (ours and ours.name, aims_ms(ours)) == ("slo-batch", pytest.approx(20 * OWN_SHARE))
-    asked = control_for(Batching(control=FAF), 0.02, pays=False)
-    assert (asked and asked.name, aims_ms(asked)) == ("faf", pytest.approx(20.0))
-    assert control_for(Batching(control=FAF), None, pays=True) is None
 
 
 class Heard(BatchController):

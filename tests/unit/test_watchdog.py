@@ -37,17 +37,7 @@ from service.daemon.supervision.ticker import Ticker
 from service.daemon.supervision.watchdog import Watchdog
 from service.runner.durable.values import Pushed
 from service.runner.rpc.port import ANSWER_S, RunnerPort
-from service.runner.rpc.requests import (
-    Push,
-    ReadStatus,
-    Request,
-    SetBatching,
-    SetInput,
-    SetMode,
-    SetSlo,
-    Start,
-    Stop,
-)
+from service.runner.rpc.requests import Push, ReadStatus, Request, SetBatching, SetInput, SetMode, SetSlo, Start, Stop
 from service.runner.rpc.vital import Vital
 from service.runner.validation.durable import open_journal
 from service.runner.validation.resolution import choices_for
@@ -60,11 +50,7 @@ from tests.support.bodies import having
 from tests.support.fakes import FakeRunner
 
 A = TypeVar("A")
-PUSH = RunSpec(
-    app="synthetic",
-    source=SourceSpec(kind="push"),
-    compositions=choices_for(registry.create("synthetic")),
-)
+PUSH = RunSpec(app="synthetic", source=SourceSpec(kind="push"), compositions=choices_for(registry.create("synthetic")))
 DURABLE = having(PUSH, {"durability": "exactly-once"})
 
 

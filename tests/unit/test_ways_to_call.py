@@ -186,10 +186,7 @@ def test_a_stateful_batch_stage_gets_and_leaves_a_state() -> None:
 
 def test_declared_columns_come_as_a_record_batch_and_rows_go_on_as_dicts() -> None:
     done = ran("dear", values=[{"id": 1, "price": 9.0}, Outputs([{"id": 2, "price": 11.0}])])
-    assert done.values == [
-        {"id": 1, "price": 9.0, "dear": False},
-        [{"id": 2, "price": 11.0, "dear": True}],
-    ]
+    assert done.values == [{"id": 1, "price": 9.0, "dear": False}, [{"id": 2, "price": 11.0, "dear": True}]]
 
 
 def test_calls_that_wait_overlap_up_to_the_concurrency() -> None:

@@ -37,26 +37,6 @@ def test_a_cursor_into_what_is_kept_goes_on(run: str | None) -> None:
     assert serials(window(), 4, run, limit=2) == [5, 6]
 
 
-def test_rows_carry_the_run() -> None:
-    assert {each.run for each in window().read(ReadResults(None, 10))} == {"b"}
-
-
-@pytest.mark.parametrize("run", [None, "b"])
-def test_what_fell_out_is_told_with_what_is_kept(run: str | None) -> None:
-    error = refused(window(), 3, run)
-    assert (error.run, error.first, error.last) == ("b", 5, 9)
-    assert str(error) == (
-        "results 4 to 4 are gone; kept of run b is 5 to 9; read on from there with run=b, without after"
-    )
-
-
-@pytest.mark.parametrize("after", [None, -1, 4, 7, 500])
-def test_a_cursor_of_another_run_is_told_whatever_its_number(after: int | None) -> None:
-    error = refused(window(), after, "a")
-    assert (error.run, error.first, error.last) == ("b", 5, 9)
-    assert str(error).startswith("run 'a' is over and its results are gone; kept of run b is 5 to 9")
-
-
 def test_a_number_that_this_run_never_gave_is_another_run_s() -> None:
     assert refused(window(), 12).run == "b"
     assert serials(window(), 11) == [], "given, not delivered yet"
@@ -76,13 +56,6 @@ def test_results_that_died_with_their_runner_are_gone_also_where_nothing_is_kept
     lost = Window("b", (), out=20)
     assert refused(lost, 7, "b").run == "b"
     assert serials(lost, 19, "b") == []
-
-
-def test_without_any_run() -> None:
-    nothing = Window(None, given=0)
-    assert serials(nothing, None) == serials(nothing, -1) == []
-    assert "there is no run" in str(refused(nothing, None, "a"))
-    assert refused(nothing, 4).run is None
 
 
 def test_what_is_told_survives_the_way_from_another_process() -> None:

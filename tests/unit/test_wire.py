@@ -9,17 +9,7 @@ from hypothesis import strategies as st
 
 from runtime.arena.frame_store import AsTheyAre
 from runtime.transport.values import Broken, FrameCodec, Frames
-from runtime.transport.wire import (
-    HEAD,
-    PIECE_BYTES,
-    Kind,
-    Message,
-    pack,
-    pack_alone,
-    pieces,
-    unpack,
-    unpack_alone,
-)
+from runtime.transport.wire import HEAD, PIECE_BYTES, Kind, Message, pack, pack_alone, pieces, unpack, unpack_alone
 
 FRAMES = st.lists(st.binary(max_size=70), max_size=5)
 MESSAGES = st.builds(

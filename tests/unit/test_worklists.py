@@ -6,16 +6,7 @@ import pytest
 
 from compositions.errors import RecomposeError
 from lab.papers.prasaad.station import ReorderRing
-from lab.papers.prasaad.worklists import (
-    QUEUE_NAMES,
-    Entry,
-    Fifo,
-    Hybrid,
-    Owned,
-    Partitioned,
-    Worklist,
-    make_worklist,
-)
+from lab.papers.prasaad.worklists import QUEUE_NAMES, Entry, Fifo, Hybrid, Owned, Partitioned, Worklist, make_worklist
 from runtime.dispatch.keyed.partitions import COUNTED
 
 ANN, BOB, CAT = 1, 2, 3

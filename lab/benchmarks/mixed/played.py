@@ -108,7 +108,7 @@ class Played:
         self.refused = set(chance.sample(range(19), chance.choice((0, 0, 0, 1, 6))))
         """Numbers, modulo 19, of the items that the app refuses."""
         self.encode = routing(self.app, CODEC.encode)
-        self.loop = asyncio.new_event_loop()
+        self.loop = asyncio.Runner()
         self.now_s, self.names = 0.0, 0
         self.out: list[Out | Shed] = []
         """Results of all items; ``Shed`` for a dropped one."""
@@ -227,7 +227,7 @@ class Played:
                 self._lost(name)
             return
         del hand.tasks[at]
-        event = self.loop.run_until_complete(run_task(hand.calls, name, task, lambda: self.now_s))
+        event = self.loop.run(run_task(hand.calls, name, task, lambda: self.now_s))
         if self.fails_once and isinstance(event, TaskDone) and self.chance.random() < 0.1:
             event = self._failed(name, task, event, hand)
         hand.done.append(event)

@@ -75,12 +75,7 @@ class Loaded(App):
     """Two stages that only the workers which run them load, between two light ones."""
 
     name = "loaded"
-    stages = (
-        Stage("read"),
-        Stage("find", setup="per-group"),
-        Stage("rank", setup="per-group"),
-        Stage("write"),
-    )
+    stages = (Stage("read"), Stage("find", setup="per-group"), Stage("rank", setup="per-group"), Stage("write"))
     options_model = LoadedOptions
     options: LoadedOptions
 

@@ -1,10 +1,11 @@
-"""A Kafka topic as a sink, against librdkafka's mock cluster: what it can show. It keeps no offsets of transactions and
-shuts nobody out; for that the contract of sinks has a broker."""
+"""A Kafka topic as a sink and as a source, against librdkafka's mock cluster: what that can show. It keeps no offsets
+of transactions and shuts nobody out; for that the contract of sinks has a broker."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from compositions.errors import RecomposeError
 from datapipe.brokers.kafka import sink as to_kafka
 from datapipe.brokers.kafka.sink import KafkaSink
+from datapipe.brokers.kafka.source import KafkaFeed
 from datapipe.sink_kinds import KINDS, Opening
 from datapipe.sinks.port import Row
 
@@ -140,3 +142,57 @@ def test_options_that_do_not_go_with_transactions_end_the_run() -> None:
     with pytest.raises(RecomposeError, match="`acks` must be set to `all`"):
         sink.begin(0, 0)
     sink.close()
+
+
+# --- a topic as a source: what a broker that is not well leads to -----------------------------------------------------
+
+
+@pytest.fixture
+def feed(broker: str) -> Iterator[KafkaFeed]:
+    producer = kafka.Producer({"bootstrap.servers": broker})
+    producer.produce("numbers", b"0", partition=0)
+    assert producer.flush(10) == 0
+    made = KafkaFeed(f"kafka://{broker}/numbers", {})
+    yield made
+    made.close()
+
+
+def seen(feed: KafkaFeed, monkeypatch: pytest.MonkeyPatch, partitions: list[int], error: Any = None) -> list[Any]:
+    """What is assigned, where the broker tells of these partitions."""
+    assigned: list[Any] = []
+    topic = SimpleNamespace(partitions=dict.fromkeys(partitions), error=error)
+    consumer = SimpleNamespace(
+        list_topics=lambda *_, **__: SimpleNamespace(topics={"numbers": topic}),
+        incremental_assign=assigned.extend,
+        unassign=lambda: None,
+        consume=lambda *_: [],
+        close=feed._consumer.close,
+    )
+    monkeypatch.setattr(feed, "_consumer", consumer)
+    return assigned
+
+
+def test_a_partition_that_is_seen_later_goes_on_where_it_was(feed: KafkaFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen(feed, monkeypatch, [0])
+    feed.seek({"0": 3, "1": 5})
+    feed._look_at_s = 0.0
+    assigned = seen(feed, monkeypatch, [0, 1])
+    feed.poll(1, 0.0)
+    assert [(place.partition, place.offset) for place in assigned] == [(1, 5)]
+
+
+def test_a_topic_that_is_not_there_is_told(feed: KafkaFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen(feed, monkeypatch, [], kafka.KafkaError(kafka.KafkaError.UNKNOWN_TOPIC_OR_PART))
+    with pytest.raises(OSError, match="does not have topic 'numbers' now"):
+        feed.seek({})
+
+
+def test_a_position_that_is_gone_is_told(feed: KafkaFeed) -> None:
+    feed.seek({"0": 99})
+    with pytest.raises(RecomposeError, match="no longer what comes next"):
+        polled(feed, 50)
+
+
+def polled(feed: KafkaFeed, times: int) -> None:
+    for _ in range(times):
+        feed.poll(1, 0.2)
