@@ -10,11 +10,6 @@ from statistics import fmean, stdev
 from typing import Literal
 
 
-def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rule = ["---"] * len(head)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines))
-
-
 def write_csv(path: Path, head: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -38,8 +33,10 @@ class Finding:
 
 
 def of_findings(found: Iterable[Finding]) -> str:
+    """Return a table in Markdown."""
+    head = ["item", "printed", "ours", "verdict", "why"]
     lines = [[each.item, each.printed, each.ours, each.verdict, each.why] for each in found]
-    return markdown(["item", "printed", "ours", "verdict", "why"], lines)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))
 
 
 NEAR = 1 / 3

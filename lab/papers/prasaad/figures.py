@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import accumulate, product
 from math import erf, inf, sqrt
 from pathlib import Path
@@ -53,7 +52,7 @@ SLICE, WINDOW, ASK, SEND, CROWDING = 5.0, 50.0, 0.05, 0.005, 0.02
 CAPACITY = 100
 """Slice, window, a question and an output as multiples of what an input of the pipeline costs, for queries differ by
 fifty times in that; what a further worker at an operator adds; and QST's ``C``. All assumed: the paper gives none."""
-ASKS = (0.05, 0.1, 0.2, 0.3)
+ASKS, SENDS = (0.05, 0.1, 0.2, 0.3), (0.05, 0.1, 0.2)
 INGRESS = 100
 """Inputs that may wait at the source: the paper names none, and says that ET depends on it (section 7.1)."""
 RING = 8192
@@ -250,13 +249,13 @@ def many_outputs(inputs: int, cores: Sequence[int] = (1, *CORES)) -> Plan:
     return _sending(Plan("13", TITLES["13"], (), ()), operators, inputs, cores)
 
 
-def sending(pipelines: Pipelines, inputs: int, workers: int = MOST_WORKERS) -> Plan:
-    """Figure 14: the two ways to send on the queries, under ``ct``; an output costs ten times as much."""
+def sending(pipelines: Pipelines, inputs: int) -> Plan:
+    """Figure 14: the two ways to send on the queries, under ``ct``, by the price of an output."""
     cases = []
-    for (query, operators), way in product(pipelines.items(), SENDING):
-        setup = replace(usual(operators), sending=way, workers=workers)
-        cases.append(Case((query, way), operators, replace(setup, send_s=10 * setup.send_s), inputs))
-    return Plan("14", TITLES["14"], ("query", "sending"), cases)
+    for (query, operators), price, way in product(pipelines.items(), SENDS, SENDING):
+        setup = replace(usual(operators), sending=way, send_s=price * work_s(operators))
+        cases.append(Case((query, price, way), operators, setup, inputs))
+    return Plan("14", TITLES["14"], ("query", "price", "sending"), cases)
 
 
 def moved(inputs: int, prices_us: Sequence[float], sigmas: Sequence[float] = (0.2, 0.4, 2.0)) -> Plan:
@@ -306,7 +305,6 @@ def normal_bounds(sigma: float, count: int, mean: float = 0.0) -> tuple[float, .
     return tuple((below(2 * (number + 1) / count - 1) - below(-1)) / inside for number in range(count))
 
 
-@cache
 def zipf_bounds(keys: int, count: int) -> tuple[float, ...]:
     """Return cumulated shares of ``count`` partitions by hash of so many keys, as frequent as the generator's."""
     shares = [0.0] * count

@@ -131,6 +131,11 @@ def _by_query(figure: Figure, metric: Metric, first: Cell, second: Cell, *rest: 
     }
 
 
+def _at_price(figure: Figure, first: str, second: str, price: float) -> dict[str, Ratios]:
+    """Compare the throughput of two of what stands in the column after query and price."""
+    return {q: ratios(figure, rate, [(q, price, first)], [(q, price, second)]) for q in figure.seen("query")}
+
+
 def _pooled(found: Found) -> Ratios:
     """Return the geometric mean over queries, for each run."""
     return Ratios(
@@ -185,12 +190,7 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
 
 def _asking(figure: Figure) -> Finding:
     """Find the price at which LP falls behind on most of the queries where it should, and on no other."""
-
-    def over(price: float) -> dict[str, Ratios]:
-        return {
-            query: ratios(figure, rate, [(query, price, "lp")], [(query, price, "ct")])
-            for query in figure.seen("query")
-        }
+    over = partial(_at_price, figure, "lp", "ct")
 
     def fits(price: float) -> tuple[int, int]:
         found = over(price)
@@ -302,8 +302,12 @@ def _sending(figure: Figure) -> Iterator[Finding]:
 
 
 def _sending_on_queries(figure: Figure) -> Finding:
-    found = _by_query(figure, rate, "non-blocking", "lock")
-    return _over_queries("figure 14, non-blocking over lock", "consistently a better throughput", found, below=False)
+    """Judge at the lowest price of an output, and say what the highest does."""
+    over = partial(_at_price, figure, "non-blocking", "lock")
+    first, *_, most = figure.seen("price")
+    why = f"where an output costs {most:.0%} of an input's work instead of {first:.0%}: {_told(over(most))}"
+    item, printed = "figure 14, non-blocking over lock", "consistently a better throughput"
+    return _over_queries(item, printed, over(first), below=False, why=why)
 
 
 def _on_threads(folder: Path) -> Iterator[Finding]:
