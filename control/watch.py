@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compositions.wording import figure
@@ -11,13 +10,9 @@ from control.decisions import Trigger
 from control.reading import current_rate
 from control.settings import Rhythm
 from control.strategies.base import Pace
-from profiler.service_time import stage_costs
 from profiler.slo import differ
 from profiler.snapshot import Snapshot
 from profiler.windows import input_rate_change
-
-_MINOR_SHARE = 0.1
-"""A stage below this share of the total service time changes no composition's worth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +24,12 @@ class Due:
 
 
 class Watch:
-    """Remembers rate and profile of the last decision and says when to ask again."""
+    """Remember the rate of the last decision and say when to ask again."""
 
     def __init__(self, rhythm: Rhythm, pace: Pace) -> None:
         self._rhythm = rhythm
         self._pace = pace
         self._rate: float | None = None
-        self._costs: Mapping[str, float] = {}
         self._hold_until_s = float("-inf")
         self._hold_reason = ""
         self._looked_s = float("-inf")
@@ -44,7 +38,6 @@ class Watch:
     def rebase(self, snapshot: Snapshot) -> None:
         """A decision was taken: measure changes from here on."""
         self._rate = current_rate(snapshot)
-        self._costs = _service_times(snapshot)
         self._looked_s = snapshot.now_s
         self._changed_since_s = None
 
@@ -67,17 +60,6 @@ class Watch:
         self._looked_s = snapshot.now_s
         return Due(Trigger.VIOLATION, assessment.reason) if assessment.meets is False else assessment.reason
 
-    def changed(self, snapshot: Snapshot) -> str | None:
-        """Return how the profile contrasts with the last decision's by more than the threshold; ``None`` when it
-        does not."""
-        now = _service_times(snapshot)
-        total = sum(now.values())
-        for name, before in self._costs.items():
-            after = now.get(name, before)
-            if max(after, before) >= _MINOR_SHARE * total and differ(after, before, self._rhythm.change_ratio):
-                return f"service time of {name} went from {figure(before * 1e3)} to {figure(after * 1e3)} ms"
-        return None
-
     def _rate_changed(self, snapshot: Snapshot) -> Due | None:
         """Up fast, down slowly: a rise is due when the monitor's two windows show it, a fall when it has lasted."""
         before, now_s = self._rate, snapshot.now_s
@@ -99,7 +81,3 @@ class Watch:
         if snapshot.input_rate_windows or mean is None or self._rate is None:
             return input_rate_change(self._rate, snapshot.input_rate_windows, threshold=threshold)
         return mean if differ(mean, self._rate, threshold) else None
-
-
-def _service_times(snapshot: Snapshot) -> dict[str, float]:
-    return {name: cost.service_s for name, cost in stage_costs(snapshot.stages, snapshot.cores).items()}

@@ -32,7 +32,7 @@ from compositions.model import Stage
 
 def images_of(options: FerretOptions) -> Path:
     """The folder of the photos to search in."""
-    return options.images.expanduser() if options.images else sample_photos()
+    return options.images.expanduser() if options.images else sample_photos(options.samples)
 
 
 def queries_of(options: FerretOptions) -> Path:

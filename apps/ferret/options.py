@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from apps.contract import Options
 from apps.ferret.loops.kernels import KernelName
+from apps.samples import PER_SOURCE
 
 
 class FerretOptions(Options):
@@ -15,6 +16,9 @@ class FerretOptions(Options):
 
     images: Path | None = Field(
         default=None, description="Folder of database photos, with subfolders; none: sample photos"
+    )
+    samples: int = Field(
+        default=PER_SOURCE, ge=1, le=100_000, description="Sample photos cut from each of eight sources, without images"
     )
     database: Path | None = Field(
         default=None, description="Data set of recompose ingest, followed while running; in place of images"

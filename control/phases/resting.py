@@ -75,11 +75,8 @@ def _decide(observed: Observation, context: ManagerContext) -> Answer:
 
 
 def _open(observed: Observation, context: ManagerContext, due: Due) -> Answer:
-    """Begin a decision, unless it is known that nothing can help and nothing has changed since."""
+    """Begin a decision, also where the one before found that nothing helps (Vogel et al. 2021, section 3.2, step 6)."""
     context.due = None
-    hopeless = context.log.infeasible
-    if due.trigger is Trigger.VIOLATION and hopeless is not None and context.watch.changed(observed.snapshot) is None:
-        return rest(observed, hopeless)
     evidence = due.reason if due.trigger is Trigger.VIOLATION else f"{due.reason}; {observed.seen.reason}"
     opened = Episode(due.trigger, context.evidence(evidence), observed.now_s, context.choices.active)
     return advance(observed, context, opened)

@@ -1,10 +1,8 @@
 """Run the batch controllers of Leonarczyk 2024 and ours in virtual time: all its tables and figures.
 
     python -m lab.benchmarks.batch_controllers [--out DIR] [--repetitions 1] [--drawn 10] [--workers 2]
-                                               [--law FILE [--target-ms 3] [--assumed-noise]]
 
-``--law`` takes a cost law that ``lab.benchmarks.military_server`` has measured instead of the fitted one. Writes
-``rows.json``, ``figures.json`` (what verdicts are given on), and data and a picture of each figure. ``--record``
+Writes ``rows.json``, ``figures.json`` (what verdicts are given on), and data and a picture of each figure. ``--record``
 replaces the recorded ``figures.json``.
 """
 
@@ -15,7 +13,7 @@ import resource
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -23,10 +21,9 @@ from lab.benchmarks.harness import Rows, main
 from lab.papers.leonarczyk import claims, grid, tables
 from lab.papers.leonarczyk.drawn import against_the_six, reachable
 from lab.papers.leonarczyk.figure_data import all_of
-from lab.papers.leonarczyk.grid import OURS, TARGET_MS, Job, Setup, as_json, thesis_workload
-from lab.papers.leonarczyk.measured import read_law
+from lab.papers.leonarczyk.grid import OURS, Job, Setup, as_json, thesis_workload
 from lab.papers.leonarczyk.page import RECORDED, RUNS, lines
-from lab.papers.leonarczyk.plant import MACHINE, CostLaw, Pipeline
+from lab.papers.leonarczyk.plant import MACHINE
 from lab.papers.leonarczyk.record import figures_of
 from lab.papers.leonarczyk.tables import Rows as Grid
 from lab.papers.pictures import picture
@@ -39,47 +36,33 @@ def repeated_setups() -> Iterator[Job]:
         yield from ((setup, repetition) for repetition in range(RUNS))
 
 
-def with_assumed_noise(pipeline: Pipeline) -> Pipeline:
-    """Replace the measured noise, which other programs caused as well, by the assumed one."""
-    usual = CostLaw()
-    return replace(pipeline, law=replace(pipeline.law, cv=usual.cv, drift_cv=usual.drift_cv))
-
-
 def measure(
     out: Path = Path("batch-controllers"),
     repetitions: Annotated[int, "runs of every combination; the thesis has 10"] = 1,
     drawn: Annotated[int, "number of workloads drawn at random"] = 10,
     workers: Annotated[int, "number of processes"] = 2,
-    law: Annotated[Path | None, "a measured cost law instead of the assumed one"] = None,
-    target_ms: Annotated[float, "latency to aim at, under a measured law"] = TARGET_MS,
-    assumed_noise: Annotated[bool, "with a measured law: noise as in the assumed one"] = False,
     record: Annotated[bool, "replace the recorded figures, from which verdicts are given"] = False,
 ) -> Iterator[Rows]:
     began_s = time.monotonic()
-    pipeline = MACHINE if law is None else read_law(law, TARGET_MS / target_ms)
-    if assumed_noise:
-        pipeline = with_assumed_noise(pipeline)
     jobs = [(setup, repetition) for repetition in range(repetitions) for setup in grid.setups()]
-    rows = list(grid.run(jobs, pipeline, workers))
+    rows = list(grid.run(jobs, MACHINE, workers))
     grid_s, cpu_s = time.monotonic() - began_s, resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    repeated = list(grid.run(repeated_setups(), pipeline, workers))
+    repeated = list(grid.run(repeated_setups(), MACHINE, workers))
     with ProcessPoolExecutor(workers) as pool:
         cases = list(pool.map(against_the_six, range(1, drawn + 1)))
     told = f"{len(jobs)} in {grid_s:.0f} s, {cpu_s:.0f} s of CPU"
-    if law is not None:
-        told += f"; {TARGET_MS:g} ms of virtual time stand for a target of {target_ms:g} ms"
     out.mkdir(parents=True, exist_ok=True)
     (out / "rows.json").write_text(json.dumps([as_json(row) for row in rows]), encoding="utf-8")
     path = RECORDED if record else out / "figures.json"
-    figures = figures_of(Grid(rows), Grid(repeated), thesis_workload(), pipeline)
+    figures = figures_of(Grid(rows), Grid(repeated), thesis_workload(), MACHINE)
     path.write_text(json.dumps(figures) + "\n", encoding="utf-8")
-    for number, data in all_of(Grid(rows), thesis_workload(), pipeline).items():
+    for number, data in all_of(Grid(rows), thesis_workload(), MACHINE).items():
         write_csv(out / f"figure-{number}.csv", data.head, data.lines)
         (out / f"figure-{number}.png").write_bytes(picture(f"Figure {number}", data))
-    yield Rows("the grid", [{"runs": told, "rows": len(rows), "pipeline": str(pipeline), "written to": str(out)}])
+    yield Rows("the grid", [{"runs": told, "rows": len(rows), "pipeline": str(MACHINE), "written to": str(out)}])
     yield Rows("findings on the thesis", [{"item": each.item, "verdict": each.verdict} for each in lines(path)])
     yield Rows("tables 5.1, 5.4 and 5.5 [%]", figures["cells"])
-    most = reachable(thesis_workload(), pipeline)
+    most = reachable(thesis_workload(), MACHINE)
     yield Rows("itemized hit at 5 % [%]", tables.of_the_reachable(Grid(rows), most))
     yield Rows("claims of ours", [asdict(each) for each in claims.ours(Grid(rows))])
     if cases:

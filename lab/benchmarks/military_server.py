@@ -1,15 +1,15 @@
-"""Measure the gain of bundles over single items, and the cost of a bundle, on Military Server with a full source.
+"""Measure the gain of bundles over single items on Military Server, and run its batch controllers on workers.
 
-    python -m lab.benchmarks.military_server [--quick] [--json] [--composition 2] [--kernel compiled] [--law FILE]
+    python -m lab.benchmarks.military_server [--quick] [--json] [--composition 2] [--kernel compiled] [--controllers]
 
-Throughput on the phase workload by the size of bundles (Leonarczyk 2024, figure 5.1), all results of a short run the
-same as in single items; and latency and throughput at single widths, to each of which ``a + b · n`` is fitted.
-``--law`` writes that to a file which ``lab.benchmarks.batch_controllers --law`` takes instead of its assumed law.
+Throughput of a full source on the phase workload by the size of bundles (Leonarczyk 2024, figure 5.1), all results of a
+short run the same as in single items. ``--controllers``: instead, ``slo-batch`` and the setups with the best itemized
+hits at 5 % of tables 5.1 and 5.5, at the thesis's target of 3 ms. Tuples are small there, and no bundle is prefetched,
+as single tuples would miss the target otherwise.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,46 +17,35 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import fmean, median, pstdev
+from statistics import fmean, stdev
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from apps import registry
 from apps.military_server import MilitaryServer
 from compositions.document.loader import load
 from control.decisions import Mode
-from lab.benchmarks.harness import Rows, Table, at_least, main, metadata
+from lab.benchmarks.harness import Rows, Table, at_least, main
 from lab.experiments.runs import delivered, delivering, to_the_end, wait_for
+from lab.papers.leonarczyk.grid import OURS, PUBLISHED, TARGET_MS, BundleFigures, Setup, bundle_figures
+from lab.papers.leonarczyk.published import ITEMIZED_HIT, THRESHOLDS
+from lab.papers.leonarczyk.tables import printed_setup
+from profiler.slo import Slo
 from service.runner.rpc.requests import ReadStatus, SetBatching
 from service.runner.runner import Runner
-from service.schemas.spec import BatchingSpec, RunSpec
+from service.schemas.spec import BatchingSpec, Ending, RunSpec, TelemetrySpec
 
 SIZES = (1, 5, 10, 20, 50, 100, 115, 150, 200, 300)
 QUICK_SIZES = (1, 115)
-LAW_SIZES = (1, 5, 20, 50, 115, 200, 300)
-WIDTHS = (2, 4, 6, 8, 10, 12)
 PHASES = 4000
 """Tuples of the phase workload, over and over: rates are of whole ones."""
+CONTROLLED = 20_000
+"""Tuples of one pass under a controller."""
+SMALL = {"narrowest": 1, "widest": 8}
 SETTLE_S, WINDOW_S = 0.7, 1.0
-TURNS = 2
-
-
-@dataclass(frozen=True)
-class Point:
-    """Bundles of one size of tuples of one width, at saturation."""
-
-    width: int
-    size: int
-    items_per_s: float
-    latency_ms: float
-    """Mean over items, from when they were read."""
-    in_flight: float
-    """Bundles, by Little's law: rate times latency."""
-    cv: float
-    """Variation of the latency within a second, from its median and 95th percentile, assuming a normal distribution."""
-    drift_cv: float
-    """Variation of the means of these seconds."""
 
 
 @dataclass(frozen=True)
@@ -66,17 +55,17 @@ class Server:
     composition: str
     options: Mapping[str, Any]
 
-    def spec(self, **ending: Any) -> RunSpec:
+    def spec(self, **rest: Any) -> RunSpec:
         file = registry.compositions_file(MilitaryServer)
         assert file is not None
         compositions = load(file.read_bytes(), {MilitaryServer.name: MilitaryServer.stages}).compositions
         return RunSpec(
             app=MilitaryServer.name, options=dict(self.options), mode=Mode.PINNED, compositions=tuple(compositions),
-            composition=self.composition, settings={"window_s": WINDOW_S}, **ending,
+            composition=self.composition, **rest,
         )  # fmt: skip
 
     def running(self) -> AbstractContextManager[Runner]:
-        return delivering(self.spec(batching=BatchingSpec(items=1)))
+        return delivering(self.spec(batching=BatchingSpec(items=1), settings={"window_s": WINDOW_S}))
 
     def results(self, size: int, count: int) -> str:
         """Return the results of ``count`` tuples in bundles of ``size``."""
@@ -84,6 +73,29 @@ class Server:
             path = Path(folder) / "out.jsonl"
             to_the_end(self.spec(batching=BatchingSpec(items=size), items=count, out_path=str(path)))
             return path.read_text(encoding="utf-8")
+
+    def controlled(self, setup: Setup, tuples: int) -> BundleFigures:
+        """Run ``tuples`` under a controller that aims at ``TARGET_MS``. A bundle's latency begins with its first
+        read."""
+        batching = BatchingSpec(
+            controller=setup.controller, settings={"threshold": THRESHOLDS[0], **dict(setup.values)}
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            ending = Ending(items=tuples, telemetry=TelemetrySpec(folder=folder))
+            slo, settings = Slo("latency", TARGET_MS), {"prefetch_below_s": 0, "buffer_items": 1}
+            to_the_end(self.spec(batching=batching, slo=slo, settings=settings, ending=ending))
+            return judged(pq.read_table(Path(folder) / "items", columns=["serial", "read", "delivered", "batch"]))
+
+
+def judged(items: pa.Table) -> BundleFigures:
+    """Judge the bundles of a run by its telemetry; a bundle's latency begins with its first read."""
+    ordered = items.sort_by("serial")
+    read, out, batch = (np.array(ordered.column(name).cast("int64")) for name in ("read", "delivered", "batch"))
+    last = np.flatnonzero(batch)
+    latencies_s = (out[last] - read[last - batch[last] + 1]) / 1e6
+    found = bundle_figures(latencies_s, batch[last], TARGET_MS / 1e3, THRESHOLDS[0])
+    assert found is not None, "bundles were delivered"
+    return found
 
 
 def resized(runner: Runner, size: int) -> None:
@@ -105,24 +117,6 @@ def rate_per_s(runner: Runner, seconds: float, size: int) -> float:
     return (delivered(runner) - before) / (time.perf_counter() - began_s)
 
 
-def point(runner: Runner, seconds: float, width: int, size: int) -> Point:
-    resized(runner, size)
-    before, began_s = delivered(runner), time.perf_counter()
-    seen = []
-    while time.perf_counter() - began_s < seconds:
-        time.sleep(WINDOW_S)
-        seen.append(runner.ask(ReadStatus()).latency_ms)
-    items_per_s = (delivered(runner) - before) / (time.perf_counter() - began_s)
-    means = [each.mean or 0.0 for each in seen]
-    spreads = [((each.p95 or 0.0) / (each.p50 or 1.0) - 1) / 1.645 for each in seen]
-    latency_ms = fmean(means)
-    in_flight = items_per_s * latency_ms / 1e3 / size
-    return Point(width, size, items_per_s, latency_ms, in_flight, median(spreads), pstdev(means) / latency_ms)
-
-
-# --- throughput ------------------------------------------------------------------------------------------------------
-
-
 def throughput(composition: str, kernel: str, rounds: int, seconds: float, sizes: Sequence[int]) -> Table:
     server = Server(composition, {"tuples": PHASES, "kernel": kernel})
     if server.results(115, PHASES) != server.results(1, PHASES):
@@ -135,77 +129,36 @@ def throughput(composition: str, kernel: str, rounds: int, seconds: float, sizes
     return table
 
 
-# --- the law ---------------------------------------------------------------------------------------------------------
-
-
-def points_of(composition: str, kernel: str, width: int, seconds: float, sizes: Sequence[int]) -> list[Point]:
-    """Return a point per size, the best of its turns: other load makes bundles slower, never faster."""
-    server = Server(composition, {"tuples": PHASES, "kernel": kernel, "narrowest": width, "widest": width})
-    with server.running() as runner:
-        turns = [[point(runner, seconds, width, size) for size in sizes] for _ in range(TURNS)]
-    return [max(same, key=lambda each: each.items_per_s) for same in zip(*turns, strict=True)]
-
-
-def fitted(points: Sequence[Point], in_flight: int) -> tuple[float, float]:
-    """Fit ``a`` and ``b`` in milliseconds, by least squares of the relative error; both 0 or more.
-
-    They describe ``in_flight`` times the time of a bundle at saturation, which is its latency with so many in flight.
-    (Of single items there are dozens, since buffers are bounded in items as well.)
-    """
-    sizes = np.array([each.size for each in points])
-    times_ms = np.array([in_flight * each.size / each.items_per_s * 1e3 for each in points])
-    b, a = np.polyfit(sizes, times_ms, 1, w=1 / times_ms)
-    return max(float(a), 0.0), max(float(b), 0.0)
-
-
-def law(points: Sequence[Point], about: Mapping[str, str]) -> dict[str, Any]:
-    """Return the law as ``lab.papers.leonarczyk.plant`` reads it."""
-    widths = sorted({each.width for each in points})
-    in_flight = round(median(each.in_flight for each in points))
-    fits = [fitted([each for each in points if each.width == width], in_flight) for width in widths]
-    span = widths[-1] - widths[0]
-    return {
-        "about": dict(about),
-        "loads": [(width - widths[0]) / span for width in widths],
-        "a_ms": [round(a, 4) for a, _ in fits],
-        "b_ms": [round(b, 5) for _, b in fits],
-        "cv": round(median(each.cv for each in points), 3),
-        "drift_cv": round(median(each.drift_cv for each in points), 3),
-        "in_flight": in_flight,
-        "points": [vars(each) for each in points],
-    }
-
-
-def law_rows(found: Mapping[str, Any], widths: Sequence[int]) -> Rows:
-    fixed, overhead = shape(found)
-    told = f"fixed {fixed:.3f} ms, and an overhead of {overhead:.1f} tuples; {found['in_flight']} bundles in flight"
+def on_workers(composition: str, kernel: str, rounds: int, tuples: int) -> Rows:
+    """Return hits and distance of each controller on workers, mean and deviation over ``rounds``, by turns."""
+    server = Server(composition, {"tuples": tuples, "kernel": kernel, **SMALL})
+    setups = [printed_setup(name, THRESHOLDS[0], ITEMIZED_HIT[name][0]) for name in PUBLISHED]
+    found: dict[str, list[BundleFigures]] = {}
+    for _ in range(rounds):
+        for setup in (*setups, Setup(OURS)):
+            found.setdefault(setup.controller, []).append(server.controlled(setup, tuples))
     rows = [
-        {"width": width, "a": a_ms, "b": b_ms}
-        for width, a_ms, b_ms in zip(widths, found["a_ms"], found["b_ms"], strict=True)
+        {"controller": name} | {of: _spread([100 * getattr(run, of) for run in runs]) for of in BundleFigures.__slots__}
+        for name, runs in found.items()
     ]
-    return Rows(f"time of a bundle of n at saturation: a + b · n [ms], by coordinate width; {told}", rows)
+    return Rows(f"controllers at {TARGET_MS:g} ms on workers, {rounds} passes of {tuples} tuples each [%]", rows)
 
 
-def shape(found: Mapping[str, Any]) -> tuple[float, float]:
-    """Fit ``a = fixed + overhead · b`` over the widths, as ``slo-batch`` does."""
-    overhead, fixed = np.polyfit(found["b_ms"], found["a_ms"], 1)
-    return float(fixed), float(overhead)
+def _spread(found: Sequence[float]) -> str:
+    return f"{fmean(found):.1f}" + (f" ± {stdev(found):.1f}" if len(found) > 1 else "")
 
 
 def measure(
-    quick: Annotated[bool, "one short round, few sizes and widths"] = False,
+    quick: Annotated[bool, "one short round, few sizes"] = False,
     composition: Annotated[str, "of compositions/military_server.yaml"] = "2",
     kernel: Literal["numpy", "compiled", "gpu"] = "compiled",
-    law_: Annotated[Path | None, "measure the cost of bundles, and write it to this file"] = None,
+    controllers: Annotated[bool, "run the batch controllers at 3 ms instead"] = False,
 ) -> Iterator[Table | Rows]:
-    rounds, seconds, sizes = (1, 1.0, QUICK_SIZES) if quick else (3, 2.5, SIZES)
-    yield throughput(composition, kernel, rounds, seconds, sizes)
-    if law_:
-        widths, seconds, sizes = (WIDTHS[::5], 1.0, LAW_SIZES[::3]) if quick else (WIDTHS, 2.0, LAW_SIZES)
-        points = [p for width in widths for p in points_of(composition, kernel, width, seconds, sizes)]
-        found = law(points, {**metadata(), "composition": composition, "kernel": kernel})
-        law_.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        yield law_rows(found, widths)
+    rounds = 1 if quick else 3
+    if controllers:
+        yield on_workers(composition, kernel, rounds, CONTROLLED)
+    else:
+        yield throughput(composition, kernel, rounds, 1.0 if quick else 2.5, QUICK_SIZES if quick else SIZES)
 
 
 if __name__ == "__main__":

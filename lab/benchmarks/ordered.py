@@ -23,7 +23,7 @@ from lab.papers.prasaad.page import RECORDED
 from runtime.dispatch.keys import StatesByKey
 from runtime.pools.ray.language import packed, unpacked
 
-FigureName = Literal["8", "8-ask", "8-source", "ct", "9", "moved", "10", "11", "12", "13", "14"]
+FigureName = Literal["8", "8-ask", "8-source", "ct", "9", "moved", "10", "11", "11-keys", "12", "13", "14"]
 STATE_KEYS = (10, 100, 1000, 10_000)
 """Keys of a partition whose state is moved: a thousand to a million in all, with 100 partitions."""
 SOCKET_BYTES = 65_536

@@ -87,8 +87,10 @@ def findings(folder: Path) -> list[Finding]:
 
 
 def record(folder: Path) -> None:
-    """Store the findings on the experiments in ``folder``."""
-    RECORDED.write_text(json.dumps([asdict(each) for each in findings(folder)], indent=1, ensure_ascii=False) + "\n")
+    """Store the findings on the experiments in ``folder``; a figure that was not run there keeps what it had."""
+    known = {each.item: each for each in recorded()}
+    found = [known[each.item] if each.verdict == "not run" else each for each in findings(folder)]
+    RECORDED.write_text(json.dumps([asdict(each) for each in found], indent=1, ensure_ascii=False) + "\n")
 
 
 def recorded() -> list[Finding]:

@@ -45,7 +45,7 @@ SHAPES = {
     "11": Shape("query", "workers", "queue", (_RATE, _LATENCY)),
     "12": Shape("", "workers", "sending", (_RATE, _TIME)),
     "13": Shape("", "workers", "sending", (_RATE, _TIME)),
-    "14": Shape("", "query", "sending", (_RATE,)),
+    "14": Shape("query", "price", "sending", (_RATE,)),
 }
 
 

@@ -1,4 +1,4 @@
-"""Reports of the papers' comparisons: findings and their verdicts, Markdown tables, CSV files, and files of inputs."""
+"""Reports of the papers' comparisons: findings and their verdicts, Markdown tables, and CSV files."""
 
 from __future__ import annotations
 
@@ -7,18 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Literal, TypeVar
-
-from pydantic import BaseModel, ValidationError
-
-from compositions.errors import RecomposeError
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rule = ["---"] * len(head)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines))
+from typing import Literal
 
 
 def write_csv(path: Path, head: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
@@ -26,21 +15,6 @@ def write_csv(path: Path, head: Sequence[str], lines: Iterable[Sequence[object]]
         writer = csv.writer(file)
         writer.writerow(head)
         writer.writerows(lines)
-
-
-def read_file(path: Path, model: type[M], source: str) -> M:
-    """Read a JSON file that ``source`` has written.
-
-    Raises: RecomposeError when the file cannot be read or does not fit the model.
-    """
-    try:
-        return model.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise RecomposeError(f"{path}: {error.strerror}; give a file of {source}") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise RecomposeError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from error
 
 
 Verdict = Literal["reproduced", "trend only", "not reproduced", "not run"]
@@ -59,8 +33,10 @@ class Finding:
 
 
 def of_findings(found: Iterable[Finding]) -> str:
+    """Return a table in Markdown."""
+    head = ["item", "printed", "ours", "verdict", "why"]
     lines = [[each.item, each.printed, each.ours, each.verdict, each.why] for each in found]
-    return markdown(["item", "printed", "ours", "verdict", "why"], lines)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))
 
 
 NEAR = 1 / 3

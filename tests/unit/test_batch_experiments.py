@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from compositions.batch_settings import BatchSettings, Sizes
-from compositions.errors import RecomposeError
 from control.bundles import make_batch_controller
 from lab.papers.leonarczyk import claims, published
 from lab.papers.leonarczyk.drawn import ADVISED, Against, drawn, few_setups, reachable
 from lab.papers.leonarczyk.figure_data import cumulative, fixed, over_tuples, pid_terms, steps_by_latency
 from lab.papers.leonarczyk.grid import OURS, PUBLISHED, BundleFigures, Row, Setup, rows_of, setups, trace_of
-from lab.papers.leonarczyk.measured import read_law
 from lab.papers.leonarczyk.plant import PHASES, CostLaw, Paced, Phase, Pipeline, Source, Trace, Work, Workload, simulate
 from lab.papers.leonarczyk.tables import Rows, itemized_hit, mad_distance, of_the_reachable
 from lab.papers.pictures import picture
@@ -122,40 +117,6 @@ def test_a_law_may_have_any_number_of_loads() -> None:
     controller = make_batch_controller("fixed", BatchSettings(sizes=Sizes(1, 1000, 2)))
     trace = simulate(controller, np.array([0.25, 0.25, 0.5, 1.0]), Pipeline(law, in_flight=1))
     assert trace.latencies_s * 1e3 == pytest.approx([4.0, 6.0 + 3.0])
-
-
-MEASURED = {"loads": [0, 0.5, 1], "a_ms": [2, 2, 4], "b_ms": [0.1, 0.2, 0.3], "in_flight": 3, "cv": 0.02}
-
-
-def test_a_measured_law_is_read_in_the_unit_that_is_asked_for(tmp_path: Path) -> None:
-    file = tmp_path / "law.json"
-    file.write_text(json.dumps({**MEASURED, "about": {"machine": "m", "date": "d"}, "points": [1]}))
-    assert read_law(file) == Pipeline(
-        CostLaw((2, 2, 4), (0.1, 0.2, 0.3), (0, 0.5, 1), cv=0.02, drift_cv=0.1, origin="measured (m, d)"), 3
-    )
-    assert read_law(file, 0.5).law.a_ms == (1, 1, 2)
-    assert "origin='measured (m, d)'" in str(read_law(file))
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"a_ms": [1]}, "loads, a_ms and b_ms have 3, 1 and 3 values; must be as many"),
-        ({"loads": [0, 1, 0.5]}, "must rise"),
-        ({"in_flight": 0}, "in_flight: Input should be greater than or equal to 1"),
-        ({"b_ms": [0.1, -1, 1]}, "b_ms.1: Input should be greater"),
-    ],
-)
-def test_what_is_no_law_is_refused_with_a_sentence(change: dict[str, Any], why: str, tmp_path: Path) -> None:
-    file = tmp_path / "law.json"
-    file.write_text(json.dumps({**MEASURED, **change}))
-    with pytest.raises(RecomposeError, match=why):
-        read_law(file)
-
-
-def test_a_law_that_is_not_there_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RecomposeError, match=r"give a file of lab\.benchmarks\.military_server"):
-        read_law(tmp_path / "none")
 
 
 # --- the grid --------------------------------------------------------------------------------------------------------

@@ -11,9 +11,11 @@ import pytest
 
 from apps import samples
 from apps.ferret import database as module
+from apps.ferret.app import images_of
 from apps.ferret.data_set import display_names
 from apps.ferret.database import Database, load_database
 from apps.ferret.lsh import draw_projections
+from apps.ferret.options import FerretOptions
 from apps.ferret.values import Signature, list_photos
 from apps.samples import cache_dir, sample_photos
 from compositions.errors import RecomposeError
@@ -135,7 +137,7 @@ def test_photos_are_made_once_and_the_recipe_is_seeded(tmp_path: Path, monkeypat
     pictures = [cv2.imread(str(path)) for path in folder.iterdir()]
     assert {picture is not None and picture.shape for picture in pictures} == {(240, 160, 3), (160, 240, 3)}
     stamp = folder.stat().st_mtime_ns
-    assert sample_photos(per_source=2) == folder
+    assert images_of(FerretOptions(samples=2)) == folder
     assert folder.stat().st_mtime_ns == stamp
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
     assert {path.name: path.read_bytes() for path in sample_photos(per_source=2).iterdir()} == made

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Literal
 
+import pyarrow as pa
 import pytest
 
 from apps import registry
@@ -19,11 +20,10 @@ from lab.benchmarks.chaos_apps.tally import Tally
 from lab.benchmarks.chaos_streams import item
 from lab.benchmarks.harness import Rows, Table, at_least, at_most, parser_of, run
 from lab.benchmarks.light_streams import APPS, KEYS, STAGES, loops_of_a_stage, plus_four, sum_at
-from lab.benchmarks.military_server import Point, fitted, law, law_rows, shape
+from lab.benchmarks.military_server import judged as bundles_judged
 from lab.benchmarks.mixed.apps.shaped import Kind, stages_of
 from lab.benchmarks.mixed.drawn import Out, drawn_composition, plain_loop, resized
 from lab.benchmarks.mixed_run import compared, drawn
-from lab.papers.leonarczyk.measured import read_law
 from service.runner.wiring.result_buffer import ResultBatch
 
 ROOT = Path(__file__).parents[2]
@@ -169,44 +169,16 @@ def test_the_expected_sums_are_those_of_the_app(name: str) -> None:
         assert result == sum_at(value)
 
 
-# What the benchmark of the Military Server makes of what it measured.
+# How the benchmark of the Military Server judges a controller: by the bundles that left its workers.
 
 
-def measured(width: int, a_ms: float, b_ms: float, in_flight: int = 4) -> list[Point]:
-    """At saturation, where ``in_flight`` bundles of ``a + b · n`` are under way; more of them where they are single."""
-    times_ms = {size: a_ms + b_ms * size for size in (1, 10, 50, 300)}
-    return [
-        Point(width, size, in_flight * size / time_ms * 1e3, time_ms, 30.0 if size == 1 else in_flight, 0.1, 0.02)
-        for size, time_ms in times_ms.items()
-    ]
-
-
-POINTS = [*measured(2, 3.0, 0.1), *measured(4, 4.0, 0.2), *measured(12, 6.0, 0.4)]
-
-
-def test_the_law_is_found_again() -> None:
-    assert fitted(measured(2, 3.0, 0.1), 4) == (pytest.approx(3.0), pytest.approx(0.1))
-
-
-def test_a_law_that_is_written_can_be_read(tmp_path: Path) -> None:
-    found = law(POINTS, {"machine": "m"})
-    assert found["loads"] == [0.0, pytest.approx(0.2), 1.0]
-    file = tmp_path / "law.json"
-    file.write_text(json.dumps(found))
-    pipeline = read_law(file)
-    assert pipeline.in_flight == 4
-    assert pipeline.law.a_ms == pytest.approx((3.0, 4.0, 6.0))
-    assert pipeline.law.b_ms == pytest.approx((0.1, 0.2, 0.4))
-    assert (pipeline.law.cv, pipeline.law.drift_cv, pipeline.law.origin) == (0.1, 0.02, "measured (m)")
-
-
-def test_its_shape_is_that_of_slo_batch() -> None:
-    """3, 4 and 6 ms over 0.1, 0.2 and 0.4: 2 ms and ten tuples."""
-    found = law(POINTS, {})
-    assert shape(found) == (pytest.approx(2.0), pytest.approx(10.0))
-    told = law_rows(found, (2, 4, 12))
-    assert "fixed 2.000 ms, and an overhead of 10.0 tuples; 4 bundles in flight" in told.title
-    assert [row["width"] for row in told.rows] == [2, 4, 12]
+def test_a_bundle_counts_once_from_its_first_read_on() -> None:
+    """Target 3 ms: a bundle of two items took 3.1 ms, one of a single item 6 ms."""
+    items = {"serial": [2, 0, 1], "read": [3000, 0, 50], "delivered": [9000, 3100, 3100], "batch": [1, 0, 2]}
+    found = bundles_judged(pa.table(items))
+    assert found.batched_hit == 0.5
+    assert found.itemized_hit == pytest.approx(2 / 3)
+    assert found.mad_distance == pytest.approx((0.1 + 3.0) / 3 / 2)
 
 
 # What the mixed run takes for a difference, without which it could not fail.

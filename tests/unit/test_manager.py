@@ -291,6 +291,19 @@ def test_infeasible_is_said_once_and_looked_at_again_when_something_changes() ->
     assert again.commands == (SwitchTo(Composition("widest", (Group(("a", "b"), Pattern.PAR, 30),))),)
 
 
+def test_the_published_look_again_at_each_check_where_nothing_helped() -> None:
+    """Step 6 of Vogel et al.: steps 3 to 5 are repeated while the check, every ten seconds, finds the objective missed;
+    here with trials of a second each and a pause of two after a decision."""
+    target = manager("pdp21", compositions=(ONE, WIDE), settings=Settings().overridden({"pdp21_trial_s": 1}))
+    active, since_s, found = "one", 20.0, list[tuple[float, str]]()
+    for turn in range(160):
+        result = tick(target, snapshot(20 + turn / 4, active, rate=100.0, since_s=since_s))
+        for name in commands([result]):
+            active, since_s = name, 20 + turn / 4
+            found.append((since_s, name))
+    assert found == [(22, "wide"), (33, "one"), (34, "wide"), (45, "one"), (46, "wide"), (57, "one"), (58, "wide")]
+
+
 def test_a_lost_worker_is_no_reason_for_a_decision_until_another_had_time_to_start() -> None:
     target = manager("vogel")
     run(target, 20, 30, rate=9.0)

@@ -13,7 +13,7 @@ import pytest
 from compositions.model import StageKind
 from lab.benchmarks import harness, ordered
 from lab.papers.prasaad import figures, page
-from lab.papers.prasaad.figures import Figure, keyed, normal_bounds
+from lab.papers.prasaad.figures import Figure, keyed, normal_bounds, zipf_bounds
 from lab.papers.prasaad.operators import Operator, bound_per_s, read_costs, serial_run, work_s
 from lab.papers.prasaad.plant import Plant, Setup
 from lab.papers.prasaad.runs import Run, run
@@ -216,6 +216,16 @@ def test_the_recorded_runs_give_a_finding_about_every_figure() -> None:
     assert all(each.command.startswith("python -m lab.benchmarks.") for each in findings)
 
 
+def test_the_most_frequent_key_is_the_least_that_a_partition_can_have() -> None:
+    """Of 5,000 keys after Zipf with exponent 1.1 the first has 16 %, and what shares its partition comes to that."""
+    first = 1 / sum(rank**-1.1 for rank in range(1, 5001))
+    for count, more in ((100, 0.04), (16, 0.12)):
+        bounds = zipf_bounds(5000, count)
+        heaviest = keyed(1e-4, count, bounds).heaviest_share
+        assert bounds[-1] == pytest.approx(1.0)
+        assert first <= heaviest <= first + more
+
+
 def test_a_figure_is_written_drawn_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordered, "STATE_KEYS", (10,))
     costs = tmp_path / "costs.json"
@@ -224,7 +234,7 @@ def test_a_figure_is_written_drawn_and_read_again(tmp_path: Path, monkeypatch: p
     assert harness.run(ordered.measure, told) == 0
     names = ["8", "8-ask", "8-source", "9", "moved", "10", "11", "12", "13", "14"]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "figure-ct.csv", *(f"figure-{name}.{form}" for name in names for form in ("csv", "png")),
+        "figure-ct.csv", "figure-11-keys.csv", *(f"figure-{name}.{form}" for name in names for form in ("csv", "png")),
     }  # fmt: skip
     again = Figure.read(tmp_path / "out", "8")
     assert again.varies == ("query", "scheduler", "workers")

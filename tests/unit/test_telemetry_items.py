@@ -1,4 +1,4 @@
-"""Telemetry of items in bundles: a row an item, with the batch that it left in and its share of what stages took."""
+"""Telemetry of items in bundles: a row an item, with the size of the batch it ends and its share of stage times."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def at(second: float) -> datetime:
 def test_a_bundle_is_as_many_rows_with_their_own_times(tmp_path: Path) -> None:
     rows = written(tmp_path, timed(0, 3, s1=0.3, s2=0.6), timed(3, 1, s1=0.1), delivered(0, 3), delivered(3, 1))
     assert [tuple(row[name] for name in ROWS) for row in rows] == [
-        (0, "delivered", "c", 3), (1, "delivered", "c", 3), (2, "delivered", "c", 3), (3, "delivered", "c", 1),
+        (0, "delivered", "c", 0), (1, "delivered", "c", 0), (2, "delivered", "c", 3), (3, "delivered", "c", 1),
     ]  # fmt: skip
     assert [row["read"] for row in rows] == [at(0), at(0.1), at(0.2), at(3)]
     assert [row["arrived"] for row in rows] == [at(-0.5), at(-0.4), at(-0.3), at(2.5)]
@@ -64,8 +64,8 @@ def test_a_bundle_that_was_taken_apart_on_its_way(tmp_path: Path) -> None:
         Shed(9.0, 4, (4.0, 4.5)),
     )  # fmt: skip
     assert [tuple(row[name] for name in ROWS) for row in rows] == [
-        (0, "delivered", "c", 1), (1, "failed", "c", 1), (2, "delivered", "c", 2), (3, "delivered", "c", 2),
-        (4, "shed", "", 2), (5, "shed", "", 2),
+        (0, "delivered", "c", 1), (1, "failed", "c", 1), (2, "delivered", "c", 0), (3, "delivered", "c", 2),
+        (4, "shed", "", 0), (5, "shed", "", 2),
     ]  # fmt: skip
     stages = [[(each["stage"], round(each["wall_ns"] / 1e9, 6)) for each in row["stages"]] for row in rows]
     whole = ("s1", 0.1)

@@ -63,12 +63,6 @@ def test_a_change_within_the_threshold_is_none() -> None:
     assert looks(watch(), 20, 60, rate=11.9) == []
 
 
-def test_a_profile_that_moved_by_a_fifth_has_changed() -> None:
-    made = watch()
-    assert made.changed(shot(10, service_s=0.119)) is None
-    assert made.changed(shot(10, service_s=0.13)) == "service time of a went from 100 to 130 ms"
-
-
 def test_a_hold_says_why_and_for_how_long() -> None:
     made = watch()
     made.hold(12.0, "just switched to 7")

@@ -118,7 +118,6 @@ class CostLaw:
     outliers: float = 0.002
     """Share of bundles that are held up: they take ``held_up`` times as long."""
     held_up: float = 1.7
-    origin: str = "assumed, not measured"
 
     def stretches(self, seed: int, tuples: int) -> list[float]:
         """Return a factor for each stretch."""
@@ -185,7 +184,6 @@ MACHINE = Pipeline(
         run_cv=(0.0394, 0.0214),
         outliers=0.033,
         held_up=1.48,
-        origin="fitted to tables 5.1 and 5.4",
     ),
     slowest=0.125,
 )

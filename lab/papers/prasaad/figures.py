@@ -9,16 +9,17 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import accumulate, product
 from math import erf, inf, sqrt
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from apps.tpcxbb.generate import Plan as Tables
 from compositions.batch_settings import SchedulerSettings
 from compositions.dynamic import SCHEDULER_NAMES
 from compositions.model import StageKind
-from lab.papers.prasaad.operators import Operator, work_s
+from lab.papers.prasaad.operators import Operator, mixed, work_s
 from lab.papers.prasaad.plant import Setup
 from lab.papers.prasaad.runs import OVERLOAD, Run, run
 from lab.papers.prasaad.station import Sending
@@ -40,6 +41,7 @@ TITLES = {
     "moved": "hybrid queue and owners where a state costs something to move",
     "10": "latency over the cost of a tuple",
     "11": "worklists on the queries",
+    "11-keys": "worklists on the queries, users and items as frequent as in the generated tables",
     "12": "sending after a light operator",
     "13": "sending many outputs",
     "14": "sending on the queries",
@@ -50,13 +52,19 @@ SLICE, WINDOW, ASK, SEND, CROWDING = 5.0, 50.0, 0.05, 0.005, 0.02
 CAPACITY = 100
 """Slice, window, a question and an output as multiples of what an input of the pipeline costs, for queries differ by
 fifty times in that; what a further worker at an operator adds; and QST's ``C``. All assumed: the paper gives none."""
-ASKS = (0.05, 0.1, 0.2, 0.3)
+ASKS, SENDS = (0.05, 0.1, 0.2, 0.3), (0.05, 0.1, 0.2)
 INGRESS = 100
 """Inputs that may wait at the source: the paper names none, and says that ET depends on it (section 7.1)."""
 RING = 8192
 LEAST_WINDOW_S = 1e-5
 """The shortest that there is."""
 QUEUES: tuple[QueueName, ...] = ("hybrid", "partitioned")
+FREQUENT = {
+    ("q2", "sessions"): Tables.users, ("q3", "before"): Tables.users, ("q4", "sessions"): Tables.users,
+    ("q2", "count"): Tables.items, ("q3", "count"): Tables.items,
+}  # fmt: skip
+"""Number of keys of the operators whose keys differ in frequency: users and items. Tickets and pairs of query 1 and the
+ten categories of query 15 are taken as even."""
 FINE = 100
 """Partitions, where they are not limited by the workers (section 7.2)."""
 SIGMAS = (0.1, 0.2, 0.3, 0.4, 0.5, 1.0, 2.0)
@@ -211,15 +219,22 @@ def waiting(inputs: int, costs_us: Sequence[int] = COSTS_US, workers: int = MOST
     return Plan("10", TITLES["10"], ("cost_us", "queue"), cases)
 
 
-def queues(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES) -> Plan:
-    """Figure 11: the worklists on the queries under ``ct``; partitioned ones with a partition a worker at most."""
+def queues(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES, name: str = "11") -> Plan:
+    """Figure 11: the worklists on the queries under ``ct``; partitioned ones with a partition a worker at most.
+    ``11-keys``: with ``FREQUENT`` keys instead of even ones."""
     cases = []
     for (query, stages), queue, workers in product(pipelines.items(), QUEUES, cores):
         most = partitions(queue, workers)
         operators = [replace(each, partitions=min(each.partitions, most)) for each in stages]
+        if name == "11-keys":
+            keys = [FREQUENT.get((query, each.name)) for each in operators]
+            operators = [
+                replace(each, bounds=zipf_bounds(count, each.partitions)) if count else each
+                for each, count in zip(operators, keys, strict=True)
+            ]
         setup = replace(usual(operators), queue=queue, workers=workers)
         cases.append(Case((query, queue, workers), operators, setup, inputs))
-    return Plan("11", TITLES["11"], ("query", "queue", "workers"), cases)
+    return Plan(name, TITLES[name], ("query", "queue", "workers"), cases)
 
 
 def light(inputs: int, cores: Sequence[int] = (1, *CORES)) -> Plan:
@@ -234,13 +249,13 @@ def many_outputs(inputs: int, cores: Sequence[int] = (1, *CORES)) -> Plan:
     return _sending(Plan("13", TITLES["13"], (), ()), operators, inputs, cores)
 
 
-def sending(pipelines: Pipelines, inputs: int, workers: int = MOST_WORKERS) -> Plan:
-    """Figure 14: the two ways to send on the queries, under ``ct``; an output costs ten times as much."""
+def sending(pipelines: Pipelines, inputs: int) -> Plan:
+    """Figure 14: the two ways to send on the queries, under ``ct``, by the price of an output."""
     cases = []
-    for (query, operators), way in product(pipelines.items(), SENDING):
-        setup = replace(usual(operators), sending=way, workers=workers)
-        cases.append(Case((query, way), operators, replace(setup, send_s=10 * setup.send_s), inputs))
-    return Plan("14", TITLES["14"], ("query", "sending"), cases)
+    for (query, operators), price, way in product(pipelines.items(), SENDS, SENDING):
+        setup = replace(usual(operators), sending=way, send_s=price * work_s(operators))
+        cases.append(Case((query, price, way), operators, setup, inputs))
+    return Plan("14", TITLES["14"], ("query", "price", "sending"), cases)
 
 
 def moved(inputs: int, prices_us: Sequence[float], sigmas: Sequence[float] = (0.2, 0.4, 2.0)) -> Plan:
@@ -265,6 +280,7 @@ def all_of(pipelines: Pipelines, inputs: int, prices_us: Sequence[float]) -> Ite
     yield moved(inputs, prices_us)
     yield waiting(inputs)
     yield queues(pipelines, inputs)
+    yield queues(pipelines, inputs, (MOST_WORKERS,), "11-keys")
     yield light(inputs)
     yield many_outputs(inputs // 20)
     yield sending(pipelines, inputs)
@@ -287,6 +303,14 @@ def normal_bounds(sigma: float, count: int, mean: float = 0.0) -> tuple[float, .
 
     inside = below(1) - below(-1)
     return tuple((below(2 * (number + 1) / count - 1) - below(-1)) / inside for number in range(count))
+
+
+def zipf_bounds(keys: int, count: int) -> tuple[float, ...]:
+    """Return cumulated shares of ``count`` partitions by hash of so many keys, as frequent as the generator's."""
+    shares = [0.0] * count
+    for rank in range(1, keys + 1):
+        shares[mixed(rank) % count] += rank**-Tables.zipf
+    return tuple(each / sum(shares) for each in accumulate(shares))
 
 
 def usual(operators: Sequence[Operator], ask: float = ASK) -> Setup:

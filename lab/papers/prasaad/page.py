@@ -94,7 +94,7 @@ def findings(folder: Path = RECORDED) -> list[Finding]:
     return [
         _table_1(folder),
         *_schedulers(read("8")), _asking(read("8-ask")), _source(read("8-source")), _erratum(read("ct")),
-        _skew(read("9")), _waiting(read("10")), *_queues(read("11")),
+        _skew(read("9")), _waiting(read("10")), *_queues(read("11")), _hybrid(read("11-keys"), *OWN_KEYS),
         *_sending(read("12")), *_sending(read("13")), _sending_on_queries(read("14")),
         *_on_threads(folder), _moved(read("moved")),
         Finding(
@@ -129,6 +129,11 @@ def _by_query(figure: Figure, metric: Metric, first: Cell, second: Cell, *rest: 
         query: ratios(figure, metric, [(query, first, *rest)], [(query, second, *rest)])
         for query in figure.seen("query")
     }
+
+
+def _at_price(figure: Figure, first: str, second: str, price: float) -> dict[str, Ratios]:
+    """Compare the throughput of two of what stands in the column after query and price."""
+    return {q: ratios(figure, rate, [(q, price, first)], [(q, price, second)]) for q in figure.seen("query")}
 
 
 def _pooled(found: Found) -> Ratios:
@@ -185,12 +190,7 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
 
 def _asking(figure: Figure) -> Finding:
     """Find the price at which LP falls behind on most of the queries where it should, and on no other."""
-
-    def over(price: float) -> dict[str, Ratios]:
-        return {
-            query: ratios(figure, rate, [(query, price, "lp")], [(query, price, "ct")])
-            for query in figure.seen("query")
-        }
+    over = partial(_at_price, figure, "lp", "ct")
 
     def fits(price: float) -> tuple[int, int]:
         found = over(price)
@@ -272,17 +272,22 @@ def _waiting(figure: Figure) -> Finding:
 
 
 def _queues(figure: Figure) -> Iterator[Finding]:
-    found = _by_query(figure, rate, "hybrid", "partitioned", MOST_WORKERS)
-    unclear = found.pop("q15")
-    yield _over_queries(
-        "figure 11, throughput of hybrid over partitioned", "much higher on all but Q15, where it is unclear", found,
-        below=False, why=f"keys are even here, and queues cost nothing (q15 {unclear})",
-    )  # fmt: skip
+    yield _hybrid(figure, "throughput of hybrid over partitioned", "keys are even here, and queues cost nothing")
     found = _by_query(figure, latency, "hybrid", "partitioned", MOST_WORKERS)
     lower = [query for query, each in found.items() if each.below]
     item = "figure 11, latency of hybrid over partitioned"
     printed, why = "lower on three of five queries, alike on the rest", f"beyond the runs' spread on {', '.join(lower)}"
     yield _finding(item, printed, _told(found), len(lower) >= 3, why)
+
+
+def _hybrid(figure: Figure, item: str, why: str) -> Finding:
+    found = _by_query(figure, rate, "hybrid", "partitioned", MOST_WORKERS)
+    why = f"{why} (q15 {found.pop('q15')})"
+    printed = "much higher on all but Q15, where it is unclear"
+    return _over_queries(f"figure 11, {item}", printed, found, below=False, why=why)
+
+
+OWN_KEYS = "throughput with uneven keys", "users and items as frequent as in our generated tables (Zipf, 1.1)"
 
 
 def _sending(figure: Figure) -> Iterator[Finding]:
@@ -297,8 +302,12 @@ def _sending(figure: Figure) -> Iterator[Finding]:
 
 
 def _sending_on_queries(figure: Figure) -> Finding:
-    found = _by_query(figure, rate, "non-blocking", "lock")
-    return _over_queries("figure 14, non-blocking over lock", "consistently a better throughput", found, below=False)
+    """Judge at the lowest price of an output, and say what the highest does."""
+    over = partial(_at_price, figure, "non-blocking", "lock")
+    first, *_, most = figure.seen("price")
+    why = f"where an output costs {most:.0%} of an input's work instead of {first:.0%}: {_told(over(most))}"
+    item, printed = "figure 14, non-blocking over lock", "consistently a better throughput"
+    return _over_queries(item, printed, over(first), below=False, why=why)
 
 
 def _on_threads(folder: Path) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ RANK_SEQUENTIAL, RANK_PARALLEL = ("1", "2", "3", "4", "6", "7", "9", "15"), ("5"
 
 
 def findings() -> list[Finding]:
-    """Return what both papers print beside the recorded runs. Raises: RecomposeError when there is no record."""
+    """Return what both papers print beside the recorded runs. Raises: OSError when there is no record."""
     found = recorded()
     visited = [_visits(found, *row) for row in VISITED]
     of_2021 = [*_figure_2(found), *visited, *_figure_7(found.runs["fig07_ferret_adaptive"]), _figure_8(found)]

@@ -150,17 +150,13 @@ class Telemetry:
 
     def _left(self, out: Delivered | Shed, since_s: Sequence[float], composition: str, fate: str) -> None:
         # Plain values: the garbage collector does not look at them again while they wait.
-        slo = (self._target_us, self._threshold)
-        common = (out.at_s, composition, fate, out.count, *slo, self._forms.get(composition))
-        parts = self._timings.pop(out.serial, out.count)
-        if len(parts) == 1:
-            self._writer.put("items", (out.serial, since_s, out.arrived_s, *common, parts[0][1]), out.count)
-            return
+        known = (self._target_us, self._threshold, self._forms.get(composition))
         begin = 0
-        for count, timings in parts:
+        for count, timings in self._timings.pop(out.serial, out.count):
             end = begin + count
-            times = (out.serial + begin, since_s[begin:end], out.arrived_s[begin:end])
-            self._writer.put("items", (*times, *common, timings), count)
+            times = (out.serial + begin, since_s[begin:end], out.arrived_s[begin:end], out.at_s)
+            ended = out.count if end == out.count else 0
+            self._writer.put("items", (*times, composition, fate, ended, *known, timings), count)
             begin = end
 
     def tick(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult) -> None:
@@ -264,7 +260,8 @@ def columns(epoch_s: float) -> dict[str, Columns]:
 
 class Items:
     """Makes columns of items that left. A record stands for consecutive items: first serial number, when each was due,
-    when each was read, when they left, and the fields that they share."""
+    when each was read, when they left, composition and outcome, the size of the bundle that the last of them ends (0:
+    of none), and further fields that they share."""
 
     def __init__(self, epoch_s: float) -> None:
         self._epoch_s = epoch_s
@@ -272,7 +269,8 @@ class Items:
     def columns(self, records: Sequence[Record]) -> Table:
         first, due, read, delivered, *common, timings = zip(*records, strict=True)
         counts = np.array([len(times) for times in read])
-        compositions, fates, batch, targets, thresholds, forms = (_repeated(values, counts) for values in common)
+        compositions, fates, sizes, targets, thresholds, forms = (_repeated(values, counts) for values in common)
+        ends = np.arange(1, counts.sum() + 1) == np.repeat(np.cumsum(counts), counts)
         return {
             "serial": pa.array(np.repeat(np.array(first) - _starts(counts), counts) + np.arange(counts.sum())),
             "arrived": self._instants(list(chain.from_iterable(due))),
@@ -280,7 +278,7 @@ class Items:
             "delivered": self._instants(np.repeat(np.array(delivered), counts)),
             "composition": compositions.cast(pa.string()),
             "outcome": fates.cast(pa.string()),
-            "batch": batch.cast(pa.int32()),
+            "batch": pa.array(np.where(ends, sizes, 0), pa.int32()),
             "target_us": targets.cast(pa.int64()),
             "threshold": thresholds.cast(pa.float64()),
             "composition_version": forms.cast(pa.string()),
