@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 from rich.console import RenderableType
 
 from service.cli import render
-from service.cli.clients import connected, json_option, show, url_option
-from service.cli.http import read, segment
+from service.cli.clients import answered, connected, json_option, show, url_option
+from service.cli.http import Client, read, segment
 from service.cli.texts import app_argument
 from service.schemas.results import OwingRun
 from service.schemas.runs import KnownRun, RunFigures, Trace
@@ -35,13 +36,10 @@ def runs(app: str | None, owing: bool, url: str, as_json: bool) -> None:
 @click.command()
 @app_argument
 @click.argument("run", nargs=-1)
-@url_option
-@json_option
-def compare(app: str, run: tuple[str, ...], url: str, as_json: bool) -> None:
+@answered(lambda found: _beside(read(list[RunFigures], found)))
+def compare(client: Client, app: str, run: tuple[str, ...]) -> Any:
     """Compare runs of APP: each RUN, or the two latest. Uses telemetry, which is some ten seconds late."""
-    with connected(url) as client:
-        found = client.get(f"/comparison/{segment(app)}", run=list(run))
-        show(found, as_json, lambda found: _beside(read(list[RunFigures], found)))
+    return client.get(f"/comparison/{segment(app)}", run=list(run))
 
 
 def _list(known: Sequence[KnownRun]) -> RenderableType:
@@ -121,16 +119,13 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
     show_default=True,
     help="Time span of the slowest items, in seconds back from now.",
 )
-@url_option
-@json_option
-def trace(app: str, serial: int | None, run: str | None, slowest: int, last_s: int, url: str, as_json: bool) -> None:
+@answered(lambda found: _table(read(list[Trace], found)))
+def trace(client: Client, app: str, serial: int | None, run: str | None, slowest: int, last_s: int) -> Any:
     """Show where item SERIAL of APP waited and was processed, or the slowest items of the last minutes. Uses
     telemetry, which is some ten seconds late."""
     of_run = {} if run is None else {"run": run}
     asked = {"slowest": slowest, "last_s": last_s} if serial is None else {"serial": serial, **of_run}
-    with connected(url) as client:
-        found = client.get(f"/traces/{segment(app)}", **asked)
-        show(found, as_json, lambda found: _table(read(list[Trace], found)))
+    return client.get(f"/traces/{segment(app)}", **asked)
 
 
 def _table(found: Sequence[Trace]) -> RenderableType:
