@@ -115,7 +115,7 @@ TEXT: Responses = {
 
 @router.get("/metrics", response_class=PlainTextResponse, responses={**TEXT, **documented()})
 def prometheus(request: Request) -> Response:
-    """Metrics for Prometheus; their names are a contract (``service/api/metrics.py`` explains each)."""
+    """Metrics for Prometheus; their names are a contract (docs/operate/metrics.md explains each)."""
     metrics: Exposition = request.app.state.metrics
     return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
