@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, floor
-from typing import Any
 
-from compositions.settings import check, overridden, ranged
+from compositions.settings import Checked, ranged
 from compositions.wording import figure
 
 
 @dataclass(frozen=True, slots=True)
-class RegulatorSettings:
+class RegulatorSettings(Checked):
     """Settings of both regulators; the defaults are the best for ``spar`` (Vogel et al. 2018, section 5).
 
     Raises: SettingsError if one is out of range.
@@ -31,17 +29,10 @@ class RegulatorSettings:
     cores: int = ranged(4, 1, 100_000)
     """Of the machine; two of them are left to the first and the last stage."""
 
-    def __post_init__(self) -> None:
-        check(self)
-
     @property
     def most(self) -> int:
         """Replicas there may be: cores − 2, and never less than one."""
         return max(1, self.cores - 2)
-
-    def overridden(self, values: Mapping[str, Any]) -> RegulatorSettings:
-        """These settings with single fields replaced by their names. Raises: SettingsError naming every fault."""
-        return overridden(self, values)
 
 
 @dataclass(frozen=True, slots=True)
