@@ -11,7 +11,8 @@ from service.runner.handlers.status import RunnerStatus, cores_in_use, status_of
 from service.runner.rpc import requests as ask
 from service.runner.rpc.mailbox import Answers, Mailbox
 from service.runner.rpc.window import Window
-from service.runner.telemetry.record import Record, WallClock
+from service.runner.telemetry.accounts import WallClock
+from service.runner.telemetry.record import Record
 from service.runner.validation.checked import CheckedSpec
 from service.runner.validation.resolution import rate_of
 from service.runner.wiring.run import Run
