@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from service.cli import render
 from service.cli.clients import answered, items_of_service
 from service.cli.http import Client, read, segment
-from service.cli.run_options import START, batching_of
-from service.cli.texts import app_argument, options, parse_options
+from service.cli.run_options import START, fields_of
+from service.cli.texts import app_argument, options
 from service.schemas.base import plain
 from service.schemas.refusals import refusal
 from service.schemas.requests import StartRequest
@@ -37,19 +37,8 @@ def start(client: Client, app: str, **given: Any) -> Any:
 def _request(**given: Any) -> StartRequest:
     """Return the request with the given options only; the service chooses the rest."""
     slo, threshold, budget = (given.pop(name) for name in ("slo", "threshold", "budget"))
-    batching = {name: given.pop(name) for name in ("batch", "batch_bytes", "linger_ms")}
-    if given["rate"] and given["pattern"]:
-        raise click.UsageError("--rate and --pattern exclude each other")
-    fields = {
-        "options": parse_options(given.pop("options")),
-        "input": given.pop("rate") or given["pattern"],
-        "batching": batching_of(*batching.values()) if any(batching.values()) else None,
-        "duration_s": given.pop("duration"),
-        "slo": list(slo),
-        "budget": BudgetBody.of(budget),
-        **given,
-    }
-    del fields["pattern"]
+    fields = fields_of(given)
+    fields |= {"duration_s": given.pop("duration"), "slo": list(slo), "budget": BudgetBody.of(budget), **given}
     try:
         objective = {"threshold": threshold} if slo else {}
         return StartRequest(**objective, **{name: value for name, value in fields.items() if value})
