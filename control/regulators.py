@@ -148,7 +148,7 @@ class TwoSided(Regulator):
         stretch = max(1.0, step.replicas / knee)
         expected_s = self._expected_s((step.service_s or step.latency_s) / stretch)
         share, needed = expected_s * stretch / self._target_s, self._needed(expected_s, step)
-        wanted = self._held(min(self._bearable(expected_s, knee), needed))
+        wanted = min(max(min(self._bearable(expected_s, knee), needed), 1), self._most)
         self._spared = self._spared + 1 if needed <= self.SPARE * step.replicas else 0
         if share > self.TOO_HIGH and wanted < step.replicas:
             return self._told(wanted, f"{share:.0%} of the target expected, by contention for {self._cores} cores")
@@ -181,9 +181,6 @@ class TwoSided(Regulator):
         if step.rate_per_s is None:
             return self._most if step.waits else step.replicas
         return max(more, ceil(step.rate_per_s * alone_s / self.FULL))
-
-    def _held(self, replicas: int) -> int:
-        return min(max(replicas, 1), self._most)
 
     def _told(self, replicas: int, why: str) -> ReplicaChoice:
         return ReplicaChoice(replicas, f"{self.name}: {why}: {replicas} of at most {self._most}")

@@ -87,7 +87,8 @@ class Machine:
         if arbitration is None:
             self._lift(present)
             return
-        bids = _bids(present, AskBid(arbitration.budget.limits()))
+        ask = AskBid(arbitration.budget.limits())
+        bids = dict(zip(present, gather(lambda each: _bid(each, ask), present), strict=True))
         with self._lock:
             if arbitration is not self._arbitration:
                 return  # another budget was set meanwhile
@@ -110,12 +111,8 @@ def _arbitration(accepted: AcceptedBudget | None) -> Arbitration | None:
     return None if accepted is None else Arbitration(accepted.asked.budget())
 
 
-def _bids(present: Sequence[Watchdog], ask: AskBid) -> dict[Watchdog, Bid | None]:
-    """None of one that is away, starting, or slower than ``EACH_OF_ALL_S``: it keeps what it has."""
-    return dict(zip(present, gather(lambda each: _bid(each, ask), present), strict=True))
-
-
 def _bid(watchdog: Watchdog, ask: AskBid) -> Bid | None:
+    """None of one that is away, starting, or slower than ``EACH_OF_ALL_S``: it keeps what it has."""
     try:
         return watchdog.ask(ask, EACH_OF_ALL_S)
     except RecomposeError:

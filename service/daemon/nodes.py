@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import structlog
@@ -50,7 +49,8 @@ class NodeBook:
         """Take what was seen now; return all nodes. Changes are logged, but for those of the first look."""
         with self._lock:
             found = {node.id: node for node in cluster.nodes}
-            lost = [replace(known.node, state=NodeState.LOST) for known in self._missing(found)]
+            missing = [known for name, known in self._known.items() if name not in found]
+            lost = [replace(known.node, state=NodeState.LOST) for known in missing]
             for node in (*found.values(), *lost):
                 known = self._known.get(node.id)
                 if known is None or known.node.state is not node.state:
@@ -62,9 +62,6 @@ class NodeBook:
             self._begun = True
             self._forget(now_s)
             return list(self._known.values())
-
-    def _missing(self, found: Mapping[str, Node]) -> list[Known]:
-        return [known for name, known in self._known.items() if name not in found]
 
     def _forget(self, now_s: float) -> None:
         for name, known in list(self._known.items()):

@@ -57,7 +57,8 @@ class Usage:
         self._gpu_s += passed_s * self._gpus
         self._gpus = gpus
         self._worker_s += passed_s * sum(each.group is not None for each in seen)
-        self._known = {pid: known for pid in _here(seen) if (known := self._measured(pid, passed_s)) is not None}
+        here = {each.pid for each in seen if each.node in _addresses()}
+        self._known = {pid: known for pid in here if (known := self._measured(pid, passed_s)) is not None}
         self._look_at_others(passed_s)
 
     def _look_at_others(self, passed_s: float) -> None:
@@ -104,10 +105,6 @@ class Usage:
             return worker
         busy = None if known.busy_cores is None else round(known.busy_cores, 3)
         return worker.model_copy(update={"cpu_cores": busy, "memory_bytes": known.memory_bytes})
-
-
-def _here(workers: Iterable[WorkerView]) -> set[int]:
-    return {each.pid for each in workers if each.node in _addresses()}
 
 
 @cache
