@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -156,14 +156,12 @@ def watch(app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | None
 
 def _watch(client: Client, app: str, which: Which, as_json: bool) -> None:
     statuses = client.stream(f"/status/{segment(app)}/stream")
-    try:
+    with suppress(KeyboardInterrupt):  # the way to end it
         if as_json:
             for status in statuses:
                 click.echo(json.dumps(status))
         else:
             _draw(statuses, WatchView(lambda: which.entries(client, app)))
-    except KeyboardInterrupt:  # the way to end it
-        return
 
 
 def _draw(statuses: Iterable[Any], view: WatchView) -> None:

@@ -66,23 +66,15 @@ def _beside(found: Sequence[RunFigures]) -> RenderableType:
     return made
 
 
-def _objective(run: RunFigures) -> str:
-    return "none" if run.slo is None else render.objective_text(run.slo)
-
-
 def _items(run: RunFigures) -> str:
     looked_at = "" if run.items.all_of_them else " of those looked at"
     return f"{run.items.delivered:,}, {run.items.failed:,} failed, {run.items.shed:,} shed{looked_at}"
 
 
-def _compositions(run: RunFigures) -> str:
-    return ", ".join(f"{each.name} {each.share:.0%}" for each in run.compositions)
-
-
 ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
     ("began", lambda run: run.began_at),
     ("lasted", lambda run: render.number(run.length_s, " s", 0)),
-    ("objective", _objective),
+    ("objective", lambda run: "none" if run.slo is None else render.objective_text(run.slo)),
     ("met", lambda run: "–" if run.slo_met_share is None else f"{run.slo_met_share:.1%} of the time"),
     ("offered", lambda run: render.number(run.offered_per_s, "/s")),
     ("delivered", lambda run: render.number(run.delivered_per_s, "/s")),
@@ -96,7 +88,7 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
     ("CPU an item", lambda run: render.number(run.cpu_ms_per_item, " ms")),
     ("decisions", lambda run: str(run.decisions)),
     ("switches", lambda run: str(run.switches)),
-    ("compositions", _compositions),
+    ("compositions", lambda run: ", ".join(f"{each.name} {each.share:.0%}" for each in run.compositions)),
 )
 
 

@@ -15,7 +15,6 @@ from control.decisions import Grant
 from service.daemon.runs import EACH_OF_ALL_S, Runs, gather
 from service.daemon.store.store import DaemonStore
 from service.daemon.store.tables import body_to_json
-from service.daemon.supervision.ticker import Ticker
 from service.daemon.supervision.watchdog import Watchdog
 from service.runner.rpc.requests import AskBid, SetGrant
 from service.schemas.base import utc_now
@@ -31,10 +30,8 @@ log = structlog.get_logger()
 class Machine:
     """Thread-safe. A turn asks all apps at once, so that one that hangs does not hold up the others."""
 
-    def __init__(
-        self, runs: Runs, store: DaemonStore, ticker: Ticker, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._runs, self._store, self._ticker, self._clock = runs, store, ticker, clock
+    def __init__(self, runs: Runs, store: DaemonStore, clock: Callable[[], float] = time.monotonic) -> None:
+        self._runs, self._store, self._clock = runs, store, clock
         stored = store.facts.get(NAME)
         self._accepted = None if stored is None else AcceptedBudget.model_validate_json(stored)
         self._arbitration = _arbitration(self._accepted)
@@ -63,14 +60,6 @@ class Machine:
         return self.shares()
 
     # --- the loop ---
-
-    def start(self) -> None:
-        """Share the budget out in a thread of its own until ``end``."""
-        self._ticker.start(self.turn)
-
-    def end(self) -> None:
-        self._ticker.end()
-        self._ticker.join(2 * EACH_OF_ALL_S)
 
     def turn(self) -> float:
         """Asks and gives, once. Returns the seconds until the next turn."""

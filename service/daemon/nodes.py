@@ -14,7 +14,6 @@ from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.supervision.restart_policy import Up
 from service.daemon.supervision.runner_slot import Host
-from service.daemon.supervision.ticker import Ticker
 from service.schemas.base import utc_now
 from service.schemas.nodes import DrainRequest, NodeBody
 from service.schemas.refusals import ConflictError, NotFoundError, listed
@@ -88,17 +87,9 @@ def _log(before: Known | None, node: Node) -> None:
 class Nodes:
     """The nodes on which workers of the apps may be."""
 
-    def __init__(self, host: Host, observation: Observation, runs: Runs, ticker: Ticker) -> None:
-        self._host, self._observation, self._runs, self._ticker = host, observation, runs, ticker
+    def __init__(self, host: Host, observation: Observation, runs: Runs) -> None:
+        self._host, self._observation, self._runs = host, observation, runs
         self._book = NodeBook()
-
-    def start(self) -> None:
-        """Look for changes from now on."""
-        self._ticker.start(self.look)
-
-    def end(self) -> None:
-        """Look no more."""
-        self._ticker.end()
 
     def look(self) -> float | None:
         """Look for changes; return when to look again, None if the host has been left."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from compositions.model import Composition
@@ -174,10 +175,8 @@ class DesiredState:
         spec = self._spec
         if spec.origin.run is None or self.owes:
             return
-        try:
+        with suppress(NotStoredError):  # costs a row
             self._store.durable_runs.remove(spec.app, spec.origin.run)
-        except NotStoredError:  # costs a row
-            return
 
     def _keep(self, spec: RunSpec) -> None:
         """Raises: NotStoredError, and then the spec is as before."""
@@ -194,7 +193,5 @@ class DesiredState:
 
     def _store_again(self) -> None:
         """What cannot be stored now is tried again at the next status."""
-        try:
+        with suppress(NotStoredError):
             self._keep(self._spec)
-        except NotStoredError:
-            return
