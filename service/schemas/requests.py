@@ -113,11 +113,15 @@ class ThroughputSlo(ThroughputObjective):
     app: str
 
 
+_MODELS: dict[str, type[Frozen]] = {"latency": LatencyObjective, "throughput": ThroughputObjective}
+
+
 def _one(slo: Slo) -> dict[str, Any]:
     """Return a single objective as the fields of its model."""
-    statistic = {} if slo.metric == "throughput" else {"statistic": slo.statistic}
-    share = {} if slo.share is None else {"share": slo.share}
-    return {"metric": slo.metric, "target": slo.target, "threshold": slo.threshold, **statistic, **share}
+    known: dict[str, Any] = {"metric": slo.metric, "target": slo.target, "threshold": slo.threshold}
+    known |= {"statistic": slo.statistic, "share": slo.share}
+    accepted = _MODELS[slo.metric].model_fields
+    return {name: value for name, value in known.items() if name in accepted and value is not None}
 
 
 class JointSlo(Frozen):
