@@ -76,7 +76,7 @@ def _by_name(everything: Iterable[_Found]) -> Discovery:
         if isinstance(found, Fault):
             faults.append(found)
         elif found.name in apps:
-            faults.append(Fault(place, f"app {found.name!r} is already defined by {_place_of(apps[found.name])}"))
+            faults.append(Fault(place, f"app {found.name!r} is already defined by {inspect.getfile(apps[found.name])}"))
         else:
             apps[found.name] = found
     return Discovery(apps, tuple(faults))
@@ -294,10 +294,6 @@ def _is_defined_in(app_class: AppClass, module: ModuleType) -> bool:
 def _checked(place: str, app_class: AppClass) -> AppClass | Fault:
     faults = faults_of(app_class)
     return Fault(place, f"app class {app_class.__name__}: {'; '.join(faults)}") if faults else app_class
-
-
-def _place_of(app_class: AppClass) -> str:
-    return inspect.getfile(app_class)
 
 
 def _why(error: BaseException) -> str:

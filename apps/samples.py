@@ -60,7 +60,7 @@ def sample_photos(per_source: int = PER_SOURCE) -> Path:
 
     Raises: RecomposeError when scikit-image, whose photos they are made from, is not installed.
     """
-    sources = _sources()
+    sources = _found(SOURCES)
     folder = cache_dir() / f"samples-{RECIPE}-{len(sources)}x{per_source}"
     if not folder.is_dir():
         _make_whole(folder, sources, per_source)
@@ -70,10 +70,6 @@ def sample_photos(per_source: int = PER_SOURCE) -> Path:
 def wheel_photo(name: str) -> Path:
     """One of the photos in the scikit-image wheel. Raises: RecomposeError when it is not installed."""
     return _found([name])[0]
-
-
-def _sources() -> list[Path]:
-    return _found(SOURCES)
 
 
 def _found(names: Sequence[str]) -> list[Path]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from compositions.settings import SettingsError, check, one_of, overridden, ranged
+from compositions.settings import Checked, SettingsError, check, one_of, ranged
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerSettings:
+class SchedulerSettings(Checked):
     """Raises: SettingsError when any is out of range."""
 
     slice_s: float = ranged(0.001, 1e-6, 60, "s")
@@ -30,13 +28,6 @@ class SchedulerSettings:
     """``kanban``: what may wait for each worker that the next operator can have."""
     half_life: int = ranged(1000, 1, 100_000_000, "tuples")
     """Costs and selectivities are estimated from what was measured; a tuple counts half after so many more."""
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    def overridden(self, values: Mapping[str, Any]) -> SchedulerSettings:
-        """These settings with single fields replaced by their names. Raises: SettingsError naming every fault."""
-        return overridden(self, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +79,7 @@ class Gains:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSettings:
+class BatchSettings(Checked):
     """All settings of all batch controllers. Raises: SettingsError when any is out of range, or they contradict."""
 
     aim: LatencyAim = LatencyAim()
@@ -101,10 +92,3 @@ class BatchSettings:
         least, first, most = self.sizes.least, self.sizes.first, self.sizes.most
         if not least <= first <= most:
             raise SettingsError(f"least = {least}, first = {first}, most = {most}: must be least <= first <= most")
-
-    def overridden(self, values: Mapping[str, Any]) -> BatchSettings:
-        """These settings with single fields replaced by their plain names (``{"target_ms": 400, "step": 15}``).
-
-        Raises: SettingsError that names every unknown name and every value out of range.
-        """
-        return overridden(self, values)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, field, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from compositions.errors import RecomposeError, shown
 from compositions.wording import figure
@@ -33,6 +33,19 @@ def one_of(default: str, *others: str) -> Any:
 def check(group: object) -> None:
     """Raises: SettingsError that names every value of ``group``, and of the groups in it, that is out of range."""
     _refuse(fault for limits, value in _values(group) if (fault := _fault(limits, value)))
+
+
+class Checked:
+    """The base of settings that are checked when they are made. Raises: SettingsError that names every fault."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def overridden(self, values: Mapping[str, Any]) -> Self:
+        """These settings with single fields replaced by their plain names (``{"trial_s": 2.5}``)."""
+        return overridden(self, values)
 
 
 def overridden(group: Group, values: Mapping[str, Any]) -> Group:

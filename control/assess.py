@@ -11,7 +11,7 @@ from control.objectives.objective import Objective, Ruling
 from control.reading import drained_in_s, held_s, stalled_s, waiting
 from control.settings import Measuring
 from profiler.slo import SloStatus
-from profiler.snapshot import LatencyStats, Snapshot
+from profiler.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,13 @@ class Assessment:
     throughput_per_s: float | None = None
     latency_s: float | None = None
     """The SLO's statistic (mean without one); without the wait for admission while a backlog is worked off."""
-    saturated: bool = False
-    """Something waits: the throughput measured is all that the composition can do."""
     draining: bool = False
     """A backlog shrinks and will be gone soon."""
-    latency: LatencyStats | None = None
-    """All of the latency that ``latency_s`` is of."""
 
     @classmethod
     def unknown(cls, reason: str) -> Assessment:
         """Nothing can be said."""
         return cls(SloStatus.UNKNOWN, None, reason)
-
-    def latency_at(self, quantile: float | None) -> float | None:
-        """In seconds, of what was measured."""
-        return self.latency_s if self.latency is None else self.latency.at(quantile)
 
 
 def assess(objective: Objective | None, snapshot: Snapshot, measuring: Measuring) -> Assessment:
@@ -114,13 +106,4 @@ def _measured(snapshot: Snapshot, quantile: float | None, ruling: Ruling) -> Ass
     draining = drained_in_s(snapshot) is not None
     source = snapshot.inside if draining else snapshot.latency
     latency_s = None if source is None else source.at(quantile)
-    return Assessment(
-        ruling.status,
-        ruling.meets,
-        ruling.reason,
-        snapshot.throughput_per_s,
-        latency_s,
-        waiting(snapshot),
-        draining,
-        source,
-    )
+    return Assessment(ruling.status, ruling.meets, ruling.reason, snapshot.throughput_per_s, latency_s, draining)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, floor
-from typing import Any
 
-from compositions.settings import check, overridden, ranged
+from compositions.settings import Checked, ranged
 from compositions.wording import figure
 
 
 @dataclass(frozen=True, slots=True)
-class RegulatorSettings:
+class RegulatorSettings(Checked):
     """Settings of both regulators; the defaults are the best for ``spar`` (Vogel et al. 2018, section 5).
 
     Raises: SettingsError if one is out of range.
@@ -31,17 +29,10 @@ class RegulatorSettings:
     cores: int = ranged(4, 1, 100_000)
     """Of the machine; two of them are left to the first and the last stage."""
 
-    def __post_init__(self) -> None:
-        check(self)
-
     @property
     def most(self) -> int:
         """Replicas there may be: cores − 2, and never less than one."""
         return max(1, self.cores - 2)
-
-    def overridden(self, values: Mapping[str, Any]) -> RegulatorSettings:
-        """These settings with single fields replaced by their names. Raises: SettingsError naming every fault."""
-        return overridden(self, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +148,7 @@ class TwoSided(Regulator):
         stretch = max(1.0, step.replicas / knee)
         expected_s = self._expected_s((step.service_s or step.latency_s) / stretch)
         share, needed = expected_s * stretch / self._target_s, self._needed(expected_s, step)
-        wanted = self._held(min(self._bearable(expected_s, knee), needed))
+        wanted = min(max(min(self._bearable(expected_s, knee), needed), 1), self._most)
         self._spared = self._spared + 1 if needed <= self.SPARE * step.replicas else 0
         if share > self.TOO_HIGH and wanted < step.replicas:
             return self._told(wanted, f"{share:.0%} of the target expected, by contention for {self._cores} cores")
@@ -190,9 +181,6 @@ class TwoSided(Regulator):
         if step.rate_per_s is None:
             return self._most if step.waits else step.replicas
         return max(more, ceil(step.rate_per_s * alone_s / self.FULL))
-
-    def _held(self, replicas: int) -> int:
-        return min(max(replicas, 1), self._most)
 
     def _told(self, replicas: int, why: str) -> ReplicaChoice:
         return ReplicaChoice(replicas, f"{self.name}: {why}: {replicas} of at most {self._most}")

@@ -5,11 +5,9 @@ All groups are validated together, so that one error names every value out of ra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from compositions.settings import check, overridden, ranged
+from compositions.settings import Checked, ranged
 from profiler.snapshot import LatencyFrom
 from runtime.dispatch.events import SwitchStyle
 
@@ -93,7 +91,7 @@ GONE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Checked):
     """All settings of the manager. Raises: SettingsError when any is out of range."""
 
     measuring: Measuring = Measuring()
@@ -102,13 +100,3 @@ class Settings:
     regulation: Regulation = Regulation()
     style: SwitchStyle = SwitchStyle.DRAIN
     """How the runner goes from one composition to another: what it does in place is priced so, and called a resize."""
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    def overridden(self, values: Mapping[str, Any]) -> Settings:
-        """These settings with single fields replaced by their plain names (``{"trial_s": 2.5}``).
-
-        Raises: SettingsError that names every unknown name and every value out of range.
-        """
-        return overridden(self, values)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, sqrt
 
 from compositions.capacity.prediction import Prediction, Predictions
-from compositions.model import Composition, Group, Pattern
+from compositions.model import Composition, Pattern
 from control.assess import Assessment
 from control.decisions import Trigger
 from control.expect import Unmeasured, expect
@@ -165,11 +165,8 @@ def _at_rate(snapshot: Snapshot, rate_per_s: float) -> Snapshot:
 def _resized(composition: Composition, replicas: int | None) -> Composition:
     if replicas is None or composition.dyn is not None:  # its workers are shared: no group has a number of its own
         return composition
-    return replace(composition, groups=tuple(_with(group, replicas) for group in composition.groups))
-
-
-def _with(group: Group, replicas: int) -> Group:
-    return replace(group, replicas=replicas) if group.pattern is Pattern.PAR else group
+    groups = (replace(each, replicas=replicas) if each.pattern is Pattern.PAR else each for each in composition.groups)
+    return replace(composition, groups=tuple(groups))
 
 
 def _option(

@@ -40,15 +40,12 @@ class Budget:
     def told(self) -> str:
         """``8 workers and 3 cores``."""
         given = [(each.name, getattr(self, each.name)) for each in fields(self)]
-        return " and ".join(f"{figure(most, 6)} {_named(name, most)}" for name, most in given if most is not None)
+        known = ((name[:-1] if most == 1 else name, most) for name, most in given if most is not None)
+        return " and ".join(f"{figure(most, 6)} {name}" for name, most in known)
 
 
 FREE = Budget()
 """No limit."""
-
-
-def _named(name: str, most: float) -> str:
-    return name[:-1] if most == 1 else name
 
 
 def faults(budget: Budget) -> Iterator[Fault]:

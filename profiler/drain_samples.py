@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from compositions.capacity.costs import StageCost
 from compositions.model import Composition, Group
-from compositions.settings import check, one_of
+from compositions.settings import Checked, one_of
 
 # Learn how the time of a task follows from the size of its item, which is known before the work begins.
 #
@@ -309,15 +309,12 @@ KINDS: Mapping[str, type[DrainSample]] = {"schedule": ScheduleSample, "paper": P
 
 
 @dataclass(frozen=True, slots=True)
-class DrainSettings:
+class DrainSettings(Checked):
     """The kind of estimate for a drain. Raises: SettingsError for an unknown kind."""
 
     drain_sample: str = one_of("schedule", "paper")
     """``schedule``, ours, is right where groups differ, and a drain waits until the composition is empty; ``paper`` is
     as published: a drain waits for the estimate. Default: ``paper`` with strategies ``vogel`` and ``pdp21``."""
-
-    def __post_init__(self) -> None:
-        check(self)
 
     @property
     def made(self) -> DrainSample:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import median
 
-from compositions.settings import check, ranged
+from compositions.settings import Checked, ranged
 from profiler.service_time import ProfileSettings, ServiceTimes
 from profiler.slo import differ
 from profiler.snapshot import Demand, InputNow, RateWindow, Snapshot, StageTiming
@@ -105,7 +105,7 @@ class DemandReading:
 
 
 @dataclass(frozen=True, slots=True)
-class MonitorSettings:
+class MonitorSettings(Checked):
     """The windows of the monitor. Raises: SettingsError if one is out of range."""
 
     window_s: float = ranged(10.0, 0.5, 3600, "s")
@@ -121,9 +121,6 @@ class MonitorSettings:
     events_kept: int = ranged(32_768, 64, 100_000_000)
     """Events stored a kind: ten seconds at 3,000 items or 800 bundles/s; beyond that rate the windows are shorter."""
     profile: ProfileSettings = field(default_factory=ProfileSettings)
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from math import hypot, inf, sqrt
 import numpy as np
 
 from compositions.capacity.costs import StageCost
-from compositions.settings import check, ranged
+from compositions.settings import Checked, ranged
 from profiler.snapshot import StageProfile, StageTiming
 from profiler.stats import Floats, Samples, mean_of, percentiles, product
 
@@ -167,7 +167,7 @@ EQUAL = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileSettings:
+class ProfileSettings(Checked):
     """The samples that a profile rests on. The defaults let an old phase of the app fade within seconds."""
 
     horizon_s: float = ranged(30.0, 1, 3600, "s")
@@ -180,9 +180,6 @@ class ProfileSettings:
     """The newest so many count whatever their age: of a stage that ran once a minute nothing better is known."""
     timings_kept: int = ranged(4096, 16, 10_000_000)
     """Samples stored a stage, one a task: 2 s at 2,000 items/s; beyond that rate the span is shorter."""
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 class ServiceTimes:

@@ -279,16 +279,13 @@ def _next(job: _Job, engine: Engine, tell: Callable[[int, int], None]) -> Ingest
 
 
 def _compute(job: _Job, todo: Plan, engine: Engine, tell: Callable[[int, int], None]) -> pa.Table:
-    done = _readable(job.staging.records(todo.todo))["path"].to_pylist()
+    records = job.staging.records(todo.todo)
+    done = records.filter(pc.is_valid(records["sha256"]))["path"].to_pylist()
     left = [task._asdict() for task in todo.todo if task.path not in set(done)]
     tell(count := len(done), len(todo.todo))
     for computed_now in engine(pa.Table.from_pylist(left, TASKS), job.staging.folder):
         tell(count := count + computed_now, len(todo.todo))
     return job.staging.records(todo.todo)
-
-
-def _readable(records: pa.Table) -> pa.Table:
-    return records.filter(pc.is_valid(records["sha256"]))
 
 
 def _refuse_empty(job: _Job, files: pa.Table) -> None:

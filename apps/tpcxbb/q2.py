@@ -76,7 +76,8 @@ class Q2(_Q2, RowSessions, RowRanking):
         _, end, *session = value
         if not session:
             return value
-        others = _others(session[0], self.options.item)
+        items, asked = session[0], self.options.item
+        others = (item for item in items if item != asked) if asked in items else ()
         return Outputs((item % self.options.partitions, end, item) for item in others)
 
 
@@ -112,7 +113,3 @@ class Q2Arrow(_Q2, PortionSessions, PortionRanking):
         wanted = np.isin(of_bundle, of_bundle[rows["item"] == self.options.item])
         others = rows.replaced(time=rows["time"], item=rows["item"]).where(wanted & (rows["item"] != self.options.item))
         return others.spread(others["item"] % self.options.partitions, self.options.partitions, self.closing)
-
-
-def _others(items: Items, item: int) -> Items:
-    return tuple(other for other in items if other != item) if item in items else ()

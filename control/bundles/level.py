@@ -100,7 +100,8 @@ class Level:
         self.seen += 1
         error = value - self._reference.told(at)
         if self.seen == 1 or abs(error) > max(self.LEAST_JUMP, self.JUMP * self.spread):
-            self._restart(at, value)
+            for each in self._filters:
+                each.restart(at, value)
             return True
         self._variance += self.SPREAD_GAIN * (error * error - self._variance)
         for each in self._filters:
@@ -111,7 +112,3 @@ class Level:
         """The law has another shape: all loads are ``by`` higher."""
         for each in self._filters:
             each.level += by
-
-    def _restart(self, at: float, value: float) -> None:
-        for each in self._filters:
-            each.restart(at, value)

@@ -62,7 +62,9 @@ def on_spark(spark: Any, make_recipe: MakeRecipe, place: Place) -> Engine:
         work = partial(_stage, make_recipe, place, folder.absolute())
         cores = _cores(spark)
         for chunk in chunks(tasks, max(CHUNK_FILES, PARTITION_FILES * ROUNDS * cores)):
-            spread = spark.createDataFrame(chunk).repartition(_partitions(chunk.num_rows, cores))
+            files = chunk.num_rows
+            parts = max(ceil(files / PARTITION_FILES), min(files, TURNS * cores))
+            spread = spark.createDataFrame(chunk).repartition(parts)
             try:
                 yield sum(row["records"] for row in spread.mapInArrow(work, "records BIGINT").collect())
             except (PySparkException, Py4JError) as error:
@@ -80,10 +82,6 @@ def _stage(
     for batch in batches:
         count = stage(folder, pa.Table.from_batches([records(recipe, place, batch.cast(TASKS))]))
         yield pa.RecordBatch.from_pydict({"records": pa.array([count], pa.int64())})
-
-
-def _partitions(files: int, cores: int) -> int:
-    return max(ceil(files / PARTITION_FILES), min(files, TURNS * cores))
 
 
 def _cores(spark: Any) -> int:

@@ -121,9 +121,6 @@ class Webhook:
 
     def _body(self, serial: int, parts: Sequence[Row]) -> dict[str, Any]:
         errors = [part.error for part in parts if part.error is not None]
-        told: dict[str, Any] = {"error": errors[0]} if errors else {"values": [_plain(part) for part in parts]}
+        values = [None if part.value is None else json.loads(part.value) for part in parts]
+        told: dict[str, Any] = {"error": errors[0]} if errors else {"values": values}
         return {"run": self._run, "serial": serial, **told}
-
-
-def _plain(part: Row) -> Any:
-    return None if part.value is None else json.loads(part.value)

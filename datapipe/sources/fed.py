@@ -10,7 +10,7 @@ import json
 import pickle
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from pydantic_core import from_json
@@ -20,7 +20,7 @@ from apps.expectations import read_item
 from compositions.errors import RecomposeError
 from compositions.logger import Logger
 from datapipe.sources.portions import Closing, Mark, Portion, Position, Refused
-from datapipe.sources.sources import Arrival, Clock, one_by_one
+from datapipe.sources.sources import Clock, Readable
 
 LOOK_S = 0.1
 """Longest single wait for a message, so that closing is noticed."""
@@ -87,7 +87,7 @@ class Silence:
             self.fault = None
 
 
-class Fed:
+class Fed(Readable):
     """A reader of a feed: a ``Source``, ``Reader``, ``Positioned``, ``Filled``, ``Left`` and ``Elsewhere``."""
 
     def __init__(self, app: App, feed: Feed, clock: Clock) -> None:
@@ -145,9 +145,6 @@ class Fed:
         if not self._ready and not self._feed.ended:
             self._fill(min(LOOK_S, max(0.0, until_s - self._clock())))
         return bool(self._ready)
-
-    def __iter__(self) -> Iterator[Arrival]:
-        return one_by_one(self)
 
     def close(self) -> None:
         self._closed.set()

@@ -62,7 +62,8 @@ class FolderFeed:
         shown = without_user(path) if "://" in path else path
         try:
             self._folder: str
-            self._files, self._folder = pyarrow.fs.FileSystem.from_uri(path) if "://" in path else _local(path)
+            here = pyarrow.fs.LocalFileSystem(), path
+            self._files, self._folder = pyarrow.fs.FileSystem.from_uri(path) if "://" in path else here
             kind = self._files.get_file_info(self._folder).type
         except (OSError, ValueError, pa.ArrowException) as error:
             raise RecomposeError(f"folder {shown!r} cannot be read: {str(error).replace(path, shown)}") from None
@@ -266,10 +267,6 @@ def _rows_of_parquet(stream: pa.NativeFile, done: int) -> Iterator[Read]:
         for row in batch.slice(done).to_pylist():
             yield row, 0
         done = max(0, done - batch.num_rows)
-
-
-def _local(path: str) -> tuple[pyarrow.fs.FileSystem, str]:
-    return pyarrow.fs.LocalFileSystem(), path
 
 
 def _is_ours(file: pyarrow.fs.FileInfo) -> bool:

@@ -7,7 +7,7 @@ acknowledged then, as a push is: from there on the run's journal is what is read
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from apps.contract import App
@@ -15,7 +15,7 @@ from compositions.logger import Logger
 from datapipe.sources.fed import AGAIN_S, LOOK_S, MOST, Silence, as_it_came, item_of, plain_of, refusal
 from datapipe.sources.portions import Portion, Refused
 from datapipe.sources.push import BufferFull, Push, SourceClosed
-from datapipe.sources.sources import Arrival, Clock, one_by_one
+from datapipe.sources.sources import Arrival, Clock, Readable
 
 FULL_LOOK_S = 0.01
 """Between two looks for room, in which the connection is kept alive."""
@@ -56,7 +56,7 @@ class Box(Protocol):
         """Raises nothing."""
 
 
-class Inbox:
+class Inbox(Readable):
     """A source that others push into; it implements ``Source``, ``Reader``, ``Filled`` and ``Elsewhere``. Its own
     thread empties the box, starting with the first read."""
 
@@ -99,9 +99,6 @@ class Inbox:
     def at_hand(self, until_s: float) -> bool:
         self._begin()
         return self.buffer.at_hand(until_s)
-
-    def __iter__(self) -> Iterator[Arrival]:
-        return one_by_one(self)
 
     def close(self) -> None:
         self._closed.set()

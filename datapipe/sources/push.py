@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from compositions.errors import RecomposeError
 from datapipe.sources.portions import Portion
 from datapipe.sources.schedule import Offer
-from datapipe.sources.sources import Arrival, Clock, one_by_one
+from datapipe.sources.sources import Arrival, Clock, Readable
 
 
 class BufferFull(RecomposeError):  # noqa: N818 - says what happened, as queue.Full does
@@ -21,7 +21,7 @@ class SourceClosed(RecomposeError):  # noqa: N818 - the same
     """A push source takes no items any more."""
 
 
-class Push:
+class Push(Readable):
     """Items put by other threads, in the order put. An item arrives when it is put. What was put before ``close``
     is still delivered."""
 
@@ -113,9 +113,6 @@ class Push:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed, max(0.0, until_s - self._clock()))
             return bool(self._waiting)
-
-    def __iter__(self) -> Iterator[Arrival]:
-        return one_by_one(self)
 
     def close(self) -> None:
         with self._changed:

@@ -81,11 +81,19 @@ def reader_of(source: Source) -> Reader:
     return source if isinstance(source, Reader) else _OneByOne(source)
 
 
-def one_by_one(reader: Reader) -> Iterator[Arrival]:
-    """Yield what a reader reads, for whoever iterates over it as a source."""
-    while (portion := reader.read(1, math.inf)) is not None:
-        due_s = None if portion.due_s is None else portion.due_s[0]
-        yield Arrival(portion.arrived_s[0], portion.values[0], due_s)
+class Readable:
+    """A source that is read; iterated over, it gives one item at a time. Items are always at hand unless it says so."""
+
+    def read(self, most: int, until_s: float) -> Portion | None:
+        raise NotImplementedError
+
+    def at_hand(self, until_s: float) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Arrival]:
+        while (portion := self.read(1, math.inf)) is not None:
+            due_s = None if portion.due_s is None else portion.due_s[0]
+            yield Arrival(portion.arrived_s[0], portion.values[0], due_s)
 
 
 class _OneByOne:
@@ -108,7 +116,7 @@ MOST_IN_MEMORY = 1_000_000
 """Items that a source holds in memory; more are refused, as a data set may be endless."""
 
 
-class Replay:
+class Replay(Readable):
     """The app's data set, or files under ``path``, once or over and over. An item arrives when its read begins.
 
     The first item is read at once, so that a data set that is missing or empty is refused before anything starts; with
@@ -163,12 +171,6 @@ class Replay:
     def commit(self, positions: Mapping[str, Position]) -> None:
         """A data set forgets nothing."""
 
-    def at_hand(self, until_s: float) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[Arrival]:
-        return one_by_one(self)
-
     def close(self) -> None:
         self._closed.set()
 
@@ -211,7 +213,7 @@ class Video:
         self._closed.set()
 
 
-class GivenItems:
+class GivenItems(Readable):
     """Its items once through, as it makes them. An item arrives when its read begins."""
 
     def __init__(self, items: Iterable[Any], *, clock: Clock) -> None:
@@ -220,12 +222,6 @@ class GivenItems:
 
     def read(self, most: int, until_s: float) -> Portion | None:
         return None if self._closed.is_set() else self._portions.next(most, until_s)
-
-    def at_hand(self, until_s: float) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[Arrival]:
-        return one_by_one(self)
 
     def close(self) -> None:
         self._closed.set()

@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import IO
@@ -114,14 +115,12 @@ class DriverProcess:
             )
 
     def _converse(self, connection: Connection) -> None:
-        try:
+        with suppress(EOFError, OSError):  # the driver is gone
             connection.send(self._greet())
             with self._sending:
                 self._connection = connection
             while True:
                 self._hear(connection.recv())
-        except (EOFError, OSError):
-            return  # the driver is gone
 
 
 def _last_line(talk: IO[bytes]) -> str:

@@ -132,7 +132,8 @@ class Files:
 
     def names(self, folder: str) -> list[str]:
         place = self._path(folder)
-        return [str(each.getPath().getName()) for each in self._system.listStatus(place)] if self._is(place) else []
+        there = self._system.listStatus(place) if self._system.exists(place) else ()
+        return [str(each.getPath().getName()) for each in there]
 
     def move(self, before: str, folder: str, name: str) -> None:
         """Raises: OSError when it is refused."""
@@ -142,9 +143,6 @@ class Files:
 
     def remove(self, folder: str) -> None:
         self._system.delete(self._path(folder), True)
-
-    def _is(self, place: Any) -> bool:
-        return bool(self._system.exists(place))
 
 
 VIEW = "input"

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from datapipe.telemetry.store import closed_files
+from datapipe.telemetry.store import closed_files, columns_of
 
 FILES = 240
 """That are read at most. A file has ten seconds: up to forty minutes come whole, of a day one part in thirty-six."""
@@ -37,21 +36,9 @@ def snapshots_between(folder: Path, app: str, from_s: float, to_s: float, most: 
     files = closed_files(folder, "snapshots", app)
     found = sorted((closed_s, path) for closed_s, _, path in files if from_s <= closed_s <= to_s + LATE_S)
     step = -(-len(found) // most) or 1
-    tables = [table for _, path in found[::step] if (table := _table(path)) is not None]
+    tables = [table for _, path in found[::step] if (table := columns_of(path, COLUMNS)) is not None]
     by_second = {int(row["at"].timestamp()): row for row in _rows(tables, thin=step > 1)}
     return [by_second[second] for second in sorted(by_second) if from_s <= second <= to_s]
-
-
-def _table(path: Path) -> Any:
-    """None where it cannot be read. Read at once: some fifteen kilobytes, to fetch which column by column takes longer,
-    as it does to wake threads for them."""
-    try:
-        with open(path, "rb") as file:
-            parquet = pq.ParquetFile(pa.BufferReader(file.read()), pre_buffer=False)
-        known = set(parquet.schema_arrow.names)
-        return parquet.read([name for name in COLUMNS if name in known], use_threads=False)
-    except (pa.ArrowException, OSError):
-        return None
 
 
 def _rows(tables: Sequence[Any], *, thin: bool) -> list[dict[str, Any]]:

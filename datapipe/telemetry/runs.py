@@ -10,11 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from datapipe.telemetry.past import COLUMNS
 from datapipe.telemetry.schema import SEPARATOR
-from datapipe.telemetry.store import closed_files
+from datapipe.telemetry.store import closed_files, columns_of
 
 FILES = 120
 """Of a kind that are read at most of a run; of more, every so many-th."""
@@ -78,7 +77,8 @@ def records_of(folder: Path, app: str, run: str, most: int = FILES) -> RunRecord
     snapshots = _read(found["snapshots"], most, COLUMNS)
     by_second = {int(row["at"].timestamp()): row for row in (snapshots.to_pylist() if snapshots is not None else ())}
     figures = _figures(_tables(found["items"], most, ITEM_COLUMNS), len(found["items"]) <= most)
-    counts = (len(set(_column(_read(found[kind], len(found[kind]), (key,)), key))) for kind, key in NUMBERED.items())
+    numbered = ((_read(found[kind], len(found[kind]), (key,)), key) for kind, key in NUMBERED.items())
+    counts = (0 if table is None else len(pc.unique(table.column(key))) for table, key in numbered)
     return RunRecords([by_second[second] for second in sorted(by_second)], figures, *counts)
 
 
@@ -122,16 +122,4 @@ def _read(paths: Sequence[Path], most: int, columns: Sequence[str]) -> Any:
 def _tables(paths: Sequence[Path], most: int, columns: Sequence[str]) -> Iterator[Any]:
     """Yield the tables of every n-th file that can be read, at most ``most``."""
     step = -(-len(paths) // max(1, most)) or 1
-    return (table for table in (_table(path, columns) for path in paths[::step]) if table is not None)
-
-
-def _table(path: Path, columns: Sequence[str]) -> Any:
-    try:
-        file = pq.ParquetFile(path)
-        return file.read([name for name in columns if name in file.schema_arrow.names], use_threads=False)
-    except (pa.ArrowException, OSError):  # torn, or gone meanwhile
-        return None
-
-
-def _column(table: Any, name: str) -> list[Any]:
-    return [] if table is None else list(table.column(name).to_pylist())
+    return (table for table in (columns_of(path, columns) for path in paths[::step]) if table is not None)

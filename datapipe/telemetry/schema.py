@@ -27,6 +27,7 @@ def _field(name: str, kind: Any, unit: str, nullable: bool = True) -> Any:
     return pa.field(name, kind, nullable, metadata={UNIT_KEY: unit.encode()})
 
 
+OF_RUN = (_field("app", pa.string(), "name of the app"), _field("run", pa.string(), "name of the run, unique"))
 EPOCH = _field(
     "epoch", pa.int64(), "of the run: counts the runners since the app was started, from 1; null in older files"
 )
@@ -44,8 +45,7 @@ STAGE = pa.struct([
 ])  # fmt: skip
 
 ITEMS = [
-    _field("app", pa.string(), "name of the app"),
-    _field("run", pa.string(), "name of the run, unique"),
+    *OF_RUN,
     _field("serial", pa.int64(), "place in the run's input, from 0"),
     _field("arrived", INSTANT, "instant since which a user waited: it was due, or came by itself"),
     _field("delivered", INSTANT, "instant, at the sink; or of its place there"),
@@ -71,8 +71,7 @@ SNAPSHOT_STAGE = pa.struct([
 ])  # fmt: skip
 
 SNAPSHOTS = [
-    _field("app", pa.string(), "name of the app"),
-    _field("run", pa.string(), "name of the run, unique"),
+    *OF_RUN,
     _field("at", INSTANT, "instant of the manager's turn"),
     _field("composition", pa.string(), "name of the active one"),
     _field("state", pa.string(), "state of the manager"),
@@ -103,8 +102,7 @@ SNAPSHOTS = [
 ]
 
 DECISIONS = [
-    _field("app", pa.string(), "name of the app"),
-    _field("run", pa.string(), "name of the run, unique"),
+    *OF_RUN,
     _field("id", pa.int64(), "number of the decision in its run; the last record of a number holds"),
     _field("at", INSTANT, "instant of the decision"),
     _field("trigger", pa.string(), "what set it off"),
@@ -118,8 +116,7 @@ DECISIONS = [
 ]
 
 SWITCHES = [
-    _field("app", pa.string(), "name of the app"),
-    _field("run", pa.string(), "name of the run, unique"),
+    *OF_RUN,
     _field("number", pa.int64(), "of the switch in its run, from 1; the last record of a number holds"),
     _field("at", INSTANT, "instant of its end"),
     _field("from", pa.string(), "composition before"),
@@ -136,8 +133,7 @@ SWITCHES = [
 ]
 
 RUNS = [
-    _field("app", pa.string(), "name of the app"),
-    _field("run", pa.string(), "name of the run, unique"),
+    *OF_RUN,
     _field("at", INSTANT, "instant of the record; the last record of a run and epoch holds"),
     _field("began", INSTANT, "instant at which its runner began"),
     _field("objective", pa.string(), "as it was asked for; null without one"),
@@ -156,8 +152,7 @@ RUNS = [
 ]
 
 COSTS = [
-    _field("app", pa.string(), "name of the app"),
-    _field("run", pa.string(), "name of the run, unique"),
+    *OF_RUN,
     _field("at", INSTANT, "instant at which the time of the record ends"),
     _field("composition", pa.string(), "name of the one that is active then"),
     _field("worker_s", pa.float64(), "s of workers in use, since the record before"),
@@ -171,17 +166,16 @@ COSTS = [
 ]
 
 
-def _schema(fields: list[Any]) -> Any:
-    return pa.schema(fields, metadata={VERSION_KEY: str(VERSION).encode()})
-
-
 SCHEMAS: dict[str, Any] = {
-    "items": _schema(ITEMS),
-    "snapshots": _schema(SNAPSHOTS),
-    "decisions": _schema(DECISIONS),
-    "switches": _schema(SWITCHES),
-    "runs": _schema(RUNS),
-    "costs": _schema(COSTS),
+    kind: pa.schema(fields, metadata={VERSION_KEY: str(VERSION).encode()})
+    for kind, fields in {
+        "items": ITEMS,
+        "snapshots": SNAPSHOTS,
+        "decisions": DECISIONS,
+        "switches": SWITCHES,
+        "runs": RUNS,
+        "costs": COSTS,
+    }.items()
 }
 
 

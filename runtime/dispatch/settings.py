@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from compositions.settings import check, one_of, ranged
+from compositions.settings import Checked, one_of, ranged
 
 
 @dataclass(frozen=True, slots=True)
-class DispatcherSettings:
+class DispatcherSettings(Checked):
     """Raises: SettingsError that names every value out of range."""
 
     buffer_items: int = ranged(32, 1, 1_000_000)
@@ -51,6 +51,3 @@ class DispatcherSettings:
     def lean(self) -> DispatcherSettings:
         """Return the same without workers that are kept warm."""
         return replace(self, spares=0, idle_worker_s=0.0)
-
-    def __post_init__(self) -> None:
-        check(self)

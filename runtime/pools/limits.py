@@ -101,14 +101,11 @@ def _limit_data(limits: Limits) -> None:
     if not limits.memory_mb:
         return
     with suppress(OSError, ValueError):
-        mapped = next(int(line.split()[1]) for line in _status() if line.startswith("VmData:")) * 1024
+        status = (PROC / "self" / "status").read_text().splitlines()
+        mapped = next(int(line.split()[1]) for line in status if line.startswith("VmData:")) * 1024
         most = mapped + max(0, int(limits.memory_mb * MB * BEYOND) - _resident_bytes(os.getpid()))
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
-
-
-def _status() -> list[str]:
-    return (PROC / "self" / "status").read_text().splitlines()
 
 
 def _enter_group(limits: Limits) -> bool:

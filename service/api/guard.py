@@ -234,7 +234,3 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return next(messages, None) or await receive()
 
     return replayed
-
-
-def guarded(access: Access) -> Callable[[ASGIApp], ASGIApp]:
-    return lambda app: Guard(app, access)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from time import time
-from typing import Literal
 
 from control.decisions import State
 from profiler.slo import SloStatus
@@ -23,17 +22,26 @@ Sample = tuple[tuple[str, ...], float | None]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """``meaning`` is the help text; ``action`` says what to do about it."""
+    """``meaning`` is the help text; docs/operate/metrics.md says what to do about each."""
 
     name: str
-    kind: Literal["gauge", "counter"]
-    unit: str
-    labels: tuple[str, ...]
     meaning: str
-    action: str
     samples: Callable[[Status], Iterator[Sample]]
+    labels: tuple[str, ...] = ()
+    unit_told: str | None = None
+    """The unit, where the name does not end in it."""
     earlier: str | None = None
     """The metric's earlier name, without a unit; served beside the new name for one version."""
+
+    @property
+    def is_counter(self) -> bool:
+        return self.name.endswith("_total")
+
+    @property
+    def unit(self) -> str:
+        if self.name.endswith("_items_per_second"):
+            return "items per second"
+        return self.unit_told or self.name.removesuffix("_total").rpartition("_")[2]
 
 
 def _one(value: Callable[[Status], float | None]) -> Callable[[Status], Iterator[Sample]]:
@@ -134,200 +142,140 @@ def _scaled(value: float | None, scale: float) -> float | None:
 
 METRICS = (
     Metric(
-        "recompose_app_state", "gauge", "1 for the present state", ("state",),
-        "State of the app, as in /status.",
-        "failed for a minute: read the failure in /status and the log; the app no longer runs.",
-        _one_of(lambda status: status.state, State),
+        "recompose_app_state", "State of the app, as in /status.",
+        _one_of(lambda status: status.state, State), labels=("state",), unit_told="1 for the present state",
     ),
     Metric(
-        "recompose_slo_status", "gauge", "1 for the present status", ("status",),
-        "Whether the SLO is met, as in /status.",
-        "infeasible: give more cores or relax the SLO. violated for minutes: look at /decisions for why nothing helps.",
+        "recompose_slo_status", "Whether the SLO is met, as in /status.",
         _one_of(lambda status: status.requested.slo_status, SloStatus),
+        labels=("status",), unit_told="1 for the present status",
     ),
     Metric(
-        "recompose_slo_bound", "gauge", "seconds (latency) or items per second (throughput)", ("metric",),
-        "Earlier name of recompose_slo_bound_seconds and recompose_slo_bound_items_per_second.",
-        "Use the new names.",
-        _slo_bound,
+        "recompose_slo_bound", "Earlier name of recompose_slo_bound_seconds and recompose_slo_bound_items_per_second.",
+        _slo_bound, labels=("metric",), unit_told="seconds (latency) or items per second (throughput)",
     ),
     Metric(
-        "recompose_slo_bound_seconds", "gauge", "seconds", (),
-        "Latency beyond which the SLO counts as violated.",
-        "Draw it beside the measured latency.",
+        "recompose_slo_bound_seconds", "Latency beyond which the SLO counts as violated.",
         _bound_of("latency"),
     ),
     Metric(
-        "recompose_slo_bound_items_per_second", "gauge", "items per second", (),
-        "Throughput below which the SLO counts as violated.",
-        "Draw it beside the measured throughput.",
+        "recompose_slo_bound_items_per_second", "Throughput below which the SLO counts as violated.",
         _bound_of("throughput"),
     ),
     Metric(
-        "recompose_held_up", "gauge", "1 while it is so", ("reason",),
-        "What holds the stream up: workers, source, journal, sink, backlog or stages.",
-        "1 for minutes: read held_up in /status. stages: an item hangs; sink, journal: see the disk or the server.",
-        _held_up,
+        "recompose_held_up", "What holds the stream up: workers, source, journal, sink, backlog or stages.",
+        _held_up, labels=("reason",), unit_told="1 while it is so",
     ),
     Metric(
-        "recompose_input_items_per_second", "gauge", "items per second", (),
-        "Items offered by the source.",
-        "Above throughput for long: the app falls behind; see recompose_queued_items.",
-        _one(lambda status: status.input_rate_per_s),
-        earlier="recompose_input_rate",
+        "recompose_input_items_per_second", "Items offered by the source.",
+        _one(lambda status: status.input_rate_per_s), earlier="recompose_input_rate",
     ),
     Metric(
-        "recompose_offered_items_per_second", "gauge", "items per second", (),
+        "recompose_offered_items_per_second",
         "Items due, or come by themselves, whether the source gets to them or not.",
-        "Above the admitted rate: the source is held back; see recompose_lag_seconds.",
-        _one(lambda status: status.demand.offered_per_s),
-        earlier="recompose_offered_rate",
+        _one(lambda status: status.demand.offered_per_s), earlier="recompose_offered_rate",
     ),
     Metric(
-        "recompose_admitted_items_per_second", "gauge", "items per second", (),
-        "Items that entered.",
-        "Below the offered rate for long: the load is more than the active composition can do.",
-        _one(lambda status: status.demand.admitted_per_s),
-        earlier="recompose_admitted_rate",
+        "recompose_admitted_items_per_second", "Items that entered.",
+        _one(lambda status: status.demand.admitted_per_s), earlier="recompose_admitted_rate",
     ),
     Metric(
-        "recompose_missed_items_total", "counter", "items", (),
+        "recompose_missed_items_total",
         "Items that were due and never read, or refused by a push source, since the runner started.",
-        "Grows: the source is held back for longer than it makes up for (setting catch_up_s).",
         _one(lambda status: status.demand.missed),
     ),
     Metric(
-        "recompose_refused_items_total", "counter", "items", (),
+        "recompose_refused_items_total",
         "Rows and messages of the source that the app did not take, since the runner started.",
-        "Grows: read the dead letters, or the column error of the table: each has its reason.",
         _one(lambda status: status.demand.refused),
     ),
     Metric(
-        "recompose_lag_seconds", "gauge", "seconds", (),
-        "How long the next item to be read has been due.",
-        "Grows: more is asked for than comes out; see /decisions for what limits.",
+        "recompose_lag_seconds", "How long the next item to be read has been due.",
         _one(lambda status: status.demand.lag_s),
     ),
     Metric(
-        "recompose_throughput_items_per_second", "gauge", "items per second", (),
-        "Items delivered.",
-        "Below the input rate: the active composition is too slow, or a switch is under way.",
-        _one(lambda status: status.throughput_per_s),
-        earlier="recompose_throughput",
+        "recompose_throughput_items_per_second", "Items delivered.",
+        _one(lambda status: status.throughput_per_s), earlier="recompose_throughput",
     ),
     Metric(
-        "recompose_latency_seconds", "gauge", "seconds", ("statistic",),
+        "recompose_latency_seconds",
         "From when an item was due, or came, to its delivery at the sink, over the monitor's window.",
-        "Above the bound: the manager reacts within its check interval; if not, see /decisions.",
-        _each(lambda status: status.latency_ms, 1e-3),
+        _each(lambda status: status.latency_ms, 1e-3), labels=("statistic",),
     ),
     Metric(
-        "recompose_latency_from_read_seconds", "gauge", "seconds", ("statistic",),
-        "The same from when an item was read, as the papers measure.",
-        "Far below recompose_latency_seconds: the source is held back.",
-        _from_read,
+        "recompose_latency_from_read_seconds", "The same from when an item was read, as the papers measure.",
+        _from_read, labels=("statistic",),
     ),
     Metric(
-        "recompose_items_total", "counter", "items", ("outcome",),
-        "Items accepted, delivered, failed (dead letters) and shed since the runner started.",
-        "failed grows: read the dead-letter file. shed grows: the input is above what this machine can do.",
-        _each(lambda status: status.items),
+        "recompose_items_total", "Items accepted, delivered, failed (dead letters) and shed since the runner started.",
+        _each(lambda status: status.items), labels=("outcome",),
     ),
     Metric(
-        "recompose_queued_items", "gauge", "items", (),
-        "Items admitted that no worker has started.",
-        "Grows steadily: the input rate is above the capacity of the active composition.",
+        "recompose_queued_items", "Items admitted that no worker has started.",
         _one(lambda status: status.queued),
     ),
     Metric(
-        "recompose_in_flight_items", "gauge", "items", (),
-        "Items inside the composition.",
-        "Zero with queued items: no worker is alive; see recompose_workers.",
+        "recompose_in_flight_items", "Items inside the composition.",
         _one(lambda status: status.in_flight),
     ),
     Metric(
-        "recompose_bundle_size_items", "gauge", "items", (),
-        "Items that may travel together, at most.",
-        "Grows where the hops of single items cost much beside their work; batching in /status has the reason.",
+        "recompose_bundle_size_items", "Items that may travel together, at most.",
         _one(lambda status: status.requested.batching.size if status.requested.batching else None),
         earlier="recompose_bundle_size",
     ),
     Metric(
-        "recompose_stage_service_time_seconds", "gauge", "seconds", ("stage",),
-        "Mean time a stage spends on an item while busy.",
-        "Rises without a new kind of input: the cores are shared with something else (compare the CPU time).",
-        _stages(lambda stage: stage.service_time_ms, 1e-3),
+        "recompose_stage_service_time_seconds", "Mean time a stage spends on an item while busy.",
+        _stages(lambda stage: stage.service_time_ms, 1e-3), labels=("stage",),
     ),
     Metric(
-        "recompose_stage_cpu_time_seconds", "gauge", "seconds", ("stage",),
-        "Mean CPU time a stage spends on an item.",
-        "Far below the service time: the stage waits (disk, network, another process).",
-        _stages(lambda stage: stage.cpu_time_ms, 1e-3),
+        "recompose_stage_cpu_time_seconds", "Mean CPU time a stage spends on an item.",
+        _stages(lambda stage: stage.cpu_time_ms, 1e-3), labels=("stage",),
     ),
     Metric(
-        "recompose_stage_bottleneck", "gauge", "0 or 1", ("stage",),
-        "1 when the stage is tagged as a bottleneck.",
-        "None needed: compositions that replicate it are preferred.",
-        _stages(lambda stage: stage.bottleneck),
+        "recompose_stage_bottleneck", "1 when the stage is tagged as a bottleneck.",
+        _stages(lambda stage: stage.bottleneck), labels=("stage",), unit_told="0 or 1",
     ),
     Metric(
-        "recompose_workers", "gauge", "workers", (),
-        "Worker processes of the app, warm spares included.",
-        "Zero while running: workers cannot start; see the log and Ray's resources.",
+        "recompose_workers", "Worker processes of the app, warm spares included.",
         _one(lambda status: len(status.workers)),
     ),
     Metric(
-        "recompose_worker_memory_bytes", "gauge", "bytes", (),
-        "Resident memory of the app's workers on the runner's machine, together.",
-        "Grows steadily: a stage keeps what it should not; limit it with the setting worker_memory_mb.",
+        "recompose_worker_memory_bytes", "Resident memory of the app's workers on the runner's machine, together.",
         _one(_worker_memory),
     ),
     Metric(
-        "recompose_workers_in_use", "gauge", "workers", (),
-        "Workers bound to a group of the active composition.",
-        "Compare with recompose_workers: the others are warm spares.",
-        _one(lambda status: status.resources.cost.workers if status.resources.cost else None),
+        "recompose_workers_in_use", "Workers bound to a group of the active composition.",
+        _one(lambda status: status.resources.cost.workers if status.resources.cost else None), unit_told="workers",
     ),
     Metric(
-        "recompose_cost_seconds_total", "counter", "seconds", ("kind",),
+        "recompose_cost_seconds_total",
         "Worker-seconds in use, CPU time of the workers and seconds of GPUs reserved, since the runner started.",
-        "None needed: its rate is what the app takes.",
-        _cost,
+        _cost, labels=("kind",),
     ),
     Metric(
-        "recompose_switches_total", "counter", "switches", (),
-        "Changes of the active composition since the runner started.",
-        "More than a few an hour under a steady input: raise the SLO's threshold.",
+        "recompose_switches_total", "Changes of the active composition since the runner started.",
         _one(lambda status: status.changes.switches),
     ),
     Metric(
-        "recompose_resizes_total", "counter", "switches", (),
-        "Those of the changes that were made in place: numbers of replicas alone.",
-        "None needed: they cost the stream nothing.",
-        _one(lambda status: status.changes.resizes),
+        "recompose_resizes_total", "Those of the changes that were made in place: numbers of replicas alone.",
+        _one(lambda status: status.changes.resizes), unit_told="switches",
     ),
     Metric(
-        "recompose_drain_estimate_seconds", "gauge", "seconds", (),
-        "How long a drain of the active composition would take at most.",
-        "None needed.",
+        "recompose_drain_estimate_seconds", "How long a drain of the active composition would take at most.",
         _one(lambda status: _scaled(status.drain.estimate_ms, 1e-3)),
     ),
     Metric(
-        "recompose_telemetry_records_total", "counter", "records", ("outcome",),
+        "recompose_telemetry_records_total",
         "Records of telemetry written to disk, and lost because the disk was full or too slow.",
-        "lost grows: look at telemetry.fault in /status; items are not affected.",
-        _telemetry,
+        _telemetry, labels=("outcome",),
     ),
     Metric(
-        "recompose_tables_lag_seconds", "gauge", "seconds", (),
+        "recompose_tables_lag_seconds",
         "Age of the oldest records that may be missing in the tables of telemetry; the same for each app.",
-        "Grows beyond two times --tables-every: telemetry.tables.failure in /status has the reason.",
         _tables,
     ),
     Metric(
-        "recompose_runner_restarts_total", "counter", "restarts", (),
-        "Runners started in place of one that died, since the daemon started.",
-        "Grows: the runner process is killed (out of memory?); see the log.",
+        "recompose_runner_restarts_total", "Runners started in place of one that died, since the daemon started.",
         _one(lambda status: status.supervision.runner_restarts),
     ),
 )  # fmt: skip

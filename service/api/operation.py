@@ -31,14 +31,29 @@ from service.schemas.status import Status
 LATENCY = "recompose_item_latency_seconds"
 
 
-class Collector:
-    """Reads all statuses once at each scrape."""
+class Exposition:
+    """The metrics of one service: those of its apps, whose statuses are read once at each scrape, and of its own
+    process."""
 
     def __init__(self, statuses: Callable[[], list[Status]]) -> None:
         self._statuses = statuses
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._calls = Histogram(
+            "recompose_status_call_seconds",
+            "Time until all runners had told their status, or a second was over. Unit: seconds.",
+            registry=self._registry,
+        )
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Family]:
-        statuses = self._statuses()
+        """As a collector of the registry."""
+        with self._calls.time():
+            statuses = self._statuses()
         for metric in METRICS:
             yield _family(metric, metric.name, statuses)
             if metric.earlier is not None:
@@ -47,34 +62,8 @@ class Collector:
         yield InfoMetricFamily("recompose_build", "Version of the service.", {"version": version("recompose")})
 
 
-class Exposition:
-    """The metrics of one service: those of its apps, and of its own process."""
-
-    def __init__(self, statuses: Callable[[], list[Status]]) -> None:
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(Collector(self._timed(statuses)))
-        ProcessCollector(registry=self._registry)
-        GCCollector(registry=self._registry)
-
-    def text(self) -> bytes:
-        return generate_latest(self._registry)
-
-    def _timed(self, statuses: Callable[[], list[Status]]) -> Callable[[], list[Status]]:
-        calls = Histogram(
-            "recompose_status_call_seconds",
-            "Time until all runners had told their status, or a second was over. Unit: seconds.",
-            registry=self._registry,
-        )
-
-        def timed() -> list[Status]:
-            with calls.time():
-                return statuses()
-
-        return timed
-
-
 def _family(metric: Metric, name: str, statuses: list[Status]) -> Family:
-    make = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
+    make = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
     meaning = metric.meaning if name == metric.name else f"Earlier name of {metric.name}."
     family = make(name, f"{meaning} Unit: {metric.unit}.", labels=["app", *metric.labels])
     for status in statuses:
@@ -115,7 +104,7 @@ TEXT: Responses = {
 
 @router.get("/metrics", response_class=PlainTextResponse, responses={**TEXT, **documented()})
 def prometheus(request: Request) -> Response:
-    """Metrics for Prometheus; their names are a contract (``service/api/metrics.py`` explains each)."""
+    """Metrics for Prometheus; their names are a contract (docs/operate/metrics.md explains each)."""
     metrics: Exposition = request.app.state.metrics
     return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 

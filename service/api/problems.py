@@ -110,11 +110,7 @@ def refused(error: RecomposeError, lines: Mapping[Fault, int | None] | None = No
 
 def _of_fault(fault: Fault, lines: Mapping[Fault, int | None]) -> FieldError:
     line = {"line": lines[fault]} if fault in lines else {}
-    return FieldError(loc=_loc(fault), msg=fault.message, **line)
-
-
-def _loc(fault: Fault) -> list[str | int]:
-    return ["body", fault.path] if fault.path else ["body"]
+    return FieldError(loc=["body", fault.path] if fault.path else ["body"], msg=fault.message, **line)
 
 
 def invalid(request: Request, error: Exception) -> Response:

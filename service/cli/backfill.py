@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
 from service.cli import render
 from service.cli.check import apps_option
-from service.cli.texts import parse_options
+from service.cli.texts import app_options, master_option
 
 
 @click.command()
@@ -23,9 +24,9 @@ from service.cli.texts import parse_options
 )
 @click.option("--schema", help="Columns of the results as DDL, such as 'name STRING, n INT' (default: JSON).")
 @click.option("--chunk-rows", type=click.IntRange(1), default=100_000, show_default=True, help="Rows for each commit.")
-@click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
+@app_options
 @apps_option
-@click.option("--master", help="Spark master, such as spark://host:7077 (default: this machine's cores).")
+@master_option
 def backfill(
     app: str,
     table: str,
@@ -35,7 +36,7 @@ def backfill(
     out: Path | None,
     schema: str | None,
     chunk_rows: int,
-    options: tuple[str, ...],
+    options: dict[str, Any],
     apps_dirs: tuple[Path, ...],
     master: str | None,
 ) -> None:
@@ -47,7 +48,7 @@ def backfill(
     from service.runner.telemetry.accounts import version_of_app
 
     folders = tuple(str(each.resolve()) for each in apps_dirs)
-    work = Stages(app, json.dumps(parse_options(options), sort_keys=True), folders)
+    work = Stages(app, json.dumps(options, sort_keys=True), folders)
     made = work.app()
     made.prepare()
     out = (out or Path("backfill") / app).absolute()

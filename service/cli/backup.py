@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import click
@@ -95,7 +95,5 @@ def _finished(folder: Path) -> Iterator[Path]:
 
 def _copy_file(source: Path, target: Path) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
+    with suppress(FileNotFoundError):  # it was too old to keep, and is gone
         shutil.copy2(source, target)
-    except FileNotFoundError:  # it was too old to keep, and is gone
-        return

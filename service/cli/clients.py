@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,6 +35,23 @@ def connected(url: str) -> Iterator[Client]:
         yield client
     finally:
         client.close()
+
+
+def answered(view: Callable[[Any], RenderableType]) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Return a decorator that gives a command a client of the service at --url, and prints the answer which it returns
+    as ``view`` draws it, or with --json as it is."""
+
+    def decorate(ask: Callable[..., Any]) -> Callable[..., None]:
+        @url_option
+        @json_option
+        @wraps(ask)
+        def asking(url: str, as_json: bool, **given: Any) -> None:
+            with connected(url) as client:
+                show(ask(client, **given), as_json, view)
+
+        return asking
+
+    return decorate
 
 
 def show(answer: Any, as_json: bool, view: Callable[[Any], RenderableType]) -> None:
@@ -138,14 +156,12 @@ def watch(app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | None
 
 def _watch(client: Client, app: str, which: Which, as_json: bool) -> None:
     statuses = client.stream(f"/status/{segment(app)}/stream")
-    try:
+    with suppress(KeyboardInterrupt):  # the way to end it
         if as_json:
             for status in statuses:
                 click.echo(json.dumps(status))
         else:
             _draw(statuses, WatchView(lambda: which.entries(client, app)))
-    except KeyboardInterrupt:  # the way to end it
-        return
 
 
 def _draw(statuses: Iterable[Any], view: WatchView) -> None:
@@ -158,13 +174,10 @@ def _draw(statuses: Iterable[Any], view: WatchView) -> None:
 @click.command()
 @app_argument
 @which_decisions(20)
-@url_option
-@json_option
-def decisions(app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | None, url: str, as_json: bool) -> None:
+@answered(lambda found: render.decisions_table(read(list[Entry], found)))
+def decisions(client: Client, app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | None) -> Any:
     """Show the decisions for APP and their reasons, newest first."""
-    with connected(url) as client:
-        found = Which(kinds, before, limit).answer(client, app)
-        show(found, as_json, lambda found: render.decisions_table(read(list[Entry], found)))
+    return Which(kinds, before, limit).answer(client, app)
 
 
 @click.command()
@@ -174,16 +187,13 @@ def decisions(app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | 
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="YAML file with compositions to add at once.",
 )
-@url_option
-@json_option
-def compositions(app: str, add: Path | None, url: str, as_json: bool) -> None:
+@answered(lambda found: render.compositions_table(read(list[Choice], found)))
+def compositions(client: Client, app: str, add: Path | None) -> Any:
     """Show the compositions of APP; --add adds the compositions of a YAML file first."""
-    with connected(url) as client:
-        if add is not None:
-            headers = {"content-type": "application/yaml"}
-            client.request("POST", "/compositions", content=add.read_bytes(), headers=headers)
-        found = client.get(f"/compositions/{segment(app)}")
-        show(found, as_json, lambda found: render.compositions_table(read(list[Choice], found)))
+    if add is not None:
+        headers = {"content-type": "application/yaml"}
+        client.request("POST", "/compositions", content=add.read_bytes(), headers=headers)
+    return client.get(f"/compositions/{segment(app)}")
 
 
 LOOK_S = 0.5

@@ -28,7 +28,7 @@ from service.cli.check import apps_option
 from service.cli.follow import ending, first_is_noted
 from service.cli.render import number
 from service.cli.run import prints_on_stderr, summary_rows
-from service.cli.texts import parse_options
+from service.cli.texts import app_options
 from service.runner.rpc.port import Patient
 from service.runner.rpc.requests import (
     ReadCompositions,
@@ -118,12 +118,12 @@ def plan_for(status: Status, choices: Sequence[Choice], steps_s: tuple[float, fl
 @click.command()
 @click.argument("app", required=False)
 @apps_option
-@click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
+@app_options
 @click.option(
     "--steps", type=(float, float, float), default=STEPS_S, hidden=True, help="Seconds of low, high, low input."
 )
 def demo(
-    app: str | None, apps_dirs: tuple[Path, ...], options: tuple[str, ...], steps: tuple[float, float, float]
+    app: str | None, apps_dirs: tuple[Path, ...], options: dict[str, Any], steps: tuple[float, float, float]
 ) -> None:
     """Show on this machine how APP (default ferret) is kept at an SLO while its input rises and falls.
 
@@ -133,7 +133,7 @@ def demo(
         in_threads()
         return
     name = app or "ferret"
-    given = {**OPTIONS.get(name, {}), **parse_options(options)}
+    given = {**OPTIONS.get(name, {}), **options}
     show(name, given, "ray", lambda follow: follow.planned(steps), tuple(str(each.resolve()) for each in apps_dirs))
 
 

@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from service.cli import render
+from service.cli.backup import state_option
 from service.cli.doctor_ray import Finding, findings_of
 from service.daemon.store.database import default_directory
 from service.runner.validation.resolution import available_cores
@@ -31,11 +32,7 @@ COLORS = {"good": "green", "note": "yellow", "bad": "red"}
 
 @click.command()
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Port of the service.")
-@click.option(
-    "--state",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="State directory of the service (default ~/.local/state/recompose).",
-)
+@state_option
 @click.option("--ray", "address", metavar="ADDRESS", help="Also check the nodes of the Ray cluster at this address.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(port: int, state: Path | None, address: str | None, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from service import logs
 from service.cli import render
 from service.cli.check import apps_option
-from service.cli.texts import parse_options
+from service.cli.texts import app_options, master_option
 
 NAMED = 20
 """Files that were skipped and are named; the rest is counted."""
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder of the data set (default data-sets/APP)."
 )
-@click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
+@app_options
 @apps_option
-@click.option("--master", help="Spark master, such as spark://host:7077 (default: this machine's cores).")
+@master_option
 @click.option("--no-spark", is_flag=True, help="Run in this process: for few files, or without Java.")
 def ingest(
     app: str,
     folder: str | None,
     out: Path | None,
-    options: tuple[str, ...],
+    options: dict[str, Any],
     apps_dirs: tuple[Path, ...],
     master: str | None,
     no_spark: bool,
@@ -51,7 +51,7 @@ def ingest(
     from datapipe.datasets.ingest import recipe_of
 
     logs.configure("warning")
-    make_recipe = partial(recipe_of, app, parse_options(options), apps_dirs)
+    make_recipe = partial(recipe_of, app, options, apps_dirs)
     recipe = make_recipe()
     place = Place(folder if folder is not None else recipe.folder)
     place.list(recipe.suffixes)  # what is no data set is said before Spark takes its seconds to start

@@ -17,7 +17,7 @@ from compositions.errors import RecomposeError
 from profiler.budget import MOST, Budget
 from profiler.slo import Slo, Statistic, parse_slo
 from service.cli import render
-from service.cli.clients import connected, json_option, show, url_option
+from service.cli.clients import answered
 from service.cli.http import Client, read, segment
 from service.cli.texts import all_together, app_argument, budget_option, each_as_usage, threshold_option
 from service.schemas.alerts import AlertsInForce, AlertsRequest
@@ -40,25 +40,20 @@ from service.schemas.status import Status
     type=click.Choice(["mean", "p50", "p95", "p99", "share"]),
     help="Statistic of a latency (default mean).",
 )
-@url_option
-@json_option
+@answered(lambda answer: render.slo_line(read(StoredSlo, answer)))
 def slo(
+    client: Client,
     app: str,
     objectives: tuple[Slo, ...],
     threshold: float,
     budget: Budget | None,
     statistic: Statistic | None,
-    url: str,
-    as_json: bool,
-) -> None:
+) -> Any:
     """Sets the SLO of APP: latency=400ms, p95=400ms, share95=400ms, throughput=10/s or throughput=input_rate; several
     are to hold together."""
     asked = all_together([_with(each, statistic) for each in objectives], threshold, budget)
     assert asked is not None, "click asks for one at least"
-    body = JointSlo.of(app, asked)
-    with connected(url) as client:
-        stored = client.request("POST", "/slo", json=plain(body))
-    show(stored, as_json, lambda answer: render.slo_line(read(StoredSlo, answer)))
+    return client.request("POST", "/slo", json=plain(JointSlo.of(app, asked)))
 
 
 def _with(slo: Slo, statistic: Statistic | None) -> Slo:
@@ -85,26 +80,23 @@ _AT = click.DateTime(FORMATS)
 )
 @click.option("--until", "ends", type=_AT, help="End of the load.")
 @click.option("--take-back", is_flag=True, help="Remove all planned loads.")
-@url_option
-@json_option
+@answered(lambda answer: render.planned_text(read(Status, answer)))
 def announce(
+    client: Client,
     app: str,
     rate_per_s: float | None,
     begins: datetime | None,
     ends: datetime | None,
     take_back: bool,
-    url: str,
-    as_json: bool,
-) -> None:
+) -> Any:
     """Says that APP is to get RATE items a second for a while: there are workers for it when it begins."""
-    given = (rate_per_s, begins, ends)
-    if take_back and any(each is not None for each in given):
-        raise click.UsageError("--take-back goes with nothing else")
     path = f"/apps/{segment(app)}/announce"
-    asked = None if take_back else _asked(rate_per_s, begins, ends, datetime.now().astimezone())
-    with connected(url) as client:
-        status = client.request("DELETE", path) if asked is None else client.request("POST", path, json=plain(asked))
-    show(status, as_json, lambda answer: render.planned_text(read(Status, answer)))
+    if not take_back:
+        asked = _asked(rate_per_s, begins, ends, datetime.now().astimezone())
+        return client.request("POST", path, json=plain(asked))
+    if any(each is not None for each in (rate_per_s, begins, ends)):
+        raise click.UsageError("--take-back goes with nothing else")
+    return client.request("DELETE", path)
 
 
 def _asked(rate_per_s: float | None, begins: datetime | None, ends: datetime | None, now: datetime) -> AnnounceRequest:
@@ -161,21 +153,12 @@ def parse_terms(text: str) -> Terms:
     "--cores", type=click.FloatRange(0, min_open=True), help="Maximum number of cores that all apps together keep busy."
 )
 @click.option("--lift", is_flag=True, help="Remove the budget; each app plans for itself.")
-@url_option
-@json_option
-def budget(
-    terms: tuple[Terms, ...], workers: int | None, cores: float | None, lift: bool, url: str, as_json: bool
-) -> None:
+@answered(lambda answer: render.budget_table(read(MachineShares, answer)))
+def budget(client: Client, terms: tuple[Terms, ...], workers: int | None, cores: float | None, lift: bool) -> Any:
     """Show the budget of the machine and each app's share; options that are given replace its limits."""
     given = {name: value for name, value in (("workers", workers), ("cores", cores)) if value is not None}
     if lift and (given or terms):
         raise click.UsageError("--lift goes with nothing else")
-    with connected(url) as client:
-        found = _changed(client, given, dict(terms), lift)
-    show(found, as_json, lambda answer: render.budget_table(read(MachineShares, answer)))
-
-
-def _changed(client: Client, given: dict[str, float], terms: dict[str, TermsBody], lift: bool) -> Any:
     if lift:
         client.request("DELETE", "/budget")
     found = client.get("/budget")
@@ -183,7 +166,7 @@ def _changed(client: Client, given: dict[str, float], terms: dict[str, TermsBody
         return found
     present = read(MachineShares, found)
     before = {"workers": present.workers, "cores": present.cores}
-    apps = {app: plain(each) for app, each in (present.apps | terms).items()}
+    apps = {app: plain(each) for app, each in (present.apps | dict(terms)).items()}
     return client.request("PUT", "/budget", json={**before, **given, "apps": apps})
 
 
@@ -194,14 +177,10 @@ def _changed(client: Client, given: dict[str, float], terms: dict[str, TermsBody
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="YAML file with rules (and webhook) that replace those in force.",
 )
-@url_option
-@json_option
-def alerts(file: Path | None, url: str, as_json: bool) -> None:
+@answered(lambda found: _view(read(AlertsInForce, found)))
+def alerts(client: Client, file: Path | None) -> Any:
     """Show the alert rules and the latest alerts; --set replaces the rules."""
-    asked = None if file is None else _read(file)
-    with connected(url) as client:
-        found = client.get("/alerts") if asked is None else client.request("PUT", "/alerts", json=plain(asked))
-        show(found, as_json, lambda found: _view(read(AlertsInForce, found)))
+    return client.get("/alerts") if file is None else client.request("PUT", "/alerts", json=plain(_read(file)))
 
 
 def _read(file: Path) -> AlertsRequest:

@@ -81,10 +81,16 @@ def slo_text(status: Status) -> Text:
 
 
 def _short(slo: ObjectiveInForce) -> str:
+    name, target, bound = _named(slo)
+    return f"{name} {target} (bound {bound})"
+
+
+def _named(slo: ObjectiveInForce) -> tuple[str, str, str]:
+    """Return the statistic, the target and the bound of an objective, with their units."""
     unit = _UNITS[slo.metric]
     name = slo.metric if slo.statistic in (None, "mean") else f"{slo.statistic} {slo.metric}"
     target = slo.target if isinstance(slo.target, str) else f"{figure(slo.target, 6)} {unit}"
-    return f"{name} {target} (bound {'–' if slo.bound is None else f'{figure(slo.bound, 6)} {unit}'})"
+    return name, target, "–" if slo.bound is None else f"{figure(slo.bound, 6)} {unit}"
 
 
 def _within(slo: SloInForce) -> str:
@@ -98,12 +104,9 @@ def slo_line(slo: StoredSlo) -> str:
 
 def objective_text(slo: ObjectiveInForce) -> str:
     """Return the objective with its bound."""
-    name = slo.metric if slo.statistic in (None, "mean") else f"{slo.statistic} {slo.metric}"
-    name = f"{slo.metric} of {figure(100 * slo.share, 6)} % of the items" if slo.share is not None else name
-    unit = _UNITS[slo.metric]
-    target = slo.target if isinstance(slo.target, str) else f"{figure(slo.target, 6)} {unit}"
-    bound = "" if slo.bound is None else f", violated beyond {figure(slo.bound, 6)} {unit}"
-    return f"{name} {target}{bound}"
+    name, target, bound = _named(slo)
+    name = name if slo.share is None else f"{slo.metric} of {figure(100 * slo.share, 6)} % of the items"
+    return f"{name} {target}" + ("" if slo.bound is None else f", violated beyond {bound}")
 
 
 def budget_table(found: MachineShares) -> RenderableType:

@@ -13,7 +13,7 @@ from service import logs
 from service.cli import render
 from service.cli.follow import CODES, ending, follow
 from service.cli.render import number
-from service.cli.run_options import RUN, batching_of, spec_of
+from service.cli.run_options import RUN, spec_of
 from service.cli.texts import all_together, options
 from service.logs import Printed, PrintedHere
 from service.runner.rpc.requests import ReadSummary
@@ -26,9 +26,8 @@ from service.schemas.results import Summary
 @options(*RUN)
 def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
     logs.configure("warning")
-    batching = batching_of(given.pop("batch"), given.pop("batch_bytes"), given.pop("linger_ms"))
     slo = all_together(given.pop("slo"), given.pop("threshold"), given.pop("budget"))
-    spec = spec_of(slo=slo, batching=batching, **given)
+    spec = spec_of(slo=slo, **given)
     with prints_on_stderr(spec.pool):
         runner = Runner(spec)
         interrupted = follow(runner, as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,13 +21,13 @@ from service.cli.check import apps_option
 from service.cli.texts import (
     Amount,
     app_argument,
+    app_options,
     as_usage,
     budget_option,
     each_as_usage,
     items_of,
     parse_amount,
     parse_batch,
-    parse_options,
     parse_pattern,
     parse_rate,
     parse_sink,
@@ -35,7 +35,7 @@ from service.cli.texts import (
     threshold_option,
 )
 from service.runner.validation.resolution import choices_for
-from service.schemas.spec import BatchingSpec, DurabilityName, Ending, InputSpec, RunSpec, SourceSpec, TelemetrySpec
+from service.schemas.spec import BatchingSpec, DurabilityName, Ending, RunSpec, SourceSpec, TelemetrySpec
 
 Options = tuple[Callable[[Any], Any], ...]
 
@@ -112,7 +112,7 @@ STREAM: Options = (
         help="Sink: parquet:FOLDER, sql:URL, redis://…, kafka://…, nats://…, mqtt://…, amqp://…, https://…, "
         "or a table that Spark writes, spark+FORMAT:PATH.",
     ),
-    click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app."),
+    app_options,
 )
 """Of a run here and of one in the service."""
 RUN: Options = (
@@ -169,47 +169,41 @@ def _choices(app: App, wanted: str | None) -> tuple[Composition, ...]:
     return (*(each for each in known if each.shape != own.shape), own)
 
 
-def spec_of(
-    app: str,
-    slo: Slo | None,
-    composition: str | None,
-    rate: InputSpec | None,
-    pattern: InputSpec | None,
-    items: Amount | None,
-    duration: float | None,
-    source: SourceSpec | None,
-    options: tuple[str, ...],
-    apps_dirs: tuple[Path, ...],
-    out: str | None,
-    dead_letters: str | None,
-    telemetry: str | None,
-    in_memory: bool = False,
-    **rest: Any,
-) -> RunSpec:
+def fields_of(given: dict[str, Any]) -> dict[str, Any]:
+    """Take the options that a run here and one in the service share out of ``given``; return those that are given, as
+    fields of a start body. Raises: click.UsageError."""
+    rate, pattern = given.pop("rate"), given.pop("pattern")
     if rate and pattern:
         raise click.UsageError("--rate and --pattern exclude each other")
-    source = _source(source or SourceSpec(), in_memory=in_memory)
-    values = parse_options(options)
-    instance = registry.create(app, values, apps_dirs)
+    bundle = {"bytes": given.pop("batch_bytes"), "linger_ms": given.pop("linger_ms"), **(given.pop("batch") or {})}
+    limits = {name: value for name, value in bundle.items() if value is not None}
+    fields = {
+        "options": given.pop("options"),
+        "input": rate or pattern,
+        "batching": BatchingSpec(**limits) if limits else None,
+        **{name: given.pop(name) for name in ("source", "sink", "composition", "strategy")},
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def spec_of(
+    app: str, slo: Slo | None, items: Amount | None, apps_dirs: tuple[Path, ...], in_memory: bool, **given: Any
+) -> RunSpec:
+    """Return the spec of a run here."""
+    fields, duration = fields_of(given), given.pop("duration")
+    source, composition = fields.pop("source", SourceSpec()), fields.get("composition")
+    instance = registry.create(app, fields.get("options", {}), apps_dirs)
     count = None if items is None else items_of(app, instance.input_classes, items)
-    kept = TelemetrySpec(folder=telemetry) if telemetry else None
-    ending = Ending(count, duration, out, dead_letters, kept)
+    folder = given.pop("telemetry")
+    telemetry = TelemetrySpec(folder=folder) if folder else None
     return RunSpec(
         app=app,
         apps_dirs=tuple(str(each.resolve()) for each in apps_dirs),
-        options=values,
-        source=source.looping(items is not None or duration is not None),
-        input=rate or pattern or InputSpec(),
+        source=_source(source, in_memory=in_memory).looping(items is not None or duration is not None),
         compositions=_choices(instance, composition),
-        composition=composition,
         slo=slo,
         mode=Mode.PINNED if composition is not None and slo is None else Mode.AUTO,
-        ending=ending,
-        **rest,
+        ending=Ending(count, duration, given.pop("out"), given.pop("dead_letters"), telemetry),
+        **fields,
+        **given,
     )
-
-
-def batching_of(batch: Mapping[str, Any] | None, max_bytes: int | None, linger_ms: float | None) -> BatchingSpec:
-    """Return the batching spec of the options; what is left out has its default."""
-    said: dict[str, Any] = {"bytes": max_bytes, "linger_ms": linger_ms, **(batch or {})}
-    return BatchingSpec(**{name: value for name, value in said.items() if value is not None})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 from rich.console import RenderableType
 
 from service.cli import render
-from service.cli.clients import connected, json_option, show, url_option
-from service.cli.http import read, segment
+from service.cli.clients import answered, connected, json_option, show, url_option
+from service.cli.http import Client, read, segment
 from service.cli.texts import app_argument
 from service.schemas.results import OwingRun
 from service.schemas.runs import KnownRun, RunFigures, Trace
@@ -35,13 +36,10 @@ def runs(app: str | None, owing: bool, url: str, as_json: bool) -> None:
 @click.command()
 @app_argument
 @click.argument("run", nargs=-1)
-@url_option
-@json_option
-def compare(app: str, run: tuple[str, ...], url: str, as_json: bool) -> None:
+@answered(lambda found: _beside(read(list[RunFigures], found)))
+def compare(client: Client, app: str, run: tuple[str, ...]) -> Any:
     """Compare runs of APP: each RUN, or the two latest. Uses telemetry, which is some ten seconds late."""
-    with connected(url) as client:
-        found = client.get(f"/comparison/{segment(app)}", run=list(run))
-        show(found, as_json, lambda found: _beside(read(list[RunFigures], found)))
+    return client.get(f"/comparison/{segment(app)}", run=list(run))
 
 
 def _list(known: Sequence[KnownRun]) -> RenderableType:
@@ -68,23 +66,15 @@ def _beside(found: Sequence[RunFigures]) -> RenderableType:
     return made
 
 
-def _objective(run: RunFigures) -> str:
-    return "none" if run.slo is None else render.objective_text(run.slo)
-
-
 def _items(run: RunFigures) -> str:
     looked_at = "" if run.items.all_of_them else " of those looked at"
     return f"{run.items.delivered:,}, {run.items.failed:,} failed, {run.items.shed:,} shed{looked_at}"
 
 
-def _compositions(run: RunFigures) -> str:
-    return ", ".join(f"{each.name} {each.share:.0%}" for each in run.compositions)
-
-
 ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
     ("began", lambda run: run.began_at),
     ("lasted", lambda run: render.number(run.length_s, " s", 0)),
-    ("objective", _objective),
+    ("objective", lambda run: "none" if run.slo is None else render.objective_text(run.slo)),
     ("met", lambda run: "–" if run.slo_met_share is None else f"{run.slo_met_share:.1%} of the time"),
     ("offered", lambda run: render.number(run.offered_per_s, "/s")),
     ("delivered", lambda run: render.number(run.delivered_per_s, "/s")),
@@ -98,7 +88,7 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
     ("CPU an item", lambda run: render.number(run.cpu_ms_per_item, " ms")),
     ("decisions", lambda run: str(run.decisions)),
     ("switches", lambda run: str(run.switches)),
-    ("compositions", _compositions),
+    ("compositions", lambda run: ", ".join(f"{each.name} {each.share:.0%}" for each in run.compositions)),
 )
 
 
@@ -121,16 +111,13 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
     show_default=True,
     help="Time span of the slowest items, in seconds back from now.",
 )
-@url_option
-@json_option
-def trace(app: str, serial: int | None, run: str | None, slowest: int, last_s: int, url: str, as_json: bool) -> None:
+@answered(lambda found: _table(read(list[Trace], found)))
+def trace(client: Client, app: str, serial: int | None, run: str | None, slowest: int, last_s: int) -> Any:
     """Show where item SERIAL of APP waited and was processed, or the slowest items of the last minutes. Uses
     telemetry, which is some ten seconds late."""
     of_run = {} if run is None else {"run": run}
     asked = {"slowest": slowest, "last_s": last_s} if serial is None else {"serial": serial, **of_run}
-    with connected(url) as client:
-        found = client.get(f"/traces/{segment(app)}", **asked)
-        show(found, as_json, lambda found: _table(read(list[Trace], found)))
+    return client.get(f"/traces/{segment(app)}", **asked)
 
 
 def _table(found: Sequence[Trace]) -> RenderableType:

@@ -8,10 +8,10 @@ import click
 from pydantic import ValidationError
 
 from service.cli import render
-from service.cli.clients import connected, items_of_service, json_option, show, url_option
-from service.cli.http import read, segment
-from service.cli.run_options import START, batching_of
-from service.cli.texts import app_argument, options, parse_options
+from service.cli.clients import answered, items_of_service
+from service.cli.http import Client, read, segment
+from service.cli.run_options import START, fields_of
+from service.cli.texts import app_argument, options
 from service.schemas.base import plain
 from service.schemas.refusals import refusal
 from service.schemas.requests import StartRequest
@@ -24,35 +24,21 @@ STOP_S = 620.0
 
 @click.command()
 @options(*START)
-@url_option
-@json_option
-def start(app: str, url: str, as_json: bool, **given: Any) -> None:
+@answered(lambda answer: _told(read(Status, answer)))
+def start(client: Client, app: str, **given: Any) -> Any:
     """Start APP in the service, on its own data unless --source names another; --slo replaces its objective."""
     items = given.pop("items")
     request = _request(**given)
-    with connected(url) as client:
-        if items is not None:
-            request = request.model_copy(update={"items": items_of_service(client, app, items)})
-        status = client.request("POST", f"/apps/{segment(app)}/start", json=plain(request))
-    show(status, as_json, lambda answer: _told(read(Status, answer)))
+    if items is not None:
+        request = request.model_copy(update={"items": items_of_service(client, app, items)})
+    return client.request("POST", f"/apps/{segment(app)}/start", json=plain(request))
 
 
 def _request(**given: Any) -> StartRequest:
     """Return the request with the given options only; the service chooses the rest."""
     slo, threshold, budget = (given.pop(name) for name in ("slo", "threshold", "budget"))
-    batching = {name: given.pop(name) for name in ("batch", "batch_bytes", "linger_ms")}
-    if given["rate"] and given["pattern"]:
-        raise click.UsageError("--rate and --pattern exclude each other")
-    fields = {
-        "options": parse_options(given.pop("options")),
-        "input": given.pop("rate") or given["pattern"],
-        "batching": batching_of(*batching.values()) if any(batching.values()) else None,
-        "duration_s": given.pop("duration"),
-        "slo": list(slo),
-        "budget": BudgetBody.of(budget),
-        **given,
-    }
-    del fields["pattern"]
+    fields = fields_of(given)
+    fields |= {"duration_s": given.pop("duration"), "slo": list(slo), "budget": BudgetBody.of(budget), **given}
     try:
         objective = {"threshold": threshold} if slo else {}
         return StartRequest(**objective, **{name: value for name, value in fields.items() if value})
@@ -75,15 +61,12 @@ def _told(status: Status) -> str:
     help="Maximum time to deliver what was accepted, in seconds (default 600); what is left then is given up.",
 )
 @click.option("--now", is_flag=True, help="End the runner and its workers at once; nothing is delivered first.")
-@url_option
-@json_option
-def stop(app: str, timeout_s: float | None, now: bool, url: str, as_json: bool) -> None:
+@answered(lambda answer: render.status_view(read(Status, answer)))
+def stop(client: Client, app: str, timeout_s: float | None, now: bool) -> Any:
     """Stop APP after everything that it accepted is delivered; its last results can still be read. A stop that is under
     way is hurried by another one with --timeout or --now."""
     if now and timeout_s is not None:
         raise click.UsageError("--timeout and --now exclude each other")
     how = {"force": True} if now else {} if timeout_s is None else {"timeout_s": timeout_s}
     body = {"json": how} if how else {}
-    with connected(url) as client:
-        status = client.request("POST", f"/apps/{segment(app)}/stop", timeout=STOP_S + (timeout_s or 0.0), **body)
-    show(status, as_json, lambda answer: render.status_view(read(Status, answer)))
+    return client.request("POST", f"/apps/{segment(app)}/stop", timeout=STOP_S + (timeout_s or 0.0), **body)

@@ -17,6 +17,7 @@ import click
 from compositions.errors import RecomposeError
 from datapipe.spark.session import open_session, told_in_a_sentence
 from service.cli import render
+from service.cli.texts import master_option
 from service.daemon.store.database import default_directory
 
 LOOK_S = 0.5
@@ -34,7 +35,7 @@ def default_source() -> Path:
 @click.option("--batch", is_flag=True, help="Build the whole table once, from all records.")
 @click.option("--once", is_flag=True, help="Stream, and end when everything is read.")
 @click.option("--wait", is_flag=True, help="Wait for the first files, instead of ending without any.")
-@click.option("--master", help="Spark master, such as spark://host:7077 (default: this machine's cores).")
+@master_option
 @click.option("--sql", "query", help="Ask the tables in Spark SQL, print rows as JSON lines, and end.")
 @click.option("--state", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
 def telemetry(

@@ -4,7 +4,7 @@ commands share."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -97,7 +97,7 @@ def parse_pattern(text: str) -> InputSpec:
     """Raises: ValueError with a sentence."""
     name, _, rest = text.partition(":")
     if name == "custom":
-        return _checked({"pattern": text})
+        return _valid(InputSpec, {"pattern": text})
     fields: dict[str, str | float] = {"pattern": name}
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")
@@ -106,19 +106,20 @@ def parse_pattern(text: str) -> InputSpec:
             raise ValueError(f"{pair!r} is not one of {', '.join(SHORT)} with a value, {PATTERN_EXAMPLE}")
         if field in fields:
             raise ValueError(f"{field} is given twice in {text!r}; give it once, {PATTERN_EXAMPLE}")
-        fields[field] = value if key == "path" else _number(key, value)
-    return _checked(fields)
+        fields[field] = value if key == "path" else float(_number(key, value, PATTERN_EXAMPLE))
+    return _valid(InputSpec, fields)
 
 
 def parse_rate(text: str) -> InputSpec:
-    return _checked({"rate_per_s": _number("rate", text)})
+    return _valid(InputSpec, {"rate_per_s": float(_number("rate", text, PATTERN_EXAMPLE))})
 
 
 def parse_batch(text: str) -> dict[str, Any]:
     """``auto``, how many items, or ``CONTROLLER:KEY=VALUE,…``, as fields of the API. Raises: ValueError."""
     controller, _, rest = text.partition(":")
     if controller in CONTROLLERS[2:]:
-        settings = {key: _plain_number(key, value) for key, _, value in _pairs(rest)}
+        pairs = (pair.partition("=") for pair in rest.split(",") if pair)
+        settings = {key: _number(key, value, BATCH_EXAMPLE) for key, _, value in pairs}
         fields: dict[str, Any] = {"controller": controller, "settings": settings}
         _ = _valid(BatchingSpec, fields).batching
         return fields
@@ -126,20 +127,6 @@ def parse_batch(text: str) -> dict[str, Any]:
         return {"items": _valid(BatchingSpec, {"items": int(text) if text.lstrip("-").isdecimal() else text}).items}
     except ValueError as error:
         raise ValueError(f"{error}, or one of {', '.join(CONTROLLERS[2:])}, {BATCH_EXAMPLE}") from error
-
-
-def _pairs(text: str) -> Iterator[tuple[str, str, str]]:
-    return (pair.partition("=") for pair in text.split(",") if pair)
-
-
-def _plain_number(key: str, text: str) -> int | float:
-    """Whole where it is written so."""
-    if text.lstrip("-").isdecimal():
-        return int(text)
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ValueError(f"{key} = {text!r} is not a number, {BATCH_EXAMPLE}") from error
 
 
 def parse_source(text: str) -> SourceSpec:
@@ -204,15 +191,12 @@ def _value(text: str) -> Any:
         return text
 
 
-def _number(key: str, text: str) -> float:
+def _number(key: str, text: str, example: str) -> int | float:
+    """Whole where it is written so."""
     try:
-        return float(text)
+        return int(text) if text.lstrip("-").isdecimal() else float(text)
     except ValueError as error:
-        raise ValueError(f"{key} = {text!r} is not a number, {PATTERN_EXAMPLE}") from error
-
-
-def _checked(fields: Mapping[str, object]) -> InputSpec:
-    return _valid(InputSpec, fields)
+        raise ValueError(f"{key} = {text!r} is not a number, {example}") from error
 
 
 def _valid(model: type[M], fields: Mapping[str, object]) -> M:
@@ -241,6 +225,18 @@ def options(*those: Callable[[Any], Any]) -> Callable[[C], C]:
     return decorate
 
 
+app_options = click.option(
+    "-o",
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=lambda _, __, pairs: parse_options(pairs),
+    help="Option of the app.",
+)
+master_option = click.option(
+    "--master", help="Spark master, such as spark://host:7077 (default: this machine's cores)."
+)
 app_argument = click.argument("app", shell_complete=known_apps)
 
 

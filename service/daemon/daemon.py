@@ -16,7 +16,7 @@ from service.daemon.machine import Machine
 from service.daemon.nodes import Nodes
 from service.daemon.objectives import Objectives
 from service.daemon.observation import Observation
-from service.daemon.runs import Runs
+from service.daemon.runs import EACH_OF_ALL_S, Runs
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.restart_policy import fails_to_start
 from service.daemon.supervision.runner_slot import Host
@@ -52,10 +52,11 @@ class Daemon:
         self.apps = Apps(self._runs, specs, store, self.observation, owing)
         self.objectives = Objectives(self._runs, store, self.observation)
         self.alerts = self.objectives.alerts
-        self._look_at_alerts = make_ticker("alerts")
         self.compositions = Compositions(self._runs, choices, specs, self.observation)
-        self.nodes = Nodes(host, self.observation, self._runs, make_ticker("nodes"))
-        self.machine = Machine(self._runs, store, make_ticker("budget"))
+        self.nodes = Nodes(host, self.observation, self._runs)
+        self.machine = Machine(self._runs, store)
+        turns = {"budget": self.machine.turn, "alerts": self.alerts.look, "nodes": self.nodes.look}
+        self._tickers = [(make_ticker(name), turn) for name, turn in turns.items()]
 
     def registered(self) -> Mapping[str, type[App]]:
         """Return all registered apps by name."""
@@ -66,9 +67,8 @@ class Daemon:
         for name, started in self._store.started().items():
             if name in self._runs.apps:
                 self._runs.begin(replace(started, spec=self._specs.complete(started.spec)), attach=True)
-        self.machine.start()
-        self._look_at_alerts.start(self.alerts.look)
-        self.nodes.start()
+        for ticker, turn in self._tickers:
+            ticker.start(turn)
         self.restored = True
 
     def readiness(self) -> list[str]:
@@ -85,9 +85,9 @@ class Daemon:
 
     def close(self, drain: bool = True) -> None:
         """Stops all runners at once, in parallel; they stay registered as started, for the next daemon."""
-        self.machine.end()
-        self._look_at_alerts.end()
-        self.nodes.end()
+        for ticker, _ in self._tickers:
+            ticker.end()
+        self._tickers[0][0].join(2 * EACH_OF_ALL_S)  # a turn of the budget asks runners
         self.alerts.end()
         how = Stop(drain, CLOSE_TIMEOUT_S)
         stops = [threading.Thread(target=each.stop, args=(how,)) for each in self._runs.all()]

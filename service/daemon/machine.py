@@ -15,7 +15,6 @@ from control.decisions import Grant
 from service.daemon.runs import EACH_OF_ALL_S, Runs, gather
 from service.daemon.store.store import DaemonStore
 from service.daemon.store.tables import body_to_json
-from service.daemon.supervision.ticker import Ticker
 from service.daemon.supervision.watchdog import Watchdog
 from service.runner.rpc.requests import AskBid, SetGrant
 from service.schemas.base import utc_now
@@ -31,10 +30,8 @@ log = structlog.get_logger()
 class Machine:
     """Thread-safe. A turn asks all apps at once, so that one that hangs does not hold up the others."""
 
-    def __init__(
-        self, runs: Runs, store: DaemonStore, ticker: Ticker, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._runs, self._store, self._ticker, self._clock = runs, store, ticker, clock
+    def __init__(self, runs: Runs, store: DaemonStore, clock: Callable[[], float] = time.monotonic) -> None:
+        self._runs, self._store, self._clock = runs, store, clock
         stored = store.facts.get(NAME)
         self._accepted = None if stored is None else AcceptedBudget.model_validate_json(stored)
         self._arbitration = _arbitration(self._accepted)
@@ -64,14 +61,6 @@ class Machine:
 
     # --- the loop ---
 
-    def start(self) -> None:
-        """Share the budget out in a thread of its own until ``end``."""
-        self._ticker.start(self.turn)
-
-    def end(self) -> None:
-        self._ticker.end()
-        self._ticker.join(2 * EACH_OF_ALL_S)
-
     def turn(self) -> float:
         """Asks and gives, once. Returns the seconds until the next turn."""
         try:
@@ -87,7 +76,8 @@ class Machine:
         if arbitration is None:
             self._lift(present)
             return
-        bids = _bids(present, AskBid(arbitration.budget.limits()))
+        ask = AskBid(arbitration.budget.limits())
+        bids = dict(zip(present, gather(lambda each: _bid(each, ask), present), strict=True))
         with self._lock:
             if arbitration is not self._arbitration:
                 return  # another budget was set meanwhile
@@ -110,12 +100,8 @@ def _arbitration(accepted: AcceptedBudget | None) -> Arbitration | None:
     return None if accepted is None else Arbitration(accepted.asked.budget())
 
 
-def _bids(present: Sequence[Watchdog], ask: AskBid) -> dict[Watchdog, Bid | None]:
-    """None of one that is away, starting, or slower than ``EACH_OF_ALL_S``: it keeps what it has."""
-    return dict(zip(present, gather(lambda each: _bid(each, ask), present), strict=True))
-
-
 def _bid(watchdog: Watchdog, ask: AskBid) -> Bid | None:
+    """None of one that is away, starting, or slower than ``EACH_OF_ALL_S``: it keeps what it has."""
     try:
         return watchdog.ask(ask, EACH_OF_ALL_S)
     except RecomposeError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import structlog
@@ -15,7 +14,6 @@ from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.supervision.restart_policy import Up
 from service.daemon.supervision.runner_slot import Host
-from service.daemon.supervision.ticker import Ticker
 from service.schemas.base import utc_now
 from service.schemas.nodes import DrainRequest, NodeBody
 from service.schemas.refusals import ConflictError, NotFoundError, listed
@@ -50,7 +48,8 @@ class NodeBook:
         """Take what was seen now; return all nodes. Changes are logged, but for those of the first look."""
         with self._lock:
             found = {node.id: node for node in cluster.nodes}
-            lost = [replace(known.node, state=NodeState.LOST) for known in self._missing(found)]
+            missing = [known for name, known in self._known.items() if name not in found]
+            lost = [replace(known.node, state=NodeState.LOST) for known in missing]
             for node in (*found.values(), *lost):
                 known = self._known.get(node.id)
                 if known is None or known.node.state is not node.state:
@@ -62,9 +61,6 @@ class NodeBook:
             self._begun = True
             self._forget(now_s)
             return list(self._known.values())
-
-    def _missing(self, found: Mapping[str, Node]) -> list[Known]:
-        return [known for name, known in self._known.items() if name not in found]
 
     def _forget(self, now_s: float) -> None:
         for name, known in list(self._known.items()):
@@ -91,17 +87,9 @@ def _log(before: Known | None, node: Node) -> None:
 class Nodes:
     """The nodes on which workers of the apps may be."""
 
-    def __init__(self, host: Host, observation: Observation, runs: Runs, ticker: Ticker) -> None:
-        self._host, self._observation, self._runs, self._ticker = host, observation, runs, ticker
+    def __init__(self, host: Host, observation: Observation, runs: Runs) -> None:
+        self._host, self._observation, self._runs = host, observation, runs
         self._book = NodeBook()
-
-    def start(self) -> None:
-        """Look for changes from now on."""
-        self._ticker.start(self.look)
-
-    def end(self) -> None:
-        """Look no more."""
-        self._ticker.end()
 
     def look(self) -> float | None:
         """Look for changes; return when to look again, None if the host has been left."""

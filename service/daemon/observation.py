@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 
 from apps.registry import is_bundled
 from control.decisions import State
@@ -182,7 +183,5 @@ def _live(watchdog: Watchdog, timeout_s: float) -> Status | None:
 
 
 def _pull(watchdog: Watchdog) -> None:
-    try:
+    with suppress(Exception):  # the history that is stored is still true; the watchdog deals with the runner
         watchdog.history.pull_all()
-    except Exception:  # the history that is stored is still true; the watchdog deals with the runner
-        return

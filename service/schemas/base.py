@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -53,6 +53,12 @@ Topic = Annotated[T, _TOPIC]
 
 class FlatOnTheWire(BaseModel):
     """A model with fields nested by topic in Python, and flat in JSON, in JSON schemas and in keyword arguments."""
+
+    def but(self, **changes: Any) -> Self:
+        """Return a copy with these fields, or topics, replaced. Raises: TypeError for a name that is none of them."""
+        if strange := changes.keys() - type(self).model_fields.keys():
+            raise TypeError(f"{type(self).__name__} has no field {min(strange)!r}")
+        return self.model_copy(update=changes)
 
     @classmethod
     def _topics(cls) -> dict[str, set[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -92,13 +91,6 @@ class LatencyObjective(Frozen):
             raise ValueError("share is for statistic 'share'")
         return self
 
-    @classmethod
-    def of(cls, slo: Slo) -> LatencyObjective:
-        given = {} if slo.share is None else {"share": slo.share}
-        return LatencyObjective(
-            metric="latency", target=float(slo.target), threshold=slo.threshold, statistic=slo.statistic, **given
-        )
-
     def slo(self) -> Slo:
         share = None if self.share is None else float(self.share)
         return Slo(self.metric, float(self.target), float(self.threshold), self.statistic, share)
@@ -108,10 +100,6 @@ class ThroughputObjective(Frozen):
     metric: Literal["throughput"]
     target: ThroughputTarget
     threshold: Threshold = 0.2
-
-    @classmethod
-    def of(cls, slo: Slo) -> ThroughputObjective:
-        return ThroughputObjective(metric="throughput", target=slo.target, threshold=slo.threshold)
 
     def slo(self) -> Slo:
         return Slo(self.metric, self.target, float(self.threshold))
@@ -125,10 +113,15 @@ class ThroughputSlo(ThroughputObjective):
     app: str
 
 
-_OF: Mapping[str, Callable[[Slo], LatencyObjective | ThroughputObjective]] = {
-    "latency": LatencyObjective.of,
-    "throughput": ThroughputObjective.of,
-}
+_MODELS: dict[str, type[Frozen]] = {"latency": LatencyObjective, "throughput": ThroughputObjective}
+
+
+def _one(slo: Slo) -> dict[str, Any]:
+    """Return a single objective as the fields of its model."""
+    known: dict[str, Any] = {"metric": slo.metric, "target": slo.target, "threshold": slo.threshold}
+    known |= {"statistic": slo.statistic, "share": slo.share}
+    accepted = _MODELS[slo.metric].model_fields
+    return {name: value for name, value in known.items() if name in accepted and value is not None}
 
 
 class JointSlo(Frozen):
@@ -153,7 +146,7 @@ class JointSlo(Frozen):
     def of(cls, app: str, slo: Slo) -> JointSlo:
         """Return the request for ``slo``, whether it is one objective or several."""
         given = {} if slo.budget is None else {"budget": BudgetBody.of(slo.budget)}
-        return cls(app=app, objectives=[_OF[each.metric](each) for each in slo.each], **given)
+        return cls.model_validate({"app": app, "objectives": [_one(each) for each in slo.each], **given})
 
     def slo(self) -> Slo:
         budget = None if self.budget is None else self.budget.budget()

@@ -7,7 +7,7 @@ import re
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TypedDict, Unpack, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
 
@@ -279,23 +279,6 @@ class Method:
     None: as the strategy has it."""
 
 
-class SpecChanges(TypedDict, total=False):
-    """The fields that ``RunSpec.but`` replaces."""
-
-    origin: RunOrigin
-    ending: Ending
-    durable: Durable
-    apps_dirs: tuple[str, ...]
-    pool: Literal["local", "ray"]
-    input: InputSpec
-    batching: BatchingSpec
-    compositions: tuple[Composition, ...]
-    composition: str | None
-    slo: Slo | None
-    mode: Mode
-    announced: tuple[PlannedLoad, ...]
-
-
 class RunSpec(FlatOnTheWire, Frozen):
     """Everything a runner needs; picklable."""
 
@@ -321,10 +304,6 @@ class RunSpec(FlatOnTheWire, Frozen):
     ending: Topic[Ending] = Ending()
     durable: Topic[Durable] = Durable()
     method: Topic[Method] = Method()
-
-    def but(self, **changes: Unpack[SpecChanges]) -> RunSpec:
-        """Return a copy with these fields replaced."""
-        return self.model_copy(update=dict(changes))
 
     @property
     def begins_with(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import time
-from typing import Literal, TypedDict, Unpack
+from typing import Literal
 
 from apps.contract import App
 from control.decisions import Mode, State
@@ -101,15 +101,15 @@ class Origin(Answer):
     """The data that outlives a runner."""
 
     @classmethod
-    def of(cls, spec: RunSpec, began_at: str) -> Origin:
-        """Return the origin of the runner of ``spec``, which is there."""
+    def of(cls, spec: RunSpec, **known: str) -> Origin:
+        """Return the origin of the runner of ``spec``; ``began_at``: of one that is there."""
         origin, durability = spec.origin, spec.durable.durability
         return cls(
             run=origin.run,
-            epoch=origin.epoch,
+            epoch=None if origin.run is None else origin.epoch,
             started_again=origin.started_again,
             durability=durability,
-            began_at=began_at,
+            **known,
         )
 
 
@@ -194,23 +194,6 @@ class Supervision(Answer):
     runner_restarts: int = 0
 
 
-class StatusChanges(TypedDict, total=False):
-    """The fields that ``Status.but`` replaces."""
-
-    state: State
-    stages: list[StageStatus]
-    items: Items
-    drain: Drain
-    updated_at: Time
-    resources: Resources
-    requested: Requested
-    origin: Origin
-    demand: Demand
-    changes: Changes
-    health: RunnerHealth
-    supervision: Supervision
-
-
 class Status(FlatOnTheWire, Answer):
     """The status of one app. Fields that only its runner knows are left out while the runner is not up."""
 
@@ -236,10 +219,6 @@ class Status(FlatOnTheWire, Answer):
     resources: Topic[Resources] = Resources()
     supervision: Topic[Supervision] = Supervision()
 
-    def but(self, **changes: Unpack[StatusChanges]) -> Status:
-        """Return a copy with these fields replaced."""
-        return self.model_copy(update=dict(changes))
-
 
 def resting(
     app: type[App], state: State, spec: RunSpec, last_decision: Decision | None, health: RunnerHealth | None = None
@@ -261,12 +240,7 @@ def resting(
         updated_at=utc_now(),
         requested=Requested.of(spec),
         changes=Changes(switches=0, last_decision=last_decision),
-        origin=Origin(
-            run=spec.origin.run,
-            epoch=None if spec.origin.run is None else spec.origin.epoch,
-            started_again=spec.origin.started_again,
-            durability=spec.durable.durability,
-        ),
+        origin=Origin.of(spec),
         health=health or RunnerHealth(),
     )
 

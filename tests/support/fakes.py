@@ -159,6 +159,14 @@ class FakeRun:
             self.active = wanted
             self._decide(Trigger.MANUAL, wanted.name)
 
+    def push_many(self, request: r.PushMany) -> r.Taken:
+        serials: list[int] = []
+        try:
+            serials.extend(map(self.push, request.values))
+        except RecomposeError as error:
+            return r.Taken(serials, error, self.spec.origin.run)
+        return r.Taken(serials, None, self.spec.origin.run)
+
     def push(self, value: Any) -> int:
         if value == "refuse me":
             raise RecomposeError(f"item {value!r} is refused by {self.spec.app}")
@@ -216,7 +224,7 @@ class FakeRunner(FakeRun):
             r.Start.by(lambda _: self.start()),
             r.Stop.by(lambda request: self.stop(request.drain)),
             r.Push.by(lambda request: self.push(request.value)),
-            r.PushMany.by(lambda request: r.Taken.by(self.push, request.values, self.spec.origin.run)),
+            r.PushMany.by(self.push_many),
             r.SetMode.by(lambda request: self.set_mode(request.mode, request.composition)),
             r.SetSlo.by(lambda request: self.set_slo(request.slo)),
             r.SetInput.by(self._note),

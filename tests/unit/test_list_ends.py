@@ -23,7 +23,7 @@ LIST = tuple(
 )
 STAGES = (Stage("a"), Stage("b"))
 RATE, LATENCY = Slo("throughput", "input_rate"), Slo("latency", 150.0)
-MISSED = Assessment(SloStatus.VIOLATED, False, "too slow", 10.0, 3.0, saturated=True)
+MISSED = Assessment(SloStatus.VIOLATED, False, "too slow", 10.0, 3.0)
 ENDS = "the list of compositions is the limit; one with more workers would help"
 
 

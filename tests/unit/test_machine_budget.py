@@ -116,7 +116,7 @@ def test_a_runner_that_an_earlier_daemon_left_with_a_budget_is_freed_of_it(rig: 
     rig.run(ferret=6, synthetic=2)
     rig.machine.set(eight())
     rig.turn()
-    after = Machine(runs_of(rig), DaemonStore(None), PromptTicker("budget"))
+    after = Machine(runs_of(rig), DaemonStore(None))
     after.turn()
     assert [rig.runners[app].share.grant for app in NAMES] == [None, None]
     rig.runners["ferret"].deaf = (SetGrant,)

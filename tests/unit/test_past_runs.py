@@ -97,7 +97,7 @@ def test_of_a_file_of_items_nothing_but_their_latencies_is_kept_while_the_next_o
     write(tmp_path, 0)
     for number, took_s in enumerate(([0.1, 0.2], [0.3], [0.4])):
         write_items(tmp_path, number, took_s)
-    read, held = runs._table, []
+    read, held = runs.columns_of, []
 
     def one_at_a_time(path: Path, columns: Sequence[str]) -> Any:
         table = read(path, columns)
@@ -106,7 +106,7 @@ def test_of_a_file_of_items_nothing_but_their_latencies_is_kept_while_the_next_o
             held.append(weakref.ref(table))
         return table
 
-    monkeypatch.setattr(runs, "_table", one_at_a_time)
+    monkeypatch.setattr(runs, "columns_of", one_at_a_time)
     found = records_of(tmp_path, "ferret", "r")
     assert found is not None
     assert (len(held), found.items.delivered) == (3, 4)

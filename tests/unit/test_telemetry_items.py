@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from datapipe.telemetry.writer import Origin
 from profiler.snapshot import StageTiming
 from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
+from service.runner.telemetry.accounts import WallClock
 from service.runner.telemetry.telemetry import Telemetry, Timings
 from service.schemas.spec import TelemetrySpec
 
@@ -30,7 +31,7 @@ def delivered(serial: int, count: int, error: str | None = None) -> Delivered:
 
 
 def written(folder: Path, *outcomes: Outcome) -> list[dict[str, Any]]:
-    telemetry = Telemetry(TelemetrySpec(folder=str(folder)), Origin("a", "r"), 1000.0)
+    telemetry = Telemetry(TelemetrySpec(folder=str(folder)), Origin("a", "r"), WallClock(1000.0))
     for outcome in outcomes:
         telemetry.observe(outcome)
     telemetry.close()

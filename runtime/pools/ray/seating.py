@@ -70,7 +70,8 @@ class Seating:
         going = [worker for worker, (_, node) in workers.items() if node in self.draining]
         if going:
             nodes = ", ".join(sorted({self._address(workers[worker][1]) for worker in going}))
-            return going, f"{_count(going)} {nodes}, which is to go; others take their place elsewhere"
+            leaving = "a worker leaves" if len(going) == 1 else f"{len(going)} workers leave"
+            return going, f"{leaving} {nodes}, which is to go; others take their place elsewhere"
         shapes, present = self._shapes(list(workers.values()))
         by_name = {shape.name: loads for shape, loads in shapes}
         found = moves(self._present(list(workers.values()), now_s), [shape for shape, _ in shapes], present)
@@ -152,10 +153,6 @@ def _stands_beside(other: Need, need: Need) -> bool:
     """Return whether workers of another class are seated with those in question: they count where CPUs are shared, and
     cannot lose what they reserved. All others are there as what they have taken."""
     return other.cpus is None and (need.cpus is None or not other.is_declared)
-
-
-def _count(workers: Sequence[WorkerId]) -> str:
-    return "a worker leaves" if len(workers) == 1 else f"{len(workers)} workers leave"
 
 
 def class_name(loads: Loads) -> str:

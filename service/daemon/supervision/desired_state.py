@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from compositions.model import Composition
@@ -71,11 +72,13 @@ class DesiredState:
         self._store = store
         self._past_start = False
         """A runner before it cannot take requests."""
-        self._in_step = False
+        self.in_step = False
+        """True if the runner was told all changes; false until its start is over."""
         self._stored: Started | None = None
         """As far as this object did it."""
         self._forgotten = False
-        self._move: tuple[str, float] | None = None
+        self.move_wanted: tuple[str, float] | None = None
+        """Why the present runner is to be followed by one elsewhere, and its time; None: it stays."""
         self._lock = threading.RLock()
 
     @property
@@ -86,11 +89,6 @@ class DesiredState:
     def is_durable(self) -> bool:
         """Return whether the next runner goes on with the run."""
         return self._spec.durable.durability != "none"
-
-    @property
-    def in_step(self) -> bool:
-        """True if the runner was told all changes; false until its start is over."""
-        return self._in_step
 
     @property
     def lease_s(self) -> float:
@@ -119,19 +117,14 @@ class DesiredState:
     def begin(self, first_decision: int) -> RunSpec:
         """Return the spec that the next runner is started with; its decisions continue at ``first_decision``."""
         with self._lock:
-            self._past_start, self._in_step, self._first_decision = False, False, first_decision
-            self._move = None
+            self._past_start, self.in_step, self._first_decision = False, False, first_decision
+            self.move_wanted = None
             self._store_again()
             return self._spec
 
     def move(self, why: str, timeout_s: float) -> None:
         """Have the present runner followed by one elsewhere; it gets so long to deliver what it has."""
-        self._move = why, timeout_s
-
-    @property
-    def move_wanted(self) -> tuple[str, float] | None:
-        """Return why the present runner is to be followed by one elsewhere, and its time; None: it stays."""
-        return self._move
+        self.move_wanted = why, timeout_s
 
     def change(self, change: Change, tell: Tell) -> None:
         """Stores it for restarts, then tells it, at once or when the runner is past its start: what is answered holds.
@@ -153,7 +146,7 @@ class DesiredState:
         """
         with self._lock:
             self._past_start = True
-            if not self._in_step:
+            if not self.in_step:
                 self._bring_in_step(status, slot)
             if self._spec.mode is not Mode.PINNED and status.state is State.STABLE and status.composition is not None:
                 self._spec = self._spec.but(composition=status.composition.name)
@@ -169,7 +162,7 @@ class DesiredState:
         self._spec = changed(self._spec, SetCompositions(holding(self._spec.compositions, in_use)))
         for change in differences(has, self._spec):
             slot.ask(change)
-        self._in_step = True
+        self.in_step = True
 
     def forget(self) -> None:
         """The next daemon will not run it. Raises: NotStoredError."""
@@ -182,10 +175,8 @@ class DesiredState:
         spec = self._spec
         if spec.origin.run is None or self.owes:
             return
-        try:
+        with suppress(NotStoredError):  # costs a row
             self._store.durable_runs.remove(spec.app, spec.origin.run)
-        except NotStoredError:  # costs a row
-            return
 
     def _keep(self, spec: RunSpec) -> None:
         """Raises: NotStoredError, and then the spec is as before."""
@@ -197,12 +188,10 @@ class DesiredState:
 
     def _put_back(self, before: RunSpec) -> None:
         """A call without an answer may have been carried out all the same."""
-        self._in_step = False
+        self.in_step = False
         self._keep(before)
 
     def _store_again(self) -> None:
         """What cannot be stored now is tried again at the next status."""
-        try:
+        with suppress(NotStoredError):
             self._keep(self._spec)
-        except NotStoredError:
-            return

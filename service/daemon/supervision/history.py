@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from service.daemon.store.store import DaemonStore
@@ -47,10 +47,8 @@ class HistoryPuller:
 
     def _note_start(self, spec: RunSpec) -> None:
         number = self._store.last_decision_id(self._app) + 1
-        try:
+        with suppress(NotStoredError):  # costs history, not the stream
             self._store.put_decisions(self._app, [Decision.to_start_again(number, utc_now(), spec)])
-        except NotStoredError:  # costs history, not the stream
-            return
 
     def pull(self, now_s: float) -> None:
         """Copy what is due. Raises: as the runner's port."""
@@ -67,25 +65,18 @@ class HistoryPuller:
         """New ones, and the latest known ones again."""
         with self._lock:
             found = self._slot.ask(ReadDecisions(max(self._seen - LATE_DECISIONS, 0), PAGE))
-            try:
-                self._put(found)
-            except NotStoredError:  # costs history, not the stream; what the runner still has is read again
-                return
-
-    def _put(self, found: Sequence[Decision]) -> None:
-        if found:
             base = self._first_decision
-            self._store.put_decisions(self._app, [each.numbered(each.id + base) for each in found])
-            self._seen = max(self._seen, found[-1].id)
+            if found:
+                with suppress(NotStoredError):  # costs history, not the stream; what the runner still has is read again
+                    self._store.put_decisions(self._app, [each.numbered(each.id + base) for each in found])
+                    self._seen = max(self._seen, found[-1].id)
 
     def pull_lasting(self) -> None:
         """Copy the latest runs of "no change" and changes of the bundle size."""
         quiet, sizes = self._slot.ask(ReadNoChanges(QUIET_RUNS)), self._slot.ask(ReadSizes(QUIET_RUNS))
-        try:
+        with suppress(NotStoredError):  # as above
             self._store.quiet_runs.put(self._app, quiet)
             self._store.size_changes.put(self._app, sizes)
-        except NotStoredError:  # as above
-            return
 
 
 RESULTS_KEPT = 10_000

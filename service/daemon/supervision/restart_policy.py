@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import ClassVar
 
 from service.runner.rpc.vital import Vital
 
@@ -57,7 +56,6 @@ class Deaths:
 class Starting:
     """It is to be brought up, not before ``due_s``."""
 
-    word: ClassVar[str] = "starting"
     due_s: float
     deaths: Deaths = Deaths()
     blocked: str | None = None
@@ -70,7 +68,6 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class Up:
-    word: ClassVar[str] = "up"
     since_s: float
     deaths: Deaths = Deaths()
     heard_s: float | None = None
@@ -85,7 +82,6 @@ class Up:
 class Stopping:
     """A user stops it: it may still be asked."""
 
-    word: ClassVar[str] = "stopping"
     deaths: Deaths = Deaths()
 
 
@@ -93,7 +89,6 @@ class Stopping:
 class Ended:
     """It ended by itself, or because a user stopped it."""
 
-    word: ClassVar[str] = "ended"
     deaths: Deaths = Deaths()
 
 
@@ -101,7 +96,6 @@ class Ended:
 class Failed:
     """It was given up; ``deaths.reason`` says why."""
 
-    word: ClassVar[str] = "failed"
     deaths: Deaths = Deaths()
 
 

@@ -44,6 +44,8 @@ class Successor(Protocol):
 
 
 class Host(Protocol):
+    """Where runners live; what is not said otherwise is of a place that ends with this process."""
+
     def spawn(self, name: str, spec: RunSpec, given_up: GivenUp = waited_for) -> RunnerPort:
         """A new runner, constructed but not started. Raises: RecomposeError when the spec is refused; NotNow when none
         can be had now; ConnectionError when it died, or was ``given_up`` meanwhile."""
@@ -51,17 +53,22 @@ class Host(Protocol):
     def prepare(self, name: str, spec: RunSpec) -> Successor | None:
         """Begin a successor beside the present runner; None: it would save no time. Raises: ClusterError if no node
         can have it."""
+        return None
 
     def find(self, name: str) -> RunnerPort | None:
         """A runner that an earlier daemon left running; it may be silent."""
+        return None
 
     def sweep(self, name: str) -> None:
         """Ends what runners of that name left for another one: there will be none."""
+        return
 
-    def ready(self) -> bool: ...
+    def ready(self) -> bool:
+        return True
 
     def joined(self) -> bool:
         """Return whether the place was not left yet."""
+        return True
 
     def cluster(self) -> Cluster:
         """Return the nodes that workers may be on."""
@@ -71,9 +78,10 @@ class Host(Protocol):
 
     def close(self) -> None:
         """Lets go of the place; runners that can live on do."""
+        return
 
 
-class LocalHost:
+class LocalHost(Host):
     """Runners of this process; they end with it. ``make`` is what makes one of its spec."""
 
     def __init__(self, make: Callable[[RunSpec], RunnerPort]) -> None:
@@ -82,29 +90,11 @@ class LocalHost:
     def spawn(self, name: str, spec: RunSpec, given_up: GivenUp = waited_for) -> RunnerPort:
         return self._make(spec)
 
-    def prepare(self, name: str, spec: RunSpec) -> Successor | None:
-        return None
-
-    def find(self, name: str) -> RunnerPort | None:
-        return None
-
-    def sweep(self, name: str) -> None:
-        """Nothing outlives a runner here."""
-
-    def ready(self) -> bool:
-        return True
-
-    def joined(self) -> bool:
-        return True
-
     def cluster(self) -> Cluster:
         return Cluster((Node("local", Amounts(available_cores()), address="local"),), "local")
 
     def drain(self, node: str, deadline_s: float) -> None:
         raise ConflictError("workers are threads of this process; there is no other node")
-
-    def close(self) -> None:
-        """Do nothing: its runners end with the process."""
 
 
 AT_ONCE = 4

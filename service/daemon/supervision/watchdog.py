@@ -222,7 +222,9 @@ class Watchdog:
     def ask(self, request: Request[A], timeout_s: float = ANSWER_S) -> A:
         """Raises: what the runner refuses, or UnavailableError when it does not answer."""
         if not isinstance(self._condition, Up | Stopping):
-            raise UnavailableError(f"the runner of {self.app} is {self._condition.word}; try again in a moment")
+            raise UnavailableError(
+                f"the runner of {self.app} is {type(self._condition).__name__.lower()}; try again in a moment"
+            )
         try:
             return self._slot.ask(request, timeout_s)
         except RecomposeError:
@@ -266,20 +268,15 @@ class Watchdog:
             self._retire()
         except Exception as error:  # a runner that cannot stop by itself is killed
             log.warning("runner did not stop by itself", app=self.app, error=str(error))
-        else:
-            _tell_failure(self.remembered.status)
+        else:  # as items that were given up: when the daemon ends, nobody can ask any more
+            if (status := self.remembered.status) is not None and status.health.failure:
+                log.error("run failed", app=status.app, reason=status.health.failure)
 
     def _retire(self) -> None:
         """Keeps what is asked for after the end, then frees the runner."""
         self.history.pull_all()
         self.remembered = Remembered.of(self._slot)
         self._happened(policy.Finished())
-
-
-def _tell_failure(status: Status | None) -> None:
-    """What went wrong at the end, as items that were given up: when the daemon ends, nobody can ask any more."""
-    if status is not None and status.health.failure:
-        log.error("run failed", app=status.app, reason=status.health.failure)
 
 
 def _tell_losses(before: Status | None, status: Status) -> None:

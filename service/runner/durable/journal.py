@@ -277,8 +277,8 @@ def debt_in(path: Path) -> Debt | None:
 
 
 def _read(db: sqlite3.Connection, path: Path, run: str) -> Debt:
-    check_version(db, path)
-    holder = db.execute("SELECT epoch FROM holder").fetchone() if _is_made(db) else None
+    made = check_version(db, path) > 0
+    holder = db.execute("SELECT epoch FROM holder").fetchone() if made else None
     if holder is None:  # its first runner has not come to it
         return Debt(path, run, 0, 0, 0)
     row = db.execute("SELECT body FROM progress").fetchone()
@@ -287,10 +287,6 @@ def _read(db: sqlite3.Connection, path: Path, run: str) -> Debt:
     pushed = db.execute("SELECT first, count FROM pushed").fetchall()
     items = sum(max(0, first + count - max(first, out)) for first, count in pushed)
     return Debt(path, run, int(holder[0]), items, 0 if wanted is None else max(0, out - wanted))
-
-
-def _is_made(db: sqlite3.Connection) -> bool:
-    return bool(db.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _written_s(path: Path) -> float:

@@ -11,7 +11,8 @@ from service.runner.handlers.status import RunnerStatus, cores_in_use, status_of
 from service.runner.rpc import requests as ask
 from service.runner.rpc.mailbox import Answers, Mailbox
 from service.runner.rpc.window import Window
-from service.runner.telemetry.record import Record, WallClock
+from service.runner.telemetry.accounts import WallClock
+from service.runner.telemetry.record import Record
 from service.runner.validation.checked import CheckedSpec
 from service.runner.validation.resolution import rate_of
 from service.runner.wiring.run import Run
@@ -19,7 +20,6 @@ from service.schemas.compositions import Choice, WhatIf, what_if_body
 from service.schemas.decisions import Decision, QuietRun, Switch
 from service.schemas.refusals import UnavailableError
 from service.schemas.results import Result, Summary
-from service.schemas.status import Sample
 
 
 class AtRest:
@@ -115,6 +115,7 @@ class Reads:
         self._at, self._name = record.clock.text, run.checked.spec.origin.run
 
     def handlers(self) -> tuple[ask.Handler, ...]:
+        record = self._record
         return (
             ask.ReadStatus.by(lambda _: status_of(self._run, self._record, self._runner)),
             ask.AskBid.by(self._bid),
@@ -123,8 +124,8 @@ class Reads:
             ask.ReadSizes.by(lambda request: self._run.bundling.changes(request.limit, self._at, self._name)),
             ask.ReadResults.by(self._results),
             ask.ReadCompositions.by(self._compositions),
-            ask.ReadHistory.by(self._history),
-            ask.ReadSwitches.by(self._switches),
+            ask.ReadHistory.by(lambda request: request.thin(record.history.since(monotonic() - request.last_s))),
+            ask.ReadSwitches.by(lambda _: [Switch.of(each, self._at) for each in self._loop.journal.switches]),
             ask.ReadSummary.by(lambda _: self._record.summary.view(self._run, self._runner.failure)),
             ask.ReadWhatIf.by(self._what_if),
         )
@@ -132,9 +133,6 @@ class Reads:
     def _bid(self, request: ask.AskBid) -> Bid:
         bid, cores = self._loop.manager.bid(request.limits), cores_in_use(self._run, self._record)
         return replace(bid, uses=replace(bid.uses, cores=cores)) if self._loop.snapshot is not None else bid
-
-    def _history(self, request: ask.ReadHistory) -> list[Sample]:
-        return request.thin(self._record.history.since(monotonic() - request.last_s))
 
     def _decisions(self, request: ask.ReadDecisions) -> list[Decision]:
         journal = self._loop.journal
@@ -146,9 +144,6 @@ class Reads:
 
     def _no_changes(self, request: ask.ReadNoChanges) -> list[QuietRun]:
         return [QuietRun.of(each, self._at, self._name) for each in self._loop.journal.no_changes][-request.limit :]
-
-    def _switches(self, _: ask.ReadSwitches) -> list[Switch]:
-        return [Switch.of(record, self._at) for record in self._loop.journal.switches]
 
     def _compositions(self, _: ask.ReadCompositions) -> list[Choice]:
         active, snapshot = self._loop.engine.view().composition, self._loop.snapshot

@@ -64,7 +64,7 @@ class RunnerStatus:
     def at_rest(self, app: type[App], spec: RunSpec) -> Status:
         """Return what is known without a run."""
         health = RunnerHealth(failure=self.failure, runner_pid=os.getpid(), runner=self.runner)
-        return resting(app, self.state, spec, None, health).but(origin=Origin.of(spec, self.began_at))
+        return resting(app, self.state, spec, None, health).but(origin=Origin.of(spec, began_at=self.began_at))
 
 
 def status_of(run: Run, record: Record, runner: RunnerStatus) -> Status:
@@ -89,7 +89,7 @@ def status_of(run: Run, record: Record, runner: RunnerStatus) -> Status:
         updated_at=utc_now(),
         requested=_requested(run, snapshot),
         changes=_changes(loop, record.clock.text, checked.spec.origin.run),
-        origin=Origin.of(checked.spec, runner.began_at),
+        origin=Origin.of(checked.spec, began_at=runner.began_at),
         demand=Demand.of(snapshot, loop.monitor.latencies, record.summary.slo_met_share, refused_by(run)),
         health=_health(run, runner, snapshot, record.clock.text),
         resources=_resources(run, record, cost),

@@ -5,7 +5,7 @@ They cross processes; fields and answers can be pickled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, assert_never
 
@@ -134,17 +134,6 @@ class Taken:
     serials: list[int]
     refusal: RecomposeError | None
     run: str | None
-
-    @staticmethod
-    def by(put: Callable[[Any], int], values: Iterable[Any], run: str | None) -> Taken:
-        """``put`` says an item's serial number, or raises RecomposeError for one that it refuses."""
-        serials: list[int] = []
-        for value in values:
-            try:
-                serials.append(put(value))
-            except RecomposeError as error:
-                return Taken(serials, error, run)
-        return Taken(serials, None, run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
+from time import monotonic, time
 from typing import Any
 
 import psutil
@@ -19,6 +20,7 @@ from datapipe.sources.fed import Fed
 from datapipe.sources.inbox import Inbox
 from runtime.dispatch.views import WorkerView
 from service.runner.wiring.run import Run
+from service.schemas.base import time_text
 from service.schemas.figures import Cost, Worker
 
 PERIOD_S = 1.0
@@ -55,7 +57,8 @@ class Usage:
         self._gpu_s += passed_s * self._gpus
         self._gpus = gpus
         self._worker_s += passed_s * sum(each.group is not None for each in seen)
-        self._known = {pid: known for pid in _here(seen) if (known := self._measured(pid, passed_s)) is not None}
+        here = {each.pid for each in seen if each.node in _addresses()}
+        self._known = {pid: known for pid in here if (known := self._measured(pid, passed_s)) is not None}
         self._look_at_others(passed_s)
 
     def _look_at_others(self, passed_s: float) -> None:
@@ -104,10 +107,6 @@ class Usage:
         return worker.model_copy(update={"cpu_cores": busy, "memory_bytes": known.memory_bytes})
 
 
-def _here(workers: Iterable[WorkerView]) -> set[int]:
-    return {each.pid for each in workers if each.node in _addresses()}
-
-
 @cache
 def _addresses() -> frozenset[str]:
     """Return the network addresses of this host."""
@@ -153,11 +152,31 @@ def version_of_composition(composition: Composition) -> str:
     return sha256(repr(composition.shape).encode()).hexdigest()[:12]
 
 
-class Accounts:
-    """``put`` takes a kind and a record of it; ``micros`` turns a time of the loop's clock into one since 1970."""
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """``epoch_s``: the wall clock at 0 of the loop's clock, seconds since 1970."""
 
-    def __init__(self, put: Callable[[str, Any], None], micros: Callable[[float], int]) -> None:
-        self._put, self._micros = put, micros
+    epoch_s: float
+
+    @classmethod
+    def now(cls) -> WallClock:
+        """Return the clock of a loop that counts in ``time.monotonic``."""
+        return cls(time() - monotonic())
+
+    def text(self, at_s: float) -> str:
+        """RFC 3339, UTC, to the millisecond."""
+        return time_text(self.epoch_s + at_s)
+
+    def micros(self, at_s: float) -> int:
+        """Microseconds since 1970."""
+        return round((self.epoch_s + at_s) * 1e6)
+
+
+class Accounts:
+    """``put`` takes a kind and a record of it."""
+
+    def __init__(self, put: Callable[[str, Any], None], clock: WallClock) -> None:
+        self._put, self._micros = put, clock.micros
         self._product = _product()
         self._began_s: float | None = None
         self._costs_due_s = self._run_due_s = 0.0

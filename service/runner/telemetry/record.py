@@ -6,8 +6,7 @@ import pickle
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from time import monotonic, time
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from compositions.model import held_by, loads_of
@@ -18,9 +17,9 @@ from control.objectives import Objective
 from profiler.slo import SloHits, SloStatus, Verdict
 from profiler.snapshot import Snapshot
 from runtime.dispatch.views import WorkerView
-from service.runner.telemetry.accounts import Usage
+from service.runner.telemetry.accounts import Usage, WallClock, version_of_app
 from service.runner.wiring.run import Run
-from service.schemas.base import ms, rounded, time_text
+from service.schemas.base import ms, rounded
 from service.schemas.results import CheckedItems, Reached, Summary
 from service.schemas.spec import RunSpec
 from service.schemas.status import Sample, Status
@@ -147,26 +146,6 @@ def _throughput_per_s(run: Run) -> float | None:
     return run.items.delivered / (last_s - began_s)
 
 
-@dataclass(frozen=True, slots=True)
-class WallClock:
-    """``epoch_s``: the wall clock at 0 of the loop's clock, seconds since 1970."""
-
-    epoch_s: float
-
-    @classmethod
-    def now(cls) -> WallClock:
-        """Return the clock of a loop that counts in ``time.monotonic``."""
-        return cls(time() - monotonic())
-
-    def text(self, at_s: float) -> str:
-        """RFC 3339, UTC, to the millisecond."""
-        return time_text(self.epoch_s + at_s)
-
-    def micros(self, at_s: float) -> int:
-        """Microseconds since 1970."""
-        return round((self.epoch_s + at_s) * 1e6)
-
-
 class Record:
     """Belongs to the loop's thread."""
 
@@ -216,11 +195,10 @@ def record_of(spec: RunSpec, run: Run) -> Record:
     if spec.ending.telemetry is None:
         return Record(clock)
     from datapipe.telemetry.writer import Origin  # imported here: a run without telemetry needs no Arrow
-    from service.runner.telemetry.accounts import version_of_app
     from service.runner.telemetry.telemetry import Telemetry
 
     assert spec.origin.run is not None, "a runner has given it a name"
     lineage = (spec.app, spec.origin.run, spec.origin.epoch, version_of_app(type(run.checked.app)))
-    telemetry = Telemetry(spec.ending.telemetry, Origin(*lineage), clock.epoch_s)
+    telemetry = Telemetry(spec.ending.telemetry, Origin(*lineage), clock)
     run.loop.tap = telemetry.observe
     return Record(clock, telemetry)

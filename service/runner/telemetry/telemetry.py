@@ -25,9 +25,9 @@ from profiler.service_time import bottlenecks
 from profiler.snapshot import Snapshot, StageTiming
 from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
 from service.runner.loop import ControlLoop
-from service.runner.telemetry.accounts import COST_FIELDS, RUN_FIELDS, Accounts, version_of_composition
+from service.runner.telemetry.accounts import COST_FIELDS, RUN_FIELDS, Accounts, WallClock, version_of_composition
 from service.schemas import decisions as bodies
-from service.schemas.base import ms, plain, time_text
+from service.schemas.base import ms, plain
 from service.schemas.figures import Latency
 from service.schemas.spec import TelemetrySpec
 from service.schemas.status import TelemetryStatus
@@ -122,17 +122,17 @@ LATE = 3
 
 
 class Telemetry:
-    """The telemetry of the runner that ``origin`` names. ``epoch_s``: the wall clock at 0 of the loop's clock."""
+    """The telemetry of the runner that ``origin`` names."""
 
-    def __init__(self, spec: TelemetrySpec, origin: Origin, epoch_s: float) -> None:
+    def __init__(self, spec: TelemetrySpec, origin: Origin, clock: WallClock) -> None:
         self._timings = Timings()
         self._target_us: int | None = None
         self._threshold: float | None = None
         self._known: dict[tuple[str, int], Record] = {}
         settings = WriterSettings(keep=Keep(spec.keep_days, spec.keep_mb))
-        self._writer = TelemetryWriter(Path(spec.folder), origin, columns(epoch_s), settings)
-        self._rows = Rows(origin.run, epoch_s)
-        self.accounts = Accounts(self._writer.put, self._rows.micros)
+        self._writer = TelemetryWriter(Path(spec.folder), origin, columns(clock.epoch_s), settings)
+        self._rows = Rows(origin.run, clock)
+        self.accounts = Accounts(self._writer.put, clock)
         self._forms: dict[str, str] = {}
         """Versions of compositions by name, as they were active last."""
 
@@ -194,11 +194,10 @@ Record = tuple[Any, ...]
 
 
 class Rows:
-    """Makes the rows of one ``run``; their fields are those of the constants below. ``epoch_s``: the wall clock at 0 of
-    the loop's clock."""
+    """Makes the rows of one ``run``; their fields are those of the constants below."""
 
-    def __init__(self, run: str, epoch_s: float) -> None:
-        self._run, self._epoch_s = run, epoch_s
+    def __init__(self, run: str, clock: WallClock) -> None:
+        self._run, self._at, self._micros = run, clock.text, clock.micros
 
     def snapshot(
         self, loop: ControlLoop, snapshot: Snapshot, result: TickResult, composition_version: str | None = None
@@ -209,7 +208,7 @@ class Rows:
         rate = snapshot.input_rate_per_s
         told = Latency.of(snapshot.latency, objective.slo.share_asked if objective else None)
         return (
-            self.micros(snapshot.now_s), snapshot.composition, str(result.state), snapshot.switching,
+            self._micros(snapshot.now_s), snapshot.composition, str(result.state), snapshot.switching,
             snapshot.input_rate_per_s, demand.delivered_per_s if demand else snapshot.throughput_per_s,
             told.mean, told.p95,
             snapshot.queued, snapshot.in_flight, snapshot.workers_alive,
@@ -223,22 +222,15 @@ class Rows:
     def decision(self, loop: ControlLoop, decision: Decision) -> Record:
         told = bodies.Decision.of(loop.journal.with_switches(decision), self._at, self._run)
         body = json.dumps(plain(told), allow_nan=False)
-        head = (decision.id, self.micros(decision.at_s), str(decision.trigger))
+        head = (decision.id, self._micros(decision.at_s), str(decision.trigger))
         return (*head, decision.from_name, decision.to_name, decision.reason, body)
 
     def switch(self, number: int, record: SwitchRecord) -> Record:
         ended = record.ended
         assert ended is not None, "the journal notes a switch when it has ended"
         figures = (record.gap_s, record.drain_mean_s, record.drain_estimate_s, ended.drain_actual_s)
-        head = (number, self.micros(ended.at_s), ended.from_name, ended.to_name, str(ended.style))
+        head = (number, self._micros(ended.at_s), ended.from_name, ended.to_name, str(ended.style))
         return (*head, *map(ms, figures), ended.error)
-
-    def micros(self, at_s: float) -> int:
-        """Microseconds since 1970."""
-        return round((self._epoch_s + at_s) * 1e6)
-
-    def _at(self, at_s: float) -> str:
-        return time_text(self._epoch_s + at_s)
 
 
 Table = dict[str, Any]

@@ -19,7 +19,6 @@ from compositions.model import Composition, Stage, all_sequential, held_by
 from compositions.resources import need_of
 from control.settings import Settings
 from control.strategies import check_takes
-from control.strategies.base import Strategy
 from datapipe.source_kinds import open_source
 from datapipe.sources.sources import Source
 from profiler.snapshot import LatencyFrom
@@ -55,7 +54,8 @@ class CheckedSpec:
         asked = {"drain_sample": self.strategy.drain_sample} | spec.settings
         self.settings = settings_for(asked, keeps_warm=self.strategy.keeps_warm, reserves=reserves)
         check_takes(spec.method.strategy, spec.slo)
-        self.latency_from = _latency_from(spec, self.strategy)
+        told = spec.method.latency_from
+        self.latency_from = LatencyFrom(told) if told else self.strategy.latency_from
         cores = usable_cores(spec.pool)
         self.compositions = spec.compositions or choices_for(self.app, cores=cores)
         self.listed = bool(spec.compositions) or self.compositions != own_list(self.stages, cores)
@@ -90,11 +90,6 @@ class CheckedSpec:
         settings = self.settings.manager
         measuring = replace(settings.measuring, latency_from=self.latency_from)
         return replace(settings, measuring=measuring, style=self.style)
-
-
-def _latency_from(spec: RunSpec, strategy: Strategy) -> LatencyFrom:
-    """As told; else as the strategy has it."""
-    return LatencyFrom(spec.method.latency_from) if spec.method.latency_from else strategy.latency_from
 
 
 def _first(spec: RunSpec, stages: tuple[Stage, ...], known: Sequence[Composition]) -> Composition:

@@ -147,17 +147,19 @@ class PushDoor:
 
         Raises: BufferFull; RecomposeError when the source is not ``push`` or the app refuses the value.
         """
-        source = self._open()
-        return source.put(self._item(value))
+        serials, refusal = self.put_all((value,))
+        if refusal is not None:
+            raise refusal
+        return serials[0]
 
     def put_all(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
         """The serial numbers of those before the first that is refused, and why that one is."""
         serials: list[int] = []
-        for value in values:
-            try:
-                serials.append(self.put(value))
-            except RecomposeError as error:
-                return serials, error
+        try:
+            for value in values:
+                serials.append(self._open().put(self._item(value)))  # noqa: PERF401 - as far as it gets
+        except RecomposeError as error:
+            return serials, error
         return serials, None
 
     def _open(self) -> Push:
@@ -201,29 +203,18 @@ class JournalledDoor(PushDoor):
         super().__init__(app, source, kind)
         self._journal = journal
 
-    def put(self, value: Any) -> int:
-        serials, refusal = self.put_all((value,))
-        if refusal is not None:
-            raise refusal
-        return serials[0]
-
     def put_all(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
         """Accept items; all that are taken are stored together."""
         stored: list[Any] = []
         arrivals: list[Arrival] = []
-        kept = False
-        try:
-            source = self._open()
-        except RecomposeError as error:
-            return [], error
+        source, first = self._open(), None
         try:
             refusal = self._announce(source, values, stored, arrivals)
             first = self._journal.push(tuple(stored), arrivals) if arrivals else 0
-            kept = True
         except RecomposeError as error:
             return [], error
         finally:
-            if not kept:
+            if first is None:
                 source.withdraw(len(arrivals))
         return list(range(first, first + len(arrivals))), refusal
 

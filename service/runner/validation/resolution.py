@@ -18,7 +18,7 @@ from compositions.enumeration import own_list
 from compositions.errors import CompositionError, Fault
 from compositions.logger import Logger
 from compositions.model import Composition, Stage
-from compositions.settings import check, overridden, ranged
+from compositions.settings import Checked, overridden, ranged
 from control.settings import GONE, Settings
 from control.strategies import make_strategy
 from control.strategies.base import Strategy
@@ -159,15 +159,12 @@ def choices_for(
 
 
 @dataclass(frozen=True, slots=True)
-class InputSettings:
+class InputSettings(Checked):
     """The settings of a source that was held back. Raises: SettingsError when one is out of range."""
 
     catch_up_s: float = ranged(10.0, 0, 3600, "s")
     """What was due in this time is still read, as fast as there is room; what is older is missed. One check interval:
     a source that is behind by more is not late, it is overloaded."""
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 @dataclass(frozen=True, slots=True)
