@@ -118,8 +118,8 @@ _MODELS: dict[str, type[Frozen]] = {"latency": LatencyObjective, "throughput": T
 
 def _one(slo: Slo) -> dict[str, Any]:
     """Return a single objective as the fields of its model."""
-    known = {"metric": slo.metric, "target": slo.target, "threshold": slo.threshold}
-    known |= {"statistic": slo.statistic, "share": slo.share}
+    objective = {"metric": slo.metric, "target": slo.target, "threshold": slo.threshold}
+    known = objective | {"statistic": slo.statistic, "share": slo.share}
     accepted = _MODELS[slo.metric].model_fields
     return {name: value for name, value in known.items() if name in accepted and value is not None}
 
