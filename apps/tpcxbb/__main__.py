@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from apps.tpcxbb.generate import Plan
+from apps.tpcxbb.generate import add_plan, plan_of
 from apps.tpcxbb.tables import write
 from compositions.errors import RecomposeError
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m apps.tpcxbb", description="Generate sales and clicks of TPCx-BB.")
-    parser.add_argument("folder", type=Path, help="where the tables are written")
-    for name, kind in (("seed", int), ("rows", int), ("hours", float), ("items", int), ("users", int)):
-        default = getattr(Plan, name)
-        parser.add_argument(f"--{name}", type=kind, default=default, help=f"{default} unless it is said")
-    parser.add_argument("--form", choices=["parquet", "csv"], default="parquet")
+    add_plan(parser)
     given = parser.parse_args()
     try:
-        write(given.folder, Plan(given.seed, given.rows, given.hours, given.items, given.users), given.form)
+        write(given.folder, plan_of(given), given.form)
     except RecomposeError as error:
         print(error, file=sys.stderr)
         return 1

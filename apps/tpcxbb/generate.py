@@ -1,14 +1,16 @@
 """Generate sales and clicks after the schema of TPCx-BB, from a seed: each chunk by itself, so any process may make it.
 
 Items and users are drawn after Zipf; sessions begin as a Poisson process. A chunk is a stretch of event time; it
-depends on the seed and its number alone, so one process, or many, give the same rows.
+depends on the seed and its number alone, so one process, or many of Spark's, give the same rows.
 """
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -61,6 +63,18 @@ ITEM = pa.schema([("i_item_sk", pa.int64()), ("i_category_id", pa.int64())])
 WEB_PAGE = pa.schema([("wp_web_page_sk", pa.int64()), ("wp_type", pa.string())])
 STREAMS: Final = {stream.table: stream for stream in (SALES, CLICKS)}
 DIMENSIONS: Final = {"item": ITEM, "web_page": WEB_PAGE}
+
+
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, help="where the tables are written")
+    for name, kind in (("seed", int), ("rows", int), ("hours", float), ("items", int), ("users", int)):
+        default = getattr(Plan, name)
+        parser.add_argument(f"--{name}", type=kind, default=default, help=f"{default} unless it is said")
+    parser.add_argument("--form", choices=["parquet", "csv"], default="parquet")
+
+
+def plan_of(given: argparse.Namespace) -> Plan:
+    return Plan(given.seed, given.rows, given.hours, given.items, given.users)
 
 
 FIRST_DAY = 2_451_545

@@ -13,7 +13,6 @@ from typing import Any
 
 import psutil
 import pytest
-from waiting import wait_until
 
 from apps.registry import create
 from compositions.errors import CompositionError, Fault
@@ -23,6 +22,7 @@ from runtime.pools.ray import cluster as ray_cluster
 from runtime.pools.ray.pool import RayPool
 from runtime.pools.ray.settings import RayPoolSettings
 from runtime.transport.local_calls import LocalAddress
+from tests.support.waiting import wait_until
 
 APPS = Path(__file__).parent / "ray_apps"
 
