@@ -41,6 +41,8 @@ TICK_S = 0.25
 REST_S, LIGHT = 1.0, 0.1
 """or once, in seconds, while the app is stable, nothing waits, and its stages are busy for less than this share of
 the time. A turn takes up to 5 ms: twenty such apps would use 0.4 cores to find that nothing happens."""
+SETTLED_S = 5.0
+"""Seconds after a start or a change in which it does not rest: what is asked then is to be answered with news."""
 
 Sink = Callable[[Delivered | Shed], None]
 
@@ -159,7 +161,8 @@ class ControlLoop:
         if self._turn.asked or result is None or seen is None or result.state is not State.STABLE:
             return False
         light = sum(stage.busy for stage in seen.stages) < LIGHT
-        return light and now_s < seen.now_s + REST_S and not self.engine.view().queued
+        early = now_s < self._stable_since_s + SETTLED_S
+        return light and not early and now_s < seen.now_s + REST_S and not self.engine.view().queued
 
     def look_now(self) -> None:
         """Something was asked of the manager that need not wait for its turn: the next step begins one."""
