@@ -44,7 +44,10 @@ class Checked:
         check(self)
 
     def overridden(self, values: Mapping[str, Any]) -> Self:
-        """These settings with single fields replaced by their plain names (``{"trial_s": 2.5}``)."""
+        """Return these settings with single fields replaced by their plain names (``{"trial_s": 2.5}``).
+
+        Raises: SettingsError that names every unknown name and every value out of range.
+        """
         return overridden(self, values)
 
 

@@ -1,4 +1,4 @@
-"""What every driver must do: order, exactly once, retries, loss, time limits, switches. One suite, all pools."""
+"""Hold all pools to what every driver must do: order, exactly once, retries, loss, time limits, switches. One suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every runner keeps to, wherever it lives: one suite over the port."""
+"""Hold runners, wherever they live, to one port: one suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many items travel together, asked for through a real daemon while its app runs on local workers."""
+"""Ask a real daemon how many items travel together, while its app runs on local workers."""
 
 from __future__ import annotations
 

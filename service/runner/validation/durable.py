@@ -207,7 +207,10 @@ class JournalledDoor(PushDoor):
         """Accept items; all that are taken are stored together."""
         stored: list[Any] = []
         arrivals: list[Arrival] = []
-        source, first = self._open(), None
+        try:
+            source, first = self._open(), None
+        except RecomposeError as error:
+            return [], error
         try:
             refusal = self._announce(source, values, stored, arrivals)
             first = self._journal.push(tuple(stored), arrivals) if arrivals else 0
