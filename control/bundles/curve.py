@@ -6,7 +6,8 @@ a query. No formula is assumed. Sizes are powers of two, and twice the present o
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+import math
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Sequence
 from statistics import median
 
@@ -23,6 +24,9 @@ _BELIEVED_S = 60.0
 _AS_GOOD = 1.01
 """Sizes that take less than 1 % longer an item than the best are as good, and the smallest of them is taken. Where a
 doubling saves 1 % by halving a fixed price, 2 % is left of it."""
+_IN_VAIN = 64
+"""Calls in which no bundle reaches the size that is tried, after which it is left for a minute: items do not come fast
+enough, and a device whose bundles are of another size at each call is slower than with a smaller, constant one."""
 _WEIGHT = 8
 """A device has use for more than an item's way: 32 MiB of images instead of 4."""
 _LONGEST_S = 0.25
@@ -37,9 +41,14 @@ class Curve:
         self._stages = frozenset(stages)
         self._times: dict[tuple[str, int], deque[float]] = defaultdict(lambda: deque(maxlen=_KEPT))
         self._seen_s: dict[tuple[str, int], float] = {}
+        self._tried_s: dict[int, float] = {}
+        """Since when a power is tried."""
+        self._short: Counter[int] = Counter()
+        """Calls since then that did not reach it."""
 
     def timed(self, at_s: float, timings: Sequence[StageTiming], items: int) -> None:
         """Take the times of a task of so many ``items``."""
+        self._short.update(power for power in self._tried_s if items < 2**power)
         for timing in timings:
             if timing.stage in self._stages:
                 key = timing.stage, items.bit_length() - 1
@@ -52,6 +61,7 @@ class Curve:
         """Forget everything: others run the stages now, or as many as before share a device in another way."""
         self._times.clear()
         self._seen_s.clear()
+        self._tried_s.clear()
 
     def size(self, now_s: float, composition: Composition, profiles: Sequence[StageProfile], hop_s: float) -> Grain:
         """Return the size for ``composition``: the largest that one of its groups with a batch stage is best with."""
@@ -75,10 +85,18 @@ class Curve:
         best = min(power for power, each_s in known.items() if each_s <= _AS_GOOD * least_s)
         told = f"{figure(known[best] * 1e3, 2)} ms an item in bundles of {2**best}"
         if best == max(known) and 2 ** (best + 1) * known[best] <= _LONGEST_S and 2**best < MOST_ITEMS:
-            return Grain(2 ** (best + 1), f"twice the size is tried: {told}", pays=True, weight=_WEIGHT)
+            if self._is_reached(now_s, best + 1):
+                return Grain(2 ** (best + 1), f"twice the size is tried: {told}", pays=True, weight=_WEIGHT)
+            return Grain(2**best, f"{told}, and bundles of twice the size do not fill", pays=True, weight=_WEIGHT)
         if best == min(known) and best:
             return Grain(2 ** (best - 1), f"half the size is tried: {told}", pays=True, weight=_WEIGHT)
         return Grain(2**best, f"{told}, and larger ones gain nothing", pays=True, weight=_WEIGHT)
+
+    def _is_reached(self, now_s: float, power: int) -> bool:
+        """Return whether bundles may reach this size, as far as is seen since it was tried first."""
+        if now_s - self._tried_s.get(power, -math.inf) > _BELIEVED_S:
+            self._tried_s[power], self._short[power] = now_s, 0
+        return self._short[power] < _IN_VAIN
 
     def _is_known(self, now_s: float, stage: str, power: int) -> bool:
         key = stage, power

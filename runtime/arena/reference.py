@@ -131,7 +131,7 @@ def _limit(file: Path) -> int:
         return 1 << 62
 
 
-LARGE_BYTES = 64 * 1024
+LARGE_BYTES = 32 * 1024
 """From here on a frame travels by reference. Below, a copy through a socket costs no more than the bookkeeping."""
 
 

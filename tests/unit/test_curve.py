@@ -23,9 +23,10 @@ class Stream:
     def __init__(self, call_s: Callable[[int], float], composition: Composition, read_s: float = 0.0) -> None:
         self.call_s, self.composition, self.read_s = call_s, composition, read_s
         self.curve, self.now_s, self.used = Curve({"infer"}), 0.0, [1]
+        self.most = MOST_ITEMS  # items that come in time for a bundle
 
     def turn(self) -> None:
-        size = self.used[-1]
+        size = min(self.used[-1], self.most)
         for _ in range(10):
             self.curve.timed(self.now_s, [StageTiming("infer", self.call_s(size), 0.0)], size)
         self.now_s += 0.25
@@ -59,6 +60,16 @@ def test_a_size_that_the_device_is_best_with_is_found_where_more_is_slower() -> 
     stream = Stream(lambda size: 2e-3 + 50e-6 * size + (1e-3 * (size - 64) if size > 64 else 0.0), SPLIT)
     assert stream.settled() == 64
     assert max(stream.used) == 128
+
+
+def test_a_size_that_bundles_do_not_reach_is_left_and_tried_again_after_a_minute() -> None:
+    stream = Stream(lambda size: 10e-3 + 10e-6 * size, SPLIT)
+    stream.most = 100
+    assert stream.settled() == 64
+    assert max(stream.used) == 128
+    assert stream.used[-15:] == [64] * 15
+    stream.most = MOST_ITEMS
+    assert stream.settled(turns=400) > 128
 
 
 def test_what_the_rest_of_a_group_takes_counts_beside_it() -> None:

@@ -112,8 +112,10 @@ class JsonForm:
 
 
 def _plain_numbers(values: list[Any], kinds: set[type]) -> bool:
-    """Return whether JSON has each of them, seen in a third of the time that their text takes: if one is infinite or
+    """Return whether JSON has each of them, seen in a fraction of the time that their text takes: if one is infinite or
     no number so is their sum, and what fits into a float has no more digits than Python makes text of."""
+    if kinds == {float}:
+        return isfinite(sum(values))
     try:
         numbers = array("d", values)
     except OverflowError:
@@ -122,8 +124,7 @@ def _plain_numbers(values: list[Any], kinds: set[type]) -> bool:
 
 
 def _plain_vectors(values: list[list[Any]]) -> int:
-    """Return how many numbers there are in lists of numbers alone, seen in a sixth of the time that their text takes;
-    0 if there is anything else."""
+    """Return how many numbers there are in lists of numbers alone; 0 if there is anything else."""
     flat = list(chain.from_iterable(values))
     kinds = set(map(type, flat))
     return len(flat) if kinds <= NUMBERS and _plain_numbers(flat, kinds) else 0
