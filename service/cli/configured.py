@@ -39,6 +39,7 @@ class ServeConfig(Frozen):
     telemetry_mb: Annotated[Number, Field(gt=0)] | None = None
     tables_every: Annotated[Number, Field(ge=0)] | None = None
     ray: str | None = None
+    autoscale: Annotated[bool, Field(strict=True)] | None = None
     max_item_bytes: Annotated[int, Field(strict=True, ge=1), WHOLE] | None = None
     log_level: Literal["debug", "info", "warning", "error"] | None = None
     log_format: Literal["json", "text"] | None = None

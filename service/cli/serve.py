@@ -81,6 +81,7 @@ log = structlog.get_logger()
     help="Minutes between two runs of the Spark job that brings the tables of telemetry up to date; 0: none.",
 )
 @click.option("--ray", "address", help="Address of a running Ray cluster (default: one of its own).")
+@click.option("--autoscale", is_flag=True, help="Ask the cluster's autoscaler for the nodes that the load needs.")
 @click.option("--max-item-bytes", type=click.IntRange(1), default=MAX_BODY_BYTES, show_default=True)
 @click.option("--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True)
 @click.option(
@@ -101,6 +102,7 @@ def serve(
     telemetry_mb: float,
     tables_every: float,
     address: str | None,
+    autoscale: bool,
     max_item_bytes: int,
     log_level: str,
     log_format: str | None,
@@ -121,6 +123,7 @@ def serve(
         closing(host_of(pool, address)) as runners,
     ):
         daemon = Daemon(apps, runners, store, base)
+        daemon.nodes.autoscale = autoscale
         with (
             tables(Path(folder), tables_every if telemetry else 0, daemon),
             watched(compositions_dirs, daemon),

@@ -53,7 +53,7 @@ class Daemon:
         self.objectives = Objectives(self._runs, store, self.observation)
         self.alerts = self.objectives.alerts
         self.compositions = Compositions(self._runs, choices, specs, self.observation)
-        self.nodes = Nodes(host, self.observation, self._runs)
+        self.nodes = Nodes(host, self.observation, self._runs, specs)
         self.machine = Machine(self._runs, store)
         turns = {"budget": self.machine.turn, "alerts": self.alerts.look, "nodes": self.nodes.look}
         self._tickers = [(make_ticker(name), turn) for name, turn in turns.items()]

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 import structlog
 
 from runtime.placement.cluster import Cluster, Node, NodeState
+from service.daemon.compositions import Specs
+from service.daemon.demand import Demand
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.supervision.restart_policy import Up
@@ -87,9 +89,12 @@ def _log(before: Known | None, node: Node) -> None:
 class Nodes:
     """The nodes on which workers of the apps may be."""
 
-    def __init__(self, host: Host, observation: Observation, runs: Runs) -> None:
+    def __init__(self, host: Host, observation: Observation, runs: Runs, specs: Specs) -> None:
         self._host, self._observation, self._runs = host, observation, runs
         self._book = NodeBook()
+        self._demand = Demand(host.request, observation, runs, specs)
+        self.autoscale = False
+        """Whether Ray's autoscaler is asked for what the apps need."""
 
     def look(self) -> float | None:
         """Look for changes; return when to look again, None if the host has been left."""
@@ -97,6 +102,8 @@ class Nodes:
             return None
         if self._host.ready():
             self._move_runners(DEADLINE_S)
+            if self.autoscale:
+                self._demand.look()
         return LOOK_EVERY_S
 
     def _move_runners(self, deadline_s: float) -> None:

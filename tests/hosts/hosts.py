@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -63,8 +63,19 @@ def outside(*command: str) -> list[str]:
 
 def ran(*command: str, patience_s: float, cpus: Sequence[int | str] = CPUS) -> str:
     """What Python printed on the near one, with the bytes that went through the cables at the end."""
-    line = outside("--cpus", ",".join(map(str, cpus)), sys.executable, *command)
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=patience_s, check=False)
+    return _printed(outside("--cpus", ",".join(map(str, cpus)), sys.executable, *command), patience_s)
+
+
+def alone(*command: str, patience_s: float) -> str:
+    """What Python printed on a machine without a Ray or a network."""
+    with tempfile.TemporaryDirectory(prefix="rc") as folder:
+        there = {"TMPDIR": folder, "RAY_TMPDIR": folder, "RAY_AUTH_MODE": "disabled", "PYTHONPATH": str(ROOT)}
+        return _printed(["setpriv", "--pdeathsig", "KILL", *_NAMESPACES, sys.executable, *command], patience_s, there)
+
+
+def _printed(line: Sequence[str], patience_s: float, there: Mapping[str, str] | None = None) -> str:
+    env = {**os.environ, **(there or {})}
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=patience_s, check=False, env=env)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     return done.stdout
 

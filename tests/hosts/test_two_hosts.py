@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hosts import CPUS, DELAY_S, address_of, ran, why_not
+from hosts import CPUS, DELAY_S, address_of, alone, ran, why_not
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
@@ -44,6 +44,13 @@ def test_what_is_measured_of_a_hop_has_the_way_between_machines_in_it() -> None:
         assert seen[f"far {size}"]["hop_ms"] >= 2 * DELAY_S * 1e3
         assert seen[f"far {size}"]["items_per_s"] > 0
     assert seen["far 64"]["items_per_s"] >= 5000  # 35,000 at a load of 10
+
+
+@pytest.mark.long
+def test_ray_s_autoscaler_adds_the_nodes_that_are_asked_for() -> None:
+    """One core of three is there; then one with a decoder is needed."""
+    printed = alone("tests/hosts/autoscaled.py", patience_s=170)
+    assert re.findall(r"^\[.*\]$", printed, re.MULTILINE) == ["[1.0]", "[1.0, 2.0]", "[1.0, 1.0, 2.0]"]
 
 
 @pytest.mark.long

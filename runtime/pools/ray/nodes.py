@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ray
 from ray._private import state as ray_state
+from ray.autoscaler.sdk import request_resources
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from compositions.resources import Need
 from runtime.housekeeping import cpu_report
 from runtime.placement.cluster import Amounts, Cluster, CpuReport, Node, NodeState, cores_of
 from runtime.pools.ray import guard
@@ -84,6 +86,19 @@ class NodeWatch:
         has = Amounts(cores_of(has.cpus, self._reports.get(name)), has.gpus, has.memory_bytes, has.custom)
         state = states.get(name, NodeState.UP)
         return Node(name, has, taken, node.get("Labels") or {}, state, node["NodeManagerAddress"])
+
+
+def request(workers: Sequence[Need]) -> None:
+    """Tell Ray's autoscaler, where there is one, that the nodes are to hold these workers. It remembers the last call
+    alone, whoever made it."""
+    request_resources(
+        bundles=[_bundle(each) for each in workers], bundle_label_selectors=[dict(each.labels) for each in workers]
+    )
+
+
+def _bundle(need: Need) -> dict[str, float]:
+    named = {"CPU": need.cpus or 0.0, "GPU": need.gpus, "memory": need.memory_bytes, **need.custom}
+    return {name: amount for name, amount in named.items() if amount}
 
 
 def drain(node: str, deadline_s: float) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
 import structlog
 
 from compositions.errors import NotNow
+from compositions.resources import Need
 from runtime.housekeeping import settle
 from runtime.placement.cluster import Cluster
 from runtime.pools.ray import actors, cluster, nodes
@@ -130,6 +131,9 @@ class RayHost:
 
     def cluster(self) -> Cluster:
         return nodes.WATCH.recent()
+
+    def request(self, workers: Sequence[Need]) -> None:
+        nodes.request(workers)
 
     def drain(self, node: str, deadline_s: float) -> None:
         try:

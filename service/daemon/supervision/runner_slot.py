@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 import structlog
 
+from compositions.resources import Need
 from runtime.housekeeping import available_cores
 from runtime.placement.cluster import Amounts, Cluster, Node
 from service.runner.rpc.port import ANSWER_S, RunnerPort
@@ -72,6 +73,10 @@ class Host(Protocol):
 
     def cluster(self) -> Cluster:
         """Return the nodes that workers may be on."""
+
+    def request(self, workers: Sequence[Need]) -> None:
+        """Ask for nodes that could hold these workers, instead of those that were asked for before."""
+        return
 
     def drain(self, node: str, deadline_s: float) -> None:
         """Let no more workers onto a node, which is ended at the deadline. Raises: ConflictError if it cannot go."""
