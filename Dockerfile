@@ -24,6 +24,8 @@ RUN apt-get update && apt-get install --yes --no-install-recommends default-jre-
 RUN install -d -o recompose -g recompose -m 0700 /var/lib/recompose
 RUN install -d -o recompose -g recompose -m 0700 /tmp/ray
 COPY --from=build /opt/recompose /opt/recompose
+# Spark's classes, parsed once for all JVMs.
+RUN /opt/recompose/bin/python -m datapipe.spark.class_archive
 ENV PATH=/opt/recompose/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
