@@ -24,13 +24,13 @@ RUN apt-get update && apt-get install --yes --no-install-recommends default-jre-
 RUN install -d -o recompose -g recompose -m 0700 /var/lib/recompose
 RUN install -d -o recompose -g recompose -m 0700 /tmp/ray
 COPY --from=build /opt/recompose /opt/recompose
-# Spark's classes, parsed once for all JVMs.
-RUN /opt/recompose/bin/python -m datapipe.spark.class_archive
 ENV PATH=/opt/recompose/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     NUMBA_CACHE_DIR=/tmp/numba \
     RAY_USAGE_STATS_ENABLED=0
+# Spark's classes, parsed once for all JVMs.
+RUN python -m datapipe.spark.class_archive
 USER recompose
 WORKDIR /var/lib/recompose
 VOLUME /var/lib/recompose

@@ -16,11 +16,7 @@ from service.cli.texts import app_options, master_option
 @click.command()
 @click.argument("app")
 @click.option("--table", required=True, help="Folder of a Delta table or of Parquet files, or one such file.")
-@click.option(
-    "--by",
-    required=True,
-    help="Column of numbers, dates, times or texts that the range is of, and that names the results.",
-)
+@click.option("--by", required=True, help="Column whose values bound the range and name the results.")
 @click.option("--from", "begin", help="Smallest value of the column --by (default: all rows).")
 @click.option("--to", "end", help="Value of the column --by at which the range ends, itself not included.")
 @click.option(
