@@ -71,14 +71,14 @@ test-long: setup tools classes
 tools:
 	-@$(MAKE) --no-print-directory browser setup-java setup-net setup-brokers setup-promtool setup-proxy setup-kube
 
-# What Spark's JVMs read from jars at every start, parsed once for those of the tests: each takes 7 s of CPU less.
+# What Spark's JVMs read from jars at every start, parsed once: each takes half of the CPU up to its first answer.
 CLASSES := $(VENV)/spark-classes.jsa
 
 classes: setup
-	@$(MAKE) --no-print-directory $(CLASSES) || echo "no archive of Spark's classes; its tests take longer without"
+	@$(MAKE) --no-print-directory $(CLASSES) || echo "no archive of Spark's classes; its sessions take longer without"
 
-$(CLASSES): $(VENV)/.ready tests/datapipe/class_archive.py
-	@! command -v java >/dev/null || $(BIN)/python tests/datapipe/class_archive.py $@
+$(CLASSES): $(VENV)/.ready datapipe/spark/class_archive.py
+	@! command -v java >/dev/null || $(BIN)/python -m datapipe.spark.class_archive
 
 # The tests of the dashboard drive a real browser. Needs root and Debian's packages; does nothing where both are there.
 browser:

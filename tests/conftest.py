@@ -30,11 +30,7 @@ settings.register_profile("house", deadline=None)  # how long an example takes i
 settings.load_profile("house")
 
 
-CLASSES = Path(sys.prefix) / "spark-classes.jsa"
-SHARED_CLASSES = f" -XX:SharedArchiveFile={CLASSES} -Xlog:disable" if CLASSES.exists() else ""
-"""What ``make test`` makes once (``tests/datapipe/class_archive.py``). A JVM that cannot use it would say so on its
-standard output, which scripts of Spark's read."""
-os.environ.setdefault("JDK_JAVA_OPTIONS", f"-XX:TieredStopAtLevel=1{SHARED_CLASSES}")
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 """A JVM of the tests lives for seconds: what its second compiler takes for code that then runs faster, it never gives
 back."""
 

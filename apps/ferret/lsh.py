@@ -24,6 +24,8 @@ TABLES = 8
 HASHES = 17
 WIDTH = 4.0708  # of a hash's slots, in units of the feature space
 BUCKETS = 19_697  # of a table: some per region, for a database of thousands of regions
+TURN = 4096
+"""Regions whose products with all projections are held in memory at a time: 14 MB."""
 F32 = np.float32
 
 
@@ -44,8 +46,14 @@ class Projections(NamedTuple):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
-    def bucket_numbers(self, features: Floats) -> Ints:
+    def bucket_numbers(self, features: Floats) -> NDArray[np.int32]:
         """(regions, tables): the bucket of each region in each table, 0 … buckets − 1."""
+        numbers = np.empty((len(features), len(self.mixers)), np.int32)
+        for at in range(0, len(features), TURN):
+            numbers[at : at + TURN] = self._bucket_numbers(features[at : at + TURN])
+        return numbers
+
+    def _bucket_numbers(self, features: Floats) -> Ints:
         products = np.zeros((len(features), len(self.alpha)), F32)
         for feature in range(FEATURES):  # one after the other, as single-precision C code adds them
             products += features[:, feature : feature + 1] * self.alpha[:, feature]
@@ -113,8 +121,7 @@ class RegionIndex:
         self._features = features
         self._projections = projections
         self.buckets = buckets or _sorted_buckets(projections.bucket_numbers(features))
-        self._order = self.buckets.order
-        self._sorted = self.buckets.numbers.astype(np.int64)  # of the type that is searched for
+        self._order, self._sorted = self.buckets
 
     def near(self, features: Floats, keep: int) -> Ints:
         """The ``keep`` regions nearest to each of the given ones, among those in its buckets; ascending, once each."""
@@ -136,6 +143,8 @@ class RegionIndex:
         return regions[np.argsort((apart * apart).sum(axis=1), kind="stable")[:keep]]
 
 
-def _sorted_buckets(numbers: Ints) -> Buckets:
-    order = np.argsort(numbers, axis=0, kind="stable").T.astype(np.int32)
-    return Buckets(order, np.take_along_axis(numbers.T, order, axis=1).astype(np.int32))
+def _sorted_buckets(numbers: NDArray[np.int32]) -> Buckets:
+    order = np.empty(numbers.shape[::-1], np.int32)
+    for table, column in enumerate(numbers.T):
+        order[table] = np.argsort(column, kind="stable")
+    return Buckets(order, np.take_along_axis(numbers.T, order, axis=1))

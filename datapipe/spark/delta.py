@@ -11,7 +11,7 @@ import json
 import os
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
@@ -61,20 +61,19 @@ class TableKind:
 
 
 Batches = Iterator[pa.RecordBatch]
-Work = Callable[[Batches], Batches]
 
 
-def append(frame: Any, kind: TableKind, batch: tuple[str, int], mode: str = "append", work: Work | None = None) -> int:
+def append(frame: Any, kind: TableKind, batch: tuple[str, int], mode: str = "append") -> int:
     """Add the rows of a Spark DataFrame, or replace all others by them; return how many. Rows of a ``batch`` (the name
     of a stream, a number that grows) that is in the table are not added again. There is one file for each value of the
-    partition columns. With ``work``, which makes the rows in the executors, there is one for each task."""
+    partition columns."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     done = kind.opened().transaction_version(batch[0])
     if done is not None and done >= batch[1]:
         return 0
-    rows = frame if work else frame.select(*kind.schema.names).repartition(*kind.partition_by)
-    written = rows.mapInArrow(partial(_written, kind, work), from_arrow_schema(ADDED)).collect()
+    rows = frame.select(*kind.schema.names).repartition(*kind.partition_by)
+    written = rows.mapInArrow(partial(write_files, kind), from_arrow_schema(ADDED)).collect()
     if written or mode == "overwrite":
         commit(kind, [row.asDict() for row in written], batch, mode)
     return sum(row["rows"] for row in written)
@@ -92,10 +91,6 @@ def commit(kind: TableKind, written: Sequence[Mapping[str, Any]], batch: tuple[s
     once = CommitProperties(app_transactions=[Transaction(*batch)])
     table = kind.opened()
     table.create_write_transaction(adds, mode, table.schema(), list(kind.partition_by), commit_properties=once)
-
-
-def _written(kind: TableKind, work: Work | None, batches: Batches) -> Batches:
-    return write_files(kind, work(batches) if work else batches)
 
 
 def write_files(kind: TableKind, batches: Batches) -> Batches:

@@ -16,14 +16,14 @@ from service.cli.texts import app_options, master_option
 @click.command()
 @click.argument("app")
 @click.option("--table", required=True, help="Folder of a Delta table or of Parquet files, or one such file.")
-@click.option("--by", required=True, help="Column of numbers, dates or times by which the range is cut into chunks.")
+@click.option("--by", required=True, help="Column whose values bound the range and name the results.")
 @click.option("--from", "begin", help="Smallest value of the column --by (default: all rows).")
 @click.option("--to", "end", help="Value of the column --by at which the range ends, itself not included.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder of the results (default backfill/APP)."
 )
 @click.option("--schema", help="Columns of the results as DDL, such as 'name STRING, n INT' (default: JSON).")
-@click.option("--chunk-rows", type=click.IntRange(1), default=100_000, show_default=True, help="Rows for each commit.")
+@click.option("--chunk-rows", type=click.IntRange(1), default=50_000, show_default=True, help="Rows for each commit.")
 @app_options
 @apps_option
 @master_option

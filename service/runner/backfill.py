@@ -44,12 +44,12 @@ class Stages:
             )
         return app
 
-    def __call__(self, rows: Sequence[str]) -> list[str]:
+    def __call__(self, rows: Sequence[Any]) -> list[str]:
         app, calls = _of_process(self)
         items, results = [], [""] * len(rows)
         for place, row in enumerate(rows):
             try:
-                items.append((place, read_item(app, json.loads(row))))
+                items.append((place, read_item(app, row)))
             except Exception as error:  # any exception of an app concerns this row only
                 results[place] = _error(f"{app.name} does not take this row: {why_of(error)}")
         computed = _computed(calls, app, [value for _, value in items])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import signal
 import subprocess
 import sys
 from collections import Counter
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +21,9 @@ from deltalake import DeltaTable
 from test_live import APPS, finished, rows_in
 from test_telemetry_tables import until
 
+from datapipe.datasets.backfill import Into, Range, _begun
+from datapipe.datasets.json_rows import json_rows
+from datapipe.spark.query import as_json
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
 
 ROWS = 4000
@@ -81,6 +89,12 @@ def test_a_range_has_its_rows_alone_and_names_what_made_them(tmp_path: Path) -> 
     assert [row["row"] for row in rows] == [100, 101, 102]
     assert {row["app"] for row in rows} == {"passing"}
     assert all(len(row["app_version"]) == 12 for row in rows)
+    shaped = ["--from", "100", "--to", "101", "--out", str(tmp_path / "shaped"), "--schema", "line INT, label STRING"]
+    subprocess.run(command(tmp_path, *shaped), check=True, capture_output=True)
+    (row,) = DeltaTable(str(tmp_path / "shaped")).to_pyarrow_table().to_pylist()
+    assert (row["row"], row["line"], row["error"]) == (100, 100, None)
+    no_value = subprocess.run([*command(tmp_path), "--from", "some"], check=False, capture_output=True, text=True)
+    assert "'some' is no value of a column of type int32" in no_value.stderr
     missing = subprocess.run([*command(tmp_path), "--by", "gone"], check=False, capture_output=True, text=True)
     assert missing.returncode == 1
     assert "has no column 'gone'; it has n, file, line" in missing.stderr
@@ -92,3 +106,47 @@ def test_an_app_whose_stages_keep_state_is_refused(tmp_path: Path) -> None:
     refused = subprocess.run(job, check=False, capture_output=True, text=True)
     assert refused.returncode == 1
     assert "keeps state" in refused.stderr
+
+
+BEFORE, AFTER = datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2026, 11, 27, 1, 2, 3, 4)
+COLUMNS: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.int64(), [2**62, -1]),
+    (pa.bool_(), [True, False]),
+    (pa.float64(), [0.1, 1e300, -0.0, math.inf, -math.inf, 5e-324, 123456789.0]),
+    (pa.float32(), [0.1, 1e10, math.inf, 16777216.0]),
+    (pa.string(), ["", 'ä"\n\u2028\\', "😀"]),
+    (pa.dictionary(pa.int32(), pa.string()), ["a", "b"]),
+    (pa.binary(), [b"", b"\0\xff"]),
+    (pa.date32(), [date(1, 1, 1), date(9999, 12, 31)]),
+    (pa.timestamp("us", "UTC"), [BEFORE, AFTER, datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)]),
+    (pa.timestamp("us", "Europe/Berlin"), [BEFORE.replace(tzinfo=UTC), AFTER.replace(tzinfo=UTC)]),
+    (pa.timestamp("us"), [BEFORE, AFTER]),
+    (pa.decimal128(20, 0), [Decimal(2**62), Decimal(-5)]),
+    (pa.decimal128(38, 10), [Decimal("0.0000001"), Decimal("1.5"), Decimal("0"), Decimal("12345678901234567890.5")]),
+    (pa.list_(pa.struct([("x", pa.float64()), ("y", pa.list_(pa.string()))])), [[], [None, {"x": 1.5, "y": ["a"]}]]),
+    (pa.struct([("t", pa.timestamp("us", "UTC")), ("n", pa.int32())]), [{"t": AFTER, "n": None}]),
+    (pa.map_(pa.string(), pa.date32()), [[], [("a", date(2026, 1, 1)), ("b", None)]]),
+    (pa.map_(pa.int32(), pa.string()), [[(7, "x")]]),
+]  # fmt: skip
+
+
+def every_type() -> pa.Table:
+    cells = [pa.array([None, *(values * 9)[:9]], kind) for kind, values in COLUMNS]
+    return pa.table({f"c{number}": column for number, column in enumerate(cells)})
+
+
+@pytest.mark.parametrize("by_spark", [False, True])
+def test_rows_are_those_that_spark_writes_as_json(tmp_path: Path, spark: Any, by_spark: bool) -> None:
+    pq.write_table(every_type(), tmp_path / "t.parquet", row_group_size=4)
+    frame = spark.read.parquet(str(tmp_path / "t.parquet"))
+    if by_spark:  # with times as 96 bits, and columns as names of folders
+        frame = frame.selectExpr(
+            "*", "hash(c0) % 3 AS part", "DATE '2026-11-01' + hash(c0) % 2 AS day", "'x=1' AS text"
+        )
+        frame.write.partitionBy("part", "day", "text").parquet(str(tmp_path / "out"))
+        frame = spark.read.parquet(str(tmp_path / "out"))
+    place = tmp_path / ("out" if by_spark else "t.parquet")
+    told = [json.loads(row["row"]) for row in frame.select(as_json().alias("row")).collect()]
+    table, _ = _begun(Range(str(place), "c0", None, None, "a", None), Into(tmp_path / "results"))
+    found = [row for batch in table.to_batches(batch_size=3) for row in json_rows(batch)]
+    assert Counter(map(json.dumps, found)) == Counter(map(json.dumps, told))
