@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 
 import psutil
@@ -63,6 +64,8 @@ def _private_bytes(memory: object) -> float:
 KEPT = Method(strategy="static", latency_from="read")
 """A composition that is kept fixed: its source catches nothing up, as in the papers."""
 CALIBRATE_S, CALIBRATE_FROM_S = 9.0, 3.0
+PARTS = [(number + 0.5) / 10 for number in range(10)]
+"""Moments of a sample whose rates are averaged: a rate may jump within it."""
 KNOWN = {"met": True, "violated": False, "infeasible": False}
 
 
@@ -123,7 +126,7 @@ class LiveDriver:
             assert active is not None, "a runner that delivers has a composition"
             yield Point(
                 at_s=at_s,
-                rate_per_s=rate(at_s - gap_s / 2) if rate else None,
+                rate_per_s=fmean(rate(at_s - part * gap_s) for part in PARTS) if rate else None,
                 throughput_per_s=0.0,
                 latency_ms=None,
                 composition=active.name,
