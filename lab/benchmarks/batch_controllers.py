@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated
 
 from lab.benchmarks.harness import Rows, main
-from lab.papers.leonarczyk import claims, grid, tables
+from lab.papers.leonarczyk import grid, tables
 from lab.papers.leonarczyk.drawn import against_the_six, reachable
 from lab.papers.leonarczyk.figure_data import all_of
 from lab.papers.leonarczyk.grid import OURS, Job, Setup, as_json, thesis_workload
@@ -64,10 +64,7 @@ def measure(
     yield Rows("tables 5.1, 5.4 and 5.5 [%]", figures["cells"])
     most = reachable(thesis_workload(), MACHINE)
     yield Rows("itemized hit at 5 % [%]", tables.of_the_reachable(Grid(rows), most))
-    yield Rows("claims of ours", [asdict(each) for each in claims.ours(Grid(rows))])
-    if cases:
-        yield Rows("workloads drawn at random", [asdict(each) for each in cases])
-        yield Rows("claims on them", [asdict(each) for each in claims.on_drawn(cases)])
+    yield Rows("workloads drawn at random", [asdict(each) for each in cases])
 
 
 if __name__ == "__main__":

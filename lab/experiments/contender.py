@@ -35,7 +35,7 @@ class Point:
 
     at_s: float
     rate_per_s: float | None
-    """Input rate that was asked for, in the middle of the time since the sample before."""
+    """Input rate that was asked for since the sample before; in virtual time in the middle."""
     throughput_per_s: float
     """Delivered since the sample before."""
     latency_ms: float | None

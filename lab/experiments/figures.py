@@ -127,7 +127,7 @@ def _row(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: float
 
 def _tracking(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: float) -> Tracking | None:
     """Compare the rates while at most ``limit_per_s`` are asked for."""
-    pairs = [pair for run in runs for pair in _sustainable(_spans(run, experiment.warm_up_s), limit_per_s)]
+    pairs = [span[:2] for run in runs for span in _sustainable(_spans(run, experiment.warm_up_s), limit_per_s)]
     asked = fmean(each for _, each in pairs) if pairs else 0.0
     if not asked:
         return None
@@ -135,22 +135,27 @@ def _tracking(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: 
     return Tracking(fmean(got for got, _ in pairs) / asked, error)
 
 
-def _sustainable(spans: Sequence[tuple[float, float]], limit_per_s: float) -> list[tuple[float, float]]:
-    """Return the spans that do not ask for more, nor did the span before, whose full buffers would block the source."""
-    before = [(0.0, 0.0), *spans]
-    return [span for last, span in zip(before, spans, strict=False) if max(last[1], span[1]) <= limit_per_s]
+Span = tuple[float, float, float]
+"""Achieved, asked and most asked items/s."""
 
 
-def _spans(run: Measurement, warm_up_s: float) -> list[tuple[float, float]]:
-    """Achieved and asked items/s, over spans of a second or so many that they have ``SPAN_ITEMS`` in the mean: that
-    items are whole is no error of the rate."""
+def _sustainable(spans: Sequence[Span], limit_per_s: float) -> list[Span]:
+    """Return the spans that never ask for more, nor did the span before, whose full buffers would block the source."""
+    before = [(0.0, 0.0, 0.0), *spans]
+    return [span for last, span in zip(before, spans, strict=False) if max(last[2], span[2]) <= limit_per_s]
+
+
+def _spans(run: Measurement, warm_up_s: float) -> list[Span]:
+    """Return spans of a second or so many that they have ``SPAN_ITEMS`` in the mean: that items are whole is no error
+    of the rate."""
     counted = [sample for sample in run.samples if sample.at_s > warm_up_s]
     if len(counted) < 2 or not run.asked_per_s:
         return []
     gap_s = (counted[-1].at_s - counted[0].at_s) / (len(counted) - 1)
     size = max(2, ceil(SPAN_ITEMS / (run.asked_per_s * gap_s)))
     spans = [counted[start : start + size] for start in range(0, len(counted) - size + 1, size)]
-    return [(fmean(map(_entered_per_s, span)), fmean(sample.rate_per_s or 0.0 for sample in span)) for span in spans]
+    asked = [[sample.rate_per_s or 0.0 for sample in span] for span in spans]
+    return [(fmean(map(_entered_per_s, span)), fmean(each), max(each)) for span, each in zip(spans, asked, strict=True)]
 
 
 def _entered_per_s(sample: Point) -> float:

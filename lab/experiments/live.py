@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 
 import psutil
 import pyarrow.parquet as pq
 
+from apps import registry
 from apps.rates import Rate
 from compositions.batching import Batching
 from compositions.errors import RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode
+from datapipe.source_kinds import open_source
 from lab.experiments.contender import Contender, Left, Measurement, Point, Seen, bundles_of, measurement_of
 from lab.experiments.runs import check, delivered, delivering
+from lab.experiments.spbench import FrequencyManager, ReadBy, UnorderedRunner
 from lab.experiments.spec import Experiment
 from service.runner.rpc.port import Patient
 from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadSummary, SetBatching, SetRate
@@ -60,6 +64,8 @@ def _private_bytes(memory: object) -> float:
 KEPT = Method(strategy="static", latency_from="read")
 """A composition that is kept fixed: its source catches nothing up, as in the papers."""
 CALIBRATE_S, CALIBRATE_FROM_S = 9.0, 3.0
+PARTS = [(number + 0.5) / 10 for number in range(10)]
+"""Moments of a sample whose rates are averaged: a rate may jump within it."""
 KNOWN = {"met": True, "violated": False, "infeasible": False}
 
 
@@ -79,10 +85,16 @@ class LiveDriver:
 
     def run(self, contender: Contender, repetition: int, rate: Rate | None) -> Measurement:
         with TemporaryDirectory(prefix="recompose-experiment-") as folder:
-            spec = self.spec(contender, InputSpec(rate_per_s=max(rate(0.0), 0.1)) if rate else InputSpec(), folder)
-            with delivering(spec, may_fail=True) as runner:
+            first_per_s = max(rate(0.0), 0.1) if rate else None
+            delays = self._delays(first_per_s) if first_per_s and self._experiment.input.control == "delays" else None
+            load = InputSpec(rate_per_s=None if delays else first_per_s)
+            spec = self.spec(contender, load, folder)
+            own = UnorderedRunner(spec, ReadBy(reader=delays))
+            with delivering(spec, may_fail=True, runner=own) as runner:
                 asked = Patient(runner)
-                if rate is not None:
+                if delays is not None and rate is not None:
+                    delays.set_pattern(rate)
+                elif rate is not None:
                     asked.ask(SetRate(rate))
                 began_s = time.time()
                 samples = list(self._watch(asked, rate, contender.items))
@@ -93,7 +105,9 @@ class LiveDriver:
                 raise RecomposeError(
                     f"{self._experiment.title}: the times of {lost.lost} items were lost: {lost.fault}"
                 )
-            seen = Seen(samples, list(_items(Path(folder), began_s)), summary.switches, trials)
+            ended = {} if self._experiment.ordered else own.ended_at()
+            items = sorted(_items(Path(folder), began_s, ended), key=lambda item: item.at_s)
+            seen = Seen(samples, items, summary.switches, trials)
         return measurement_of(contender.name, repetition, seen, self._experiment.warm_up_s)
 
     def _watch(self, runner: Patient, rate: Rate | None, most: int | None) -> Iterator[Point]:
@@ -112,7 +126,7 @@ class LiveDriver:
             assert active is not None, "a runner that delivers has a composition"
             yield Point(
                 at_s=at_s,
-                rate_per_s=rate(at_s - gap_s / 2) if rate else None,
+                rate_per_s=fmean(rate(at_s - part * gap_s) for part in PARTS) if rate else None,
                 throughput_per_s=0.0,
                 latency_ms=None,
                 composition=active.name,
@@ -125,6 +139,11 @@ class LiveDriver:
             before = (at_s, items)
             if items.delivered + items.failed == most:
                 return
+
+    def _delays(self, first_per_s: float) -> FrequencyManager:
+        app = registry.create(self._experiment.app, self._experiment.options)
+        source = open_source(app, "replay", self._experiment.input.data_set, clock=time.monotonic)
+        return FrequencyManager(source, first_per_s)
 
     def spec(self, contender: Contender, load: InputSpec | None = None, telemetry: str | None = None) -> RunSpec:
         experiment, fixed = self._experiment, contender.composition
@@ -148,12 +167,15 @@ def _spec(limits: Batching) -> BatchingSpec:
     return BatchingSpec(items=limits.items or "auto", bytes=limits.max_bytes, linger_ms=limits.linger_ms)
 
 
-def _items(folder: Path, began_s: float) -> Iterator[Left]:
-    """Yield the delivered items of a run from its telemetry, with times from ``began_s`` on."""
-    rows = pq.read_table(folder / "items", columns=["read", "delivered", "outcome", "batch"]).sort_by("delivered")
-    times = (rows.column(name).cast("int64").to_pylist() for name in ("read", "delivered"))
-    for read, out, outcome, batch in zip(
-        *times, *(rows.column(name).to_pylist() for name in ("outcome", "batch")), strict=True
-    ):
+def _items(folder: Path, began_s: float, ended: Mapping[int, float]) -> Iterator[Left]:
+    """Yield the delivered items of a run from its telemetry, with times from ``began_s`` on; those that ``ended``, by
+    serial number, are out then."""
+    names = ("serial", "read", "delivered", "batch", "outcome")
+    rows = pq.read_table(folder / "items", columns=list(names))
+    for serial, read, out, batch, outcome in zip(
+        *(rows.column(name).cast("int64").to_pylist() for name in names[:-1]), rows.column("outcome").to_pylist(),
+        strict=True,
+    ):  # fmt: skip
+        out_s = ended.get(serial, out / 1e6)
         if outcome == "delivered":
-            yield Left(out / 1e6 - began_s, (out - read) / 1e6, batch)
+            yield Left(out_s - began_s, out_s - read / 1e6, batch)

@@ -19,11 +19,13 @@ LOOK_S = 0.005
 
 
 @contextmanager
-def delivering(spec: RunSpec, *, least: int = 1, drain: bool = False, may_fail: bool = False) -> Iterator[Runner]:
-    """Start a run and yield its runner after ``least`` deliveries; stop it on the way out, with ``drain`` after all
-    accepted items. Raises: RecomposeError if they do not come, the run lost an item or, unless they ``may_fail``, an
-    item failed."""
-    runner = Runner(spec)
+def delivering(
+    spec: RunSpec, *, least: int = 1, drain: bool = False, may_fail: bool = False, runner: Runner | None = None
+) -> Iterator[Runner]:
+    """Start a run (by ``runner``, if one was made) and yield its runner after ``least`` deliveries; stop it on the way
+    out, with ``drain`` after all accepted items. Raises: RecomposeError if they do not come, the run lost an item or,
+    unless they ``may_fail``, an item failed."""
+    runner = runner or Runner(spec)
     runner.ask(Start())
     try:
         wait_for(runner, least, UP_S)

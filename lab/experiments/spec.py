@@ -67,6 +67,8 @@ class Load(Closed):
     composition: str | None = None
     arrivals: Literal["paced", "poisson"] = "paced"
     """In virtual time: evenly, or at random times (Poisson)."""
+    control: Literal["slots", "delays"] = "slots"
+    """On real workers: by the product's schedule, or by SPBench's delays (:mod:`lab.experiments.spbench`)."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Load:
@@ -150,6 +152,8 @@ class Experiment(Closed):
     """Time over which instantaneous figures are taken (SPBench's ``-monitor``)."""
     repetitions: int = Field(default=1, ge=1, le=100)
     seed: int = 1
+    ordered: bool = True
+    """On real workers; if not, an item is out when its last stage has ended, as with SPBench's Ferret."""
     first: str | None = None
     """Composition that a strategy starts from; none: all stages sequential."""
     plot: Literal["time", "bars"] = "time"

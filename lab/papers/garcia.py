@@ -29,10 +29,11 @@ AFTER_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs of one experiment by contender, and by how much the first one's input rate was off (``Tracking``)."""
+    """Runs of one experiment by contender, and of the first one how near its input rate was (``Tracking``)."""
 
     by_contender: Mapping[str, Sequence[Measurement]]
     shape_error: float | None
+    of_asked: float | None = None
 
     @property
     def samples(self) -> Sequence[Point]:
@@ -43,6 +44,7 @@ class Runs:
 
 Check = tuple[str, bool]
 """A figure of ours, and whether it agrees with the paper."""
+Checks = Callable[[Mapping[str, Runs]], Iterable[Check]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Figure:
     printed: str
     experiments: Sequence[str]
     file: str
-    checks: Callable[[Mapping[str, Runs]], Iterable[Check]]
+    checks: Checks
     why: str = "curves of C++ on 12 to 40 threads; only what the text says of them can be compared"
 
     def finding(self, folder: Path) -> Finding:
@@ -78,7 +80,8 @@ def runs_in(folder: Path) -> Runs:
         run = Measurement.from_json(json.loads(file.read_text()))
         found.setdefault(run.contender, []).append(run)
     rows = json.loads((folder / "results.json").read_text())["rows"]
-    return Runs(found, rows[next(iter(found))].get("shape_error"))
+    first = rows[next(iter(found))]
+    return Runs(found, first.get("shape_error"), first.get("achieved_of_asked"))
 
 
 def findings(folder: Path) -> list[Finding]:
@@ -89,7 +92,7 @@ def findings(folder: Path) -> list[Finding]:
 def record(folder: Path) -> None:
     """Store the findings on the experiments in ``folder``; a figure that was not run there keeps what it had."""
     known = {each.item: each for each in recorded()}
-    found = [known[each.item] if each.verdict == "not run" else each for each in findings(folder)]
+    found = [known.get(each.item, each) if each.verdict == "not run" else each for each in findings(folder)]
     RECORDED.write_text(json.dumps([asdict(each) for each in found], indent=1, ensure_ascii=False) + "\n")
 
 
@@ -106,23 +109,12 @@ def _sequential(found: Mapping[str, Runs]) -> Iterable[Check]:
     whole = {name.removeprefix("spbench_fig06_sequential-"): runs.samples for name, runs in found.items()}
     cpu = {app: fmean(s.cpu_percent or 0.0 for s in samples) for app, samples in whole.items()}
     memory = {app: max(s.memory_mb or 0.0 for s in samples) for app, samples in whole.items()}
-    varies = {app: _variation([s.throughput_per_s for s in samples]) for app, samples in whole.items()}
-    lowest = min(cpu, key=lambda app: cpu[app])
+    rates = {app: [s.throughput_per_s for s in samples] for app, samples in whole.items()}
+    lowest, steadiest = min(cpu, key=cpu.__getitem__), min(rates, key=lambda app: max(rates[app]) - min(rates[app]))
+    least, most = min(memory, key=memory.__getitem__), max(memory, key=memory.__getitem__)
     yield f"CPU {cpu[lowest]:.0f} % or more ({lowest})", cpu[lowest] >= BUSY_PERCENT
-    yield f"least memory {_least(memory)}, most {_most(memory)}", (_least(memory), _most(memory)) == ("bzip2", "ferret")
-    yield f"throughput varies least with {_least(varies)}", _least(varies) == "bzip2"
-
-
-def _variation(values: Sequence[float]) -> float:
-    return max(values) - min(values)
-
-
-def _least(values: Mapping[str, float]) -> str:
-    return min(values, key=lambda name: values[name])
-
-
-def _most(values: Mapping[str, float]) -> str:
-    return max(values, key=lambda name: values[name])
+    yield f"least memory {least}, most {most}", (least, most) == ("bzip2", "ferret")
+    yield f"throughput varies least with {steadiest}", steadiest == "bzip2"
 
 
 # --- figure 7: workers ------------------------------------------------------------------------------------------------
@@ -226,6 +218,16 @@ def _latency(samples: Iterable[Point]) -> float:
     return sum(latency * weight for latency, weight in known) / items if items else float("nan")
 
 
+def _named(item: str, printed: str, file: str, checks: Checks, *apps: str) -> Figure:
+    return Figure(item, printed, [f"{file}-{app}" for app in apps] or [file], file, checks)
+
+
+def _control(found: Mapping[str, Runs]) -> Iterable[Check]:
+    """Compare the items that entered with the frequency, while it could be sustained."""
+    delays, slots = (runs.of_asked or 0.0 for runs in found.values())
+    yield f"delays let {delays:.0%} of the frequency's items in, slots {slots:.0%}", 0 < delays <= 1.01
+
+
 def _patterns(number: int, pattern: str, printed: str, *apps: str) -> Figure:
     experiments = [f"patterns_{app}-{pattern}" for app in apps]
     checks = _spikes if pattern == "spike" else _follows
@@ -233,38 +235,18 @@ def _patterns(number: int, pattern: str, printed: str, *apps: str) -> Figure:
 
 
 BZIP2, FACES, FERRET, LANES = APPS = ("bzip2", "face_recognizer", "ferret", "lane_detection")
-_SEQUENTIAL, _FARMS = "spbench_fig06_sequential", "spbench_fig07_workers"
-_GROWING, _SIZES = "spbench_fig08_09_growing_batches", "spbench_fig10_11_lane_batches"
+_MEMORY = "CPU near 100 %; Bzip2 takes the least memory and varies least, Ferret takes the most memory"
+_JUMPS = "throughput grows with the workers; latency is low up to the physical cores, then jumps"
+_GROWS = "batches have no influence on the throughput of Bzip2, latency grows with them"
+_NO_GAIN = "latency in proportion to the batch, no significant gain of throughput"
+_GROWING = "spbench_fig08_09_growing_batches"
 FIGURES = (
-    Figure(
-        "figure 6",
-        "CPU near 100 %; Bzip2 takes the least memory and varies least, Ferret takes the most memory",
-        [f"{_SEQUENTIAL}-{app}" for app in APPS],
-        _SEQUENTIAL,
-        _sequential,
-    ),
-    Figure(
-        "figure 7",
-        "throughput grows with the workers; latency is low up to the physical cores, then jumps",
-        [f"{_FARMS}-{app}" for app in APPS],
-        _FARMS,
-        _workers,
-    ),
-    Figure(
-        "figure 8",
-        "batches have no influence on the throughput of Bzip2, latency grows with them",
-        [f"{_GROWING}-{BZIP2}"],
-        _GROWING,
-        _growing,
-    ),
-    Figure("figure 9", "the same with Ferret", [f"{_GROWING}-{FERRET}"], _GROWING, _growing),
-    Figure(
-        "figures 10 and 11",
-        "latency in proportion to the batch, no significant gain of throughput",
-        [_SIZES],
-        _SIZES,
-        _batches,
-    ),
+    _named("algorithm 1", "the frequency is an upper limit", "patterns_bzip2", _control, "delays", "increasing"),
+    _named("figure 6", _MEMORY, "spbench_fig06_sequential", _sequential, *APPS),
+    _named("figure 7", _JUMPS, "spbench_fig07_workers", _workers, *APPS),
+    _named("figure 8", _GROWS, _GROWING, _growing, BZIP2),
+    _named("figure 9", "the same with Ferret", _GROWING, _growing, FERRET),
+    _named("figures 10 and 11", _NO_GAIN, "spbench_fig10_11_lane_batches", _batches),
     _patterns(12, "wave", "throughput follows, latency rises near the top", BZIP2, LANES, FERRET),
     _patterns(13, "binary", "throughput follows, latency is high in the high state", BZIP2, LANES, FERRET),
     _patterns(14, "increasing", "throughput rises until it is sustained no more, then latency", BZIP2, FACES, FERRET),

@@ -59,10 +59,7 @@ PAPERS = (
     Paper(
         "Leonarczyk, self-adaptive micro-batches (2024)",
         leonarczyk.lines,
-        {
-            f"figure {number}": f"leonarczyk/figure-{number}.png"
-            for number in ("4.6", "5.1", "5.6", "5.7", "5.8", "5.9")
-        },
+        {f"figure {at}": f"leonarczyk/figure-{at}.png" for at in ("4.6", "5.1", "5.6", "5.7", "5.8", "5.9")},
     ),
     Paper(
         "Garcia et al., SPBench (2023)",

@@ -91,16 +91,8 @@ def _line(axis: Any, label: Cell, points: Sequence[tuple[Cell, list[float]]]) ->
         across = [f"{where:g}" for where in across]
     middle = [values[len(values) // 2] for _, values in points]
     spread = [[at - values[0], values[-1] - at] for at, (_, values) in zip(middle, points, strict=True)]
-    axis.errorbar(
-        across,
-        middle,
-        yerr=list(zip(*spread, strict=True)),
-        marker="o",
-        markersize=3,
-        capsize=2,
-        linewidth=1,
-        label=label,
-    )
+    looks = {"marker": "o", "markersize": 3, "capsize": 2, "linewidth": 1}
+    axis.errorbar(across, middle, yerr=list(zip(*spread, strict=True)), label=label, **looks)
 
 
 # --- Leonarczyk 2024 --------------------------------------------------------------------------------------------------

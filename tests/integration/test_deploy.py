@@ -110,6 +110,7 @@ def test_what_the_compose_file_names_is_there(compose: dict[str, Any], stages: l
     assert list((COMPOSE.parent / source).glob("*.py"))
     assert stages[-1].all("VOLUME") == ["/var/lib/recompose"]
     assert "state:/var/lib/recompose" in services["recompose"]["volumes"]
+    assert services["recompose"]["pid"] == "service:ray-head", "a Ray driver and its node see each other's processes"
     assert "state" in compose["volumes"]
     assert services["tables"]["volumes"] == ["state:/var/lib/recompose"]
     assert {"--tables-every", "0"} <= set(services["recompose"]["command"])

@@ -1,4 +1,4 @@
-"""Batch controllers compared in virtual time: the workload, the pipeline by hand, the grid, its tables and claims."""
+"""Batch controllers compared in virtual time: the workload, the pipeline by hand, the grid and its tables."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from compositions.batch_settings import BatchSettings, Sizes
 from control.bundles import make_batch_controller
-from lab.papers.leonarczyk import claims, published
-from lab.papers.leonarczyk.drawn import ADVISED, Against, drawn, few_setups, reachable
+from lab.papers.leonarczyk import published
+from lab.papers.leonarczyk.drawn import ADVISED, drawn, few_setups, reachable
 from lab.papers.leonarczyk.figure_data import cumulative, fixed, over_tuples, pid_terms, steps_by_latency
 from lab.papers.leonarczyk.grid import OURS, PUBLISHED, BundleFigures, Row, Setup, rows_of, setups, trace_of
 from lab.papers.leonarczyk.plant import PHASES, CostLaw, Paced, Phase, Pipeline, Source, Trace, Work, Workload, simulate
@@ -20,9 +20,6 @@ from lab.papers.pictures import picture
 SMALL = Workload.of([Phase("increasing", 3000, 1), Phase("spike", 1000, 3), Phase("binary", 1500, 2)])
 PLAIN = CostLaw((1.0, 1.0), (0.5, 0.5), cv=0.0, drift_cv=0.0, outliers=0.0)
 PID = Setup("pid", (("kp", 10.0), ("ki", 15.0), ("kd", 3.0), ("sample", 1)))
-
-GOOD = Against(1, ("wave",), 0.8, 0.4, "pid", 0.3, 0.9, 0.05, 0.1)
-BAD = Against(2, ("spike",), 0.3, 0.4, "faf", 0.4, 0.9, 0.2, 0.1)
 
 
 # --- the workload ----------------------------------------------------------------------------------------------------
@@ -155,17 +152,6 @@ def test_the_best_setup_is_found_either_way() -> None:
     rows = Rows([*row("faf", 0.2, 0.3, (("step", 1.0),)), *row("faf", 0.3, 0.4, (("step", 5.0),))])
     assert rows.best("faf", 0.05, itemized_hit).setup.values[0] == ("step", 5)
     assert rows.best("faf", 0.05, mad_distance, False).setup.values[0] == ("step", 1)
-
-
-def test_claims_of_ours_are_refused_where_they_do_not_hold() -> None:
-    assert all(claim.met for claim in claims.ours(Rows(some_rows())))
-    poor = [each for each in some_rows() if each.setup.controller != OURS] + row(OURS, 0.35, 0.18)
-    assert not any(claim.met for claim in claims.ours(Rows(poor)))
-
-
-def test_claims_on_drawn_workloads_look_at_the_worst() -> None:
-    assert [claim.met for claim in claims.on_drawn([GOOD])] == [True] * 4
-    assert [claim.met for claim in claims.on_drawn([GOOD, BAD])] == [False] * 4
 
 
 def test_a_clairvoyant_stands_beside_ours_and_the_best_of_the_six() -> None:

@@ -72,13 +72,8 @@ ADVISED = (
 )
 """Best in the itemized hit at 5 %: tables 5.1 and 5.5."""
 FEW_GAINS = {
-    (10.0, 15.0, 3.0),
-    (10.0, 5.0, 5.0),
-    (20.0, 15.0, 3.0),
-    (0.0, 15.0, 0.0),
-    (10.0, 5.0, 0.0),
-    (0.0, 5.0, 0.0),
-}
+    (10.0, 15.0, 3.0), (10.0, 5.0, 5.0), (20.0, 15.0, 3.0), (0.0, 15.0, 0.0), (10.0, 5.0, 0.0), (0.0, 5.0, 0.0)
+}  # fmt: skip
 """The gains of table 5.5, and milder ones."""
 
 
@@ -130,17 +125,14 @@ def against_the_six(seed: int) -> Against:
     hits = {name: rows.best(name, strictest, itemized_hit).value for name in PUBLISHED}
     best = max(hits, key=lambda name: hits[name])
     ours = rows_of(Setup(OURS), case.workload, case.pipeline, seed)[0]
+    patterns = tuple(phase.pattern for phase in case.workload.phases)
     return Against(
-        seed,
-        tuple(phase.pattern for phase in case.workload.phases),
-        itemized_hit(ours),
-        hits[best],
-        best,
+        seed, patterns, itemized_hit(ours), hits[best], best,
         max(rows.means(setup.controller, strictest, itemized_hit)[setup] for setup in ADVISED),
         itemized_hit(reachable(case.workload, case.pipeline, seed)),
         mad_distance(ours),
         min(rows.best(name, strictest, mad_distance, False).value for name in PUBLISHED),
-    )
+    )  # fmt: skip
 
 
 def few_setups() -> list[Setup]:

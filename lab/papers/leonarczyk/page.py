@@ -84,11 +84,8 @@ def verdict(errors: Sequence[float], tolerance: float) -> Verdict:
 
 
 def _cells(found: Mapping[str, Any], figure: str, *, pid: bool, threshold: float | None = None) -> list[dict[str, Any]]:
-    return [
-        cell
-        for cell in found["cells"]
-        if cell["figure"] == figure and (cell["controller"] == "pid") == pid and threshold in (None, cell["threshold"])
-    ]
+    cells = [cell for cell in found["cells"] if cell["figure"] == figure and (cell["controller"] == "pid") == pid]
+    return [cell for cell in cells if threshold in (None, cell["threshold"])]
 
 
 def _of_cells(item: str, cells: Sequence[Mapping[str, Any]], tolerance: float, ours: str = "ours") -> Finding:
@@ -173,22 +170,17 @@ def _hits(found: Mapping[str, Any]) -> Iterator[Finding]:
     every = [cell for cell in found["cells"] if cell["figure"] == "itemized_hit" and cell["threshold"] == 0.05]
     first, second, third, *_ = ranked = sorted(every, key=lambda cell: -cell["ours"])
     yield _held(
-        "figure 5.8: best itemized hits",
-        "pid > pmbaf > the others",
+        "figure 5.8: best itemized hits", "pid > pmbaf > the others",
         " > ".join(f"{cell['controller']} {cell['ours']:.1f}" for cell in ranked),
-        [
-            first["controller"] == "pid" and _beats(first, second),
-            second["controller"] == "pmbaf" and _beats(second, third),
-        ],
-    )
+        [first["controller"] == "pid" and _beats(first, second),
+         second["controller"] == "pmbaf" and _beats(second, third)],
+    )  # fmt: skip
     steps = {cell["controller"]: cell["best with"]["step"] for cell in every if "step" in cell["best with"]}
     there = {cell["controller"]: cell["with"]["step"] for cell in every if "step" in cell["with"]}
     yield _held(
-        "table 5.1: step with the best itemized hit, 5 %",
-        _named(there),
-        _named(steps),
+        "table 5.1: step with the best itemized hit, 5 %", _named(there), _named(steps),
         [abs(steps[n] - there[n]) <= 5 for n in there],
-    )
+    )  # fmt: skip
     for place, label in enumerate(("batched", "itemized")):
         cells = _cells(found, f"{label}_hit", pid=False, threshold=0.05)
         ours = {cell["controller"]: cell["deviation"] for cell in cells}
@@ -211,11 +203,9 @@ def _courses(found: Mapping[str, Any]) -> Iterator[Finding]:
         by_step.setdefault(name, []).append(100 * hit)
     lost = {name: max(hits) - hits[-1] for name, hits in by_step.items()}
     yield _held(
-        "figure 5.3: points lost from the best step to 20",
-        "pbaf and pmbaf lose little, faf and mbaf much",
-        _named(lost),
-        [lost[one] + SPREAD < min(lost["faf"], lost["mbaf"]) for one in ("pbaf", "pmbaf")],
-    )
+        "figure 5.3: points lost from the best step to 20", "pbaf and pmbaf lose little, faf and mbaf much",
+        _named(lost), [lost[one] + SPREAD < min(lost["faf"], lost["mbaf"]) for one in ("pbaf", "pmbaf")],
+    )  # fmt: skip
     gaps = {name: 100 * (batched - itemized) for name, (batched, itemized) in found["phases"].items()}
     yield _held(
         "figure 5.4: batched less itemized hit of pmbaf", "similar until the binary pattern, then more", _named(gaps),
@@ -224,14 +214,11 @@ def _courses(found: Mapping[str, Any]) -> Iterator[Finding]:
     hits = {(int(sample), pattern): 100 * hit for pattern, sample, hit in found["samples"]}
     told = {f"{pattern} {sample}": hit for (sample, pattern), hit in hits.items() if pattern in ("increasing", "spike")}
     yield _held(
-        "figure 5.5: batched hit of faf, step 5, by sample",
-        "ramps and spike gain from 1 to 10; 20 loses",
+        "figure 5.5: batched hit of faf, step 5, by sample", "ramps and spike gain from 1 to 10; 20 loses",
         _named(told),
-        [
-            *(hits[10, pattern] > hits[1, pattern] + SPREAD for pattern in ("increasing", "decreasing", "spike")),
-            hits[20, "increasing"] < hits[10, "increasing"] - SPREAD,
-        ],
-    )
+        [*(hits[10, pattern] > hits[1, pattern] + SPREAD for pattern in ("increasing", "decreasing", "spike")),
+         hits[20, "increasing"] < hits[10, "increasing"] - SPREAD],
+    )  # fmt: skip
 
 
 def _patterns(found: Mapping[str, Any]) -> Iterator[Finding]:
