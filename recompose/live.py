@@ -1,7 +1,5 @@
 """A run under way in this program: its results, the buffer in which they wait, what it is doing, and its end."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections import deque

@@ -3,8 +3,6 @@
 SPBench counts source and sink, which are not stages here: nine operators, or four with its sink.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path

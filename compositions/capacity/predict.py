@@ -1,7 +1,5 @@
 """Predict throughput, latency, workers and CPU use of any composition from the measured costs of the stages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt

@@ -1,7 +1,5 @@
 """Compositions files on disk, read again when they change."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Compositions documents: YAML in, frozen documents out, every fault named with its path."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The dispatcher's outcomes: items that left, tasks that were timed, switches and workers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

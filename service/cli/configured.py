@@ -1,8 +1,6 @@
 """Read the configuration file, and apply it: start, change and stop apps, at the start and whenever the file
 changes."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

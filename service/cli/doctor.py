@@ -1,7 +1,5 @@
 """``recompose doctor``: check this machine, and report what is wrong with advice."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """``recompose serve``: find the apps and their host, and run the daemon."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

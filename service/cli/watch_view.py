@@ -1,7 +1,5 @@
 """``watch``: the pipeline as it runs, rates, SLO and the last decisions, in a terminal."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

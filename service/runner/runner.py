@@ -1,7 +1,5 @@
 """One running app in a thread of its own, behind ``RunnerPort``: its life from start to end, and its failures."""
 
-from __future__ import annotations
-
 import threading
 import traceback
 from collections.abc import Callable, Iterator

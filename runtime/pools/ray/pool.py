@@ -1,7 +1,5 @@
 """The ``ray`` pool: Ray places and starts one actor per worker; items travel beside Ray, through the hub."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import queue

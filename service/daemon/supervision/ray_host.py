@@ -1,7 +1,5 @@
 """Runners as named, detached Ray actors: they outlive the daemon when their Ray does."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

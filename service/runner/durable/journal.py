@@ -1,8 +1,6 @@
 """The journal of one run: what was pushed, how far the run has come, what left and what is owed. One file
 (``journal_file``)."""
 
-from __future__ import annotations
-
 import pickle
 import sqlite3
 from collections import deque

@@ -1,7 +1,5 @@
 """Resolve the names of a spec: the app, its compositions, input rate and settings; or what a program gives instead."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The end of the stream: results in order to a bounded window, a file, the dead-letter file, and a sink."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
