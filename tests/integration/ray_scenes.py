@@ -1,7 +1,5 @@
 """Scenes with clusters that break, each a process of its own: ``python ray_scenes.py SCENE``."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

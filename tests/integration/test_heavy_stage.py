@@ -1,7 +1,5 @@
 """A stage that takes long and much memory to load, among light ones, on a real Ray: who loads it, and what it takes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """The ray pool on a real Ray: tasks, failures, every way to die, nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

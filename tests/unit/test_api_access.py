@@ -1,7 +1,5 @@
 """Who may ask, and from where."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A change that is answered holds, after a restart too; one that is refused never did: full disks, silent runners."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``/budget`` over HTTP: what is set is answered, and what is refused says why."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

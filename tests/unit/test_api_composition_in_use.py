@@ -1,7 +1,5 @@
 """What runs and what can be chosen by its name are one and the same composition."""
 
-from __future__ import annotations
-
 import pytest
 from fastapi.testclient import TestClient
 from synthetic_daemon import PUSHED, WIDE, YAML, detail, known

@@ -1,7 +1,5 @@
 """``/decisions``: of one kind, page by page, and one by its id."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi.testclient import TestClient

@@ -1,7 +1,5 @@
 """``GET /results`` tells a reader what it cannot have any more: after a restart, out of the window, of an ended run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

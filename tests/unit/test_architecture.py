@@ -1,7 +1,5 @@
 """ARCHITECTURE.md leads to the rooms: every file and folder that it names exists, and it stays short."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Batch controllers on the plant that is fitted to the thesis's machine: what Leonarczyk 2024 prints, beside ours."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 

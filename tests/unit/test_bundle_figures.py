@@ -1,7 +1,5 @@
 """How well bundles kept to a target: the thesis's four metrics, by hand and on its own examples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Texts of the command line to values, and the sentences for those that are none."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import get_args

@@ -1,7 +1,5 @@
 """The live view of an app in a terminal."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

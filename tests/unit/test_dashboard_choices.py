@@ -1,7 +1,5 @@
 """What the page offers to choose from is what the service takes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

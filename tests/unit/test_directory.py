@@ -1,7 +1,5 @@
 """Compositions files on disk: what is read when, and what a faulty file does."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How many compositions there are, and how many there may be."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Folders of processes that were killed go when another one makes its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

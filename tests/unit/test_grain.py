@@ -1,7 +1,5 @@
 """How many items travel together where nobody has said."""
 
-from __future__ import annotations
-
 import pytest
 
 from compositions.batching import Batching

@@ -1,7 +1,5 @@
 """What is told in headers of messages."""
 
-from __future__ import annotations
-
 import pytest
 
 from datapipe.sinks.port import MOST, line_of

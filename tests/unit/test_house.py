@@ -1,7 +1,5 @@
 """The house keeps its measures (``tests/support/house.py``): what has been divided does not grow together again."""
 
-from __future__ import annotations
-
 import grimp
 import pytest
 

@@ -1,7 +1,5 @@
 """The colours of compositions."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

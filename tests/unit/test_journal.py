@@ -1,7 +1,5 @@
 """What a journal keeps, and what it says when it cannot."""
 
-from __future__ import annotations
-
 import pickle
 import sqlite3
 import zlib

@@ -1,7 +1,5 @@
 """Lane detection: both divisions into stages agree, and both sides of a road are found."""
 
-from __future__ import annotations
-
 import os
 from itertools import islice
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a lane makes of tests that fail: those that fail twice are red, those that pass alone are named as flaky."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The runner's end of a live Spark source, with a driver that is a process, but no Spark."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

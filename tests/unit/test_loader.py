@@ -1,7 +1,5 @@
 """Compositions documents: what they give, and every fault by its path."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Calls over a unix socket: answers, many at once, lateness, and servers that are gone."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

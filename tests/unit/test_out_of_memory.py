@@ -1,7 +1,5 @@
 """A batch stage that has no memory for a bundle: each half runs again, and later bundles are as large as a half."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a user may set of the pool of a run, by plain name beside the manager's settings."""
 
-from __future__ import annotations
-
 import pytest
 
 from compositions.settings import SettingsError, names, overridden

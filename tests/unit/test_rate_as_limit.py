@@ -1,7 +1,5 @@
 """An input rate for a source that others fill: a limit to how fast it is read; what has not come is not asked for."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

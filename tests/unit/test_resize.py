@@ -1,7 +1,5 @@
 """A change of replicas alone: in place, without a drain, whatever else happens."""
 
-from __future__ import annotations
-
 import pytest
 from dispatcher_bench import Bench, composition
 

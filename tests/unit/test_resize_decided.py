@@ -1,7 +1,5 @@
 """A resize in decisions: what it costs, what it is called, and who does without it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A rate that rises is no reason to give workers back."""
 
-from __future__ import annotations
-
 import pytest
 
 from compositions.model import Composition, Group, Pattern

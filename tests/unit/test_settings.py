@@ -1,7 +1,5 @@
 """Settings: one error names every value that is wrong."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Many apps start a few at a time, in the order in which they asked, and a slow one keeps no other waiting for long."""
 
-from __future__ import annotations
-
 from test_watchdog import Bench
 
 from runtime.pools.ray.pool import BEGIN_TIMES, StartLimits

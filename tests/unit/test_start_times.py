@@ -1,7 +1,5 @@
 """How long workers of each class take to start, and which are kept because they would have to load again."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from control.strategies.start_times import StartTimes

@@ -1,7 +1,5 @@
 """A light app is looked at once a second, and four times as soon as something waits."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Verdicts on printed figures, by hand, and what is kept of a run."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.experiments.contender import Measurement, Point

@@ -1,7 +1,5 @@
 """The files for Prometheus and Grafana ask for metrics, labels and values that there are."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A webhook's answer, a sink's and an alert's: its status counts, whatever else the server sends and however slowly."""
 
-from __future__ import annotations
-
 import resource
 import socket
 import threading

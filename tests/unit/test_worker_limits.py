@@ -1,7 +1,5 @@
 """How the kernel keeps a worker to its memory: by a control group of its own, or by its data. Real processes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
