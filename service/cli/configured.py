@@ -135,8 +135,6 @@ config_option = click.option(
 )
 
 
-__all__ = ["Configured", "config_option", "configured"]
-
 log = structlog.get_logger()
 LIVE = frozenset({"input", "batching"})
 """What a running app can be told; for the rest it is started anew."""
@@ -215,20 +213,27 @@ def differing(running: RunSpec, wanted: RunSpec) -> set[str]:
 
 
 @contextmanager
-def configured(file: Path | None, daemon: Daemon) -> Iterator[None]:
-    """Holds what ``file`` says while the daemon serves; None: there is no file. Raises: ConfigRefused."""
-    if file is None:
-        yield
-        return
-    _check_names(file, daemon)
+def beside(work: Callable[[threading.Event], None], name: str) -> Iterator[None]:
+    """Run ``work`` in a thread of this name until the block ends, which sets the event."""
     stop = threading.Event()
-    thread = threading.Thread(target=_hold, args=(file, daemon, stop), name="configuration", daemon=True)
+    thread = threading.Thread(target=work, args=(stop,), name=name, daemon=True)
     thread.start()
     try:
         yield
     finally:
         stop.set()
         thread.join()
+
+
+@contextmanager
+def configured(file: Path | None, daemon: Daemon) -> Iterator[None]:
+    """Holds what ``file`` says while the daemon serves; None: there is no file. Raises: ConfigRefused."""
+    if file is None:
+        yield
+        return
+    _check_names(file, daemon)
+    with beside(partial(_hold, file, daemon), "configuration"):
+        yield
 
 
 def _check_names(file: Path, daemon: Daemon) -> None:
