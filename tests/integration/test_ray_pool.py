@@ -19,7 +19,8 @@ from runtime.arena.reference import Reference
 from runtime.dispatch.events import Event, TaskDone, TaskFailed, WorkerJoined, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import Task
 from runtime.pools.ray import cluster as ray_cluster
-from runtime.pools.ray.pool import RayPool, RayPoolSettings
+from runtime.pools.ray.pool import RayPool
+from runtime.pools.ray.settings import RayPoolSettings
 
 APPS = Path(__file__).parent / "ray_apps"
 STAGES = ("double", "count", "misbehave")

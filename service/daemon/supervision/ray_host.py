@@ -144,7 +144,7 @@ def _warm(spec: RunSpec) -> None:
     """Load what a runner of this spec loads, and have its app prepare this machine."""
     from runtime.pools.ray import pool  # noqa: F401
     from service.runner import runner  # noqa: F401
-    from service.runner.validation.checked import NO_OVERRIDES
+    from service.runner.validation.resolution import NO_OVERRIDES
 
     NO_OVERRIDES.maker(spec)().prepare()
 

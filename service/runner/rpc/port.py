@@ -7,8 +7,6 @@ from compositions.logger import Logger
 from service.runner.rpc.requests import Request
 from service.runner.rpc.vital import Vital
 
-__all__ = ["ANSWER_S", "RunnerPort", "Vital"]
-
 A = TypeVar("A")
 
 ANSWER_S = 5.0

@@ -120,9 +120,6 @@ def follows_itself(spec: RunSpec) -> str | None:
     )
 
 
-__all__ = ["available_cores", "choices_for", "shipped", "usable_cores"]
-
-
 def usable_cores(pool: str) -> float:
     """Return the cores that workers of a run may use: of all nodes with pool ``ray``, else of this process."""
     if pool == "ray":
