@@ -30,6 +30,7 @@ from runtime.dispatch.settings import DispatcherSettings
 from runtime.housekeeping import available_cores
 from runtime.pools.ray.settings import RayPoolSettings
 from service.schemas.requests import present_strategy
+from service.schemas.results import Result
 from service.schemas.spec import InputSpec, RunSpec
 
 log = Logger()
@@ -58,6 +59,9 @@ class Released(Protocol):
 
     def items(self) -> Iterable[dict[str, Any]]:
         """Yield ``serial`` and ``value``, ``values`` or ``error`` of each item."""
+
+    def results(self) -> Iterable[Result]:
+        """Yield the rows: one an item, or one for each value of an item that has several."""
 
 
 class Table(Protocol):
