@@ -97,7 +97,6 @@ class SwitchEnded:
     from_name: str
     to_name: str
     style: SwitchStyle
-    requested_s: float
     handed_over_s: float | None = None
     """When the old composition got its last item; None for a resize, which has no such moment."""
     drain_actual_s: float | None = None

@@ -47,11 +47,6 @@ class WatchView:
                 break
         return drawn
 
-    def show(self, status: Status) -> RenderableType:
-        """Return all of the view, however long."""
-        self._note(status)
-        return self._drawn(status, len(self._entries), short=False, width=render.WIDE)
-
     def _drawn(self, status: Status, decisions: int, short: bool, width: int) -> RenderableType:
         """With so many decisions; ``short``: in a line each. ``width``: columns."""
         title = f"{status.app} · {status.state}" + (

@@ -70,10 +70,8 @@ def test_a_faulty_file_is_refused_whole_and_what_it_gave_stays(tmp_path: Path) -
     assert str(problem).startswith(f"{file}: compositions[0].notation: expected Seq or Par at position 6")
     assert names(found) == {"x": 2}
     assert found.refresh() == [], "an unchanged file is reported once"
-    assert found.problems == [problem]
     write(file, "Par*7-Seq")
     assert found.refresh() == []
-    assert found.problems == []
     assert names(found) == {"x": 8}
 
 
