@@ -135,7 +135,6 @@ class Draining:
             from_name=self.from_name,
             to_name=self.request.composition.name,
             style=self.request.style,
-            handed_over_s=self.handed_over_s,
             drain_actual_s=emptied_s - self.handed_over_s if clean else None,
             overdue=self.overdue,
             migrated=self.migrated,
