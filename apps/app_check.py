@@ -1,7 +1,5 @@
 """Check that a class is an acceptable app, before any worker starts."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import re

@@ -1,7 +1,5 @@
 """Check items and results of an app against the types that it expects: a value that does not fit is refused."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Frames as items: read from a video or from pictures, intact or not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple

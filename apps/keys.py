@@ -4,8 +4,6 @@ A partition must be the same in every process, on every machine and under every 
 ``hash``. Keys that are equal to Python are one key, so ``True`` is 1 here too.
 """
 
-from __future__ import annotations
-
 import zlib
 from bisect import bisect_right
 from collections.abc import Hashable, Sequence

@@ -1,7 +1,5 @@
 """A file of results: it holds whole records whatever happens, and reports when it can take no more."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

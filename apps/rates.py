@@ -5,8 +5,6 @@ variable whenever an item arrives, here the rate follows from the elapsed time a
 it is asked for. Any other callable of the same shape is a pattern too (``Custom``).
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from bisect import bisect_left

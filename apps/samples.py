@@ -4,8 +4,6 @@ The photos that ship inside the scikit-image wheel (extra ``samples``) are cut i
 scaled by a seeded recipe: some hundreds of different pictures, many of which show the same thing.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """Source ``video``: frames of a file, a camera or a network stream, through OpenCV."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol

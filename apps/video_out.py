@@ -1,7 +1,5 @@
 """Results as a video that any player shows (MJPG in AVI) and as a table (CSV) beside it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import tempfile

@@ -1,7 +1,5 @@
 """Settings of batch controllers and schedulers; the former follow the advice of Leonarczyk 2024, section 5.4."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from compositions.settings import Checked, SettingsError, check, one_of, ranged

@@ -1,7 +1,5 @@
 """Enumerate all compositions of an app within a limit of workers, for ``generate`` of a compositions file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import ceil
 

@@ -1,7 +1,5 @@
 """The extras of the package: which one brings a module that is missing, in one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Loggers of structlog, which is loaded with the first line: that takes 0.1 s, and most scripts log nothing."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

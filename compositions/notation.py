@@ -3,8 +3,6 @@
 ``Par × 3``, as it is drawn for people, is read as well.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -3,8 +3,6 @@
 A number in ``custom`` is an amount of a Ray resource; a text is a label that the worker's node must have.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

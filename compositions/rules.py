@@ -1,8 +1,6 @@
 """Check that groups form a composition of an app: every stage once, in the app's order, and in Par none that workers
 cannot share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from compositions.errors import Fault, shown

@@ -4,8 +4,6 @@ A group is a frozen dataclass; its fields are ``ranged``, ``one_of`` some names,
 left alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, field, fields, is_dataclass, replace
 from typing import Any, Self, TypeVar

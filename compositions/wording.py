@@ -1,7 +1,5 @@
 """Format numbers and names for sentences, as people write them, and addresses without their secrets."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The compositions that the manager can switch to: all by name, the active one, and those barred for a while."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from compositions.errors import RecomposeError

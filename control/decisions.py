@@ -1,7 +1,5 @@
 """The manager's output: decisions with their candidates, refusals with their reason, commands to the runner."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

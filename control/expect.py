@@ -4,8 +4,6 @@
 a belief of its own (:mod:`control.rule`), so its choice may differ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 

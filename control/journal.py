@@ -1,7 +1,5 @@
 """The manager's journal: decisions, runs of "no change", switches with their output gaps, and outcomes. Bounded."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@
 chooses what to try; :mod:`control.watch` decides when to ask it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

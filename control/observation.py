@@ -1,7 +1,5 @@
 """The observation of one tick: the snapshot, its assessment, the aim, and the backlog that excuses late items."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from control.assess import Assessment, assess

@@ -1,7 +1,5 @@
 """Read rate, backlog and stalls from a snapshot."""
 
-from __future__ import annotations
-
 from compositions.wording import figure
 from profiler.monitor import AT_HAND
 from profiler.snapshot import Snapshot

@@ -1,7 +1,5 @@
 """Regulators choose the number of replicas of one stage at every control step: the port, ``spar`` and ``two-sided``."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import ceil, floor

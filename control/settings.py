@@ -3,8 +3,6 @@
 All groups are validated together, so that one error names every value out of range.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from compositions.settings import Checked, ranged

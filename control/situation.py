@@ -1,7 +1,5 @@
 """The situation: everything that a strategy may use for a decision."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

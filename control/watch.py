@@ -1,7 +1,5 @@
 """Decide when a strategy that does not watch the stream itself is asked: two windows and cool-downs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from compositions.wording import figure

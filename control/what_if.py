@@ -1,8 +1,6 @@
 """Answer what-if questions: what every composition would do under other conditions, and which the manager would
 choose."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, sqrt

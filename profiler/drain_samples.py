@@ -1,7 +1,5 @@
 """Predict how long a drain that began now would take: the samples from which a drain estimate is made."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

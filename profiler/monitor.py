@@ -4,8 +4,6 @@ Recording is on the dispatcher's path, so it only appends; all summing up is don
 one loop owns it. All times are seconds of one clock that does not run backwards.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ A rate is estimated from the time between events, not from a count divided by a 
 of two are five or seven items, an error of 17 %, while the gaps between them are exact.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -5,8 +5,6 @@ An app needs ``App``, ``Stage``, ``StageKind``, ``Options``, ``Outputs``, and wi
 plain functions are enough, ``pipeline``.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

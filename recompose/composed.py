@@ -1,7 +1,5 @@
 """An app of plain functions, where a class would only hold them together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

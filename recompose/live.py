@@ -1,11 +1,9 @@
 """A run under way in this program: its results, the buffer in which they wait, what it is doing, and its end."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from html import escape
 from types import TracebackType
@@ -49,7 +47,7 @@ class Unread:
         """There is nothing to open."""
 
     def take(self, results: Released) -> None:
-        rows = [row for item in results.items() for row in _rows(item)]
+        rows = list(results.results())
         with self._changed:
             if not self._unwanted:
                 self._waiting.extend(rows)
@@ -82,14 +80,6 @@ class Unread:
         with self._changed:
             self._unwanted = True
             self._waiting.clear()
-
-
-def _rows(result: Mapping[str, Any]) -> list[Result]:
-    """One, or as many as the item has values."""
-    if "values" not in result:
-        return [Result(**result)]
-    serial = result["serial"]
-    return [Result(serial=serial, part=part, value=value) for part, value in enumerate(result["values"])]
 
 
 LOOK_S = 0.25

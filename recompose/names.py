@@ -6,8 +6,6 @@ and pickles say ``recompose.apps.synthetic`` in both, and apps that say ``from a
 Where the one who runs them has a package ``apps``, all that it has is theirs; ``apps.contract`` is ours if it has none.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from importlib import import_module

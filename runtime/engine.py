@@ -1,7 +1,5 @@
 """Couple a dispatcher to a pool: events go to the one, instructions to the other, outcomes to the caller."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

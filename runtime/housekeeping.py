@@ -1,7 +1,5 @@
 """Keep Python's own work from holding up a process, and remove folders of processes that are gone."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

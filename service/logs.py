@@ -1,8 +1,6 @@
 """Structured logs on stderr: JSON lines, or readable lines on a terminal; and the prints of apps, at a limited rate.
 Tokens, passwords in addresses and bodies are never logged."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """Hold every test to this: no error logged unasked, nothing left running, and no silent skip where data is."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

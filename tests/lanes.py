@@ -4,8 +4,6 @@ A test that fails beside others is run once more by itself. If it fails again, t
 flaky: the run goes on, names it at the end and counts it.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

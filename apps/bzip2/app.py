@@ -3,8 +3,6 @@
 Source and sink read and write; the one stage between them does the work, and has no state.
 """
 
-from __future__ import annotations
-
 import bz2
 import re
 import sysconfig

@@ -1,7 +1,5 @@
 """Embed: photos become vectors by which alike ones are found. One stage reads on CPUs, one infers on a CPU or a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar

@@ -4,8 +4,6 @@ The same lines run on NumPy's arrays and on CuPy's. Random weights keep what ima
 alike have vectors that are close. For a meaning one would load trained weights in the same place.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Update the windows of one key when an event comes or the watermark advances; and the clock of event time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import reduce

@@ -4,8 +4,6 @@ Times are numbers of any unit, whole ones if sums are to be exact. A watermark i
 expected to have reached.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite

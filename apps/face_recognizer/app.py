@@ -1,7 +1,5 @@
 """Face Recognizer (SPBench): detect all faces of a frame, mark the wanted person's green and the others red."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from pydantic import Field

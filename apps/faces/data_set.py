@@ -1,7 +1,5 @@
 """The data set of the face apps: the faces in a folder of pictures, each with the name of its person."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath

@@ -1,7 +1,5 @@
 """Find faces, and the values of the face apps: frames between stages, the marks drawn in them, and results."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Ferret's data set: features of every region of every photo, and the database file that workers open."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ferret's extract stage: 14 weighted features of every region, in the single precision of the original."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import log, sqrt
 

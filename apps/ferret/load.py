@@ -5,8 +5,6 @@ step: then every pixel, and with it every ranking, comes out as the original pro
 one pixel in some ten thousand falls on the other side of a rounding.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import pi, sin
 from pathlib import Path

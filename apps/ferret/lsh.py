@@ -5,8 +5,6 @@ Datar, Immorlica, Indyk and Mirrokni 2004, "Locality-Sensitive Hashing Scheme Ba
 bucket number. The original program names a multi-probe option but never reads it, so one bucket a table is looked into.
 """
 
-from __future__ import annotations
-
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Values that travel between Ferret's stages, small tuples of numpy arrays; and the photos they come from."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 SPBench counts source and sink, which are not stages here: nine operators, or four with its sink.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,36 +67,10 @@ LEAST_SLOPE = 0.3
 SMALLEST_PX = 16
 
 
-class Region(NamedTuple):
-    frame: Frame
-    region: Image
-
-
-class Edges(NamedTuple):
-    frame: Frame
-    edges: Image
-
-
-class Straight(NamedTuple):
-    frame: Frame
-    edges: Image
-    straight: Image
-
-
-class Masks(NamedTuple):
-    frame: Frame
-    straight: Image
-    pieces: Image
-
-
-class Both(NamedTuple):
-    frame: Frame
-    both: Image
-
-
-class Found(NamedTuple):
-    frame: Frame
-    lines: Lines
+One = tuple[Frame, Image]
+"""A frame with what the operator before made of it."""
+Two = tuple[Frame, Image, Image]
+Marked = tuple[Frame, Lines]
 
 
 class Lanes(NamedTuple):
@@ -158,26 +130,31 @@ class LaneDetection(_Lanes):
         Stage(name) for name in ("segment", "canny_1", "hough_t", "hough_p", "bitwise", "canny_2", "overlap")
     )
 
-    def segment(self, frame: Frame) -> Region:
-        return Region(frame, _region(frame))
+    def segment(self, frame: Frame) -> One:
+        return frame, _region(frame)
 
-    def canny_1(self, value: Region) -> Edges:
-        return Edges(value.frame, operators.canny_1(value.region))
+    def canny_1(self, value: One) -> One:
+        frame, region = value
+        return frame, operators.canny_1(region)
 
-    def hough_t(self, value: Edges) -> Straight:
-        return Straight(value.frame, value.edges, operators.hough_t(value.edges, self._search))
+    def hough_t(self, value: One) -> Two:
+        frame, edges = value
+        return frame, edges, operators.hough_t(edges, self._search)
 
-    def hough_p(self, value: Straight) -> Masks:
-        return Masks(value.frame, value.straight, operators.hough_p(value.edges, self._search))
+    def hough_p(self, value: Two) -> Two:
+        frame, edges, straight = value
+        return frame, straight, operators.hough_p(edges, self._search)
 
-    def bitwise(self, value: Masks) -> Both:
-        return Both(value.frame, operators.bitwise(value.straight, value.pieces))
+    def bitwise(self, value: Two) -> One:
+        frame, straight, pieces = value
+        return frame, operators.bitwise(straight, pieces)
 
-    def canny_2(self, value: Both) -> Found:
-        return Found(value.frame, operators.canny_2(value.both, self._search))
+    def canny_2(self, value: One) -> Marked:
+        frame, both = value
+        return frame, operators.canny_2(both, self._search)
 
-    def overlap(self, value: Found) -> Lanes:
-        return _overlap(value.frame, value.lines)
+    def overlap(self, value: Marked) -> Lanes:
+        return _overlap(*value)
 
 
 class LaneDetection4(_Lanes):
@@ -185,15 +162,17 @@ class LaneDetection4(_Lanes):
     description = "Finds the sides of the lane in video frames; the light operators joined."
     stages: tuple[Stage, ...] = (Stage("edges"), Stage("hough_t"), Stage("lines"))
 
-    def edges(self, frame: Frame) -> Edges:
-        return Edges(frame, operators.canny_1(_region(frame)))
+    def edges(self, frame: Frame) -> One:
+        return frame, operators.canny_1(_region(frame))
 
-    def hough_t(self, value: Edges) -> Straight:
-        return Straight(value.frame, value.edges, operators.hough_t(value.edges, self._search))
+    def hough_t(self, value: One) -> Two:
+        frame, edges = value
+        return frame, edges, operators.hough_t(edges, self._search)
 
-    def lines(self, value: Straight) -> Lanes:
-        both = operators.bitwise(value.straight, operators.hough_p(value.edges, self._search))
-        return _overlap(value.frame, operators.canny_2(both, self._search))
+    def lines(self, value: Two) -> Lanes:
+        frame, edges, straight = value
+        both = operators.bitwise(straight, operators.hough_p(edges, self._search))
+        return _overlap(frame, operators.canny_2(both, self._search))
 
 
 def side_of(line: list[int]) -> str:

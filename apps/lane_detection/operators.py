@@ -3,8 +3,6 @@
 The region of interest is what lies below row width/3, without the last column.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import cos, pi, sin
 

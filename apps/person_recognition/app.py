@@ -1,7 +1,5 @@
 """Person recognition: denoise a frame, detect and mark faces, recognize whose they are (Vogel et al., section 4)."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 import cv2

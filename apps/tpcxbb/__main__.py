@@ -1,7 +1,5 @@
 """Write the tables: ``python -m apps.tpcxbb FOLDER --rows 1000000 --hours 3 --form csv``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

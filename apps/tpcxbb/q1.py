@@ -3,8 +3,6 @@
 Stateless, keyed by ticket, keyed by pair, one state (table 1 of Prasaad et al.); the parameters are the benchmark's.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 from typing import Any, ClassVar
 

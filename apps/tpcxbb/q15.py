@@ -4,8 +4,6 @@ Stateless, stateless, keyed by category (table 1 of Prasaad et al.). The slope i
 through the daily sums; sums of whole cents and days are exact, so it does not depend on how rows travelled.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

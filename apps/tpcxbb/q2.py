@@ -4,8 +4,6 @@ Stateless, keyed by user, stateless, keyed by item, one state (table 1 of Prasaa
 benchmark's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

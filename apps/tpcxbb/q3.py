@@ -5,8 +5,6 @@ see the goods of other partitions, and cannot rank them. The parameters are the 
 days is ours.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

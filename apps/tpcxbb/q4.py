@@ -4,8 +4,6 @@ Stateless, keyed by user, stateless, one state (table 1 of Prasaad et al.); para
 abandoned when no order follows the session's last dynamic page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

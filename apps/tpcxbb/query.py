@@ -1,7 +1,5 @@
 """Base classes of the queries: the source of their rows, and the values that go from stage to stage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar

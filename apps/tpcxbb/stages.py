@@ -1,7 +1,5 @@
 """Common stages of the queries: sessions of clicks, counts by key in windows of event time, the highest counts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 

@@ -1,7 +1,5 @@
 """The tables as files in a folder, Parquet or CSV: written from a plan, and read as a stream."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol

@@ -1,7 +1,5 @@
 """Predict throughput, latency, workers and CPU use of any composition from the measured costs of the stages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
@@ -9,7 +7,6 @@ from math import sqrt
 import numpy as np
 
 from compositions.capacity.costs import (
-    PACED_ARRIVAL_CV,
     Array,
     Conditions,
     StageCost,
@@ -124,9 +121,6 @@ def latency_while_growing(
     bundle_s = few / few_per_s - few * item_s
     gathers_s = bundle_s / (1.0 - rate_per_s * item_s)
     return gathers_s * (_GATHERED + table.workers + table.groups)
-
-
-__all__ = ["PACED_ARRIVAL_CV", "Prediction", "Predictions", "StageCost", "predict", "predict_all"]
 
 
 def predict(composition: Composition, costs: Mapping[str, StageCost], conditions: Conditions) -> Prediction:

@@ -1,8 +1,6 @@
 """Load compositions documents; large ones in a process of their own, as libyaml holds the interpreter lock while it
 reads, and no other request would be answered meanwhile."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Compositions files on disk, read again when they change."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,11 +58,6 @@ class CompositionDirectory:
     def compositions(self, app: str) -> tuple[Composition, ...]:
         """Compositions of ``app`` as of the last refresh; none for an app that no file names."""
         return tuple(self._compositions.get(app, {}).values())
-
-    @property
-    def problems(self) -> list[Problem]:
-        """Files that are refused as they are now."""
-        return [file.problem for file in self._files.values() if file.problem is not None]
 
     def refresh(self) -> list[Problem]:
         """Reads new and changed files, forgets removed ones. Returns the files refused by this reading."""

@@ -1,7 +1,5 @@
 """Compositions documents: YAML in, frozen documents out, every fault named with its path."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -143,20 +141,11 @@ MAX_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Defaults:
-    """The defaults of one document for compositions that do not set them."""
-
-    replicas: int = DEFAULT_REPLICAS
-    batch: Batching | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Document:
     """A compositions file: listed ones in file order, then generated ones whose shape is not among them."""
 
     app: str
     compositions: tuple[Composition, ...]
-    defaults: Defaults = Defaults()
 
 
 def load(text: str | bytes, apps: Mapping[str, Sequence[Stage]]) -> Document:
@@ -218,7 +207,7 @@ class _Reader(Fields):
             compositions += self._generated(top["generate"], compositions)
         elif top.get("compositions", []) == []:
             self.fault("compositions", "there is none; list at least one composition or ask to generate them")
-        return Document(self._app, tuple(compositions), Defaults(self._replicas, self._batch))
+        return Document(self._app, tuple(compositions))
 
     def _read_app(self, name: object) -> None:
         known = ", ".join(sorted(self._apps)) or "none"

@@ -1,8 +1,6 @@
 """Convert YAML text of users to plain data: safe loader, limits checked before anything is built, refusals as
 sentences; and find the lines of faults."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cached_property

@@ -3,8 +3,6 @@
 Grants go to the app that gains most, and are withdrawn cautiously.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Batch controllers by name: how many items travel in a bundle (docs/decisions/0023-controllers.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal, cast

@@ -4,8 +4,6 @@ It observes bundles as they leave and is asked when others are admitted: its ans
 the source closes.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple

@@ -4,8 +4,6 @@ A bundle of ``n`` items costs one hop per group, whatever ``n`` is, and its item
 the size grows while the hop matters, and no further than the latency target allows.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass

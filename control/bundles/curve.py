@@ -4,8 +4,6 @@ One call of a batch stage may cost the same for one item and for a hundred: the 
 a query. No formula is assumed. Sizes are powers of two, and twice the present one is tried until it gains nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Sequence

@@ -4,8 +4,6 @@ Each is an α–β filter of the logarithm of the load over the serial number of
 filter is scored on the forecast that it made when a bundle was opened, against the load measured for that bundle.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import exp, log, sqrt
 

@@ -4,8 +4,6 @@ The thesis that these controllers come from (Leonarczyk 2024, section 4.1) calls
 tuples: there is one of each for every bundle, and a comparison of controllers makes a hundred million.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 

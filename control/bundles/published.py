@@ -4,8 +4,6 @@ FAF, PBAF, PBAF-WT and MBAF are Stein et al.'s (2021), PMBAF Leonarczyk's; as pr
 algorithms 4.1 to 4.5. Positive is growth; 0 leaves the size as it is. PID is algorithm 4.6.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable

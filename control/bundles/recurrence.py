@@ -4,8 +4,6 @@ Recent loads are compared with all that are remembered. Where they occurred befo
 follow now. So no period has to be known, and the end of a plateau is told from its middle by what led to the plateau.
 """
 
-from __future__ import annotations
-
 from math import log
 
 import numpy as np

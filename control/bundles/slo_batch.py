@@ -1,8 +1,6 @@
 """Controller ``slo-batch``, ours: it knows the cost of a bundle and the arrival rate, and goes straight to the size
 that meets the target (docs/decisions/0023-controllers.md)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import exp, log
 from statistics import median

@@ -1,7 +1,5 @@
 """Objectives by metric: the one place that asks which one an SLO means."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from control.objectives.joint import Joint

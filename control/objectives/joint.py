@@ -1,7 +1,5 @@
 """An objective of several parts: all of them must hold, so the worst one counts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The latency objective: met from below, and spoilt by items that waited for an earlier composition."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

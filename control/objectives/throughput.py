@@ -1,7 +1,5 @@
 """The throughput objective: met from above, and limited by the input rate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """A decision step by step: ask the strategy, carry out what it proposes, close when it settles."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from compositions.model import Composition, TransitionKind

@@ -1,7 +1,5 @@
 """The interface of a manager phase: its label, and its answer to what a tick observes."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The phase at rest: check if a decision is due."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

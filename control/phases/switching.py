@@ -1,7 +1,5 @@
 """The phase of a switch under way: wait for its end."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -1,8 +1,6 @@
 """Every transition between the manager's phases: profiling → (switching → trial)* → switching → stable, after Vogel
 et al., section 3.2."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from control.phases.phase import Drop, Fail, Leave, Move, Phase, Remain, TryOut

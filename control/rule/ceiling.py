@@ -5,8 +5,6 @@ after. Where it is certain that hardly more comes out, the rate is a ceiling. It
 again, each time for longer if it still stands.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 

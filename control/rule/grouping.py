@@ -1,7 +1,5 @@
 """Which neighbouring stages share workers: the cheapest cut of the pipeline for its mean load."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

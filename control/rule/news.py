@@ -3,8 +3,6 @@
 After Page, "Continuous inspection schemes", Biometrika 41, 1954: what is tested is every recent stretch, not only one.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

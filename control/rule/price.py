@@ -1,7 +1,5 @@
 """The price of a late item: the dual variable of the objective."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 

@@ -6,8 +6,6 @@ Costs are in worker-seconds, or in dearer ones where a worker needs more than a 
 worker that is asked for now has started and an item that comes then is due. The sum is over the goals.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence

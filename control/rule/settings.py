@@ -1,7 +1,5 @@
 """The numbers of the rule, each with its meaning; their effect at half and double the value was not studied yet."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

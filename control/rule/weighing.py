@@ -1,7 +1,5 @@
 """Weigh plans: what each would cost under the futures of one turn, and which ones are looked at."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

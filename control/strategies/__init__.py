@@ -1,7 +1,5 @@
 """Strategies by name: each proposes, the manager acts (docs/decisions/0004-strategies.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Literal, cast
 

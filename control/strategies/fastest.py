@@ -1,7 +1,5 @@
 """Choose for the objective ``fastest``: as many items a second as can be, with the fewest workers within 3 % of it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from compositions.wording import figure

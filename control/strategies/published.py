@@ -4,8 +4,6 @@
 section 3.2. Step 1 (profile) is the profiler's, step 6 (check every 10 s) the manager's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from compositions.model import Composition, Pattern

@@ -3,8 +3,6 @@
 Nothing is drained and no composition is chosen: the one that runs is resized in place.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import replace
 from math import ceil

@@ -1,7 +1,5 @@
 """Learn how long workers take to start, by what they load, and keep those that would have to load again."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterable
 

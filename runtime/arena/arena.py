@@ -1,7 +1,5 @@
 """The arena of a runner: blocks for large frames, each free again when nobody refers to it."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import threading

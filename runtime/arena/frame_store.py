@@ -1,7 +1,5 @@
 """Store large frames when values become frames, and fetch them when frames become values."""
 
-from __future__ import annotations
-
 import threading
 import weakref
 from collections import deque

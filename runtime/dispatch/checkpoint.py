@@ -1,7 +1,5 @@
 """A checkpoint of a stream: which items may be forgotten, and what another dispatcher needs to go on from there."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

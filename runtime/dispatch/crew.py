@@ -3,8 +3,6 @@ sends no message to a worker: it holds all stages that its class loads, and a ta
 served by workers of its own class, and a worker never changes its class: to load takes long, to start another does not
 hold up the stream."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

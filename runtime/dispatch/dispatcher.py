@@ -5,8 +5,6 @@ The form is that of dask's worker state machine; ordering follows Prasaad et al.
 inside), a result enters the reorder buffer once (exactly once, in order, at the sink).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Workers of a dynamic composition, which go from group to group; the scheduler chooses the next group."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from compositions.batch_settings import SchedulerSettings

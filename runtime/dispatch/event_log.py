@@ -8,8 +8,6 @@ A log that goes back to the start can be read by later versions; one that opens 
 it.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping

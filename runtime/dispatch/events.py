@@ -4,8 +4,6 @@ Payloads are opaque to the dispatcher: whatever the pool's ``encode`` made of an
 Times are seconds of the driver's clock (``time.monotonic`` or virtual).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -3,8 +3,6 @@
 Those that every task needs are named tuples: a frozen dataclass takes three times as long to make.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import compress

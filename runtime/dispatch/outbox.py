@@ -1,7 +1,5 @@
 """The end of the dispatcher: results wait for their turn, leave in order, and are counted."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The dispatcher's outcomes: items that left, tasks that were timed, switches and workers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -99,9 +97,6 @@ class SwitchEnded:
     from_name: str
     to_name: str
     style: SwitchStyle
-    requested_s: float
-    handed_over_s: float | None = None
-    """When the old composition got its last item; None for a resize, which has no such moment."""
     drain_actual_s: float | None = None
     """Hand-over to the old composition's last result; ``None`` for a drain cut short, disturbed, or empty."""
     overdue: bool = False

@@ -40,7 +40,6 @@ class Awaiting:
             from_name=self.from_name,
             to_name=request.composition.name,
             style=request.style,
-            requested_s=request.at_s,
             error=error,
             kind=self.kind,
         )
@@ -136,8 +135,6 @@ class Draining:
             from_name=self.from_name,
             to_name=self.request.composition.name,
             style=self.request.style,
-            requested_s=self.request.at_s,
-            handed_over_s=self.handed_over_s,
             drain_actual_s=emptied_s - self.handed_over_s if clean else None,
             overdue=self.overdue,
             migrated=self.migrated,

@@ -1,7 +1,5 @@
 """Handle results, failures and lost workers: pass items on or run them again, and give the worker more work."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Staffing: compute the desired number of workers, and place free workers where work waits."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial

@@ -1,8 +1,6 @@
 """Move from one composition to another. A switch prepares, hands over at an item boundary and drains (Vogel et al.,
 section 3.3), unless something ends it early. A resize changes the numbers of replicas in place."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

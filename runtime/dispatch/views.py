@@ -1,7 +1,5 @@
 """Views of the dispatcher's state, for status and the drain estimate."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Work: bundles go to workers as tasks, from group to group, and out in order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from compositions.model import Stage

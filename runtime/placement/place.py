@@ -1,7 +1,5 @@
 """Place workers of several shapes on a cluster: present workers stay, the runner's node comes first, then best fit."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Weigh where workers are against where they would be better: which to move, and when the moves pay."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

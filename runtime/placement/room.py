@@ -4,8 +4,6 @@ All amounts are counted in ten-thousandths, as Ray does, so that ten tenths of a
 the fullest device that has room, which is Ray's choice too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from compositions.resources import Need

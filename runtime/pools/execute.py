@@ -1,7 +1,5 @@
 """Run adjacent stages of an app on the items of a task, in the worker, and time each stage."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass

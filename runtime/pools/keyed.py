@@ -1,7 +1,5 @@
 """Partitioned stages in a worker: the states of its keys, what a task changed, and how to undo it."""
 
-from __future__ import annotations
-
 import asyncio
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence

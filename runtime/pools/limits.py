@@ -5,8 +5,6 @@ group of its own makes the kernel hold all that the worker started to the same l
 of the process's own data fails an allocation that is too quick for the watch.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import resource

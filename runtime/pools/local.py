@@ -1,7 +1,5 @@
 """The ``local`` pool: threads of this process. For tests, for apps that release the GIL, and where Ray is too much."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

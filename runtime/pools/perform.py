@@ -1,7 +1,5 @@
 """Perform a task from end to end in the worker: unpickle, run the stages, pickle the results."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter, thread_time

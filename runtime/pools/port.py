@@ -1,7 +1,5 @@
 """The port between dispatcher and world: a pool of generic workers. Three implementations, one contract suite."""
 
-from __future__ import annotations
-
 import asyncio
 import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence

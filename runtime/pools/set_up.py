@@ -1,7 +1,5 @@
 """Set up the stages of an app that a worker of some class runs, and let them go at its end."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 import traceback

@@ -1,7 +1,5 @@
 """Choose the operator that an idle worker runs next (docs/decisions/0040-dynamic-scheduling.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import cast
 

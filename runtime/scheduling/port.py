@@ -4,8 +4,6 @@ Operators stand in the order of the pipeline. A scheduler has no state of its ow
 (``Book`` keeps them).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The four heuristics of Prasaad et al. 2017, section 6."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from math import inf

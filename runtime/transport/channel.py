@@ -1,7 +1,5 @@
 """The worker's side of the transport: connect, receive messages one by one, send. See ``runtime/transport/hub.py``."""
 
-from __future__ import annotations
-
 import select
 import socket
 from collections import deque

@@ -1,7 +1,5 @@
 """A stream connection in a hub's poll, and the poll: whole messages in, messages out, also to a slow side."""
 
-from __future__ import annotations
-
 import math
 import select
 import socket

@@ -6,8 +6,6 @@ it is tcp and carries nothing but the proof of identity; items then travel on Ze
 (docs/decisions/0002-transport.md).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

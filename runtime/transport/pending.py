@@ -1,7 +1,5 @@
 """Pending connections: each may stay for a limited time, and only so many at once, until it has proved its identity."""
 
-from __future__ import annotations
-
 import errno
 import hmac
 import math

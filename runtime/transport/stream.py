@@ -1,7 +1,5 @@
 """Messages over a stream socket, blocking or not, without a thread in between."""
 
-from __future__ import annotations
-
 import math
 import socket
 from array import array

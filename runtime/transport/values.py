@@ -8,8 +8,6 @@ none (``Outputs``) go as all their values side by side with the number of each: 
 objects costs 900.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import traceback

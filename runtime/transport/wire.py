@@ -4,8 +4,6 @@ A message is a head of fixed size, a table (lengths of the frames, timings, stat
 (:mod:`runtime.transport.values`): those of the payload, those of the states.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping, Sequence
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """``/apps``: registered apps; start, stop, input, mode."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter, Response
 
 from service.api import problems

@@ -1,7 +1,5 @@
 """``/compositions``: list compositions, add them as YAML, remove them by name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

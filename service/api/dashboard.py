@@ -1,7 +1,5 @@
 """Serve the page at ``/`` and its files."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """Parts that routes share: the daemon, request bodies of the right media type, additions to the OpenAPI document."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Plain ASGI, so that a refused request is answered before its body is read or parsed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import ipaddress

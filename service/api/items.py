@@ -1,7 +1,5 @@
 """``POST /apps/{app}/items``: items pushed in, one a request or many, as JSON, bytes or an array."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Labels are bounded: apps and stages come from the registered code, everything else from fixed lists of the API.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime

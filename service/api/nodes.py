@@ -1,7 +1,5 @@
 """``/nodes``: the nodes of the cluster, and draining one."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter, Response
 
 from service.api import problems

@@ -1,7 +1,5 @@
 """``/metrics``, ``/logs``, ``/healthz`` and ``/readyz``; and the rendering of the metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from typing import Annotated

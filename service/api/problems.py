@@ -1,7 +1,5 @@
 """Errors as RFC 9457 problem details, each a sentence."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

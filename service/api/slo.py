@@ -1,7 +1,5 @@
 """``/slo``, ``/budget`` and ``/alerts``: the objectives of each app, the budget of the machine, and alert rules."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Response

@@ -1,7 +1,5 @@
 """``/status``, ``/decisions``, ``/results``, ``/history``, ``/traces``, ``/runs``: the apps now, and their past."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from time import time

@@ -1,7 +1,5 @@
 """Parse JSON strictly and in linear time: RFC 8259, without the texts that parsers read in different ways."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """``recompose backfill``: run an app's stages over a table, as a Spark job."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``recompose backup``: copy the state of a service, which may run meanwhile."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from collections.abc import Iterator

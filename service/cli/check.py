@@ -1,7 +1,5 @@
 """``recompose check`` and ``new``: validate apps and compositions without a service, and create an app."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

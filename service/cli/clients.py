@@ -1,7 +1,5 @@
 """Thin clients of the REST API: ``apps``, ``status``, ``watch``, ``decisions``, ``compositions``, ``logs``."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,8 +1,6 @@
 """Read the configuration file, and apply it: start, change and stop apps, at the start and whenever the file
 changes."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -138,8 +136,6 @@ config_option = click.option(
 )
 
 
-__all__ = ["Configured", "config_option", "configured"]
-
 log = structlog.get_logger()
 LIVE = frozenset({"input", "batching"})
 """What a running app can be told; for the rest it is started anew."""
@@ -218,20 +214,27 @@ def differing(running: RunSpec, wanted: RunSpec) -> set[str]:
 
 
 @contextmanager
-def configured(file: Path | None, daemon: Daemon) -> Iterator[None]:
-    """Holds what ``file`` says while the daemon serves; None: there is no file. Raises: ConfigRefused."""
-    if file is None:
-        yield
-        return
-    _check_names(file, daemon)
+def beside(work: Callable[[threading.Event], None], name: str) -> Iterator[None]:
+    """Run ``work`` in a thread of this name until the block ends, which sets the event."""
     stop = threading.Event()
-    thread = threading.Thread(target=_hold, args=(file, daemon, stop), name="configuration", daemon=True)
+    thread = threading.Thread(target=work, args=(stop,), name=name, daemon=True)
     thread.start()
     try:
         yield
     finally:
         stop.set()
         thread.join()
+
+
+@contextmanager
+def configured(file: Path | None, daemon: Daemon) -> Iterator[None]:
+    """Holds what ``file`` says while the daemon serves; None: there is no file. Raises: ConfigRefused."""
+    if file is None:
+        yield
+        return
+    _check_names(file, daemon)
+    with beside(partial(_hold, file, daemon), "configuration"):
+        yield
 
 
 def _check_names(file: Path, daemon: Daemon) -> None:

@@ -1,7 +1,5 @@
 """``recompose doctor``: check this machine, and report what is wrong with advice."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -21,11 +19,11 @@ import psutil
 from rich.table import Table
 from rich.text import Text
 
+from runtime.housekeeping import available_cores
 from service.cli import render
 from service.cli.backup import state_option
 from service.cli.doctor_ray import Finding, findings_of
 from service.daemon.store.database import default_directory
-from service.runner.validation.resolution import available_cores
 
 COLORS = {"good": "green", "note": "yellow", "bad": "red"}
 

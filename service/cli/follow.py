@@ -1,7 +1,5 @@
 """A run from its start to its end, as its user sees it in a terminal."""
 
-from __future__ import annotations
-
 import math
 import signal
 import sys

@@ -1,7 +1,5 @@
 """A thin client of the REST API: what the service refuses becomes a sentence."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """``recompose push`` and ``results``: push items into an app, and print its results, as JSON lines."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping

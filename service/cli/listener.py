@@ -1,7 +1,5 @@
 """The daemon's HTTP listener: a socket that answers at once, and a limit to every wait that a client could cause."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import os

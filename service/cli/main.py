@@ -1,7 +1,5 @@
 """The group of all commands, the output of their errors, and ``recompose completion``."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from importlib import import_module

@@ -1,8 +1,6 @@
 """``recompose slo``, ``announce``, ``budget`` and ``alerts``: objectives, planned loads, the machine's budget, alert
 rules."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path

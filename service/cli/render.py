@@ -1,7 +1,5 @@
 """Answers of the API as tables for people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 

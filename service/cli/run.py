@@ -1,7 +1,5 @@
 """``recompose run``: one run in one command, in this process, without a daemon."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout

@@ -1,7 +1,5 @@
 """Options of ``recompose run`` and ``recompose start``, and their conversion to the spec of a run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``recompose runs``, ``compare`` and ``trace``: list an app's runs, compare their figures, follow single items."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

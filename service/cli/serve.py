@@ -1,12 +1,10 @@
 """``recompose serve``: find the apps and their host, and run the daemon."""
 
-from __future__ import annotations
-
 import os
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +20,7 @@ from service import logs
 from service.api import create_app
 from service.api.guard import MAX_BODY_BYTES, Access, is_loopback, own_users
 from service.cli.check import apps_option
-from service.cli.configured import config_option, configured
+from service.cli.configured import beside, config_option, configured
 from service.cli.listener import listen, serve_on
 from service.daemon.daemon import Daemon
 from service.daemon.store.database import default_directory
@@ -211,11 +209,5 @@ def watched(paths: Sequence[Path], daemon: Daemon) -> Iterator[None]:
         daemon.compositions.load_directory({name: directory.compositions(name) for name in daemon.registered()})
 
     report(directory.refresh())
-    stop = threading.Event()
-    thread = threading.Thread(target=directory.watch, args=(stop, report), name="compositions", daemon=True)
-    thread.start()
-    try:
+    with beside(partial(directory.watch, report=report), "compositions"):
         yield
-    finally:
-        stop.set()
-        thread.join()

@@ -1,7 +1,5 @@
 """``recompose start`` and ``stop``: apps of a running service."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

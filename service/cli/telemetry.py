@@ -1,7 +1,5 @@
 """``recompose telemetry`` and ``report``: make tables and an HTML report from the telemetry of runners."""
 
-from __future__ import annotations
-
 import json
 import signal
 import threading

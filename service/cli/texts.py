@@ -1,8 +1,6 @@
 """Convert texts of the command line to values (``wave:period=60,min=1,max=10``, ``replay:PATH``), and the options that
 commands share."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

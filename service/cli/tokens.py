@@ -1,7 +1,5 @@
 """``recompose tokens``: named tokens, in the state directory. Whoever may write there may make them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``watch``: the pipeline as it runs, rates, SLO and the last decisions, in a terminal."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -48,11 +46,6 @@ class WatchView:
             if not console.is_terminal or len(console.render_lines(drawn, pad=False)) < console.height:
                 break
         return drawn
-
-    def show(self, status: Status) -> RenderableType:
-        """Return all of the view, however long."""
-        self._note(status)
-        return self._drawn(status, len(self._entries), short=False, width=render.WIDE)
 
     def _drawn(self, status: Status, decisions: int, short: bool, width: int) -> RenderableType:
         """With so many decisions; ``short``: in a line each. ``width``: columns."""

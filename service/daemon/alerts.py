@@ -1,7 +1,5 @@
 """Alert rules: evaluated once a second, stored across restarts, their alerts posted to a webhook."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

@@ -1,7 +1,5 @@
 """Start and stop apps, change how they run, and continue durable runs that hold undelivered data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Check a start, or a change of a run, before it reaches a runner."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path

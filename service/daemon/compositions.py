@@ -4,8 +4,6 @@ Compositions come from those that the app ships, those of the watched directory 
 layers win by name. An app without any has a list of its own: what the cores here allow.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Methods block (on a runner, on the disk) and may be called from any thread; the API calls them from a thread pool.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace

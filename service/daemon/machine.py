@@ -1,7 +1,5 @@
 """The machine that the apps share: its budget, and the loop that asks them and gives each its share."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from threading import RLock

@@ -1,7 +1,5 @@
 """Show the nodes of the cluster with their states and workers, tell the log of changes, and drain a node."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

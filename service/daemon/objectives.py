@@ -1,7 +1,5 @@
 """Objectives, planned loads and alerts of the apps: stored for the next run, in force at once in the present one."""
 
-from __future__ import annotations
-
 from time import time
 
 from profiler.slo import INPUT_RATE, Slo

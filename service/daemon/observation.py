@@ -1,7 +1,5 @@
 """Observe the apps: ask the runner while it is up; otherwise use what is remembered and stored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """The present or last run of each app: one watchdog each, asked one at a time or all at once."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Run the job that keeps the tables of telemetry, from time to time, in a process of its own; tell how it went."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Named tokens with roles, and the record of changes: ``tokens.json`` and ``audit.jsonl`` in the state directory."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Compute results of rows outside of a stream: the stages of an app, in turn, as a worker runs them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

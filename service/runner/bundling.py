@@ -1,7 +1,5 @@
 """The bundle size of a run: the requested one, and the one in force."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection
 from dataclasses import replace

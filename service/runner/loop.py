@@ -1,8 +1,6 @@
 """The loop of a running app: observe, estimate, decide, apply; with the estimates of its switches. The same in real
 time and in the simulation."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """One running app in a thread of its own, behind ``RunnerPort``: its life from start to end, and its failures."""
 
-from __future__ import annotations
-
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -36,8 +34,8 @@ from service.runner.rpc.requests import (
 )
 from service.runner.rpc.vital import Vital
 from service.runner.telemetry.record import record_of
-from service.runner.validation.checked import NO_OVERRIDES, CheckedSpec, Overrides
-from service.runner.validation.resolution import follows_itself
+from service.runner.validation.checked import CheckedSpec
+from service.runner.validation.resolution import NO_OVERRIDES, Overrides, follows_itself
 from service.runner.wiring.assembly import assemble
 from service.runner.wiring.run import Run
 from service.schemas.spec import RunSpec, new_run

@@ -1,7 +1,5 @@
 """Alert rules, and the alerts that they raised."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 

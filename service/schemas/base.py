@@ -1,7 +1,5 @@
 """Common parts of all bodies: conversion to JSON, units, and the one text form of a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar

@@ -1,8 +1,6 @@
 """Refusals of the control plane, one class for each kind of answer, and sentences about bodies that pydantic
 refuses."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal

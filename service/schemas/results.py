@@ -1,7 +1,5 @@
 """Results, answers to pushed items, the summary of a run; refusals (RFC 9457), health and log lines."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """One rig a pool: the whole suite runs on each."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

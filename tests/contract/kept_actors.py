@@ -1,7 +1,5 @@
 """Ray actors that take one worker after the other: to start a process, with Ray in it, is a second of CPU."""
 
-from __future__ import annotations
-
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence

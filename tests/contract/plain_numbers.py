@@ -1,7 +1,5 @@
 """The app of what is read in the contracts of sources: numbers, and a sentence for everything else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from apps.contract import App

@@ -1,7 +1,5 @@
 """Runners in processes of their own, to be killed, stopped, or cut off while another goes on with their run."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

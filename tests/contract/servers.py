@@ -1,7 +1,5 @@
 """Servers that a test starts on loopback, and ends."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Places for results that a test starts, reads and ends: one of each kind of sink. Servers are real."""
 
-from __future__ import annotations
-
 import json
 import threading
 import uuid

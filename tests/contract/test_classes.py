@@ -1,7 +1,5 @@
 """Classes of workers: a stage that only its group loads, on every driver."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

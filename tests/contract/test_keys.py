@@ -1,7 +1,5 @@
 """Partitioned stages, on every pool: in any composition what a plain loop gives, whatever happens on the way."""
 
-from __future__ import annotations
-
 import random
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Places that others fill, all to one contract: read in order, from positions, on after trouble. Servers are real."""
 
-from __future__ import annotations
-
 import gc
 import json
 import math

@@ -1,7 +1,5 @@
 """Hold all pools to what every driver must do: order, exactly once, retries, loss, time limits, switches. One suite."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

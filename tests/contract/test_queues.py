@@ -1,8 +1,6 @@
 """Places that forget what was acknowledged, all to one contract: in order, nothing lost, and nothing again but what was
 not acknowledged. Servers are real."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3

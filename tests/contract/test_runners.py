@@ -1,7 +1,5 @@
 """Hold runners, wherever they live, to one port: one suite."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from typing import Any

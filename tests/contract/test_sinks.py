@@ -1,7 +1,5 @@
 """Places for results, all to one contract: in order, once, for the epoch that has the run. Servers are real."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """Stages of any number of values, of bundles, with a state and that wait, on every pool."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The rigs are modules beside the tests, and no packages."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -2,8 +2,6 @@
 taken its place: none of its late results is in any sink. Real processes and servers; the cut is a wire of the test's.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """SIGKILL to the daemon, and to a runner: what was asked for and what was decided survives."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Ray's head ends under a service that joined it, and another one begins in its place: real processes."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -1,8 +1,6 @@
 """A runner is killed again and again under states of keys, each time with other groups: what is in its sink in
 the end is what a plain loop over the items gives. Real processes."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Machines killed under load, with most of the workers: no item is lost, and output goes on within 2 s."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A runner that is killed, or stopped and let go on later, while another goes on with its run: real processes."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

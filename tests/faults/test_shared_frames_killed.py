@@ -1,7 +1,5 @@
 """Frames in shared memory among real processes, any of which is killed: no frame is lost or spoilt, nothing is left."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

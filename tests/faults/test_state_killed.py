@@ -1,7 +1,5 @@
 """The daemon is killed while it writes: what was committed is there, and the file is sound."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

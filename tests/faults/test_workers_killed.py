@@ -1,7 +1,5 @@
 """Worker processes killed under load."""
 
-from __future__ import annotations
-
 from tests.support.kills import workers_killed
 
 

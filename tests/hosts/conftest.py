@@ -1,7 +1,5 @@
 """The rig is a script too, and no package."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -11,8 +11,6 @@ that end with their first process, so that nothing is left, whoever is killed.
 A cable is made here of two tunnel devices: netem, which delays packets in the kernel, is not in every kernel.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -5,8 +5,6 @@
 See ``lab/benchmarks/mixed_run.py`` for what is done and compared.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Act on the near one of two machines: ``hosts.py python scenes.py SCENE`` prints figures as JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,8 +1,6 @@
 """Show what a service on the near machine makes of a runner on the far one, from which it is cut off for a while:
 ``hosts.py python supervised.py SCENE`` prints figures as JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The contract of pools over a network: what it asks for holds however busy the machine is."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Over a network: two machines with addresses of their own, 1 ms apart. See ``hosts.py`` for how they are made."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

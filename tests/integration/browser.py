@@ -1,7 +1,5 @@
 """A headless Chromium that remembers what it asked for and what it complained about."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

@@ -1,7 +1,5 @@
 """What several files stand on: the image, built once a session, and the dashboard of a daemon that plays scenes."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

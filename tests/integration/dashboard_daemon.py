@@ -5,8 +5,6 @@
 An item pushed into an app is merged into its status until the next one, so that a test says what is to be seen.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

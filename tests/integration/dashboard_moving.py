@@ -6,8 +6,6 @@ The input of an app rises from 10 to 34 items/s, which its first composition can
 Frames come once a second and are shown five a second.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

@@ -3,8 +3,6 @@
 Reads a line of JSON for each on stdin (``arguments``, ``environment``, ``log``) and answers with a process id.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

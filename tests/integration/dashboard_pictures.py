@@ -7,8 +7,6 @@ Takes some four minutes. `FOLDER/sizes`, where it exists, gets every scene at th
 looking at what has changed.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

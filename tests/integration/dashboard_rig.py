@@ -1,7 +1,5 @@
 """What the tests of the dashboard stand on: a daemon that plays scenes, and a browser that is held to its manners."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What the scenes of the dashboard tell, and what of it must be read in words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 NOTHING: dict[str, Any] = {

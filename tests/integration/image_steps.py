@@ -1,7 +1,5 @@
 """The image without a container engine: the build steps of the Dockerfile are run with a folder in place of ``/``."""
 
-from __future__ import annotations
-
 import json
 import os
 import pwd

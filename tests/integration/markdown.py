@@ -1,7 +1,5 @@
 """Reads what the tests of the documentation need out of Markdown files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Scenes with clusters that break, each a process of its own: ``python ray_scenes.py SCENE``."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -19,7 +17,8 @@ from compositions.model import Stage
 from runtime.dispatch.events import Event, TaskDone, WorkerJoined, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import Task
 from runtime.pools.ray import cluster as ray_cluster
-from runtime.pools.ray.pool import RayPool, RayPoolSettings
+from runtime.pools.ray.pool import RayPool
+from runtime.pools.ray.settings import RayPoolSettings
 
 APPS = Path(__file__).parent / "ray_apps"
 PATIENCE_S = 60.0

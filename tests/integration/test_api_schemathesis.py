@@ -5,8 +5,6 @@ that runs, where a 422 can be right for a body that its schema allows, because n
 has or that a minimum lies below a maximum. Those sentences have tests of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ask a real daemon how many items travel together, while its app runs on local workers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

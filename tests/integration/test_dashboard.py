@@ -1,7 +1,5 @@
 """The dashboard in a real browser, on a daemon that plays scenes."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

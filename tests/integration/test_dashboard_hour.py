@@ -4,8 +4,6 @@ A third of it is sent, and may take a third of what an hour may. The page keeps 
 sample a second; the scene's clock advances a second with every status, so that this is full after a fifth.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

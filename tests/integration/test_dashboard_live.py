@@ -1,7 +1,5 @@
 """The dashboard on a real daemon: real workers, real decisions, a service that is killed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

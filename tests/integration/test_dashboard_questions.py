@@ -1,7 +1,5 @@
 """The four questions in a real browser: why, what it costs, where the load is too high, and when."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from time import time

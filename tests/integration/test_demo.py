@@ -1,7 +1,5 @@
 """The demo as a newcomer sees it, shortened: real workers, every item delivered in order, nothing left behind."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 No container engine is needed, and none is used: see docs/decisions/0005-deployment.md for what that leaves open.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import signal

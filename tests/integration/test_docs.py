@@ -1,7 +1,5 @@
 """What the documentation says is done: its commands run, its examples are the real ones, its links lead somewhere."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

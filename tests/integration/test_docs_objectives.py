@@ -1,7 +1,5 @@
 """What ``docs/guide/objectives.md`` says on a line: the words of the command line ask for what the body asks for."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The main job through the front door: a real daemon, real HTTP, real Ray workers, an SLO, a rate that changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Experiments from their files to their report."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Ferret against what the original C program wrote for the same photos and projections."""
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A stage in an endless loop in a worker: a stop with a limit ends it, and one that is forced ends it at once."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A stage that takes long and much memory to load, among light ones, on a real Ray: who loads it, and what it takes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -20,7 +18,8 @@ from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.ray import cluster as ray_cluster
-from runtime.pools.ray.pool import RayPool, RayPoolSettings
+from runtime.pools.ray.pool import RayPool
+from runtime.pools.ray.settings import RayPoolSettings
 
 MB = 10**6
 HEAVY_MB, LIGHT_MB = 300, 65

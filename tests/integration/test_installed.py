@@ -1,7 +1,5 @@
 """Installed from the wheel, beside a user's own packages ``apps``, ``service``, ``control`` and ``runtime``."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What a real daemon opens on this machine, and what it leaves: as ``ss -ltnp`` and ``ls`` would show it."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 import stat

@@ -1,7 +1,5 @@
 """Military Server through whole runs: whatever the workers, bundles and groups, results are those of a plain loop."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Literal

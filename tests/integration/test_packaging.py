@@ -1,7 +1,5 @@
 """What is installed is ours, complete and pinned; nothing of it hides a library."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

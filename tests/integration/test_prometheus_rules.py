@@ -1,7 +1,5 @@
 """The rules in deploy/, read by Prometheus itself."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The documented proxy: TLS in front of the service."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import ssl

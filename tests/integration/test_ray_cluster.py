@@ -1,7 +1,5 @@
 """Objects hosted in processes of a real Ray: calls, errors, names, and workers that belong to them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A cluster that loses a machine, or its head: what a pool's sockets tell at once does not wait for Ray."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

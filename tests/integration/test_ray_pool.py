@@ -1,7 +1,5 @@
 """The ray pool on a real Ray: tasks, failures, every way to die, nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
@@ -21,7 +19,8 @@ from runtime.arena.reference import Reference
 from runtime.dispatch.events import Event, TaskDone, TaskFailed, WorkerJoined, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import Task
 from runtime.pools.ray import cluster as ray_cluster
-from runtime.pools.ray.pool import RayPool, RayPoolSettings
+from runtime.pools.ray.pool import RayPool
+from runtime.pools.ray.settings import RayPoolSettings
 
 APPS = Path(__file__).parent / "ray_apps"
 STAGES = ("double", "count", "misbehave")
@@ -203,14 +202,23 @@ def test_a_worker_stuck_with_the_interpreter_locked_is_killed_at_once(make_pool:
 
 
 @pytest.mark.parametrize(
-    ("options", "text"), [({"refuse": True}, "the probe was told to refuse its setup"), ({"crash": True}, "ended")]
+    ("settings", "options", "texts"),
+    [
+        ({}, {"refuse": True}, ["the probe was told to refuse its setup"]),
+        ({}, {"crash": True}, ["ended"]),
+        ({}, {"not_for_travel": threading.Lock()}, ["Ray could not start it: TypeError: ", "pickle"]),
+        ({"start_timeout_s": 0.5}, {"setup_s": 20.0}, ["was not ready within 0.5 s"]),
+        ({"resources": {"decoder": 1}}, {}, ["0 of 1 worker of the app fit: each needs 1 decoder, and the node with"]),
+    ],
 )
-def test_a_worker_that_cannot_start_says_why(make_pool: MakePool, options: dict[str, Any], text: str) -> None:
-    pool = make_pool(**options)
+def test_a_worker_that_cannot_start_says_why(
+    make_pool: MakePool, settings: dict[str, Any], options: dict[str, Any], texts: list[str]
+) -> None:
+    pool = make_pool(RayPoolSettings(**settings), **options)
     pool.start(1)
     (failed,) = events(pool, 1)
     assert isinstance(failed, WorkerStartFailed)
-    assert text in failed.reason
+    assert all(text in failed.reason for text in texts), failed.reason
 
 
 def test_a_worker_that_died_says_by_which_signal(make_pool: MakePool) -> None:
@@ -220,33 +228,6 @@ def test_a_worker_that_died_says_by_which_signal(make_pool: MakePool) -> None:
     (lost,) = events(pool, 1)
     assert isinstance(lost, WorkerLost)
     assert lost.reason == "its process ended: SIGSEGV"
-
-
-def test_an_app_that_cannot_travel_says_so(make_pool: MakePool) -> None:
-    pool = make_pool(not_for_travel=threading.Lock())
-    pool.start(1)
-    (failed,) = events(pool, 1)
-    assert isinstance(failed, WorkerStartFailed)
-    assert "Ray could not start it: TypeError: " in failed.reason
-    assert "pickle" in failed.reason
-
-
-def test_a_worker_that_takes_too_long_to_start_is_given_up(make_pool: MakePool) -> None:
-    pool = make_pool(RayPoolSettings(start_timeout_s=0.5), setup_s=20.0)
-    pool.start(1)
-    (failed,) = events(pool, 1)
-    assert isinstance(failed, WorkerStartFailed)
-    assert "was not ready within 0.5 s" in failed.reason
-
-
-def test_a_worker_without_the_resources_it_asks_for_is_given_up(make_pool: MakePool) -> None:
-    pool = make_pool(RayPoolSettings(resources={"decoder": 1}))
-    pool.start(1)
-    (failed,) = events(pool, 1)
-    assert isinstance(failed, WorkerStartFailed)
-    assert failed.reason.startswith(
-        "0 of 1 worker of the app fit: each needs 1 decoder, and the node with the most left"
-    )
 
 
 def test_workers_run_libraries_with_one_thread(make_pool: MakePool) -> None:

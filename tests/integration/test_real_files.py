@@ -1,7 +1,5 @@
 """Real video and files through the front door: what comes out is what a plain loop makes, and others can read it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A real run leaves telemetry; its report is opened in a real browser."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

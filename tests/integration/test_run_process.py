@@ -1,7 +1,5 @@
 """``recompose run`` as a process of its own: what it says where, and how it ends when it is told to."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

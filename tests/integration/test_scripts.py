@@ -1,7 +1,5 @@
 """The scripts and notebooks of the documentation, run as they are."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

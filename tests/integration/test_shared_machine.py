@@ -1,7 +1,5 @@
 """Two real apps on one machine with a budget: each keeps to its share, and shares follow the loads."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

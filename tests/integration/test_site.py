@@ -1,7 +1,5 @@
 """The documentation as a site: every link leads somewhere, and its search finds the page that answers."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A worker that takes more memory, or has more processes, than its run allows: it ends, and harms no other app."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

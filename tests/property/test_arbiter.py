@@ -1,7 +1,5 @@
 """Laws of the arbiter: never more than there is, floors kept, more for nobody's loss, and no flapping."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from random import Random

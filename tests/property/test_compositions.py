@@ -1,7 +1,5 @@
 """Laws of the vocabulary: what is written can be read, what is read is sound, and more help never hurts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise

@@ -4,8 +4,6 @@ The dispatcher checks its invariants after each event, and its log, played again
 field becomes a test by being put into ``logs/``.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Free parts of a range, against a set of the bytes that are taken."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

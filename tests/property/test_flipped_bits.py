@@ -1,7 +1,5 @@
 """A bit that flips anywhere in a journal changes nothing that is read of it, or is told before anything is written."""
 
-from __future__ import annotations
-
 from itertools import count
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """JSON of streams is read and written by faster ways than the standard library's, with the same outcome."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Bits that flip in the write-ahead log of a journal whose process was killed (SIGKILL), and in the log's index."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Whatever the monitor says, the manager keeps its laws."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

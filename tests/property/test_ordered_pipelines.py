@@ -1,7 +1,5 @@
 """Ordered processing: with any scheduler, worklist and number of workers, outputs are those of a serial run."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from hypothesis import given, settings

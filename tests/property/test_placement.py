@@ -1,7 +1,5 @@
 """Laws of placement: never more than a node has, near the optimum of a solver, and few workers move."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

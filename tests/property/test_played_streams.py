@@ -1,7 +1,5 @@
 """A hundred random streams on the dispatcher; ``python -m lab.benchmarks.mixed.played`` plays thousands."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.benchmarks.mixed.played import Played

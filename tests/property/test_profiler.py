@@ -1,7 +1,5 @@
 """Laws of the profiler that hold for any input."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

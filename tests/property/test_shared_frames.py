@@ -1,7 +1,5 @@
 """Frames in an arena with too little room, among workers that do with them what stages do, against plain copies."""
 
-from __future__ import annotations
-
 import os
 import socket
 from typing import Any

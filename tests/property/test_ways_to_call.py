@@ -1,8 +1,6 @@
 """Apps of random shapes with filters, flat maps, batch stages, states and stages that wait: whatever the composition,
 the size of bundles, the loss of workers and the switches, what comes out is what a plain loop gives."""
 
-from __future__ import annotations
-
 from random import Random
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """The core (dispatcher, manager, monitor, loop) holds no more the longer a stream runs, in virtual time."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import types

@@ -1,7 +1,5 @@
 """The published regulator and ours on the machine of the paper on SPar (Vogel et al. 2018), as recorded."""
 
-from __future__ import annotations
-
 from statistics import fmean
 
 import pytest

@@ -1,7 +1,5 @@
 """What SPBench found of workers and batches is found in virtual time too (Garcia et al. 2023, figures 7 to 11)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import fmean
 

@@ -1,8 +1,6 @@
 """The record that the comparison with both papers of Vogel et al. rests on: it is what runs give, and the verdicts are
 those that are told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The regulators of replicas on the same frames: what was published of the one, and what is claimed of ours."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, NamedTuple
 

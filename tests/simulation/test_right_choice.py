@@ -1,7 +1,5 @@
 """The right-choice benchmark on a few of its apps: the floor below which something is broken."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.benchmarks import right_choice

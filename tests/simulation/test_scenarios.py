@@ -6,8 +6,6 @@ A file holds ``should`` (the sentence), the app (``stages`` in ms, ``composition
 (``decisions``).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean

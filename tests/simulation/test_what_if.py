@@ -1,7 +1,5 @@
 """What if: what was said of other cores, against the run that was then made on them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Statuses and specs with other fields, for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar

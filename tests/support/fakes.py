@@ -1,7 +1,5 @@
 """Runners that compute nothing and answer in the API's shapes, and a daemon of them: for tests of everything above."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar

@@ -3,8 +3,6 @@
 ``tests/unit/test_house.py`` holds the limits. Tests and the laboratory may be long.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Machines are Ray nodes on this host, each with a raylet of its own; the raylet a
 SIGKILL. The runner and one machine are left. Ray itself needs twelve seconds to notice.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

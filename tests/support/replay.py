@@ -1,7 +1,5 @@
 """Read a log of the dispatcher and replay it: the same events give the same instructions, outcomes and errors."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Simulate several apps on one machine, with an arbiter between them or without one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from control.arbitration.machine import Arbitration

@@ -1,7 +1,5 @@
 """Waiting for something that happens elsewhere: in a thread, a process or a server."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Fixtures that several files use."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A dispatcher to be driven by hand, event by event."""
 
-from __future__ import annotations
-
 from compositions.model import Composition, Stage
 from compositions.notation import parse
 from lab.simulation.invariants import CheckedDispatcher

@@ -1,7 +1,5 @@
 """A state file on a disk without room, for tests: every write fails as SQLite's own does, reads go on."""
 
-from __future__ import annotations
-
 import sqlite3
 from typing import Any
 

@@ -4,8 +4,6 @@ Its arguments: a folder and the file descriptor. ``rows`` in the folder: their c
 makes it die after so many results as it says, once.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """What tests of a daemon with the synthetic app say and ask; its fixtures are in ``conftest.py``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi.testclient import TestClient

@@ -1,7 +1,5 @@
 """A worker's account of the arena: blocks that it reads, room that it writes, and what a reply may refer to."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Rules of when somebody is told: when they speak, when they are over, and how it reaches a webhook."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A task of one item through plain stages, and what is left to the way of all others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

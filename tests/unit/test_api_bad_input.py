@@ -1,7 +1,5 @@
 """No input, however bad, gets more than a refusal in a sentence."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator, MutableMapping

@@ -1,7 +1,5 @@
 """Every route of the control plane, on the real application with runners that compute nothing."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Server-sent events: one poll for all watchers, and an end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The examples of the reference for authors of apps, run; and what an author is told that is wrong."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A machine's budget becomes grants: floors, priorities, apps that come, go and cannot be asked, each with a reason."""
 
-from __future__ import annotations
-
 from compositions.enumeration import generate
 from compositions.model import Stage
 from control.arbitration.arbiter import Bid, Reach

@@ -1,7 +1,5 @@
 """The arena of a runner: what is taken, what comes back, who may still write, and where there is none."""
 
-from __future__ import annotations
-
 import gc
 import os
 import socket

@@ -1,7 +1,5 @@
 """What is asked for while an app starts is shown at once, though its runner is told when its start is over."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A group whose calls wait: its workers have several tasks at once, answer in any order, and are lost with several."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from dispatcher_bench import Bench

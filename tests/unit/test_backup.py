@@ -1,7 +1,5 @@
 """A backup of a service that runs: what was stored is in the copy, and the service goes on."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Iterator
 from pathlib import Path

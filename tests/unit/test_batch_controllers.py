@@ -3,8 +3,6 @@
 Target 3 ms, threshold 5 % (band 2.85 … 3.15 ms), step 10, every latency a decision, unless a test says otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Batch controllers compared in virtual time: the workload, the pipeline by hand, the grid and its tables."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Calls that may block keep nobody waiting."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Every body that is served, against its schema in the OpenAPI document with additional properties forbidden."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

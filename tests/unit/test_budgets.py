@@ -1,7 +1,5 @@
 """Budgets in bytes: what a hung item holds back, it does not pile up."""
 
-from __future__ import annotations
-
 from compositions.model import Stage
 from compositions.notation import parse
 from compositions.settings import overridden

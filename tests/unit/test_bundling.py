@@ -1,7 +1,5 @@
 """How many items travel together in a run: what was asked for, what the composition says, what was measured."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Bzip2 and its inverse, against Python's own module and the system's bunzip2."""
 
-from __future__ import annotations
-
 import bz2
 import shutil
 import subprocess

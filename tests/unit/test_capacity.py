@@ -1,7 +1,5 @@
 """The capacity model against exact queueing results, a simulation of shared cores, and plain arithmetic."""
 
-from __future__ import annotations
-
 import heapq
 import math
 import random

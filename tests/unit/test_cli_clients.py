@@ -1,7 +1,5 @@
 """The thin clients, on the real application: tables for people, JSON for programs, sentences for errors."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

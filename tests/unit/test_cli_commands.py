@@ -1,7 +1,5 @@
 """``run``, ``check``, ``serve`` and the group itself, without Ray."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import socket

@@ -1,7 +1,5 @@
 """The demo's plan; the demo itself is an integration test."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Every way a run can end has its exit code and a sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

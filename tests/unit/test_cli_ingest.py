@@ -1,7 +1,5 @@
 """``recompose ingest``: what it prints, and what it refuses in one sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """``start``, ``stop``, ``push``, ``results``, ``apps`` and ``logs``, on the real application; runs in threads."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``recompose telemetry`` and ``recompose report`` given what they cannot use: a sentence, exit 1, nothing written."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,10 +1,8 @@
 """Texts of the command line to values, and the sentences for those that are none."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
-from typing import get_args
+from typing import Any, get_args
 
 import click
 import pytest
@@ -122,11 +120,23 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunSpec]:
     return spec_of
 
 
-def test_a_run_takes_how_many_items_travel_together(asked: Callable[..., RunSpec]) -> None:
-    assert asked().batching == asked("--batch", "auto").batching == BatchingSpec()
-    assert asked("--batch", "512", "--batch-bytes", "1000", "--linger-ms", "2.5").batching == BatchingSpec(
-        items=512, bytes=1000, linger_ms=2.5
-    )
+@pytest.mark.parametrize(
+    ("given", "fields"),
+    [
+        ("", {}),
+        ("--batch auto", {}),
+        ("--batch 512 --batch-bytes 1000 --linger-ms 2.5", {"items": 512, "bytes": 1000, "linger_ms": 2.5}),
+        ("--batch slo-batch", {"controller": "slo-batch"}),
+        (
+            "--batch pid:kp=20,kd=0.5 --linger-ms 1",
+            {"controller": "pid", "settings": {"kp": 20, "kd": 0.5}, "linger_ms": 1.0},
+        ),
+    ],
+)
+def test_a_run_takes_how_many_items_travel_together(
+    asked: Callable[..., RunSpec], given: str, fields: dict[str, Any]
+) -> None:
+    assert asked(*given.split()).batching == BatchingSpec(**fields)
 
 
 def test_a_run_takes_a_composition_by_its_notation(asked: Callable[..., RunSpec]) -> None:
@@ -142,13 +152,6 @@ def test_a_run_takes_its_data_set_into_memory(asked: Callable[..., RunSpec]) -> 
     assert asked("--in-memory").source.options == {"in_memory": True}
     wrong = CliRunner().invoke(run, ["synthetic", "--pool", "local", "--in-memory", "--source", "folder:/tmp"])
     assert "--in-memory is for source replay, not for folder" in wrong.output
-
-
-def test_a_run_takes_a_controller_of_the_size(asked: Callable[..., RunSpec]) -> None:
-    assert asked("--batch", "slo-batch").batching == BatchingSpec(controller="slo-batch")
-    assert asked("--batch", "pid:kp=20,kd=0.5", "--linger-ms", "1").batching == BatchingSpec(
-        controller="pid", settings={"kp": 20, "kd": 0.5}, linger_ms=1.0
-    )
 
 
 @pytest.mark.parametrize(

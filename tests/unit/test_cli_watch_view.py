@@ -1,7 +1,5 @@
 """The live view of an app in a terminal."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 
@@ -76,7 +74,8 @@ def a_status(**more: Any) -> Status:
 
 def drawn(view: WatchView, status: Status) -> str:
     out = io.StringIO()
-    Console(file=out, width=120, color_system=None, markup=False).print(view.show(status))
+    console = Console(file=out, width=120, color_system=None, markup=False)
+    console.print(view.fitting(status, console))
     return out.getvalue()
 
 

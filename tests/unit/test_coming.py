@@ -1,7 +1,5 @@
 """Loads that were announced: which are remembered, and how they are told."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from time import time
 

@@ -1,7 +1,5 @@
 """``recompose serve --config``: what a file may say, what is refused, and what becomes of a change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Ring, lock, hybrid, shared and partitioned queue, run by threads that contend: nothing is lost, and the order is that
 of a serial run."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterator

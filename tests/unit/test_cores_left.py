@@ -1,7 +1,5 @@
 """Cores that others take, told by the timings of the app's own stages."""
 
-from __future__ import annotations
-
 import pytest
 
 from profiler.service_time import ServiceTimes

@@ -1,7 +1,5 @@
 """The size of bundles where a call of a batch stage has a price of its own: measured, not assumed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

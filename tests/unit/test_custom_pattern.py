@@ -1,7 +1,5 @@
 """A user's own input pattern, by name: from the command line, a body, or an experiment, to a rate."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a restarted daemon brings back, and what it leaves."""
 
-from __future__ import annotations
-
 from apps import registry
 from control.decisions import Mode
 from profiler.slo import Slo

@@ -1,7 +1,5 @@
 """Data sets: what is computed, what is kept, what a reader sees, and what is refused."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

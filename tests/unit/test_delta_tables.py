@@ -1,7 +1,5 @@
 """Tables with snapshots: a batch counts once, whoever is killed; readers see one snapshot; old days go."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

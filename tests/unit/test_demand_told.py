@@ -1,7 +1,5 @@
 """What a source was asked for, and could not give in time, is told by the status and by telemetry."""
 
-from __future__ import annotations
-
 import pytest
 
 from compositions.model import Composition, Group, Stage

@@ -1,7 +1,5 @@
 """The dispatcher's rules one by one; tests/property shuffles them all, tests/contract runs them on every pool."""
 
-from __future__ import annotations
-
 import pytest
 from dispatcher_bench import Bench, composition
 

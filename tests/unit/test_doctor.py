@@ -1,7 +1,5 @@
 """``recompose doctor``: each fault is found, told, and answered with what to do."""
 
-from __future__ import annotations
-
 import json
 import resource
 import socket

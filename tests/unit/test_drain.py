@@ -1,7 +1,5 @@
 """Drain estimate: the arithmetic of Jacobson and Karels, Karn's rule, and samples against a simulated pipeline."""
 
-from __future__ import annotations
-
 import heapq
 import random
 from math import exp, log, sqrt

@@ -1,7 +1,5 @@
 """A drain goes on whatever happens in it: a lost worker, an item without values, no worker to spare."""
 
-from __future__ import annotations
-
 import pytest
 from dispatcher_bench import Bench
 

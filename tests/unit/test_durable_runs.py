@@ -1,7 +1,5 @@
 """A run that outlives its runner: staged in one process, with runners that are dropped where the test says."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Compositions whose workers choose the stage: what they are, what they are said to do, and what they do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Embed: its model does not depend on the bundle, says what photos have in common, and is the same on a GPU."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

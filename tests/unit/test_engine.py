@@ -1,7 +1,5 @@
 """The engine: what waits for a pool, and for how long."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from compositions.model import Stage, all_sequential

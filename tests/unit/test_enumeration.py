@@ -1,7 +1,5 @@
 """How many compositions there are, and how many there may be."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,10 +13,10 @@ from compositions.errors import CompositionError
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from compositions.notation import format_notation, parse, short_notation
 from compositions.rules import MAX_COMPOSITIONS
+from runtime.housekeeping import available_cores
 from service.daemon import compositions as choices
 from service.daemon.checks import WORKERS_PER_CORE
 from service.daemon.compositions import Compositions
-from service.runner.validation.resolution import available_cores
 from service.schemas.compositions import Choice
 
 TWO = (Stage("a"), Stage("b"))

@@ -1,7 +1,5 @@
 """The dispatcher's log: what failed once fails again, from a file; it is bounded, and keeps no payload."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

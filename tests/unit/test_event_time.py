@@ -1,7 +1,5 @@
 """Windows and timers by event time: 100 random streams with late items against DuckDB, and the rules one by one."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 from decimal import Decimal

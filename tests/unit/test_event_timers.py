@@ -1,8 +1,6 @@
 """Timers by event time: 100 random streams, with late items, against DuckDB, and the same as stages of a pipeline whose
 workers die while its composition changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Running stages: values, states, timings, and the text of what a stage raised."""
 
-from __future__ import annotations
-
 import math
 import sys
 import threading

@@ -1,7 +1,5 @@
 """One capacity model, two who ask it: what can be chosen from, and what if."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

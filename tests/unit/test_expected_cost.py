@@ -1,7 +1,5 @@
 """Strategy ``expected-cost`` as users get it: the product's loop on the plant, in virtual time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from compositions.model import Composition, Group, Pattern, Room, Stage

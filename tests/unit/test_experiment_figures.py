@@ -1,7 +1,5 @@
 """Figures of experiments: every item counts once, repetitions have a spread, an app is its own processes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

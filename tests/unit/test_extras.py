@@ -1,7 +1,5 @@
 """The core works where no extra is installed, and says which one is missing."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Person Recognition and Face Recognizer: whose faces they are, on real ones, and what is said of a frame."""
 
-from __future__ import annotations
-
 import os
 from itertools import islice
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run says of the error that ended it."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ferret from photo to answer, on small pictures made here."""
 
-from __future__ import annotations
-
 import base64
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ferret's photos and its databases: which files count, where samples come from, and what is kept or refused."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the stages of Ferret compute, on pictures and features whose answer is known."""
 
-from __future__ import annotations
-
 import colorsys
 from math import floor, log, sqrt
 from pathlib import Path

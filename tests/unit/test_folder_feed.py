@@ -1,7 +1,5 @@
 """A folder as a source: which rows there are, what they are, and what its sentences hide."""
 
-from __future__ import annotations
-
 import os
 from itertools import count
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Items that travel together: closed by count, bytes or age."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the thread that writes a journal does when it cannot."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

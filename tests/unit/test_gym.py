@@ -1,7 +1,5 @@
 """The judge: its plant against closed forms, its floor against schedules, its score against windows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Contests of the gym: pairs, standings, reports, the command, and a policy of one's own."""
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Loads and costs of the gym: rates are met, seeds differ, recordings stay as they were, and bad files are told."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Policies of the gym against their published examples and against sequences worked out by hand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

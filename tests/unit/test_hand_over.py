@@ -1,7 +1,5 @@
 """The buffer between a source's thread and its consumer: who waits, and who is woken when."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """What the benchmarks count and compare, and that they can fail."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence

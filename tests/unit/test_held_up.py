@@ -1,7 +1,5 @@
 """What holds a stream up is told in a sentence, wherever the status is shown."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

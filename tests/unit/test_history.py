@@ -1,7 +1,5 @@
 """Samples, changes of the bundle size and marks: what is kept is bounded."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

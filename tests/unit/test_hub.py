@@ -1,7 +1,5 @@
 """The hub and workers' channels over real sockets, by unix socket and encrypted over the network, without Ray."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

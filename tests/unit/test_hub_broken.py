@@ -1,7 +1,5 @@
 """Connections that break half-way, strangers that stay or flood, and what an invitation is good for."""
 
-from __future__ import annotations
-
 import os
 import resource
 import socket

@@ -1,7 +1,5 @@
 """A source that acknowledges what is stored: what no broker does on demand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import count

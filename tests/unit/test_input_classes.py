@@ -1,7 +1,5 @@
 """Amounts of input by name: on the command line, in answers, and in experiments."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Each invariant of the dispatcher finds what breaks it, and names it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Several things at once, and what may be spent: the worst of them counts, and what gives way is told."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What a journal keeps, and what it says when it cannot."""
 
-from __future__ import annotations
-
 import pickle
 import sqlite3
 import zlib
@@ -31,6 +29,18 @@ def path(tmp_path: Path) -> Path:
 
 def left(first: int, *values: object) -> tuple[Left, ...]:
     return (Left(first, list(values), None, 1),)
+
+
+def keep(path: Path, *commits: Commit, epoch: int = 1) -> None:
+    with closing(Journal(path, "r", epoch)) as journal:
+        for each in commits:
+            journal.store(each)
+
+
+def change(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        for each in statements:
+            assert db.execute(each).rowcount in (1, -1)
 
 
 def test_another_epoch_finds_what_was_stored(path: Path) -> None:
@@ -69,31 +79,41 @@ def test_who_was_followed_writes_nothing_any_more(path: Path) -> None:
 
 def test_a_journal_of_a_later_version_is_left_alone(path: Path) -> None:
     Journal(path, "r", 1).close()
-    with sqlite3.connect(path) as db:
-        db.execute(f"PRAGMA user_version = {VERSION + 1}")
-    db.close()
+    change(path, f"PRAGMA user_version = {VERSION + 1}")
     before = path.read_bytes()
     with pytest.raises(RecomposeError, match=f"has version {VERSION + 1}, this recompose reads up to {VERSION}; use a"):
         Journal(path, "r", 2)
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("place", ["record", "page", "head"])
-def test_flipped_bits_are_told_and_nothing_is_overwritten(path: Path, place: str) -> None:
-    journal = Journal(path, "r", 1)
-    journal.store(None, [Pushed(serial, ("some text to be found",)) for serial in range(200)])
-    journal.close()
+@pytest.mark.parametrize(
+    ("text", "beyond", "bit", "why"),
+    [
+        (b"some text", 0, 0b100, ""),
+        (b"some text", -1, 0b100, ""),
+        (b"SQLite format", 3, 0b100, ""),
+        (b"CREATE TABLE holder ", 20, 0x80, "can't decode byte"),
+        (b"a stage", 0, 0x80, "can't decode byte"),
+    ],
+    ids=["record", "page", "head", "a text of SQLite's", "name of a stage"],
+)
+def test_flipped_bits_are_told_and_nothing_is_overwritten(
+    path: Path, text: bytes, beyond: int, bit: int, why: str
+) -> None:
+    with closing(Journal(path, "r", 1)) as journal:
+        journal.store(None, [Pushed(serial, ("some text to be found",)) for serial in range(200)])
+        journal.store(Commit(Checkpoint(1, keyed={"a stage": {0: {"a": b"1"}}})))
     content = bytearray(path.read_bytes())
-    at = {"record": content.rindex(b"some text"), "page": content.rindex(b"some text") // 4096 * 4096, "head": 3}[place]
-    content[at] ^= 0b100
+    found = content.rindex(text)
+    content[found // 4096 * 4096 if beyond < 0 else found + beyond] ^= bit
     path.write_bytes(content)
-    with pytest.raises(RecomposeError, match=r"is damaged \(.*\); nothing was changed, move it and what"):
+    with pytest.raises(RecomposeError, match=rf"is damaged \(.*{why}.*\); nothing was changed, move it and what"):
         Journal(path, "r", 2)
     assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize(
-    "change",
+    "changed",
     [
         "UPDATE pushed SET count = 4 WHERE first = 2",
         "UPDATE pushed SET first = 3 WHERE first = 2",
@@ -101,21 +121,20 @@ def test_flipped_bits_are_told_and_nothing_is_overwritten(path: Path, place: str
         "UPDATE result SET first = 8",
     ],
 )
-def test_a_record_under_other_serial_numbers_is_told(path: Path, change: str) -> None:
+def test_a_record_under_other_serial_numbers_is_told(path: Path, changed: str) -> None:
     """They say which records may go: items that wait would go with them."""
     journal = Journal(path, "r", 1)
     for first in (0, 2):
         journal.store(None, [Pushed(first, ("a", "b"))])
     journal.store(Commit(Checkpoint(1), left=(Left(0, ("A",), None, 1),)))
     journal.close()
-    with closing(sqlite3.connect(path)) as db, db:
-        assert db.execute(change).rowcount == 1
+    change(path, changed)
     with pytest.raises(RecomposeError, match=r"is damaged \(a record stands for other items than when it"):
         Journal(path, "r", 2)
 
 
 @pytest.mark.parametrize(
-    "change",
+    "changed",
     [
         "UPDATE state SET stage = 'sun'",
         "UPDATE keyed_log SET stage = 'totam' WHERE number = 1",
@@ -123,13 +142,12 @@ def test_a_record_under_other_serial_numbers_is_told(path: Path, change: str) ->
         "DELETE FROM keyed_log WHERE number = 1",
     ],
 )
-def test_a_state_under_the_name_of_another_stage_is_told(path: Path, change: str) -> None:
+def test_a_state_under_the_name_of_another_stage_is_told(path: Path, changed: str) -> None:
     journal = Journal(path, "r", 1)
     for serial, state in enumerate((b"1", b"2")):
         journal.store(Commit(Checkpoint(serial + 1, states={"sum": serial}, keyed={"total": {0: {"a": state}}})))
     journal.close()
-    with closing(sqlite3.connect(path)) as db, db:
-        assert db.execute(change).rowcount == 1
+    change(path, changed)
     with pytest.raises(RecomposeError, match=r"is damaged \(a state stands under another stage's name than when it"):
         Journal(path, "r", 2)
 
@@ -145,33 +163,10 @@ def test_a_value_that_cannot_be_written_is_no_damage(path: Path) -> None:
     journal.store(Commit(Checkpoint(1, states={"sum": 1})))
 
 
-def test_a_bit_that_flips_in_a_text_of_sqlite_is_told(path: Path) -> None:
+@pytest.mark.parametrize("changed", ["PRAGMA user_version = 0", "PRAGMA user_version = 2", "CREATE TABLE mine (a)"])
+def test_tables_that_are_not_a_journals_are_told(path: Path, changed: str) -> None:
     Journal(path, "r", 1).close()
-    content = bytearray(path.read_bytes())
-    content[content.index(b"CREATE TABLE holder") + len("CREATE TABLE holder ")] ^= 0x80
-    path.write_bytes(content)
-    with pytest.raises(RecomposeError, match=r"is damaged \(.*can't decode byte"):
-        Journal(path, "r", 2)
-    assert path.read_bytes() == content
-
-
-def test_a_bit_that_flips_in_the_name_of_a_stage_is_told(path: Path) -> None:
-    journal = Journal(path, "r", 1)
-    journal.store(Commit(Checkpoint(1, keyed={"a stage": {0: {"a": b"1"}}})))
-    journal.close()
-    content = bytearray(path.read_bytes())
-    content[content.index(b"a stage")] ^= 0x80
-    path.write_bytes(content)
-    with pytest.raises(RecomposeError, match=r"is damaged \(.*can't decode byte"):
-        Journal(path, "r", 2)
-    assert path.read_bytes() == content
-
-
-@pytest.mark.parametrize("change", ["PRAGMA user_version = 0", "PRAGMA user_version = 2", "CREATE TABLE mine (a)"])
-def test_tables_that_are_not_a_journals_are_told(path: Path, change: str) -> None:
-    Journal(path, "r", 1).close()
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute(change)
+    change(path, changed)
     before = path.read_bytes()
     with pytest.raises(
         RecomposeError, match=r"is damaged \(its tables are not those of a journal\); nothing was changed"
@@ -222,8 +217,7 @@ def test_a_new_run_sweeps_up_nothing_that_could_not_be_gone_on_with(tmp_path: Pa
     elif how == "folder":  # the log cannot be read, also not by root
         path.with_name(f"{path.name}-wal").mkdir()
     else:
-        with closing(sqlite3.connect(path)) as db:
-            db.execute(f"PRAGMA user_version = {VERSION + 1}")
+        change(path, f"PRAGMA user_version = {VERSION + 1}")
     before = {each.name: each.read_bytes() for each in path.parent.iterdir() if each.is_file()}
     open_journal(str(tmp_path), "app", "new", 1).close()
     after = {each.name: each.read_bytes() for each in path.parent.iterdir() if each.is_file()}
@@ -266,13 +260,8 @@ def test_of_keys_the_last_state_is_found_and_what_was_forgotten_is_not(path: Pat
 
 
 def test_a_journal_from_before_states_of_keys_goes_on(path: Path) -> None:
-    journal = Journal(path, "r", 1)
-    journal.store(Commit(Checkpoint(1)))
-    journal.close()
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("DROP TABLE keyed")
-        db.execute("DROP TABLE keyed_log")
-        db.execute("PRAGMA user_version = 1")
+    keep(path, Commit(Checkpoint(1)))
+    change(path, "DROP TABLE keyed", "DROP TABLE keyed_log", "PRAGMA user_version = 1")
     later = Journal(path, "r", 2)
     later.store(Commit(Checkpoint(2, keyed={"sum": {0: {"a": b"1"}}})))
     later.close()
@@ -391,10 +380,11 @@ def test_what_is_stored_together_is_in_several_records(path: Path) -> None:
         Left(11, ("y" * 6_000_000,), None, 6_000_000),
         *left(12, "a", "b"),
     )
-    journal = Journal(path, "r", 1)
-    journal.store(Commit(Checkpoint(delivered=13, failed=1), left=runs))
-    journal.store(Commit(Checkpoint(delivered=14, failed=1), left=left(14, "last")))
-    journal.close()
+    keep(
+        path,
+        Commit(Checkpoint(delivered=13, failed=1), left=runs),
+        Commit(Checkpoint(delivered=14, failed=1), left=left(14, "last")),
+    )
     with closing(sqlite3.connect(path)) as db:
         sizes = [size for (size,) in db.execute("SELECT length(body) FROM result ORDER BY first")]
     assert len(sizes) > 3

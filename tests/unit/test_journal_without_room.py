@@ -1,7 +1,5 @@
 """A journal on a file system that is full, or read-only for a while: real ones, in memory, a few hundred kilobytes."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """A Kafka topic as a sink and as a source, against librdkafka's mock cluster: what that can show. It keeps no offsets
 of transactions and shuts nobody out; for that the contract of sinks has a broker."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """When results of an exactly-once run are stored and seen, with a journal that stores when the test says."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What partitioned stages need goes with the messages of the transport, and comes back."""
 
-from __future__ import annotations
-
 import pickle
 import struct
 

@@ -1,7 +1,5 @@
 """The states of keys in a worker: what a task changes is told when it is over, and undone when it fails."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Keys of partitioned stages: the same partition everywhere, and what is no key is refused."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The Helm chart for KubeRay: what it renders is valid, and has what the docs promise."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Lane detection: both divisions into stages agree, and both sides of a road are found."""
 
-from __future__ import annotations
-
 import os
 from itertools import islice
 from pathlib import Path
@@ -82,4 +80,4 @@ def test_a_file_that_is_no_picture_is_a_dead_letter_of_its_own(tmp_path: Path) -
     broken, sound = app.items(tmp_path)
     with pytest.raises(RecomposeError, match=r"a\.png' is no picture"):
         app.segment(broken)
-    assert app.segment(sound).region.shape == (147, 639, 3)
+    assert app.segment(sound)[1].shape == (147, 639, 3)

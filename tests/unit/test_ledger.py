@@ -1,7 +1,5 @@
 """Checkpoints of stages that keep states: those that the items which are out left, and no other."""
 
-from __future__ import annotations
-
 import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage, StageKind

@@ -1,7 +1,5 @@
 """Where the list of compositions limits, and not the machine, the answer says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

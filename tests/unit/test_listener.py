@@ -1,7 +1,5 @@
 """How the daemon listens, on a real socket: what is answered at once, what is not waited for, how many at a time."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -1,7 +1,5 @@
 """The driver's part in a micro-batch, without Spark: what it sends, what it takes, what it writes."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

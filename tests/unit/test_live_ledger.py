@@ -1,7 +1,5 @@
 """The runner's book of a micro-batch: under crashes of either side, every result becomes durable once, in order."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

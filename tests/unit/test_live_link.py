@@ -1,7 +1,5 @@
 """The runner's end of a live Spark source, with a driver that is a process, but no Spark."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -81,20 +79,18 @@ def test_a_runner_that_starts_anew_goes_on_from_what_is_durable(tmp_path: Path) 
     assert table(tmp_path) == WANTED
 
 
-def test_what_cannot_work_is_said_and_not_tried_again(tmp_path: Path) -> None:
-    (tmp_path / "fails").touch()
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [("fails", "no such format"), ("crashes", "the Spark driver ended 5 times in a row: out of order")],
+)
+def test_what_cannot_work_is_said_and_a_driver_that_dies_is_started_five_times(
+    tmp_path: Path, how: str, said: str
+) -> None:
+    (tmp_path / how).touch()
     link = link_to(tmp_path)
-    with pytest.raises(RecomposeError, match="no such format"):
+    with pytest.raises(RecomposeError, match=said):
         run(link)
-    assert link.failed == "no such format"
-    link.finish()
-
-
-def test_a_driver_that_dies_again_and_again_is_a_failure(tmp_path: Path) -> None:
-    (tmp_path / "crashes").touch()
-    link = link_to(tmp_path)
-    with pytest.raises(RecomposeError, match="the Spark driver ended 5 times in a row: out of order"):
-        run(link)
+    assert link.failed == said
     link.finish()
 
 

@@ -1,7 +1,5 @@
 """A dynamic composition measures selectivities: its schedulers decide as those of the simulated paper do."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What is said of a live Spark source or sink before anything starts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

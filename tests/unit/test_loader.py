@@ -1,7 +1,5 @@
 """Compositions documents: what they give, and every fault by its path."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import pytest
 import compositions
 from compositions.batch_settings import BatchSettings, Gains, Steps
 from compositions.batching import Batching, SizeControl
-from compositions.document.loader import Defaults, dump, load, merge
+from compositions.document.loader import dump, load, merge
 from compositions.errors import CompositionError
 from compositions.model import Stage, StageKind
 from compositions.notation import format_notation, short_notation
@@ -50,7 +48,6 @@ generate:
         APPS,
     )
     assert document.app == "ferret"
-    assert document.defaults == Defaults(replicas=3)
     assert [(each.name, short_notation(each)) for each in document.compositions] == [
         ("1", "Seq-Seq-Seq-Seq"),
         ("13", "Seq(f1,f2)-Par*3-Par*3"),
@@ -280,7 +277,7 @@ def test_a_batch_is_as_the_document_has_it_for_all_but_for_what_an_entry_says() 
     document = load(BATCHED, APPS)
     usual = Batching(64, linger_ms=2.5)
     first, *others = (each.batch for each in document.compositions)
-    assert document.defaults.batch == first == usual
+    assert first == usual
     assert others[:2] == [Batching(None, 1000, 2.5), Batching(64)]
     assert set(others[2:]) == {usual}
     assert load("app: ferret\ngenerate: {max_workers: 2}", APPS).compositions[0].batch is None

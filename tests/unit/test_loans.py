@@ -1,7 +1,5 @@
 """What a process gets of the arena: arrays of its own, to be written on and kept, that spoil nothing for others."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

@@ -1,10 +1,11 @@
 """Calls over a unix socket: answers, many at once, lateness, and servers that are gone."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime.housekeeping import PREFIX, make_folder
 from runtime.transport.local_calls import SECRET_BYTES, LocalCaller, LocalServer
 
 PATIENCE_S = 10.0
@@ -119,3 +121,18 @@ def test_a_server_that_ends_while_it_is_asked() -> None:
         thread.join(PATIENCE_S)
     caller.clear_up()
     assert not os.path.exists(left.address.folder)
+
+
+def test_what_a_killed_process_left_goes_with_the_next_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = tmp_path / f"{PREFIX}{ended.pid}-abcd"
+    (left / "inside").mkdir(parents=True)
+    mine, other = Path(make_folder()), tmp_path / f"{PREFIX}demo-1"
+    other.mkdir()
+    server = LocalServer(lambda asked: asked)
+    assert {each.name for each in tmp_path.iterdir()} == {mine.name, other.name, Path(server.address.folder).name}
+    assert mine.name.startswith(f"{PREFIX}{os.getpid()}-")
+    assert mine.stat().st_mode & 0o777 == 0o700
+    server.close()

@@ -1,7 +1,5 @@
 """The local pool: whose time a result carries, and what becomes of workers that nobody waits for."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from time import monotonic

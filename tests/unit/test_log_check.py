@@ -1,7 +1,5 @@
 """What a damaged write-ahead log does to a journal whose runner was killed."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Logs are JSON lines, ours and the libraries' alike, and hold no secrets."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -1,7 +1,5 @@
 """The daemon shares a machine's budget out: kept over restarts, told to whoever comes back, whoever is away or slow."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar

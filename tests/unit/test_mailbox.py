@@ -1,7 +1,5 @@
 """Requests on their way to the loop's thread: served in order, refused where they were asked, taken back when late."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The exposition, read back by Prometheus' own parser."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

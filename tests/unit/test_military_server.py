@@ -1,7 +1,5 @@
 """Military Server: its stages against a plain loop over the description, kernels against each other, its workload."""
 
-from __future__ import annotations
-
 import os
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """The collector: what it reports of a stream that it was told of, and when it says that it does not know."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Sink ``mqtt``: what its messages tell, as the library would write it."""
 
-from __future__ import annotations
-
 import pytest
 
 from datapipe.brokers.mqtt.sink import MqttSink

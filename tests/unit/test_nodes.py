@@ -1,7 +1,5 @@
 """Nodes of the service: what is shown of them, draining one, and starts that no node could serve."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Latency and throughput behind one type: each owns its bound, its worth, whose doing a miss is, and its words."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from dataclasses import replace

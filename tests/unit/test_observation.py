@@ -1,7 +1,5 @@
 """What is asked of all apps: side by side, with a limit, so that none holds up the others."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from typing import Any

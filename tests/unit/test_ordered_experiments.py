@@ -1,7 +1,5 @@
 """Operators in virtual time: the bound, runs by hand, the figures of Prasaad et al. in small, and their claims."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The thread before a sink: what it does while the sink cannot be reached."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator, Sequence

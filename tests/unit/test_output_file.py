@@ -1,7 +1,5 @@
 """Outputs on a disk that fills: the run ends with a sentence and an exit code, and what is there is whole."""
 
-from __future__ import annotations
-
 import bz2
 import csv
 import json

@@ -1,7 +1,5 @@
 """Items of several values, or none: on the wire, in files, in what is kept for readers, in tables."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

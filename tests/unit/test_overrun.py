@@ -1,7 +1,5 @@
 """A backlog that grows is a miss whatever the window says, where what was asked for is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

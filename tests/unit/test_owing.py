@@ -1,7 +1,5 @@
 """Durable runs that hold undelivered data are listed, gone on with and never given up; stops with a limit."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

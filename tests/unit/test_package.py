@@ -1,7 +1,5 @@
 """``from recompose import run``: what a script or a notebook has of a run. Stages run in threads here."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """The page about the papers is what the records say, and a figure of SPBench is judged by what its text says."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from pathlib import Path

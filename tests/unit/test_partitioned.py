@@ -1,7 +1,5 @@
 """Partitioned stages in the dispatcher: who has which partition, what is kept of it, and when it moves."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict, deque
 

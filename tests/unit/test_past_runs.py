@@ -1,7 +1,5 @@
 """Runs as their telemetry tells them: reports, plots over time, samples of long ago, and runs beside each other."""
 
-from __future__ import annotations
-
 import os
 import weakref
 from collections.abc import Sequence

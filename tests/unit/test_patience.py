@@ -1,7 +1,5 @@
 """A run whose loop is held up is waited for: told once, ended never."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which phase follows which, and that a phase says of itself what the user sees."""
 
-from __future__ import annotations
-
 import pytest
 
 from compositions.model import Composition, Stage, all_sequential

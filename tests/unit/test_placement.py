@@ -1,7 +1,5 @@
 """Placement, case by case: where workers go, and the sentence for those that find no place."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 

@@ -1,7 +1,5 @@
 """Where workers start while a machine may be gone, and which processes may be killed by number."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter

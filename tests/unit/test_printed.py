@@ -1,7 +1,5 @@
 """What apps print reaches the user with who printed it, by whole lines, and not faster than it can be read."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

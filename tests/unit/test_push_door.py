@@ -1,7 +1,5 @@
 """What is pushed becomes an item: JSON by one method of the app, bytes and arrays by another."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Queries of TPCx-BB in virtual time: while workers die and compositions change, results equal a plain loop's."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The cores of a control group's quota, from trees of both versions, and from a real group where one can be made."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

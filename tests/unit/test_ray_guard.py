@@ -1,7 +1,5 @@
 """When a process that Ray is lost to leaves: from facts, no Ray."""
 
-from __future__ import annotations
-
 import logging
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What belongs to a Ray of our own: its token, its folder, and what its processes inherit."""
 
-from __future__ import annotations
-
 import logging
 import os
 import stat

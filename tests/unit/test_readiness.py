@@ -1,7 +1,5 @@
 """The transport between hub and workers, without a hub: readiness, broken connections."""
 
-from __future__ import annotations
-
 import select
 import socket
 from collections.abc import Iterator

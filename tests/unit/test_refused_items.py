@@ -1,7 +1,5 @@
 """What an app does not take, whatever it raises: a refusal of that one item, which costs no other one anything."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 import time

@@ -1,7 +1,5 @@
 """Regulators as strategies: which group, which latency, and what is said where there is nothing to regulate."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Regulators of replicas: ``spar`` step by step against tables worked out by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

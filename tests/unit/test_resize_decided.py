@@ -1,7 +1,5 @@
 """A resize in decisions: what it costs, what it is called, and who does without it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -82,7 +80,7 @@ def test_another_name_for_the_same_can_be_pinned_where_that_moves_nothing(style:
 
 def test_a_resize_that_ended_has_no_figures_of_a_drain_and_is_counted() -> None:
     journal = Journal()
-    ended = SwitchEnded(5.0, "one", "wide", SwitchStyle.SEAMLESS, 5.0, kind=TransitionKind.RESIZE)
+    ended = SwitchEnded(5.0, "one", "wide", SwitchStyle.SEAMLESS, kind=TransitionKind.RESIZE)
     journal.record_switch(SwitchRecord(0.2, 0.4), ended)
     journal.record_switch(SwitchRecord(0.2, 0.4), replace(ended, at_s=9.0, kind=TransitionKind.SWITCH))
     assert (journal.switch_count, journal.resize_count) == (2, 1)

@@ -1,7 +1,5 @@
 """When a runner is brought up again and when its app is given up: no thread, no clock."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Results, a bundle at a time: what is kept of them, what cannot be written, and what stands in a file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

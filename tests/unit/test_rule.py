@@ -1,7 +1,5 @@
 """The rule of expected cost: belief, waits, groups, price and choice, each held against what it should be."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

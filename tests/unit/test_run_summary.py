@@ -1,7 +1,5 @@
 """The summary tells what was asked for beside what came out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

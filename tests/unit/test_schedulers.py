@@ -1,7 +1,5 @@
 """Schedulers: which operator an idle worker runs next, by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

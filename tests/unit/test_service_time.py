@@ -1,7 +1,5 @@
 """Service-time profile: what counts, what fades, and which stage is the bottleneck."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

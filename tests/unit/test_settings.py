@@ -1,7 +1,5 @@
 """Settings: one error names every value that is wrong."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 
@@ -13,6 +11,7 @@ from profiler.drain_samples import PaperSample, ScheduleSample
 from profiler.monitor import MonitorSettings
 from profiler.service_time import ProfileSettings
 from runtime.dispatch.settings import DispatcherSettings
+from runtime.pools.ray.settings import WAYS, RayPoolSettings
 from service.runner.validation.resolution import RunSettings, settings_for
 
 
@@ -93,3 +92,30 @@ def test_settings_of_the_strategy_that_is_gone_are_accepted_and_mean_nothing() -
 def test_no_two_settings_of_a_run_share_a_plain_name() -> None:
     known = names(RunSettings())
     assert len(known) == len(set(known))
+
+
+def test_the_pool_and_its_transport_are_set_with_the_run() -> None:
+    settings = overridden(RunSettings(), {"worker_cpus": 0.5, "start_timeout_s": 90.0, "strangers": 16}).pool
+    assert (settings.worker_cpus, settings.start_timeout_s, settings.lobby.strangers) == (0.5, 90.0, 16)
+
+
+def test_what_is_out_of_range_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"start_timeout_s = 0.* \[0\.1, 3600\]"):
+        overridden(RunSettings(), {"start_timeout_s": 0.0})
+
+
+def test_no_two_settings_of_a_run_share_a_name() -> None:
+    known = names(RunSettings())
+    assert len(known) == len(set(known))
+
+
+@pytest.mark.parametrize(
+    ("transport", "unix", "alone", "with_others"),
+    [("unix", True, False, False), ("tcp", False, True, True), ("auto", True, False, True)],
+)
+def test_workers_come_by_the_ways_that_the_transport_names(
+    transport: str, unix: bool, alone: bool, with_others: bool
+) -> None:
+    ways = WAYS[transport]
+    assert (ways.unix, ways.network(1), ways.network(2)) == (unix, alone, with_others)
+    assert RayPoolSettings().transport in WAYS

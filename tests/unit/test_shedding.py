@@ -1,7 +1,5 @@
 """Overload ``shed``: however much is offered, the workers deliver what they can, and what was shed costs nothing."""
 
-from __future__ import annotations
-
 import weakref
 
 import pytest

@@ -1,7 +1,5 @@
 """Fewer live workers than groups: they are shared over the groups in time, and the stream goes on."""
 
-from __future__ import annotations
-
 import pytest
 
 from compositions.model import Loads, Stage, StageKind

@@ -1,7 +1,5 @@
 """Simulated machines and pools by hand: paired cores, bundles, and calls that wait."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

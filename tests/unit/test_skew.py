@@ -1,7 +1,5 @@
 """Skewed keys: partitions go from who has too much of the work, as few as will do, and never for little."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from hypothesis import given

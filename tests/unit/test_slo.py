@@ -1,7 +1,5 @@
 """SLOs: what may be asked for, when it counts as met, and how often it was."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

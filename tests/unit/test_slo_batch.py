@@ -1,7 +1,5 @@
 """Controller ``slo-batch``: its law, its levels, what recurs, and all of it on a pipeline in virtual time."""
 
-from __future__ import annotations
-
 from math import log
 
 import numpy as np

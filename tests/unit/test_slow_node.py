@@ -1,7 +1,5 @@
 """A node on which items take much longer, by its way or its work: it gets items when the others cannot keep up."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from dispatcher_bench import Bench

@@ -1,7 +1,5 @@
 """One table of source kinds: start body, command line and checks say of a kind what it says of itself."""
 
-from __future__ import annotations
-
 import gc
 import time
 import warnings

@@ -1,7 +1,5 @@
 """A table of a database as the place of results: all of it or nothing, once, for the epoch that has the run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

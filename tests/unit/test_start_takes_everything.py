@@ -1,7 +1,5 @@
 """The start body takes what ``recompose start``, ``recompose run``, a script and the service's file take."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import pytest

@@ -1,7 +1,5 @@
 """States by key in one table: what it has of each partition is what a dict a partition would have."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What must survive a restart, and what must not happen to the file."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import stat

@@ -1,7 +1,5 @@
 """Messages over a real socket pair: any sizes, any fragmentation, a full socket, the end of the other side."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

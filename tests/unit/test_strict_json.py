@@ -1,7 +1,5 @@
 """JSON of strangers: what is refused, and that the work to refuse it grows linearly."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Manager and dispatcher agree on when a switch is over: the dispatcher's word is the only one."""
 
-from __future__ import annotations
-
 from compositions.model import Composition, Group, Loads, Pattern, Stage
 from control.choices import Choices
 from control.decisions import Mode

@@ -1,7 +1,5 @@
 """The systemd unit says what the service needs, and systemd understands it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

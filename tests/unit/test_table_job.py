@@ -1,7 +1,5 @@
 """The job of the tables runs from time to time and tells what it did; after failures it runs less often."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Telemetry of items in bundles: a row an item, with the size of the batch it ends and its share of stage times."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Telemetry never waits and never raises: what the disk does not take is lost and counted."""
 
-from __future__ import annotations
-
 import os
 import stat
 import threading

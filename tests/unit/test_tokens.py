@@ -1,7 +1,5 @@
 """Named tokens with roles: what each may do, how one is revoked, and the record of changes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

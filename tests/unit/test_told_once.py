@@ -1,7 +1,5 @@
 """What nothing can help against is told once, however often it is seen."""
 
-from __future__ import annotations
-
 from apps.rates import Fixed
 from compositions.model import Composition, Group, Pattern
 from control.decisions import Decision, NoChange, Trigger

@@ -1,8 +1,6 @@
 """The queries of TPCx-BB: what they tell is what DuckDB's SQL finds in the same files, whatever the composition and
 whatever travels together."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

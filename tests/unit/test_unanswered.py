@@ -1,7 +1,5 @@
 """A source whose place does not answer: told where people look, and once."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What a run takes of the machine."""
 
-from __future__ import annotations
-
 import os
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Videos and tables that apps write: what a player and a spreadsheet find in them."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Source ``video``: what is read, and what is said of a file that is none, or a camera that goes away."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

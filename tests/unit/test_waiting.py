@@ -1,7 +1,5 @@
 """Which tasks of a worker that waits run at once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

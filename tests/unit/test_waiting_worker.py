@@ -1,8 +1,6 @@
 """A worker over real sockets, without Ray, most of all one whose stages wait: many tasks at once, frames in shared
 memory, whether it lives, its end."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import threading

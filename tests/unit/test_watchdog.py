@@ -17,9 +17,8 @@ from compositions.errors import NotNow, RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode, State
 from profiler.slo import Slo
-from runtime.placement.cluster import Amounts, Cluster, Node
 from service.daemon.store.store import DaemonStore, Started
-from service.daemon.supervision import ticker, watchdog
+from service.daemon.supervision import runner_slot, ticker, watchdog
 from service.daemon.supervision.desired_state import DesiredState
 from service.daemon.supervision.history import HistoryPuller, Remembered
 from service.daemon.supervision.restart_policy import (
@@ -91,7 +90,7 @@ class Prepared:
         self.killed = True
 
 
-class Host:
+class Host(runner_slot.Host):
     def __init__(self) -> None:
         self.prepared: list[Prepared] = []
         self.runners: list[Flaky] = []
@@ -114,19 +113,6 @@ class Host:
     def sweep(self, name: str) -> None:
         self.swept.append(name)
 
-    def joined(self) -> bool:
-        return True
-
-    def cluster(self) -> Cluster:
-        return Cluster((Node("local", Amounts(2)),))
-
-    def drain(self, node: str, deadline_s: float) -> None: ...
-
-    def ready(self) -> bool:
-        return True
-
-    def close(self) -> None: ...
-
 
 class Bench:
     """A watchdog with everything around it in reach."""
@@ -136,12 +122,16 @@ class Bench:
         spec: RunSpec = PUSH,
         *,
         attach: bool = False,
+        left_over: RunSpec | None = None,
         first_decision: int = 0,
         queue: StartQueue | None = None,
         name: str = "name",
     ) -> None:
         self.now_s = 0.0
         self.store, self.host = DaemonStore(None), Host()
+        if left_over is not None:
+            self.host.left_over = Flaky(left_over)
+            self.host.left_over.start()
         slot = RunnerSlot(name, self.host, queue, attach=attach)
         started = Started(spec, first_decision)
         history = HistoryPuller(spec.app, slot, self.store, first_decision)
@@ -175,6 +165,12 @@ def up(bench: Bench) -> Bench:
     return bench
 
 
+def revive(bench: Bench) -> None:
+    """The runner dies, and another one comes up."""
+    bench.runner.killed = True
+    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+
+
 def test_decisions_go_to_the_state_file() -> None:
     bench = up(Bench())
     bench.runner.set_mode(Mode.PINNED, "7")
@@ -204,8 +200,7 @@ def test_a_dead_runner_comes_back_in_its_last_stable_composition() -> None:
     bench = up(Bench())
     bench.runner.set_mode(Mode.AUTO, "5")
     bench.step(2.0)
-    bench.runner.killed = True
-    bench.until(lambda: len(bench.host.runners) == 2)
+    revive(bench)
     assert bench.runner.active.name == "5"
 
 
@@ -231,9 +226,7 @@ def test_deaths_that_an_earlier_daemon_told_are_not_told_again_for_a_runner_that
         at = "2026-11-23T20:00:00.000Z"
         return LostWorker(number=number, at=at, id=f"w{number}", pid=1, node="10.0.0.5", reason="SIGKILL")
 
-    bench = Bench(having(PUSH, {"run": "known"}), attach=True)
-    bench.host.left_over = Flaky(having(PUSH, {"run": "known"}))
-    bench.host.left_over.start()
+    bench = Bench(having(PUSH, {"run": "known"}), attach=True, left_over=having(PUSH, {"run": "known"}))
     bench.host.left_over.figures = {"losses": [loss(1), loss(2)]}
     with capture_logs() as logs:
         up(bench)
@@ -255,8 +248,7 @@ def test_the_first_look_at_a_new_runner_tells_whom_it_lost() -> None:
 
 def test_ids_of_decisions_go_on_after_a_restart() -> None:
     bench = up(Bench())
-    bench.runner.killed = True
-    bench.until(lambda: len(bench.host.runners) == 2)
+    revive(bench)
     bench.step(0.5)
     assert [each.id for each in bench.store.decisions("synthetic", 10)] == [3, 2, 1]
 
@@ -264,8 +256,7 @@ def test_ids_of_decisions_go_on_after_a_restart() -> None:
 def test_each_runner_has_a_run_of_its_own_and_says_why_it_is_another_one() -> None:
     bench = up(Bench())
     first = bench.runner.spec
-    bench.runner.killed = True
-    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+    revive(bench)
     second = bench.runner.spec
     assert (first.origin.epoch, first.origin.started_again) == (1, None)
     assert (second.origin.epoch, second.origin.started_again) == (2, "ConnectionError: gone")
@@ -285,8 +276,7 @@ def test_what_a_runner_had_not_delivered_is_told_with_its_death() -> None:
     last = bench.watchdog.ask(ReadStatus())
     seen = having(last, {"items": Items(accepted=9, delivered=5, failed=1, shed=0)})
     bench.watchdog.remembered = Remembered(seen)
-    bench.runner.killed = True
-    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+    revive(bench)
     told = "ConnectionError: gone; of what it had accepted 3 items were not out yet"
     assert bench.runner.spec.origin.started_again == told
 
@@ -295,8 +285,7 @@ def test_that_a_runner_was_started_again_is_among_the_decisions_with_its_reason(
     bench = up(Bench())
     bench.runner.set_mode(Mode.AUTO, "5")
     bench.step(2.0)
-    bench.runner.killed = True
-    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+    revive(bench)
     bench.step(0.5)
     start, again, *earlier = bench.store.decisions("synthetic", 10)
     assert (again.trigger, again.from_, again.to) == ("failure", "5", "5")
@@ -316,9 +305,9 @@ def test_a_daemon_that_is_started_again_says_so_where_its_runner_ended_with_it()
 
 
 def test_a_runner_that_is_found_again_goes_on_with_its_run() -> None:
-    bench = Bench(having(PUSH, {"run": "known", "epoch": 3}), attach=True)
-    bench.host.left_over = Flaky(having(PUSH, {"run": "its own", "epoch": 4}))
-    bench.host.left_over.start()
+    bench = Bench(
+        having(PUSH, {"run": "known", "epoch": 3}), attach=True, left_over=having(PUSH, {"run": "its own", "epoch": 4})
+    )
     up(bench)
     assert (bench.watchdog.desired.spec.origin.run, bench.watchdog.desired.spec.origin.epoch) == ("its own", 4)
     assert {each.run for each in bench.store.decisions("synthetic", 10)} == {"its own"}
@@ -328,8 +317,7 @@ def test_a_runner_that_is_found_again_goes_on_with_its_run() -> None:
 def test_that_it_was_started_again_costs_no_runner_on_a_full_disk() -> None:
     bench = up(Bench())
     fill(bench.store)
-    bench.runner.killed = True
-    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+    revive(bench)
     assert bench.watchdog.ask(ReadStatus()).origin.epoch == 2
 
 
@@ -517,9 +505,7 @@ def test_a_cut_that_is_shorter_than_the_lease_costs_nothing(durability: str) -> 
 
 
 def test_a_runner_that_was_left_running_is_found_again() -> None:
-    bench = Bench(attach=True, first_decision=10)
-    bench.host.left_over = Flaky(PUSH)
-    bench.host.left_over.start()
+    bench = Bench(attach=True, first_decision=10, left_over=PUSH)
     up(bench)
     bench.step(0.5)
     assert bench.host.runners == []
@@ -676,8 +662,7 @@ def refused(bench: Bench) -> None:
 @pytest.mark.parametrize("end", [lambda bench: bench.watchdog.stop(), killed_at_its_stop, refused, over])
 def test_what_is_kept_for_another_runner_ends_with_the_run_and_not_before(end: Callable[[Bench], None]) -> None:
     bench = up(Bench(DURABLE))
-    bench.runner.killed = True
-    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+    revive(bench)
     assert bench.host.swept == [], "they are the next runner's"
     end(bench)
     assert bench.host.swept == ["name"]
@@ -710,8 +695,7 @@ def test_a_full_disk_costs_history_not_the_stream() -> None:
     assert bench.is_in(Up)
     assert (len(bench.host.runners), bench.runner.killed) == (1, False)
     free(bench.store)
-    bench.runner.killed = True
-    bench.until(lambda: len(bench.host.runners) == 2)
+    revive(bench)
     assert bench.runner.active.name == "7"
 
 
@@ -759,8 +743,7 @@ def test_a_mode_that_was_acknowledged_outlives_a_runner_that_was_not_there_yet()
     bench.watchdog.change(SetMode(Mode.PINNED, "7"))
     bench.runner.active = next(each for each in PUSH.compositions if each.name == "1")
     bench.step(2.0)
-    bench.runner.killed = True
-    bench.until(lambda: len(bench.host.runners) == 2)
+    revive(bench)
     reborn = bench.runner.spec
     assert (reborn.mode, reborn.composition, bench.runner.active.name) == (Mode.PINNED, "7", "7")
     stored = bench.store.started()["synthetic"].spec
@@ -837,9 +820,7 @@ def test_a_runner_that_was_built_and_not_started_is_started_by_the_next_daemon()
 
 
 def test_what_runs_under_a_name_is_not_replaced_by_what_it_means_by_now() -> None:
-    bench = Bench(having(PUSH, {"compositions": (Composition("1", FIVE.groups),)}), attach=True)
-    bench.host.left_over = Flaky(PUSH)
-    bench.host.left_over.start()
+    bench = Bench(having(PUSH, {"compositions": (Composition("1", FIVE.groups),)}), attach=True, left_over=PUSH)
     up(bench)
     one = next(each for each in PUSH.compositions if each.name == "1")
     assert bench.host.left_over.spec.compositions == bench.watchdog.desired.spec.compositions == (one,)

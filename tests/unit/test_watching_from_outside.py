@@ -1,6 +1,4 @@
-"""The files for Prometheus and Grafana ask for metrics, labels and values that there are."""
-
-from __future__ import annotations
+"""What Prometheus, Grafana, the page and the report name exists: metrics, labels, values, choices, colours."""
 
 import json
 import re
@@ -11,6 +9,9 @@ import pytest
 import yaml
 
 from control.decisions import State
+from control.strategies import STRATEGIES
+from datapipe.report.plots import BANDS, HUES, hue_of
+from datapipe.source_kinds import KINDS
 from profiler.slo import SloStatus
 from service.api.metrics import METRICS
 
@@ -47,3 +48,32 @@ def test_every_panel_has_a_place_of_its_own_and_a_title() -> None:
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in _panels()]
     assert len(set(places)) == len(places)
     assert all(panel["title"] for panel in _panels())
+
+
+ACT = (Path(__file__).parents[2] / "service" / "dashboard" / "act.js").read_text(encoding="utf-8")
+
+
+def test_the_page_offers_every_strategy() -> None:
+    (listed,) = re.findall(r"^const STRATEGIES = \[(.+)\];$", ACT, re.MULTILINE)
+    assert re.findall(r'\["([\w-]+)",', listed) == list(STRATEGIES)
+
+
+def test_the_page_offers_every_source_that_a_path_or_nothing_describes() -> None:
+    (listed,) = re.findall(r'name: "kind".+?options: \[(.+)\] \}\);$', ACT, re.MULTILINE)
+    assert set(re.findall(r'\["([\w-]+)",', listed)) == {kind.name for kind in KINDS.values() if not kind.driven}
+
+
+STYLE = Path(__file__).parents[2] / "service" / "dashboard" / "style.css"
+
+
+@pytest.mark.parametrize(
+    ("name", "hue"), [("1", 0), ("12", 11), ("13", 12), ("17", 0), ("01", 7), ("wide", 9), ("größe", 2)]
+)
+def test_numbers_count_and_names_are_hashed(name: str, hue: int) -> None:
+    assert hue_of(name) == hue
+
+
+def test_the_page_has_as_many_colours() -> None:
+    light = re.findall(r"--hue[0-9]+: light-dark\((#[0-9a-f]+)", STYLE.read_text())
+    assert tuple(light) == BANDS
+    assert len(light) == HUES

@@ -1,7 +1,5 @@
 """Stages of 0 … n values, of whole bundles, and that wait: what comes of the items of one task."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """A webhook's answer, a sink's and an alert's: its status counts, whatever else the server sends and however slowly."""
 
-from __future__ import annotations
-
 import resource
 import socket
 import threading
@@ -14,7 +12,7 @@ import pytest
 
 from compositions.errors import RecomposeError
 from datapipe.sinks import webhook
-from datapipe.sinks.port import Row
+from datapipe.sinks.port import MOST, Row, line_of
 from service.daemon import alerts as alerting
 from service.schemas.alerts import Alert
 from service.schemas.base import utc_now
@@ -183,3 +181,18 @@ def test_connections_are_used_again_while_answers_are_short() -> None:
     thread.join(10.0)
     listener.close()
     assert connections == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("it broke", "it broke"),
+        ("Traceback\n  File 'ä.py'\r\nValueError:\tx\n", "Traceback File 'ä.py' ValueError: x"),
+        ("\n", " "),
+        ("a\0b\x7f\ud800\ufffe", r"a\x00b\x7f\ud800\ufffe"),
+        ("x" * 9000 + "the end", "x" * (MOST // 2) + " ... " + "x" * (MOST // 2 - 7) + "the end"),
+    ],
+)
+def test_a_header_is_one_line_that_can_be_printed_and_is_not_too_long(text: str, line: str) -> None:
+    assert line_of(text) == line
+    assert line.isprintable()

@@ -1,7 +1,5 @@
 """Other circumstances: predictions of the capacity model, and the choice of the app's own strategy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

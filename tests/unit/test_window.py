@@ -1,7 +1,5 @@
 """What can still be read of a run: a reader that goes on from its last serial number misses nothing, or is told."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

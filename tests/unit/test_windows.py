@@ -1,7 +1,5 @@
 """Rates and windows: right for slow streams, absent before enough is known, zero when the stream has stopped."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from itertools import pairwise

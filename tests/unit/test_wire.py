@@ -1,7 +1,5 @@
 """Values as frames, messages as bytes: round trips, sharing of memory, alignment."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

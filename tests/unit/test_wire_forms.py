@@ -3,8 +3,6 @@
 ``wire_forms.json`` was written when all fields of these models still stood in one class.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

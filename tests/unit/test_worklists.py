@@ -1,7 +1,5 @@
 """Worklists of operators by hand: who may have which tuple, in the three designs for keys; and the reorder ring."""
 
-from __future__ import annotations
-
 import pytest
 
 from compositions.errors import RecomposeError

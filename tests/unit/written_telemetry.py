@@ -1,7 +1,5 @@
 """Telemetry as a runner of Ferret would have written it."""
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime
 from pathlib import Path

@@ -5,8 +5,6 @@ only the very first run on a machine compiles, for some seconds. No ``fastmath``
 The loops run without the interpreter's lock, so that several threads build a database.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -8,8 +8,6 @@ The loops index flat sequences only, so the same source runs in plain Python ove
 over arrays (kernel ``fast``), and both give the same bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import MutableSequence, Sequence
 from math import inf, sqrt
 from typing import NamedTuple

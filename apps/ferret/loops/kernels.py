@@ -1,7 +1,5 @@
 """Ferret's inner loops at two speeds from one source: plain Python (``exact``) or compiled by numba (``fast``)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Loop of the segment stage: merge pixels into regions, with a union-find forest by rank."""
 
-from __future__ import annotations
-
 from collections.abc import MutableSequence, Sequence
 from typing import NamedTuple
 

@@ -7,8 +7,6 @@ and cost something to move, so a partition has an owner, and uneven partitions g
 (docs/decisions/0032-partitioned-stages.md has the figures).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import compress

@@ -1,8 +1,6 @@
 """Stages that keep a state: each sees the started items in order. A stateful one gets the state that the item before
 left; the states of a partitioned one stay with its workers (:mod:`runtime.dispatch.keyed.partitions`)."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

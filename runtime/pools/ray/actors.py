@@ -4,8 +4,6 @@ Actors of a pool that another may follow (``orphan_s``) are detached and have na
 for so long, and the next pool of the same owner finds it, still set up.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import secrets

@@ -1,7 +1,5 @@
 """Look at each node of a Ray cluster from a process there: versions, clock, CPUs, token, TLS, and the way back here."""
 
-from __future__ import annotations
-
 import platform
 import socket
 import sys

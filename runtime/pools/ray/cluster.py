@@ -5,8 +5,6 @@ A hosted object lives in an actor of its own and is called from several threads 
 itself: the workers then belong to it and end with it.
 """
 
-from __future__ import annotations
-
 import atexit
 import logging
 import os

@@ -4,8 +4,6 @@ Left to Ray, a process that was connected to a head, or whose raylet has ended, 
 that was replaced while its machine was cut off runs for ever. Neither learns what happened.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import select

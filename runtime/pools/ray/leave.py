@@ -1,8 +1,6 @@
 """Have the node of this process leave its Ray before its container ends: ``python -m recompose.runtime.pools.ray.leave
 SECONDS`` drains it, and returns when it is empty or after that time. KubeRay's pods do so before they end."""
 
-from __future__ import annotations
-
 import sys
 import time
 from contextlib import suppress

@@ -4,8 +4,6 @@ Ray's number of CPUs is a count of the machine or an operator's choice; which CP
 them, only a process on that node can see. So each other node is asked by a short task, once a minute.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Mapping, Sequence

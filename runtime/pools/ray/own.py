@@ -4,8 +4,6 @@ Ray's defaults are made for a cluster: everything listens on all addresses, anyo
 ``/metrics``, and each start leaves a folder with sockets and logs behind.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import secrets

@@ -1,7 +1,5 @@
 """The ``ray`` pool: Ray places and starts one actor per worker; items travel beside Ray, through the hub."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import queue
@@ -147,7 +145,6 @@ class StartLimits:
         return f"Ray began no process for a worker in {BEGIN_TIMES * limit_s:g} s; the cluster may lack resources"
 
 
-__all__ = ["RayPool", "RayPoolSettings"]
 TOLD = {f"exit code {OVER_LIMIT}": "it took more than worker_memory_mb or worker_processes allows"}
 
 

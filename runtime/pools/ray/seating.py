@@ -3,8 +3,6 @@
 Sockets tell at once what Ray notices after seconds: a node that lost all its workers may be gone.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace

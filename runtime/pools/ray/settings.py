@@ -1,7 +1,5 @@
 """Settings of the ``ray`` pool, each with its range and the reason for its default."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal

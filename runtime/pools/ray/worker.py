@@ -3,8 +3,6 @@
 Ray starts it (``runtime/pools/ray/pool.py``) and is not needed after that.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence

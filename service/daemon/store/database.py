@@ -3,8 +3,6 @@
 Every change is one transaction in a write-ahead log, so a daemon killed at any moment leaves a consistent file.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sqlite3

@@ -3,8 +3,6 @@
 Everything is read back through the model that will read it before it is stored.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import threading

@@ -1,7 +1,5 @@
 """The desired state of a run: stored first, then sent to the runner as the changes that it lacks."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress

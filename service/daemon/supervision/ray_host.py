@@ -1,7 +1,5 @@
 """Runners as named, detached Ray actors: they outlive the daemon when their Ray does."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -150,7 +148,7 @@ def _warm(spec: RunSpec) -> None:
     """Load what a runner of this spec loads, and have its app prepare this machine."""
     from runtime.pools.ray import pool  # noqa: F401
     from service.runner import runner  # noqa: F401
-    from service.runner.validation.checked import NO_OVERRIDES
+    from service.runner.validation.resolution import NO_OVERRIDES
 
     NO_OVERRIDES.maker(spec)().prepare()
 

@@ -16,8 +16,6 @@ replaced at once. One of the others is replaced when its lease is over: the jour
 out of a durable run, and it ends itself when it learns that it was replaced.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import Enum
 

@@ -4,8 +4,6 @@ starts.
 A few apps start at a time: twenty at once would take each other's cores until none is ready in time.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

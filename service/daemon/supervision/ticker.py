@@ -1,7 +1,5 @@
 """A thread that repeats a task until there is no next turn."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

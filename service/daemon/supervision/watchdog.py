@@ -4,8 +4,6 @@
 Observations go to ``restart_policy``, which decides what follows.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

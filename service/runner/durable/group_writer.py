@@ -1,7 +1,5 @@
 """The one thread that writes a journal: whatever has come meanwhile is stored together (group commit)."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future

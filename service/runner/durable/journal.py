@@ -1,8 +1,6 @@
 """The journal of one run: what was pushed, how far the run has come, what left and what is owed. One file
 (``journal_file``)."""
 
-from __future__ import annotations
-
 import pickle
 import sqlite3
 from collections import deque
@@ -159,20 +157,6 @@ class Journal:
             self._results.forgot(_forgotten(commit))
 
 
-def owed(path: Path) -> str | None:
-    """Return the undelivered data of an ended run; None: there is none, and everything can be read. Raises:
-    sqlite3.Error, Damaged, RecomposeError for data that cannot be read, such as those of a later version."""
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
-        if db.execute("SELECT count(*) FROM pushed").fetchone()[0]:
-            return "items that never left"
-        row = db.execute("SELECT body FROM progress").fetchone()
-        delivered, failed, shed, _, wanted, _ = progress_of(row[0]) if row is not None else (0, 0, 0, {}, None, None)
-        if wanted is not None and wanted < delivered + failed + shed:
-            return "results that its sink never got"
-        check(db, path)
-        return None
-
-
 def progress_of(body: bytes) -> tuple[int, int, int, Mapping[str, Any], int | None, int | None]:
     """Delivered, failed, shed, positions, wanted, the mark of whose the states are; the last two are not in journals
     from before they were stored."""
@@ -263,13 +247,16 @@ def debts_of(folder: str, app: str) -> Iterator[Debt]:
             yield debt
 
 
-def debt_in(path: Path) -> Debt | None:
-    """Return what the run of a journal owes; None: nothing, or there is no journal. Whoever runs it may go on."""
+def debt_in(path: Path, *, whole: bool = False) -> Debt | None:
+    """Return what the run of a journal owes; None: nothing, or there is no journal. Whoever runs it may go on.
+    ``whole``: all of the journal is read, so that damage anywhere is a fault."""
     if not path.exists():
         return None
     run = path.name.removesuffix(SUFFIX)
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
+            if whole:
+                check(db, path)
             found = _read(db, path, run)
     except (sqlite3.Error, OSError, UnicodeDecodeError, Damaged, RecomposeError) as error:
         return Debt(path, run, fault=str(error))

@@ -3,8 +3,6 @@
 Whoever opens it under a higher epoch shuts the others out: every transaction asks first whether it is still its turn.
 """
 
-from __future__ import annotations
-
 import errno
 import sqlite3
 from collections.abc import Iterator, Sequence

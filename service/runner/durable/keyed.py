@@ -6,8 +6,6 @@ still the last word of a key goes into the newest, and they are deleted, until n
 outdated.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence

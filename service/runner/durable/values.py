@@ -1,7 +1,5 @@
 """Records that a journal stores of a run, as frozen values."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import zlib

@@ -1,7 +1,5 @@
 """Answer requests to a runner: in the loop's thread while there is a run, at once while there is none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from time import monotonic
 

@@ -1,7 +1,5 @@
 """Build the status of a runner: with its run, and before or without one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Route requests to their handlers, and pass them to the loop's thread, which serves them between two steps."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Callable

@@ -1,15 +1,11 @@
 """The port of a runner in this process, in a Ray actor, or in a test as a fake; and a caller that waits for a blocked
 one."""
 
-from __future__ import annotations
-
 from typing import Protocol, TypeVar
 
 from compositions.logger import Logger
 from service.runner.rpc.requests import Request
 from service.runner.rpc.vital import Vital
-
-__all__ = ["ANSWER_S", "RunnerPort", "Vital"]
 
 A = TypeVar("A")
 

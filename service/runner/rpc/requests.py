@@ -3,8 +3,6 @@
 They cross processes; fields and answers can be pickled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, assert_never

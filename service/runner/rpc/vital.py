@@ -1,7 +1,5 @@
 """The state of a runner that does not answer, as seen from outside."""
 
-from __future__ import annotations
-
 from enum import Enum
 
 

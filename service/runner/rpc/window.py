@@ -1,7 +1,5 @@
 """The results of a run that can still be read, and the refusal of a request for others."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from datapipe.spark.link import SparkLink
     from datapipe.spark.messages import StreamSource, TableSink
 
-__all__ = ["NO_OVERRIDES", "CheckedSpec", "Overrides"]
-
 
 class CheckedSpec:
     """Raises: RecomposeError for whatever in the spec cannot run, before anything starts."""

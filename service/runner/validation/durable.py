@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +20,9 @@ from datapipe.sources.portions import Positioned, Refused
 from datapipe.sources.push import Push
 from datapipe.sources.sources import Arrival, Source
 from service.runner.durable.group_writer import GroupWriter
-from service.runner.durable.journal import SUFFIX, Journal, journal_path, owed
+from service.runner.durable.journal import SUFFIX, Debt, Journal, debt_in, journal_path
 from service.runner.durable.log_check import log_damage
-from service.runner.durable.values import Damaged, Resumption
+from service.runner.durable.values import Resumption
 from service.schemas.spec import RunSpec
 
 WHY = "it cannot be read again from a position; replay, push, folder, redis, kafka, nats, mqtt and rabbitmq can"
@@ -108,18 +107,15 @@ def open_journal(folder: str, app: str, run: str, epoch: int, *, sync: bool = Tr
 
 
 def _retire(path: Path) -> None:
-    """Remove the journal of a run that is over; one that still owes data stays."""
+    """Remove the journal of a run that is over; one that still owes data, or cannot be read, stays."""
     try:
         damage = log_damage(path, synced=True)
-        if damage is not None:
-            log.warning("an earlier journal is damaged; it is kept", path=str(path), error=damage)
-            return
-        what = owed(path)
-    except (sqlite3.Error, OSError, UnicodeDecodeError, Damaged, RecomposeError) as error:
-        log.warning("an earlier journal cannot be read; it is kept", path=str(path), error=str(error))
-        return
-    if what is not None:
-        log.warning(f"an earlier journal has {what}; it is kept", path=str(path))
+    except OSError as error:
+        damage = str(error)
+    debt = Debt(path, path.stem, fault=damage) if damage else debt_in(path, whole=True)
+    if debt is not None:
+        counts = {"items": debt.items, "results": debt.results}
+        log.warning("an earlier journal is kept", path=str(path), **counts, error=debt.fault)
         return
     for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
         each.unlink(missing_ok=True)

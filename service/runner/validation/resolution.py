@@ -1,7 +1,5 @@
 """Resolve the names of a spec: the app, its compositions, input rate and settings; or what a program gives instead."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +30,7 @@ from runtime.dispatch.settings import DispatcherSettings
 from runtime.housekeeping import available_cores
 from runtime.pools.ray.settings import RayPoolSettings
 from service.schemas.requests import present_strategy
+from service.schemas.results import Result
 from service.schemas.spec import InputSpec, RunSpec
 
 log = Logger()
@@ -60,6 +59,9 @@ class Released(Protocol):
 
     def items(self) -> Iterable[dict[str, Any]]:
         """Yield ``serial`` and ``value``, ``values`` or ``error`` of each item."""
+
+    def results(self) -> Iterable[Result]:
+        """Yield the rows: one an item, or one for each value of an item that has several."""
 
 
 class Table(Protocol):
@@ -120,9 +122,6 @@ def follows_itself(spec: RunSpec) -> str | None:
         f"throughput={INPUT_RATE} asks for nothing here: the source has no rate of its own and is read as fast as "
         f"the app accepts items; set a rate, or ask for {FASTEST}"
     )
-
-
-__all__ = ["available_cores", "choices_for", "shipped", "usable_cores"]
 
 
 def usable_cores(pool: str) -> float:

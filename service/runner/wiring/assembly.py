@@ -1,7 +1,5 @@
 """Build the parts of a run from a validated spec: pool, manager, loop, source and outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace

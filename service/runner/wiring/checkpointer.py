@@ -3,8 +3,6 @@
 There is one class for each kind of durability; a ``Commit`` is stored as a whole, by another thread.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Mapping

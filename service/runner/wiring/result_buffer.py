@@ -1,7 +1,5 @@
 """Values of the last stage as plain JSON data, and the buffer of the latest results, in batches of items."""
 
-from __future__ import annotations
-
 import json
 from array import array
 from collections import deque

@@ -1,7 +1,5 @@
 """The parts of a run, once it is built; and its intake, from the thread of the source into the dispatcher."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from contextlib import ExitStack

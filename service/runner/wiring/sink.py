@@ -1,7 +1,5 @@
 """The end of the stream: results in order to a bounded window, a file, the dead-letter file, and a sink."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -174,13 +172,9 @@ def _rows_of_values(run: ResultBatch) -> Iterator[Row]:
 
 
 def _rows_of_some(run: ResultBatch) -> Iterator[Row]:
-    for serial, value in enumerate(run.values, run.first):
-        if run.error is not None:
-            yield Row(serial, None, None, run.error)
-        elif type(value) is Outputs:
-            yield from (Row(serial, part, text_of(each), None) for part, each in enumerate(value))
-        else:
-            yield Row(serial, None, text_of(value), None)
+    for row in run.rows():
+        text = text_of(row["value"]) if "value" in row else None
+        yield Row(row["serial"], row.get("part"), text, row.get("error"))
 
 
 BUFFER_BYTES = 64 * 1024

@@ -1,7 +1,5 @@
 """Frames of 1 MB, one of which hangs its worker, once."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Sums by key: a lost, doubled or misplaced item makes all later sums of its key wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from time import sleep

@@ -1,7 +1,5 @@
 """Two apps of three stages each that mostly wait, as stages do that call a store and a model."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from itertools import count
