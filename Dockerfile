@@ -30,7 +30,7 @@ ENV PATH=/opt/recompose/bin:$PATH \
     NUMBA_CACHE_DIR=/tmp/numba \
     RAY_USAGE_STATS_ENABLED=0
 # Spark's classes, parsed once for all JVMs.
-RUN python -m datapipe.spark.class_archive
+RUN python -m recompose.datapipe.spark.class_archive
 USER recompose
 WORKDIR /var/lib/recompose
 VOLUME /var/lib/recompose
