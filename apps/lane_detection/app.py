@@ -67,10 +67,10 @@ LEAST_SLOPE = 0.3
 SMALLEST_PX = 16
 
 
-One = tuple[Frame, Image]
+WithImage = tuple[Frame, Image]
 """A frame with what the operator before made of it."""
-Two = tuple[Frame, Image, Image]
-Marked = tuple[Frame, Lines]
+WithImages = tuple[Frame, Image, Image]
+WithLines = tuple[Frame, Lines]
 
 
 class Lanes(NamedTuple):
@@ -130,30 +130,30 @@ class LaneDetection(_Lanes):
         Stage(name) for name in ("segment", "canny_1", "hough_t", "hough_p", "bitwise", "canny_2", "overlap")
     )
 
-    def segment(self, frame: Frame) -> One:
+    def segment(self, frame: Frame) -> WithImage:
         return frame, _region(frame)
 
-    def canny_1(self, value: One) -> One:
+    def canny_1(self, value: WithImage) -> WithImage:
         frame, region = value
         return frame, operators.canny_1(region)
 
-    def hough_t(self, value: One) -> Two:
+    def hough_t(self, value: WithImage) -> WithImages:
         frame, edges = value
         return frame, edges, operators.hough_t(edges, self._search)
 
-    def hough_p(self, value: Two) -> Two:
+    def hough_p(self, value: WithImages) -> WithImages:
         frame, edges, straight = value
         return frame, straight, operators.hough_p(edges, self._search)
 
-    def bitwise(self, value: Two) -> One:
+    def bitwise(self, value: WithImages) -> WithImage:
         frame, straight, pieces = value
         return frame, operators.bitwise(straight, pieces)
 
-    def canny_2(self, value: One) -> Marked:
+    def canny_2(self, value: WithImage) -> WithLines:
         frame, both = value
         return frame, operators.canny_2(both, self._search)
 
-    def overlap(self, value: Marked) -> Lanes:
+    def overlap(self, value: WithLines) -> Lanes:
         return _overlap(*value)
 
 
@@ -162,14 +162,14 @@ class LaneDetection4(_Lanes):
     description = "Finds the sides of the lane in video frames; the light operators joined."
     stages: tuple[Stage, ...] = (Stage("edges"), Stage("hough_t"), Stage("lines"))
 
-    def edges(self, frame: Frame) -> One:
+    def edges(self, frame: Frame) -> WithImage:
         return frame, operators.canny_1(_region(frame))
 
-    def hough_t(self, value: One) -> Two:
+    def hough_t(self, value: WithImage) -> WithImages:
         frame, edges = value
         return frame, edges, operators.hough_t(edges, self._search)
 
-    def lines(self, value: Two) -> Lanes:
+    def lines(self, value: WithImages) -> Lanes:
         frame, edges, straight = value
         both = operators.bitwise(straight, operators.hough_p(edges, self._search))
         return _overlap(frame, operators.canny_2(both, self._search))
