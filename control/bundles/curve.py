@@ -22,9 +22,10 @@ _BELIEVED_S = 60.0
 _AS_GOOD = 1.01
 """Sizes that take less than 1 % longer an item than the best are as good, and the smallest of them is taken. Where a
 doubling saves 1 % by halving a fixed price, 2 % is left of it."""
-_IN_VAIN = 64
-"""Calls in which no bundle reaches the size that is tried, after which it is left for a minute: items do not come fast
-enough, and a device whose bundles are of another size at each call is slower than with a smaller, constant one."""
+_IN_VAIN, _TRIAL_S = 64, 10.0
+"""Calls of batch stages with smaller bundles than the size that is tried, and the time of the trial, after which it is
+left for a minute: items do not come fast enough, and a device whose bundles are of another size at each call is slower
+than with a smaller, constant one. The time lets those pass that were on their way before."""
 _WEIGHT = 8
 """A device has use for more than an item's way: 32 MiB of images instead of 4."""
 _LONGEST_S = 0.25
@@ -46,9 +47,9 @@ class Curve:
 
     def timed(self, at_s: float, timings: Sequence[StageTiming], items: int) -> None:
         """Take the times of a task of so many ``items``."""
-        self._short.update(power for power in self._tried_s if items < 2**power)
         for timing in timings:
             if timing.stage in self._stages:
+                self._short.update(power for power in self._tried_s if items < 2**power)
                 key = timing.stage, items.bit_length() - 1
                 if at_s - self._seen_s.get(key, at_s) > _BELIEVED_S:
                     self._times[key].clear()
@@ -94,7 +95,7 @@ class Curve:
         """Return whether bundles may reach this size, as far as is seen since it was tried first."""
         if now_s - self._tried_s.get(power, -math.inf) > _BELIEVED_S:
             self._tried_s[power], self._short[power] = now_s, 0
-        return self._short[power] < _IN_VAIN
+        return self._short[power] < _IN_VAIN or now_s - self._tried_s[power] < _TRIAL_S
 
     def _is_known(self, now_s: float, stage: str, power: int) -> bool:
         key = stage, power

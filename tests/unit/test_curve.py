@@ -63,11 +63,29 @@ def test_a_size_that_the_device_is_best_with_is_found_where_more_is_slower() -> 
 def test_a_size_that_bundles_do_not_reach_is_left_and_tried_again_after_a_minute() -> None:
     stream = Stream(lambda size: 10e-3 + 10e-6 * size, SPLIT)
     stream.most = 100
-    assert stream.settled() == 64
+    assert stream.settled(turns=100) == 64
     assert max(stream.used) == 128
     assert stream.used[-15:] == [64] * 15
     stream.most = MOST_ITEMS
     assert stream.settled(turns=400) > 128
+
+
+def test_bundles_that_were_on_their_way_and_other_stages_end_no_trial() -> None:
+    curve = Curve({"infer"})
+    profile = StageProfile("infer", 1e-3, 0.0, 0.0, 1e-3, 1e-3, 20)
+
+    def size(at_s: float, calls: int, stage: str = "infer") -> int:
+        for _ in range(calls):
+            curve.timed(at_s, [StageTiming(stage, 1e-3, 0.0)], 1)
+        return curve.size(at_s, Composition("one", (Group(("infer",)),)), [profile], 0.0).items
+
+    assert size(0.0, 8) == 2
+    assert size(1.0, 200) == 2
+    assert size(11.0, 0) == 1
+
+    curve.forget()
+    assert size(20.0, 8) == 2
+    assert size(31.0, 200, "read") == 2
 
 
 def test_what_the_rest_of_a_group_takes_counts_beside_it() -> None:
