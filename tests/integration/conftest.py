@@ -1,4 +1,4 @@
-"""What several files stand on: the image, built once a session, and the dashboard of a daemon that plays scenes."""
+"""Fixtures of several files: the image, built once a session, and the dashboard of a daemon that plays scenes."""
 
 import os
 import pwd

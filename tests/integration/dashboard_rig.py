@@ -1,4 +1,4 @@
-"""What the tests of the dashboard stand on: a daemon that plays scenes, and a browser that is held to its manners."""
+"""The rig of the dashboard's tests: a daemon that plays scenes, and a browser that is held to its manners."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the scenes of the dashboard tell, and what of it must be read in words."""
+"""The scenes of the dashboard, and what of them must be read in words."""
 
 from typing import Any
 
