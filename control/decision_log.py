@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -65,6 +67,27 @@ def _with_trial(candidate: Candidate, trial: Trial) -> Candidate:
     )
 
 
+class Calibration:
+    """Learns from how far off predictions were how much less than predicted is to be expected: conformal prediction
+    (Vovk et al., "Algorithmic Learning in a Random World", 2005, chapter 2), over the latest outcomes."""
+
+    KEPT, BELOW = 100, 0.1
+    """Outcomes that count, and the share of them that may be below what is said."""
+
+    def __init__(self) -> None:
+        self._off = deque[float](maxlen=self.KEPT)
+
+    def note(self, predicted: float, measured: float) -> None:
+        """Note the share that was predicted and the one that came."""
+        self._off.append(measured - predicted)
+
+    def at_least(self, predicted: float) -> float | None:
+        """Return what the share will not be below nine times of ten; None while too few outcomes are known to leave
+        any of them out."""
+        below = math.floor(self.BELOW * (len(self._off) + 1))
+        return max(0.0, min(1.0, predicted + sorted(self._off)[below - 1])) if below else None
+
+
 class Hindsight:
     """Waits for the latest decision's window to fill, compares, and hands the decision out with its outcome."""
 
@@ -72,19 +95,45 @@ class Hindsight:
         self._window_s = window_s
         self._awaited: Decision | None = None
         self._compared: list[Decision] = []
+        self._calibration = Calibration()
 
-    def expect(self, decision: Decision) -> None:
-        """``decision`` was carried out; an earlier one that still waits is given up."""
+    def expect(self, decision: Decision) -> Decision:
+        """Return the decision, which was carried out, with what its prediction is worth; an earlier one that still
+        waits is given up."""
+        chosen = decision.chosen
+        if chosen is not None and chosen.predicted_in_time is not None:
+            least = self._calibration.at_least(chosen.predicted_in_time)
+            decision = decision.with_chosen(replace(chosen, in_time_at_least=least))
         self._awaited = decision
+        return decision
 
-    def compare(self, snapshot: Snapshot, seen: Assessment) -> Decision | None:
-        """The decision whose outcome is known now, if there is one."""
+    def compare(self, snapshot: Snapshot, seen: Assessment, wanted_s: float | None) -> Decision | None:
+        """Return the decision whose outcome is known now, if there is one. ``wanted_s``: the time that is asked of each
+        item; None where only the stream as a whole is judged."""
         decision = self._awaited
         if decision is None or seen.meets is None or snapshot.now_s - decision.at_s < self._window_s:
             return None
         self._awaited = None
-        self._compared.append(replace(decision, outcome=outcome_text(decision, seen)))
+        latency = snapshot.latency
+        in_time = None if latency is None or wanted_s is None else latency.within(wanted_s)
+        self._compared.append(self._with_outcome(decision, seen, in_time))
         return decision
+
+    def _with_outcome(self, decision: Decision, seen: Assessment, in_time: float | None) -> Decision:
+        decision = replace(decision, outcome=outcome_text(decision, seen, in_time))
+        chosen = decision.chosen
+        if chosen is None:
+            return decision
+        if chosen.predicted_in_time is not None and in_time is not None:
+            self._calibration.note(chosen.predicted_in_time, in_time)
+        return decision.with_chosen(
+            replace(
+                chosen,
+                measured_throughput_per_s=seen.throughput_per_s,
+                measured_latency_s=seen.latency_s,
+                measured_in_time=in_time,
+            )
+        )
 
     def taken(self) -> tuple[Decision, ...]:
         """Those compared since the last call."""
@@ -92,14 +141,24 @@ class Hindsight:
         return compared
 
 
-def outcome_text(decision: Decision, seen: Assessment) -> str:
-    """The prediction of ``decision`` against what was ``seen`` once the window was full."""
-    chosen = next((c for c in decision.candidates if c.name == decision.to_name), None)
+def outcome_text(decision: Decision, seen: Assessment, in_time: float | None = None) -> str:
+    """The prediction of ``decision`` against what was ``seen`` once the window was full. ``in_time``: the share of the
+    items within the time that is asked of each."""
+    chosen = decision.chosen
     measured = f"measured {_rate(seen.throughput_per_s)} and {_milliseconds(seen.latency_s)}"
     if chosen is None or chosen.predicted_throughput_per_s is None:
         return f"{measured}; {seen.reason}"
     predicted = f"{_rate(chosen.predicted_throughput_per_s)} and {_milliseconds(chosen.predicted_latency_s)}"
+    if chosen.predicted_in_time is not None and in_time is not None:
+        predicted += f", {_percent(chosen.predicted_in_time)} in time"
+        if chosen.in_time_at_least is not None:
+            predicted += f" (nine times of ten at least {_percent(chosen.in_time_at_least)})"
+        measured += f", {_percent(in_time)} in time"
     return f"predicted up to {predicted}, {measured}; {seen.reason}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _rate(value: float | None) -> str:

@@ -1,7 +1,8 @@
 """The manager's output: decisions with their candidates, refusals with their reason, commands to the runner."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
 
 from compositions.model import Composition, TransitionKind
 from profiler.budget import Budget
@@ -64,6 +65,11 @@ class Candidate:
     predicted_latency_s: float | None = None
     measured_throughput_per_s: float | None = None
     measured_latency_s: float | None = None
+    predicted_in_time: float | None = None
+    """Share of the items within the objective's time."""
+    in_time_at_least: float | None = None
+    """What that share will not be below nine times of ten; of the chosen one, as soon as enough outcomes are known."""
+    measured_in_time: float | None = None
     transition: TransitionKind | None = None
     """What it takes to get there; None for the active one, and where nobody asked."""
     transition_s: float | None = None
@@ -102,6 +108,16 @@ class Decision:
     """What it takes to go from ``from_name`` to ``to_name``; None where that is the same."""
     outcome: str | None = None
     """What came of it: the prediction against what was measured once the window was full."""
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """Return the candidate that was chosen, if the strategy compared any."""
+        return next((each for each in self.candidates if each.name == self.to_name), None)
+
+    def with_chosen(self, chosen: Candidate) -> Self:
+        """Return the decision with another account of the chosen candidate."""
+        candidates = tuple(chosen if each.name == self.to_name else each for each in self.candidates)
+        return replace(self, candidates=candidates)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,9 +63,8 @@ def close(observed: Observation, context: ManagerContext, episode: Episode, step
         context.watch.rebase(observed.snapshot)
         return rest(observed, context.log.again(step))
     decision = _with_transition(context, episode, step, context.log.conclude(episode, observed.now_s, step))
-    context.hindsight.expect(decision)
     context.watch.rebase(observed.snapshot)
-    return Answer(decision, Rest())
+    return Answer(context.hindsight.expect(decision), Rest())
 
 
 def _advise(observed: Observation, context: ManagerContext, episode: Episode, step: Try | Settle) -> Answer:

@@ -26,7 +26,8 @@ class Resting(Running):
         pace = context.strategy.pace(context.settings)
         if pace.every_step:
             return step(observed, context, pace.check_interval_s)
-        context.hindsight.compare(observed.snapshot, observed.seen)
+        aim = observed.aim.objective
+        context.hindsight.compare(observed.snapshot, observed.seen, None if aim is None else aim.wanted_s)
         if pace.each_turn:
             return _ask(observed, context)
         too_few = unsure(context.choices.stages, observed.snapshot, context.settings.measuring)

@@ -330,9 +330,16 @@ def _candidate(
         f"costs {figure(costs.total / horizon_s)} worker-seconds a second: {', '.join(parts)}",
         rule.stream.rate_per_s,
         costs.latency_s,
+        predicted_in_time=_in_time(costs, plans.goals),
         transition=None if here else situation.transition_to(composition),
         transition_s=0.0 if composition.workers <= situation.snapshot.workers_alive else plans.start_s,
     )
+
+
+def _in_time(costs: Costs, goals: Sequence[Goal]) -> float | None:
+    """Return the share of items within the tightest time that is asked of each; None for a throughput alone."""
+    timed = [(goal.bound_s, late) for goal, late in zip(goals, costs.late_shares, strict=True) if goal.per_s is None]
+    return 1 - min(timed)[1] if timed else None
 
 
 def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:

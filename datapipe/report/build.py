@@ -106,8 +106,14 @@ PLOTS: tuple[Plot, ...] = (
     (
         "predictions",
         "Prediction and outcome",
-        "Predicted at the decision; measured until the next one.",
+        "Predicted at the decision; measured ten seconds later, unless another decision came before.",
         plots.predictions,
+    ),
+    (
+        "calibration",
+        "Items in time, predicted and measured",
+        "In the ten seconds after each decision; triangles: what nine of ten should be above, by the outcomes before.",
+        plots.calibration,
     ),
     ("drains", "Drain of switches", "What was expected when it began, the bound, and what it took.", plots.drains),
 )

@@ -245,24 +245,39 @@ def boxes(run: RunData) -> Figure | None:
 
 
 def predictions(run: RunData) -> Figure | None:
-    """Return what was predicted of the chosen composition, and what was measured until the next decision."""
-    pairs = [pair for pair in forecast_pairs(run) if None not in pair[1:3]]
-    if not pairs:
+    """Return what was predicted of the chosen composition, and what was measured once the window was full."""
+    known = outcomes(run)
+    if not known:
         return None
     made, (top, bottom) = figure(4.4, 2)
-    places = np.arange(len(pairs))
-    for axes, index, unit in ((top, 1, "items/s"), (bottom, 3, "ms")):
-        axes.bar(places - 0.2, _heights(pairs, index), 0.4, label="predicted (at most)", gid="data")
-        axes.bar(places + 0.2, _heights(pairs, index + 1), 0.4, label="measured", gid="data")
+    places = np.arange(len(known))
+    for axes, name, unit in ((top, "throughput_per_s", "items/s"), (bottom, "latency_ms", "ms")):
+        for off, kind, label in ((-0.2, "predicted", "predicted (at most)"), (0.2, "measured", "measured")):
+            heights = [chosen[f"{kind}_{name}"] for _, chosen in known]  # what is unbounded or unknown has no bar
+            axes.bar(places + off, np.array(heights, dtype=float), 0.4, label=label, gid="data")
         axes.set_ylabel(unit)
-    bottom.set_xticks(places, [pair[0] for pair in pairs], rotation=30, ha="right")
+    bottom.set_xticks(places, [label for label, _ in known], rotation=30, ha="right")
     legend(top)
     return made
 
 
-def _heights(pairs: Sequence[Sequence[Any]], index: int) -> list[float]:
-    """An unbounded or unknown latency has no bar."""
-    return [np.nan if pair[index] is None else pair[index] for pair in pairs]
+def calibration(run: RunData) -> Figure | None:
+    """Return the shares of items in time that were predicted, with what they were not to be below nine times of ten,
+    and measured."""
+    known = [(label, chosen) for label, chosen in outcomes(run) if chosen.get("measured_in_time") is not None]
+    if not known:
+        return None
+    made, axes = figure()
+    kinds = "predicted_in_time", "predicted_in_time_at_least", "measured_in_time"
+    predicted, least, measured = (np.array([chosen[kind] for _, chosen in known], dtype=float) for kind in kinds)
+    places, told = np.arange(len(known)), ~np.isnan(least)
+    above = f"90 % should be above: {(measured >= least)[told].sum()} of {told.sum()}"
+    for values, marker, label in ((predicted, "_", "predicted"), (least, "^", above), (measured, "x", "measured")):
+        axes.plot(places, values, marker, label=label, gid="data")
+    axes.set_xticks(places, [label for label, _ in known], rotation=30, ha="right")
+    axes.set_ylabel("share in time")
+    legend(axes)
+    return made
 
 
 def drains(run: RunData) -> Figure | None:
@@ -295,28 +310,14 @@ def bands(run: RunData) -> Iterator[tuple[str, float, float]]:
             begin = place
 
 
-def forecast_pairs(run: RunData) -> Sequence[tuple[str, float | None, float | None, float | None, float | None]]:
-    """Return for each decision: label; throughput predicted and measured (items/s); latency predicted and measured
-    (ms)."""
-    ends_s = [*[decision["at_s"] for decision in run.decisions[1:]], np.inf][: len(run.decisions)]
-    return [_pair(run, decision, end_s) for decision, end_s in zip(run.decisions, ends_s, strict=True)]
-
-
-def _pair(
-    run: RunData, decision: dict[str, Any], end_s: float
-) -> tuple[str, float | None, float | None, float | None, float | None]:
-    chosen: dict[str, Any] = next((each for each in decision["candidates"] if each["name"] == decision["to"]), {})
-    at_s = run.seconds(run.snapshots, "at")
-    after = (at_s > decision["at_s"]) & (at_s < end_s)
-    figures = [_mean(_numbers(run.snapshots, name)[after]) for name in ("throughput_per_s", "latency_mean_ms")]
-    label = f"{decision['id']}: {decision['from']} → {decision['to']}"
-    predicted = [chosen.get(f"predicted_{name}") for name in ("throughput_per_s", "latency_ms")]
-    return label, predicted[0], figures[0], predicted[1], figures[1]
-
-
-def _mean(values: Floats) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else None
+def outcomes(run: RunData) -> Sequence[tuple[str, dict[str, Any]]]:
+    """Return the decisions of which it is known what came of them, each with its chosen candidate."""
+    known = []
+    for decision in run.decisions:
+        chosen: dict[str, Any] = next((each for each in decision["candidates"] if each["name"] == decision["to"]), {})
+        if chosen.get("measured_throughput_per_s") is not None and chosen["predicted_throughput_per_s"] is not None:
+            known.append((f"{decision['id']}: {decision['from']} → {decision['to']}", chosen))
+    return known
 
 
 def _numbers(table: Any, column: str) -> Floats:

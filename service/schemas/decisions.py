@@ -25,6 +25,11 @@ class Candidate(Answer):
     predicted_latency_ms: float | None
     measured_throughput_per_s: float | None
     measured_latency_ms: float | None
+    predicted_in_time: float | None = None
+    """Share of the items within the objective's time, 0 … 1."""
+    predicted_in_time_at_least: float | None = None
+    """What that share will not be below nine times of ten, by the outcomes so far; null before nine are known."""
+    measured_in_time: float | None = None
     transition: TransitionKind | None = None
     """What it takes to get there; null for the active one, and where nobody asked."""
     transition_ms: float | None = None
@@ -41,6 +46,9 @@ class Candidate(Answer):
             predicted_latency_ms=ms(candidate.predicted_latency_s),
             measured_throughput_per_s=rounded(candidate.measured_throughput_per_s),
             measured_latency_ms=ms(candidate.measured_latency_s),
+            predicted_in_time=rounded(candidate.predicted_in_time),
+            predicted_in_time_at_least=rounded(candidate.in_time_at_least),
+            measured_in_time=rounded(candidate.measured_in_time),
             transition=candidate.transition,
             transition_ms=ms(candidate.transition_s),
         )

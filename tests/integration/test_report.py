@@ -32,6 +32,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Runner]:
         app="synthetic", pool="local", options={"compute": "wait"}, input=InputSpec(rate_per_s=150),
         slo=Slo("latency", 100.0), items=ITEMS, telemetry=TelemetrySpec(folder=str(folder)),
         switch_style="drain",  # with another, more replicas alone are a resize, which drains nothing
+        settings={"outcome_s": 0.5},
     )  # fmt: skip
     runner = Runner(spec)
     runner.ask(Start())
