@@ -55,7 +55,9 @@ def out(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     known = {"app": "a", "run": "r", "epoch": 1}
     put(folder, "snapshots", [{**known, "at": at(n), "composition": "1", "stages": stages} for n in range(5)])
     put(folder, "costs", [{**known, "at": at(10 * n), "worker_s": 20.0, "cpu_s": 10.0} for n in range(9)])
-    candidate = {"name": "2", "predicted_latency_ms": 100.0, "measured_latency_ms": 110.0}
+    latency = {"predicted_latency_ms": 100.0, "measured_latency_ms": 110.0}
+    shares = {"predicted_in_time": 0.99, "predicted_in_time_at_least": 0.97, "measured_in_time": 0.9}
+    candidate = {"name": "2", **latency, **shares}
     early = {**known, "id": 1, "at": at(1), "written": at(1), "body": json.dumps({"candidates": []})}
     put(folder, "decisions", [early, {**early, "written": at(9), "body": json.dumps({"candidates": [candidate]})}])
     LiveTables(spark, folder, folder / "tables", lambda _: None).run(once=True, wait=lambda: False)
@@ -78,7 +80,7 @@ def test_the_answers_are_those_of_the_records(spark: Any, out: Path) -> None:
     assert (cost["worker_hours"], cost["cpu_hours"]) == (0.05, 0.025)
     assert [(row["stage"], row["share"]) for row in asked(spark, out, "bottleneck")] == [("s", 1), ("t", 0)]
     (calibration,) = asked(spark, out, "predictions")
-    assert (calibration["compared"], calibration["median_ratio"]) == (1, 1.1)
+    assert calibration == {"app": "a", "compared": 1, "median_ratio": 1.1, "median_error": 0.1, "above": 0.0}
 
 
 def test_records_of_two_schema_versions_lie_in_one_table(spark: Any, out: Path) -> None:
