@@ -89,51 +89,48 @@ class Calibration:
 
 
 class Hindsight:
-    """Waits for the latest decision's window to fill, compares, and hands the decision out with its outcome."""
+    """Waits until a decision's window is full, compares, and hands the decision out with its outcome."""
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s
-        self._awaited: Decision | None = None
+        self._awaited = deque[Decision]()
         self._compared: list[Decision] = []
         self._calibration = Calibration()
 
     def expect(self, decision: Decision) -> Decision:
-        """Return the decision, which was carried out, with what its prediction is worth; an earlier one that still
-        waits is given up."""
+        """Return the decision, which was carried out, with what its prediction is worth."""
         chosen = decision.chosen
         if chosen is not None and chosen.predicted_in_time is not None:
             least = self._calibration.at_least(chosen.predicted_in_time)
             decision = decision.with_chosen(replace(chosen, in_time_at_least=least))
-        self._awaited = decision
+        self._awaited.append(decision)
         return decision
 
-    def compare(self, snapshot: Snapshot, seen: Assessment, wanted_s: float | None) -> Decision | None:
-        """Return the decision whose outcome is known now, if there is one. ``wanted_s``: the time that is asked of each
-        item; None where only the stream as a whole is judged."""
-        decision = self._awaited
-        if decision is None or seen.meets is None or snapshot.now_s - decision.at_s < self._window_s:
-            return None
-        self._awaited = None
+    def compare(self, snapshot: Snapshot, seen: Assessment, wanted_s: float | None) -> None:
+        """Compare what can be compared now. ``wanted_s``: the time that is asked of each item; None where only the
+        stream as a whole is judged."""
         latency = snapshot.latency
         in_time = None if latency is None or wanted_s is None else latency.within(wanted_s)
-        self._compared.append(self._with_outcome(decision, seen, in_time))
-        return decision
+        while self._awaited and snapshot.now_s - self._awaited[0].at_s >= self._window_s:
+            last = len(self._awaited) == 1
+            if last and seen.meets is None:
+                return
+            decision = self._awaited.popleft()
+            if last or in_time is not None:
+                self._compared.append(self._with_outcome(decision, seen if last else None, in_time))
 
-    def _with_outcome(self, decision: Decision, seen: Assessment, in_time: float | None) -> Decision:
+    def _with_outcome(self, decision: Decision, seen: Assessment | None, in_time: float | None) -> Decision:
+        """``seen``: None of a decision that another one followed before its window was full."""
         decision = replace(decision, outcome=outcome_text(decision, seen, in_time))
         chosen = decision.chosen
         if chosen is None:
             return decision
         if chosen.predicted_in_time is not None and in_time is not None:
             self._calibration.note(chosen.predicted_in_time, in_time)
-        return decision.with_chosen(
-            replace(
-                chosen,
-                measured_throughput_per_s=seen.throughput_per_s,
-                measured_latency_s=seen.latency_s,
-                measured_in_time=in_time,
-            )
-        )
+        chosen = replace(chosen, measured_in_time=in_time)
+        if seen is not None:
+            chosen = replace(chosen, measured_throughput_per_s=seen.throughput_per_s, measured_latency_s=seen.latency_s)
+        return decision.with_chosen(chosen)
 
     def taken(self) -> tuple[Decision, ...]:
         """Those compared since the last call."""
@@ -141,20 +138,23 @@ class Hindsight:
         return compared
 
 
-def outcome_text(decision: Decision, seen: Assessment, in_time: float | None = None) -> str:
-    """The prediction of ``decision`` against what was ``seen`` once the window was full. ``in_time``: the share of the
-    items within the time that is asked of each."""
-    chosen = decision.chosen
-    measured = f"measured {_rate(seen.throughput_per_s)} and {_milliseconds(seen.latency_s)}"
-    if chosen is None or chosen.predicted_throughput_per_s is None:
-        return f"{measured}; {seen.reason}"
-    predicted = f"{_rate(chosen.predicted_throughput_per_s)} and {_milliseconds(chosen.predicted_latency_s)}"
-    if chosen.predicted_in_time is not None and in_time is not None:
-        predicted += f", {_percent(chosen.predicted_in_time)} in time"
-        if chosen.in_time_at_least is not None:
-            predicted += f" (nine times of ten at least {_percent(chosen.in_time_at_least)})"
-        measured += f", {_percent(in_time)} in time"
-    return f"predicted up to {predicted}, {measured}; {seen.reason}"
+def outcome_text(decision: Decision, seen: Assessment | None, in_time: float | None) -> str:
+    """The prediction of ``decision`` against what was ``seen`` once the window was full; None if another decision
+    followed before. ``in_time``: the share of the items within the time that is asked of each."""
+    chosen, predicted, measured = decision.chosen, [], []
+    if chosen is not None and seen is not None and chosen.predicted_throughput_per_s is not None:
+        rate, latency = _rate(chosen.predicted_throughput_per_s), _milliseconds(chosen.predicted_latency_s)
+        predicted.append(f"up to {rate} and {latency}")
+    if seen is not None:
+        measured.append(f"{_rate(seen.throughput_per_s)} and {_milliseconds(seen.latency_s)}")
+    if chosen is not None and chosen.predicted_in_time is not None and in_time is not None:
+        least = chosen.in_time_at_least
+        told = "" if least is None else f" (nine times of ten at least {_percent(least)})"
+        predicted.append(f"{_percent(chosen.predicted_in_time)} in time{told}")
+        measured.append(f"{_percent(in_time)} in time")
+    parts = [f"{word} {', '.join(told)}" for word, told in (("predicted", predicted), ("measured", measured)) if told]
+    end = "another decision followed before its window was full" if seen is None else seen.reason
+    return f"{', '.join(parts)}; {end}" if parts else end
 
 
 def _percent(share: float) -> str:
