@@ -79,4 +79,4 @@ def _unmeasured(stages: Iterable[str], snapshot: Snapshot) -> Unmeasured | None:
 
 
 def _scaled(cost: StageCost, scale: float) -> StageCost:
-    return replace(cost, service_s=cost.service_s * scale, cpu_s=cost.cpu_s * scale)
+    return replace(cost, service_s=cost.service_s * scale, cpu_s=cost.cpu_s * scale, gpu_s=cost.gpu_s * scale)

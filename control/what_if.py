@@ -46,9 +46,9 @@ def on_cores(snapshot: Snapshot, cores: float) -> Snapshot:
 
 
 def uncrowded(stages: Iterable[StageProfile], crowd: float) -> tuple[StageProfile, ...]:
-    """Return what each would take without others on its core; how busy it is now says nothing of other cores. A
-    ``crowd`` of 1 leaves the times as they are."""
-    return tuple(replace(p, service_time_s=free_service_s(p, crowd), busy=0.0) for p in stages)
+    """Return what each would take without others on its core or GPU; how busy it is now says nothing of other
+    cores."""
+    return tuple(replace(p, service_time_s=free_service_s(p, crowd), busy=0.0, gpu_wait_s=0.0) for p in stages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def outlook(question: Question, present: Present) -> Outlook:
 def _options(asked: Present, measured: Snapshot, predictions: Predictions) -> Iterator[Option]:
     """With what they would do at both ends of what is known of the times."""
     error = max((2 * p.cv / sqrt(max(p.samples, 1)) for p in measured.stages), default=0.0)
-    crowded = replace(asked.snapshot, stages=uncrowded(measured.stages, 1.0))
+    crowded = replace(asked.snapshot, stages=tuple(replace(p, busy=0.0, gpu_wait_s=0.0) for p in measured.stages))
     free = replace(asked.snapshot, stages=uncrowded(measured.stages, crowd_of(measured)))
     worst = expect(asked.compositions, crowded, scale=1 + error)
     best = expect(asked.compositions, free, scale=max(0.1, 1 - error))

@@ -213,6 +213,10 @@ class RayPool:
             self._calls.ask(self._seating.look, self._seating.note)
         return self._seating.cluster.cores
 
+    def gpus_busy(self) -> float | None:
+        """Return how many GPUs of the nodes are at work, as of a few seconds ago; None if nobody tells."""
+        return self._seating.cluster.gpus_busy
+
     def room(self) -> Room:
         """Return how many workers of each class the nodes could hold, as of a few seconds ago."""
         stages = self._settings.stages
