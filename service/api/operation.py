@@ -20,8 +20,9 @@ from prometheus_client.metrics_core import Metric as Family
 from control.decisions import State
 from service.api import problems
 from service.api.deps import Responses, ThisDaemon, documented
-from service.api.metrics import METRICS, Metric
+from service.api.metrics import METRICS, NODE_METRICS, Metric
 from service.logs import Recent
+from service.schemas.nodes import NodeBody
 from service.schemas.refusals import UnavailableError
 from service.schemas.results import Health, LogLine
 from service.schemas.status import Status
@@ -30,11 +31,11 @@ LATENCY = "recompose_item_latency_seconds"
 
 
 class Exposition:
-    """The metrics of one service: those of its apps, whose statuses are read once at each scrape, and of its own
-    process."""
+    """The metrics of one service: those of its apps, whose statuses are read once at each scrape, of its nodes, and
+    of its own process."""
 
-    def __init__(self, statuses: Callable[[], list[Status]]) -> None:
-        self._statuses = statuses
+    def __init__(self, statuses: Callable[[], list[Status]], nodes: Callable[[], list[NodeBody]] = list) -> None:
+        self._statuses, self._nodes = statuses, nodes
         self._registry = CollectorRegistry(auto_describe=False)
         self._calls = Histogram(
             "recompose_status_call_seconds",
@@ -56,6 +57,9 @@ class Exposition:
             yield _family(metric, metric.name, statuses)
             if metric.earlier is not None:
                 yield _family(metric, metric.earlier, statuses)
+        nodes = self._nodes()
+        for metric in NODE_METRICS:
+            yield _node_family(metric, nodes)
         yield _latencies(statuses)
         yield InfoMetricFamily("recompose_build", "Version of the service.", {"version": version("recompose")})
 
@@ -68,6 +72,17 @@ def _family(metric: Metric, name: str, statuses: list[Status]) -> Family:
         for labels, value in _samples(metric, status):
             if value is not None:
                 family.add_metric([status.app, *labels], float(value))
+    return family
+
+
+def _node_family(metric: Metric, nodes: list[NodeBody]) -> Family:
+    family = GaugeMetricFamily(
+        metric.name, f"{metric.meaning} Unit: {metric.unit}.", labels=["node", "address", *metric.labels]
+    )
+    for node in nodes:
+        for labels, value in metric.samples(node):
+            if value is not None:
+                family.add_metric([node.node, node.address, *labels], float(value))
     return family
 
 

@@ -208,6 +208,17 @@ class Worker(Answer):
         )
 
 
+class ClassMemory(Answer):
+    """The memory of one worker of a class, without what it shares with others."""
+
+    stages: list[str]
+    """Stages that only workers of this class load."""
+    peak_bytes: int
+    """The most that one had, seen once a second since the runner began; of workers on the runner's host."""
+    declared_bytes: int
+    """What its stages ask for; 0: nothing."""
+
+
 class LostWorker(Answer):
     """A worker that died, or was killed because its task hung."""
 

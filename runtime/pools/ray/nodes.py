@@ -87,7 +87,7 @@ class NodeWatch:
         name = node["NodeID"]
         taken = Amounts() if free is None else has.less(_amounts(free))
         seen = self._reports.get(name)
-        has = replace(has, cpus=cores_of(has.cpus, seen and seen.cpus))
+        has = replace(has, cpus=cores_of(has.cpus, None if seen is None else seen.cpus))
         state = states.get(name, NodeState.UP)
         return Node(name, has, taken, node.get("Labels") or {}, state, node["NodeManagerAddress"], seen)
 
