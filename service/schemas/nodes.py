@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from runtime.placement.cluster import Node, NodeState
-from service.schemas.base import Answer, Time
+from service.schemas.base import Answer, Data, Time
 
 
 class GpuBody(Answer):
@@ -56,7 +55,7 @@ class NodeBody(Answer):
     @classmethod
     def of(cls, node: Node, since: str, workers: Mapping[str, int], workers_memory: int | None = None) -> NodeBody:
         has, taken, seen = node.has, node.taken, node.seen
-        known: dict[str, Any] = {} if workers_memory is None else {"workers_memory_bytes": workers_memory}
+        known: Data = {} if workers_memory is None else {"workers_memory_bytes": workers_memory}
         if seen is not None:
             known |= {"machine_memory_bytes": seen.memory_bytes, "machine_memory_free_bytes": seen.memory_free_bytes}
             known |= {"devices": [GpuBody.model_validate(each) for each in seen.gpus]} if seen.gpus else {}

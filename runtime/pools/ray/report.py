@@ -4,6 +4,7 @@ GPUs are seen through NVML by ``nvidia-ml-py``, an optional package. Without it,
 nothing of GPUs.
 """
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,8 @@ def gpus_of(nvml: Any) -> tuple[Gpu, ...]:
 
 def _gpu(nvml: Any, device: Any) -> Gpu:
     name = nvml.nvmlDeviceGetName(device)
-    use, memory = (_told(nvml, ask, device) for ask in ("nvmlDeviceGetUtilizationRates", "nvmlDeviceGetMemoryInfo"))
+    asks = nvml.nvmlDeviceGetUtilizationRates, nvml.nvmlDeviceGetMemoryInfo
+    use, memory = (_told(nvml, ask, device) for ask in asks)
     return Gpu(
         name.decode() if isinstance(name, bytes) else name,
         None if use is None else use.gpu / 100,
@@ -71,9 +73,9 @@ def _gpu(nvml: Any, device: Any) -> Gpu:
     )
 
 
-def _told(nvml: Any, ask: str, device: Any) -> Any:
+def _told(nvml: Any, ask: Callable[[Any], Any], device: Any) -> Any:
     """Return an answer; None for what this device does not tell, as one that is cut into instances (MIG)."""
     try:
-        return getattr(nvml, ask)(device)
+        return ask(device)
     except nvml.NVMLError:
         return None

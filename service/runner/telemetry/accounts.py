@@ -161,7 +161,7 @@ def _begun(pid: int) -> _Known:
 def _memory(process: psutil.Process) -> tuple[int, int]:
     """Return the resident memory, and that of it which the process does not share."""
     seen = process.memory_info()
-    return seen.rss, seen.rss - getattr(seen, "shared", 0)
+    return seen.rss, seen.rss - seen._asdict().get("shared", 0)
 
 
 def _cpu_s(process: psutil.Process) -> float:
