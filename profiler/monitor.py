@@ -283,7 +283,7 @@ class Monitor:
     def _profiles(self, now_s: float, running: Running) -> tuple[StageProfile, ...]:
         """Return the profiles. Until the use of the GPUs is known, they count as at work for all of a call."""
         profiles, use = self._service_times.profiles(now_s, running.inside_at), running.gpus
-        if use is None or not any(each.name in use.shares for each in profiles):
+        if use is None or not any(each.name in use.stages for each in profiles):
             return profiles
         self._gpus_busy.add(now_s, use.busy)
         since_s = max(now_s - self._settings.profile.horizon_s, self._gpus_busy.at(0) + GPU_LAG_S)

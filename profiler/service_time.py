@@ -318,8 +318,10 @@ def _used_up(use: float) -> float:
 class GpuUse:
     """The use of the GPUs by the running composition."""
 
+    stages: Collection[str]
+    """Those that work on a GPU."""
     shares: Mapping[str, float]
-    """The share of a GPU that a worker with a stage reserves, of the stages that reserve some."""
+    """The share of a GPU that a worker reserves for which this is the only stage, by stage."""
     reserved: float
     """GPUs that all workers reserve."""
     busy: float
@@ -333,15 +335,18 @@ def on_gpus(profiles: Sequence[StageProfile], use: GpuUse) -> tuple[StageProfile
     works, over the items a second: of what calls take, the part that GPUs at work are of the calls under way. If the
     GPUs are used up, a call that neither computes nor has its GPU waits for those of other workers.
     """
-    calls = sum(p.busy for p in profiles if p.name in use.shares)
+    calls = sum(p.busy for p in profiles if p.name in use.stages)
     part = min(1.0, use.busy / calls) if calls > 0 else 0.0
     full = _used_up(use.busy / float(devices(use.reserved)))
 
-    def known(p: StageProfile, share: float) -> StageProfile:
+    def known(p: StageProfile) -> StageProfile:
+        if p.name not in use.stages:
+            return replace(p, gpus=use.shares[p.name])
         gpu_s = part * p.service_time_s
-        return replace(p, gpus=share, gpu_s=gpu_s, gpu_wait_s=full * max(0.0, p.service_time_s - gpu_s - p.cpu_time_s))
+        wait_s = full * max(0.0, p.service_time_s - gpu_s - p.cpu_time_s)
+        return replace(p, gpus=use.shares[p.name], gpu_s=gpu_s, gpu_wait_s=wait_s)
 
-    return tuple(known(p, use.shares[p.name]) if p.name in use.shares else p for p in profiles)
+    return tuple(map(known, profiles))
 
 
 def free_service_s(profile: StageProfile, crowd: float) -> float:

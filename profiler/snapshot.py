@@ -57,7 +57,7 @@ class StageProfile:
     inside: int = 0
     """Items in flight that need it next."""
     gpus: float = 0.0
-    """The share of a GPU that a worker with it reserves; 0 where the use of GPUs is not known."""
+    """The share of a GPU that a worker for this stage alone reserves; 0 where the use of GPUs is not known."""
     gpu_s: float = 0.0
     """What a GPU works for an item."""
     gpu_wait_s: float = 0.0

@@ -104,7 +104,7 @@ class StageCost:
     gpu_s: float = 0.0
     """Of its service time, what a GPU works for it; 0 where that was not measured."""
     gpus: float = 0.0
-    """The share of a GPU that a worker with it reserves. Workers with shares sit on as few GPUs as hold them."""
+    """The share of a GPU that a worker for it alone reserves. Workers with shares sit on as few GPUs as hold them."""
 
     def of_bundle(self, items: float) -> StageCost:
         """Return what so many together cost: items vary independently, and calls that wait overlap."""

@@ -282,7 +282,8 @@ class _Plans:
         self.cores, self.room = _cores(snapshot), situation.room
         on_gpus = [each for each in snapshot.stages if each.gpu_s]
         self.gpu_s = [each.gpu_s for each in on_gpus]
-        self.gpus = max((each.gpus * self.room.get((each.name,), math.inf) for each in on_gpus), default=math.inf)
+        rooms = [self.room.get((each.name,), self.room.get((), math.inf)) for each in on_gpus]
+        self.gpus = max((each.gpus * room for each, room in zip(on_gpus, rooms, strict=True)), default=math.inf)
         most = min(written.most_workers or situation.active.workers, self.room.get((), MAX_REPLICAS))
         self.most_workers = most if budget.workers is None else min(most, budget.workers)
         self.within_budget = self.most_workers < most

@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from compositions.model import Composition, Room, held_by
+from compositions.model import Composition, Loads, Room, held_by, loads_of
 from compositions.resources import need_of
 from control.decisions import CallOff, ResetWindow, State, SwitchTo
 from control.journal import Journal, OutputGaps, SwitchRecord
@@ -263,12 +263,17 @@ class ControlLoop:
 
     def _gpus(self, composition: Composition) -> GpuUse | None:
         stages = self.manager.choices.stages
-        shares = {stage.name: stage.gpus for stage in stages if stage.gpus}
-        busy = self._settings.gpus_busy() if shares else None
+        asking = [stage.name for stage in stages if stage.gpus]
+        busy = self._settings.gpus_busy() if asking else None
         if busy is None:
             return None
-        crew = composition.crew(stages).items()
-        return GpuUse(shares, sum(count * need_of(held_by(stages, loads)).gpus for loads, count in crew), busy)
+
+        def share(loads: Loads) -> float:
+            return need_of(held_by(stages, loads)).gpus
+
+        shares = {stage.name: share(loads_of([stage])) for stage in stages}
+        reserved = sum(count * share(loads) for loads, count in composition.crew(stages).items())
+        return GpuUse(asking, shares, reserved, busy)
 
     # --- apply ------------------------------------------------------------------------------------------------------
 

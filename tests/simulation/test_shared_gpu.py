@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import pytest
 
@@ -27,9 +28,11 @@ class OnGpu(Scenario):
     """A photo takes 4 ms of a core, then 2 ms of a core and 18 ms of the GPU, which can do 55.6 a second. A worker with
     stage ``embed`` reserves a tenth of it."""
 
+    setup: Literal["all", "per-group"] = "per-group"
+
     @property
     def app_stages(self) -> tuple[Stage, ...]:
-        return Stage("decode"), Stage("embed", gpus=0.1, setup="per-group")
+        return Stage("decode"), Stage("embed", gpus=0.1, setup=self.setup)
 
 
 class OneGpu(SimulatedPool):
@@ -105,6 +108,14 @@ def test_fastest_stops_at_what_the_gpu_can_serve(monkeypatch: pytest.MonkeyPatch
     found = run(monkeypatch, scenario("fastest", 500.0), measured=True)
     assert outcome(found) == (2, pytest.approx(1 / 0.018, rel=0.01))
     assert all(decision.candidates[0].workers <= 3 for decision in found.loop.journal.decisions)
+
+
+def test_workers_that_all_load_the_stage_all_reserve_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    for setup, shares in (("per-group", [0.0, 0.1]), ("all", [0.1, 0.1])):
+        brief = replace(scenario("fastest", 500.0), duration_s=3.0, setup=setup)
+        snapshot = run(monkeypatch, brief, measured=True).loop.snapshot
+        assert [stage.gpus for stage in snapshot.stages] == shares
+        assert [stage.gpu_s > 0 for stage in snapshot.stages] == [False, True]
 
 
 def test_fastest_takes_what_it_may_where_nobody_measures_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

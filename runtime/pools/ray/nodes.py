@@ -54,7 +54,8 @@ class NodeWatch:
             has_gpus = {node["NodeID"]: bool(node["Resources"].get("GPU")) for node in living}
             self._collect_reports(here, has_gpus, time.monotonic())
             free, draining = ray_state.available_resources_per_node(), ray_state.state.get_draining_nodes()
-            silent = _silent(living)
+            ports = {node["NodeID"]: (node["NodeManagerAddress"], node["NodeManagerPort"]) for node in living}
+            silent = guard.silent(ports)
             states = dict.fromkeys(silent, NodeState.SUSPECT) | dict.fromkeys(draining, NodeState.DRAINING)
             found = [self._node(node, free.get(node["NodeID"]), states) for node in living]
             self._seen = Cluster(tuple(sorted(found, key=lambda node: (node.address, node.id))), here)
@@ -122,12 +123,6 @@ def drain(node: str, deadline_s: float) -> None:
 def _here() -> str:
     node: str = ray.get_runtime_context().get_node_id()
     return node
-
-
-def _silent(living: list[dict[str, Any]]) -> set[str]:
-    """Return the nodes, of several, that do not take a connection."""
-    ports = {node["NodeID"]: (node["NodeManagerAddress"], node["NodeManagerPort"]) for node in living}
-    return set(ports) - guard.answering(ports) if len(ports) > 1 else set()
 
 
 def _amounts(of: Mapping[str, float]) -> Amounts:
