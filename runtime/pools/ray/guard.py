@@ -43,7 +43,8 @@ def silent(addresses: Mapping[K, tuple[str, int]]) -> set[K]:
     """Return the machines, of several, that Ray believes alive and that do not answer."""
     if len(addresses) < 2:
         return set()
-    return {*addresses} - answering(addresses)
+    answered = answering(addresses)
+    return {each for each in addresses if each not in answered}
 
 
 def _over(waiting: Mapping[socket.socket, K], timeout_s: float) -> list[socket.socket]:
