@@ -16,7 +16,9 @@ from lab.simulation.pool import SimulatedPool, _Worker
 from lab.simulation.scenario import Scenario, SimulatedStage
 from lab.simulation.simulation import SimulatedRun
 from profiler.slo import SloStatus, parse_slo
-from runtime.dispatch.events import Event
+from profiler.snapshot import StageTiming
+from runtime.dispatch.events import Event, TaskDone, TaskFailed
+from runtime.dispatch.instructions import Task
 from service.runner.loop import LoopSettings
 
 LOOK_BACK_S = 1.0
@@ -29,6 +31,8 @@ class OnGpu(Scenario):
     stage ``embed`` reserves a tenth of it."""
 
     setup: Literal["all", "per-group"] = "per-group"
+    spins: bool = False
+    """A call that waits for the GPU takes a core all the while, as CUDA's do by default."""
 
     @property
     def app_stages(self) -> tuple[Stage, ...]:
@@ -38,20 +42,26 @@ class OnGpu(Scenario):
 class OneGpu(SimulatedPool):
     """What a stage waits for is one GPU, which works for one call at a time, in the order in which they come."""
 
-    free_s = 0.0
+    def __init__(self, scenario: OnGpu) -> None:
+        super().__init__(simulation.costs_of(scenario.stages, scenario.seed, lambda: 0.0), scenario.machine)
+        self._spins, self._free_s, self._worked = scenario.spins, 0.0, deque[tuple[float, float]]()
+
+    def _result(self, worker: _Worker, task: Task, timings: tuple[StageTiming, ...]) -> TaskDone | TaskFailed:
+        spun = tuple(each._replace(cpu_s=each.wall_s) for each in timings)
+        return super()._result(worker, task, spun if self._spins else timings)
 
     def _computed(self) -> Event | None:
         worker, now_s = self.cores.first_done(), self.now_s()
         work_s = sum(cost.wait_s for cost in worker.costs)
         if not work_s:
             return self._done(worker)
-        begin_s = max(now_s, self.free_s)
-        self.free_s = begin_s + work_s
-        self.worked.append((begin_s, self.free_s))
+        begin_s = max(now_s, self._free_s)
+        self._free_s = begin_s + work_s
+        self._worked.append((begin_s, self._free_s))
         worker.costs = tuple(
             replace(cost, wait_s=cost.wait_s + begin_s - now_s) if cost.wait_s else cost for cost in worker.costs
         )
-        self._time.at(self.free_s, lambda: self._ended(worker))
+        self._time.at(self._free_s, lambda: self._ended(worker))
         return None
 
     def _ended(self, worker: _Worker) -> Event | None:
@@ -60,14 +70,10 @@ class OneGpu(SimulatedPool):
     def busy(self) -> float:
         """Return the share of the last second in which it worked, as NVML does."""
         now_s = self.now_s()
-        while self.worked and self.worked[0][1] < now_s - LOOK_BACK_S:
-            self.worked.popleft()
-        times = [min(end, now_s) - max(begin, now_s - LOOK_BACK_S) for begin, end in self.worked]
+        while self._worked and self._worked[0][1] < now_s - LOOK_BACK_S:
+            self._worked.popleft()
+        times = [min(end, now_s) - max(begin, now_s - LOOK_BACK_S) for begin, end in self._worked]
         return sum(max(0.0, each) for each in times) / LOOK_BACK_S
-
-    @property
-    def worked(self) -> deque[tuple[float, float]]:
-        return self.__dict__.setdefault("_worked", deque())
 
 
 def run(monkeypatch: pytest.MonkeyPatch, scenario: OnGpu, *, measured: bool) -> SimulatedRun:
@@ -76,8 +82,8 @@ def run(monkeypatch: pytest.MonkeyPatch, scenario: OnGpu, *, measured: bool) -> 
     def busy() -> float:
         return pools[0].busy()
 
-    def pool_of(scenario: Scenario) -> SimulatedPool:
-        pools.append(OneGpu(simulation.costs_of(scenario.stages, scenario.seed, lambda: 0.0), scenario.machine))
+    def pool_of(scenario: OnGpu) -> SimulatedPool:
+        pools.append(OneGpu(scenario))
         return pools[0]
 
     monkeypatch.setattr(simulation, "pool_of", pool_of)
@@ -104,8 +110,9 @@ def outcome(found: SimulatedRun) -> tuple[int, float]:
     return found.loop.engine.view().composition.workers, snapshot.throughput_per_s
 
 
-def test_fastest_stops_at_what_the_gpu_can_serve(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = run(monkeypatch, scenario("fastest", 500.0), measured=True)
+@pytest.mark.parametrize("spins", [False, True])
+def test_fastest_stops_at_what_the_gpu_can_serve(monkeypatch: pytest.MonkeyPatch, spins: bool) -> None:
+    found = run(monkeypatch, replace(scenario("fastest", 500.0), spins=spins), measured=True)
     assert outcome(found) == (2, pytest.approx(1 / 0.018, rel=0.01))
     assert all(decision.candidates[0].workers <= 3 for decision in found.loop.journal.decisions)
 
