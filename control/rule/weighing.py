@@ -159,9 +159,8 @@ class Weighing:
         wait_s = np.full((len(counts), *futures.items.shape), now.costing.hop_s * len(grouping))
         left: list[tuple[Array, Array, float, float]] = []
         for at, group in enumerate(grouping):
-            alike = (
-                np.arange(len(table)) if now.costing.gpu_share else table[:, at]
-            )  # who shares a GPU tells plans apart
+            # Plans that have as many workers here differ if others share a GPU with them.
+            alike = np.arange(len(table)) if now.costing.gpu_share else table[:, at]
             _, plans, rows = np.unique(alike, return_index=True, return_inverse=True)
             hop_s = now.costing.hop_of_item_s(bundle)
             each_s = max(sum(self._each_s[index] for index in group) + hop_s, 1e-9)

@@ -30,6 +30,8 @@ class StageStatus(Answer):
     p50_ms: float | None = None
     """Of the service time; with ``p95_ms`` once it was measured."""
     p95_ms: float | None = None
+    gpu_time_ms: float | None = None
+    """Time that a GPU works for an item; absent where that is not measured."""
 
     @classmethod
     def unmeasured(cls, stage: Stage) -> StageStatus:
@@ -57,6 +59,7 @@ class StageStatus(Answer):
             cv=rounded(profile.cv),
             p50_ms=ms(profile.p50_s),
             p95_ms=ms(profile.p95_s),
+            **({"gpu_time_ms": ms(profile.gpu_s)} if profile.gpu_s else {}),
         )
 
 

@@ -20,6 +20,8 @@ from profiler.snapshot import StageTiming
 from runtime.dispatch.events import Event, TaskDone, TaskFailed
 from runtime.dispatch.instructions import Task
 from service.runner.loop import LoopSettings
+from service.schemas.base import plain
+from service.schemas.figures import StageStatus
 
 LOOK_BACK_S = 1.0
 MOST_WORKERS = 9
@@ -115,6 +117,9 @@ def test_fastest_stops_at_what_the_gpu_can_serve(monkeypatch: pytest.MonkeyPatch
     found = run(monkeypatch, replace(scenario("fastest", 500.0), spins=spins), measured=True)
     assert outcome(found) == (2, pytest.approx(1 / 0.018, rel=0.01))
     assert all(decision.candidates[0].workers <= 3 for decision in found.loop.journal.decisions)
+    decode, embed = plain(StageStatus.all_of(found.manager.choices.stages, found.loop.snapshot))
+    assert embed["gpu_time_ms"] == pytest.approx(18, rel=0.03)
+    assert "gpu_time_ms" not in decode
 
 
 def test_workers_that_all_load_the_stage_all_reserve_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
