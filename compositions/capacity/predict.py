@@ -49,10 +49,6 @@ class Load:
     shared: tuple[Shared, ...]
     """The cores; and the GPUs, if any of their time is known."""
 
-    @property
-    def cpu_s(self) -> Array:
-        return self.shared[0].work_s
-
 
 @dataclass(frozen=True, slots=True)
 class Latency:
@@ -263,5 +259,5 @@ def _at_rate(table: CompositionTable, load: Load, capacity: Array, conditions: C
     return {name: np.where(rate_per_s < capacity, value, np.inf) for name, value in latencies.items()} | {
         "base_latency_s": latency.base_s,
         "utilization": rate_per_s / capacity,
-        "cpu_cores": np.minimum(rate_per_s, capacity) * (load.cpu_s.sum(axis=0) / items),
+        "cpu_cores": np.minimum(rate_per_s, capacity) * (load.shared[0].work_s.sum(axis=0) / items),
     }

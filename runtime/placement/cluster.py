@@ -72,8 +72,7 @@ class Cluster:
         """Return how many GPUs are at work, whosever; None unless each node that has some tells."""
         seen = [node.seen.gpus if node.seen else () for node in self.nodes if node.has.gpus]
         busy = [gpu.busy for gpus in seen for gpu in gpus]
-        known = [each for each in busy if each is not None]
-        return sum(known) if seen and all(seen) and len(known) == len(busy) else None
+        return sum(each or 0.0 for each in busy) if seen and all(seen) and None not in busy else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,10 +143,6 @@ def _node_memory(node: NodeBody) -> Iterator[Sample]:
     yield ("workers",), node.workers_memory_bytes
 
 
-def _gpus_busy(node: NodeBody) -> Iterator[Sample]:
-    yield from (((str(at),), gpu.busy) for at, gpu in enumerate(node.devices or ()))
-
-
 def _gpu_memory(node: NodeBody) -> Iterator[Sample]:
     for at, gpu in enumerate(node.devices or ()):
         yield (str(at), "total"), gpu.memory_bytes
@@ -304,7 +300,8 @@ NODE_METRICS = (
     ),
     Metric(
         "recompose_gpu_busy_ratio", "Share of about the last second in which a GPU worked, for whomever.",
-        _gpus_busy, labels=("gpu",), unit_told="0 to 1",
+        lambda node: (((str(at),), gpu.busy) for at, gpu in enumerate(node.devices or ())),
+        labels=("gpu",), unit_told="0 to 1",
     ),
     Metric("recompose_gpu_memory_bytes", "Memory of a GPU.", _gpu_memory, labels=("gpu", "kind")),
 )  # fmt: skip

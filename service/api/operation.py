@@ -1,6 +1,6 @@
 """``/metrics``, ``/logs``, ``/healthz`` and ``/readyz``; and the rendering of the metrics."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from prometheus_client.metrics_core import Metric as Family
 from control.decisions import State
 from service.api import problems
 from service.api.deps import Responses, ThisDaemon, documented
-from service.api.metrics import METRICS, NODE_METRICS, Metric
+from service.api.metrics import METRICS, NODE_METRICS, Metric, Sample
 from service.logs import Recent
 from service.schemas.nodes import NodeBody
 from service.schemas.refusals import UnavailableError
@@ -54,39 +54,30 @@ class Exposition:
         with self._calls.time():
             statuses = self._statuses()
         for metric in METRICS:
-            yield _family(metric, metric.name, statuses)
-            if metric.earlier is not None:
-                yield _family(metric, metric.earlier, statuses)
+            for name in (metric.name, metric.earlier):
+                if name is not None:
+                    yield _family(metric, name, ["app"], (([each.app], _samples(metric, each)) for each in statuses))
         nodes = self._nodes()
         for metric in NODE_METRICS:
-            yield _node_family(metric, nodes)
+            told = (([each.node, each.address], metric.samples(each)) for each in nodes)
+            yield _family(metric, metric.name, ["node", "address"], told)
         yield _latencies(statuses)
         yield InfoMetricFamily("recompose_build", "Version of the service.", {"version": version("recompose")})
 
 
-def _family(metric: Metric, name: str, statuses: list[Status]) -> Family:
+def _family(metric: Metric, name: str, of: list[str], told: Iterable[tuple[list[str], Iterable[Sample]]]) -> Family:
+    """``of``: the labels of what tells, whose values stand before its samples in ``told``."""
     make = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
     meaning = metric.meaning if name == metric.name else f"Earlier name of {metric.name}."
-    family = make(name, f"{meaning} Unit: {metric.unit}.", labels=["app", *metric.labels])
-    for status in statuses:
-        for labels, value in _samples(metric, status):
+    family = make(name, f"{meaning} Unit: {metric.unit}.", labels=[*of, *metric.labels])
+    for whose, samples in told:
+        for labels, value in samples:
             if value is not None:
-                family.add_metric([status.app, *labels], float(value))
+                family.add_metric([*whose, *labels], float(value))
     return family
 
 
-def _node_family(metric: Metric, nodes: list[NodeBody]) -> Family:
-    family = GaugeMetricFamily(
-        metric.name, f"{metric.meaning} Unit: {metric.unit}.", labels=["node", "address", *metric.labels]
-    )
-    for node in nodes:
-        for labels, value in metric.samples(node):
-            if value is not None:
-                family.add_metric([node.node, node.address, *labels], float(value))
-    return family
-
-
-def _samples(metric: Metric, status: Status) -> Iterator[tuple[tuple[str, ...], float | None]]:
+def _samples(metric: Metric, status: Status) -> Iterator[Sample]:
     """Return the samples of an app; only its state unless it runs, so that many stopped apps add few series."""
     if status.state is not State.STOPPED:
         yield from metric.samples(status)

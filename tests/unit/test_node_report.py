@@ -27,8 +27,8 @@ class Nvml:
             raise self.NVMLError("GPU is lost")
         return at
 
-    def nvmlDeviceGetName(self, device: int) -> str | bytes:  # noqa: N802
-        return b"NVIDIA H100" if device else "NVIDIA H200"
+    def nvmlDeviceGetName(self, device: int) -> str:  # noqa: N802
+        return "NVIDIA H100" if device else "NVIDIA H200"
 
     def nvmlDeviceGetUtilizationRates(self, device: int) -> SimpleNamespace:  # noqa: N802
         if device:

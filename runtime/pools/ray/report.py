@@ -1,7 +1,7 @@
 """Look at the machine that this process is on: its CPUs, its memory and its GPUs.
 
-GPUs are seen through NVML by ``nvidia-ml-py``, an optional package. Without it, its library or a device, a node tells
-nothing of GPUs.
+GPUs are seen through NVML by ``nvidia-ml-py``, an optional package. Without it or a device, a node tells nothing of
+them.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,6 @@ def node_report(*, gpus: bool) -> NodeReport:
 
 
 def _used_bytes(groups: Path) -> int:
-    """Return the memory of the control group, without files that it would give back."""
     for file, reclaimable in _USAGES:
         try:
             used = int((groups / file).read_text())
@@ -46,36 +45,28 @@ def _nvml() -> Any:
         import pynvml  # imported here: an optional package, of use on nodes with a GPU only
 
         pynvml.nvmlInit()
-    except Exception:  # of which the package has a class for each cause: no library, no driver, no permission
+    except Exception:  # a class for each cause: no package, no library, no driver, no permission
         return None
     return pynvml
 
 
 def gpus_of(nvml: Any) -> tuple[Gpu, ...]:
     """Return the GPUs in the order of the driver; ``nvml``: the module, or None."""
-    if nvml is None:
-        return ()
-    try:
-        return tuple(_gpu(nvml, nvml.nvmlDeviceGetHandleByIndex(at)) for at in range(nvml.nvmlDeviceGetCount()))
-    except nvml.NVMLError:  # one fell off the bus, or the driver was changed: next time it may answer
-        return ()
+    count = 0 if nvml is None else _told(nvml, nvml.nvmlDeviceGetCount)
+    devices = [_told(nvml, nvml.nvmlDeviceGetHandleByIndex, at) for at in range(count or 0)]
+    return () if None in devices else tuple(_gpu(nvml, each) for each in devices)
 
 
 def _gpu(nvml: Any, device: Any) -> Gpu:
-    name = nvml.nvmlDeviceGetName(device)
-    asks = nvml.nvmlDeviceGetUtilizationRates, nvml.nvmlDeviceGetMemoryInfo
-    use, memory = (_told(nvml, ask, device) for ask in asks)
-    return Gpu(
-        name.decode() if isinstance(name, bytes) else name,
-        None if use is None else use.gpu / 100,
-        None if memory is None else memory.total,
-        None if memory is None else memory.used,
-    )
+    asks = nvml.nvmlDeviceGetName, nvml.nvmlDeviceGetUtilizationRates, nvml.nvmlDeviceGetMemoryInfo
+    name, use, memory = (_told(nvml, ask, device) for ask in asks)
+    used = (None, None) if memory is None else (memory.total, memory.used)
+    return Gpu(name or "", None if use is None else use.gpu / 100, *used)
 
 
-def _told(nvml: Any, ask: Callable[[Any], Any], device: Any) -> Any:
-    """Return an answer; None for what this device does not tell, as one that is cut into instances (MIG)."""
+def _told(nvml: Any, ask: Callable[..., Any], *of: Any) -> Any:
+    """Return an answer; None for what is not told: by one that is cut into instances (MIG), or fell off the bus."""
     try:
-        return ask(device)
+        return ask(*of)
     except nvml.NVMLError:
         return None

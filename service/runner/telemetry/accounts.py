@@ -51,8 +51,7 @@ class Usage:
         self._worker_s = self._cpu_s = 0.0
         self._machine_s: float | None = None
         self._others: float | None = None
-        self._peaks: dict[Loads, tuple[int, int]] = {}
-        """The most memory of a worker of each class, and what it asks for."""
+        self.memory: dict[Loads, ClassMemory] = {}
 
     def record(self, now_s: float, workers: Iterable[WorkerView], held: Iterable[tuple[Loads, Need]] = ()) -> None:
         """Note a second of these workers: those bound to a group are in use. ``held``: the class and need of each."""
@@ -73,25 +72,16 @@ class Usage:
                 self._note_memory(loads, need.memory_bytes, self._known[worker.pid].own_bytes)
 
     def _note_memory(self, loads: Loads, declared: int, own: int) -> None:
-        peak = self._peaks.get(loads, (0, 0))[0]
-        self._peaks[loads] = max(peak, own), declared
+        peak = self.memory[loads].peak_bytes if loads in self.memory else 0
+        self.memory[loads] = ClassMemory(stages=list(loads), peak_bytes=max(peak, own), declared_bytes=declared)
         if peak <= _NEARLY * declared < own and declared:
             import structlog  # imported here: a script that logs nothing needs none
 
             structlog.get_logger().warning(
                 "worker takes more memory than its stages ask for; ask for more, or a node gets more workers than fit",
                 stages=list(loads),
-                memory=amounts(0, 0, own, {}),
-                declared=amounts(0, 0, declared, {}),
-            )
-
-    @property
-    def memory(self) -> list[ClassMemory]:
-        """Return the most memory of a worker, by class."""
-        return [
-            ClassMemory(stages=list(loads), peak_bytes=peak, declared_bytes=declared)
-            for loads, (peak, declared) in self._peaks.items()
-        ]
+                memory=amounts(0, 0, own, {}), declared=amounts(0, 0, declared, {}),
+            )  # fmt: skip
 
     def _look_at_others(self, passed_s: float) -> None:
         """What of the cores is busy and not with these workers: other programs, other apps, the runner itself."""
@@ -104,8 +94,7 @@ class Usage:
         try:
             known = self._known.get(pid) or _begun(pid)
             with known.process.oneshot():
-                cpu_s = _cpu_s(known.process)
-                known.memory_bytes, known.own_bytes = _memory(known.process)
+                cpu_s, (known.memory_bytes, known.own_bytes) = _cpu_s(known.process), _memory(known.process)
         except psutil.Error:  # it has ended meanwhile
             return None
         if pid in self._known and passed_s > 0:
