@@ -34,11 +34,6 @@ def crowd_of(snapshot: Snapshot) -> float:
     return crowding(snapshot.stages, snapshot.cores)
 
 
-def stage_times(snapshot: Snapshot) -> tuple[StageTime, ...]:
-    crowd = crowd_of(snapshot)
-    return tuple(StageTime(p.name, p.service_time_s, free_service_s(p, crowd), p.cpu_time_s) for p in snapshot.stages)
-
-
 def on_cores(snapshot: Snapshot, cores: float) -> Snapshot:
     """Workers share the cores that there are: that is taken off the measured times first, and what they would share on
     ``cores`` the model adds."""
@@ -116,7 +111,9 @@ def outlook(question: Question, present: Present) -> Outlook:
         options = tuple(sorted(_options(asked, present.snapshot, predictions), key=_rank))
         chosen, reason = _chosen(asked)
     told = (question, snapshot.cores, snapshot.input_rate_per_s, chosen, reason, options)
-    return Outlook(*told, crowd_of(present.snapshot), stage_times(present.snapshot))
+    crowd, stages = crowd_of(present.snapshot), present.snapshot.stages
+    times = (StageTime(p.name, p.service_time_s, free_service_s(p, crowd), p.cpu_time_s) for p in stages)
+    return Outlook(*told, crowd, tuple(times))
 
 
 def _options(asked: Present, measured: Snapshot, predictions: Predictions) -> Iterator[Option]:

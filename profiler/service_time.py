@@ -331,19 +331,17 @@ class GpuUse:
 def on_gpus(profiles: Sequence[StageProfile], use: GpuUse) -> tuple[StageProfile, ...]:
     """Return the profiles with what the GPUs work for an item, and what it waits for them.
 
-    A GPU works for one call at a time. By the utilization law its time for an item is the share of the time in which it
-    works, over the items a second: of what calls take, the part that GPUs at work are of the calls under way. If the
-    GPUs are used up, a call that neither computes nor has its GPU waits for those of other workers.
+    A GPU works for one call at a time. Its time for an item is its use over the rate (utilization law): of what calls
+    take, the part that GPUs at work are of the calls under way. If the GPUs are used up, a call that neither computes
+    nor has its GPU waits for those of other workers.
     """
     calls = sum(p.busy for p in profiles if p.name in use.stages)
     part = min(1.0, use.busy / calls) if calls > 0 else 0.0
     full = _used_up(use.busy / float(devices(use.reserved)))
 
     def known(p: StageProfile) -> StageProfile:
-        if p.name not in use.stages:
-            return replace(p, gpus=use.shares[p.name])
-        gpu_s = part * p.service_time_s
-        wait_s = full * max(0.0, p.service_time_s - gpu_s - p.cpu_time_s)
+        gpu_s = part * p.service_time_s if p.name in use.stages else 0.0
+        wait_s = full * max(0.0, p.service_time_s - gpu_s - p.cpu_time_s) if gpu_s else 0.0
         return replace(p, gpus=use.shares[p.name], gpu_s=gpu_s, gpu_wait_s=wait_s)
 
     return tuple(map(known, profiles))

@@ -41,9 +41,7 @@ def answering(addresses: Mapping[K, tuple[str, int]], timeout_s: float = KNOCK_S
 
 def silent(addresses: Mapping[K, tuple[str, int]]) -> set[K]:
     """Return the machines, of several, that Ray believes alive and that do not answer."""
-    if len(addresses) < 2:
-        return set()
-    answered = answering(addresses)
+    answered = answering(addresses) if len(addresses) > 1 else {*addresses}
     return {each for each in addresses if each not in answered}
 
 

@@ -214,7 +214,7 @@ class RayPool:
         return self._seating.cluster.cores
 
     def gpus_busy(self) -> float | None:
-        """Return how many GPUs of the nodes are at work, as of a few seconds ago; None if nobody tells."""
+        """Return how many GPUs of the nodes are at work; None if nobody tells."""
         return self._seating.cluster.gpus_busy
 
     def room(self) -> Room:

@@ -38,7 +38,6 @@ class _Known:
     busy_cores: float | None = None
     memory_bytes: int | None = None
     own_bytes: int = 0
-    """Without what is shared with others, as frames."""
 
 
 class Usage:

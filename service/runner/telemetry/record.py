@@ -181,11 +181,9 @@ def _held(run: Run, workers: Sequence[WorkerView]) -> Iterator[tuple[Loads, Need
     """Yield the class of each worker and its need. Those without a group count as of the class that loads nothing."""
     stages, groups = run.checked.stages, run.loop.engine.view().composition.groups
     by_name = {stage.name: stage for stage in stages}
-    held = [
-        () if each.group is None else loads_of(by_name[name] for name in groups[each.group].stages) for each in workers
-    ]
-    needs = {loads: need_of(held_by(stages, loads)) for loads in set(held)}
-    yield from ((loads, needs[loads]) for loads in held)
+    for each in workers:
+        loads = () if each.group is None else loads_of(by_name[name] for name in groups[each.group].stages)
+        yield loads, need_of(held_by(stages, loads))
 
 
 def record_of(spec: RunSpec, run: Run) -> Record:
