@@ -4,7 +4,7 @@
 a belief of its own (:mod:`control.rule`), so its choice may differ.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,14 +36,19 @@ def expect(
     """Return what each of ``compositions``, of one app, would do if everything took ``scale`` times as long as
     measured."""
     table = compositions if isinstance(compositions, CompositionTable) else CompositionTable(compositions)
-    missing = _unmeasured(table.stages, snapshot)
+    missing = next((stage for stage in table.stages if snapshot.stage(stage) is None), None)
     if missing is not None:
-        return missing
+        return Unmeasured(missing)
     measured = stage_costs(snapshot.stages, snapshot.cores)
     costs = {name: _scaled(cost, scale) for name, cost in measured.items()}
     cores = snapshot.cores if snapshot.cores_left is None else snapshot.cores_left
-    conditions = Conditions(cores, snapshot.hop_s * scale, needed_rate(snapshot), arrival_cv=_arrival_cv(snapshot))
-    alike = [(rows, _of_size(conditions, snapshot, limit)) for limit, rows in _by_size(table, snapshot)]
+    # Counted arrivals come from independent users, a set rate from a paced source.
+    arrival_cv = _POISSON_ARRIVAL_CV if snapshot.counted else PACED_ARRIVAL_CV
+    now = Conditions(cores, snapshot.hop_s * scale, needed_rate(snapshot), arrival_cv=arrival_cv)
+    alike = [  # what travels in bundles now would be in smaller ones where no more may
+        (rows, replace(now, bundle_items=min(snapshot.bundle_items, limit), bundle_limit=limit))
+        for limit, rows in _by_size(table, snapshot)
+    ]
     if len(alike) == 1:
         return predict_all(table, costs, alike[0][1])
     return Predictions.joined([(rows, predict_all(table.only(rows), costs, each)) for rows, each in alike])
@@ -64,19 +69,5 @@ def _left_open(table: CompositionTable, snapshot: Snapshot) -> Array:
     return left_open.times * np.array(sizes, dtype=float)[table.groups]
 
 
-def _of_size(conditions: Conditions, snapshot: Snapshot, limit: float) -> Conditions:
-    """What travels in bundles now would be in smaller ones where no more may."""
-    return replace(conditions, bundle_items=min(snapshot.bundle_items, limit), bundle_limit=limit)
-
-
-def _arrival_cv(snapshot: Snapshot) -> float:
-    """Of the times between items: counted arrivals come from independent users, a set rate from a paced source."""
-    return _POISSON_ARRIVAL_CV if snapshot.counted else PACED_ARRIVAL_CV
-
-
-def _unmeasured(stages: Iterable[str], snapshot: Snapshot) -> Unmeasured | None:
-    return next((Unmeasured(stage) for stage in stages if snapshot.stage(stage) is None), None)
-
-
 def _scaled(cost: StageCost, scale: float) -> StageCost:
-    return replace(cost, service_s=cost.service_s * scale, cpu_s=cost.cpu_s * scale)
+    return replace(cost, service_s=cost.service_s * scale, cpu_s=cost.cpu_s * scale, gpu_s=cost.gpu_s * scale)

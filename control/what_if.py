@@ -34,11 +34,6 @@ def crowd_of(snapshot: Snapshot) -> float:
     return crowding(snapshot.stages, snapshot.cores)
 
 
-def stage_times(snapshot: Snapshot) -> tuple[StageTime, ...]:
-    crowd = crowd_of(snapshot)
-    return tuple(StageTime(p.name, p.service_time_s, free_service_s(p, crowd), p.cpu_time_s) for p in snapshot.stages)
-
-
 def on_cores(snapshot: Snapshot, cores: float) -> Snapshot:
     """Workers share the cores that there are: that is taken off the measured times first, and what they would share on
     ``cores`` the model adds."""
@@ -46,9 +41,9 @@ def on_cores(snapshot: Snapshot, cores: float) -> Snapshot:
 
 
 def uncrowded(stages: Iterable[StageProfile], crowd: float) -> tuple[StageProfile, ...]:
-    """Return what each would take without others on its core; how busy it is now says nothing of other cores. A
-    ``crowd`` of 1 leaves the times as they are."""
-    return tuple(replace(p, service_time_s=free_service_s(p, crowd), busy=0.0) for p in stages)
+    """Return what each would take without others on its core or GPU; how busy it is now says nothing of other
+    cores."""
+    return tuple(replace(p, service_time_s=free_service_s(p, crowd), busy=0.0, gpu_wait_s=0.0) for p in stages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +111,15 @@ def outlook(question: Question, present: Present) -> Outlook:
         options = tuple(sorted(_options(asked, present.snapshot, predictions), key=_rank))
         chosen, reason = _chosen(asked)
     told = (question, snapshot.cores, snapshot.input_rate_per_s, chosen, reason, options)
-    return Outlook(*told, crowd_of(present.snapshot), stage_times(present.snapshot))
+    crowd, stages = crowd_of(present.snapshot), present.snapshot.stages
+    times = (StageTime(p.name, p.service_time_s, free_service_s(p, crowd), p.cpu_time_s) for p in stages)
+    return Outlook(*told, crowd, tuple(times))
 
 
 def _options(asked: Present, measured: Snapshot, predictions: Predictions) -> Iterator[Option]:
     """With what they would do at both ends of what is known of the times."""
     error = max((2 * p.cv / sqrt(max(p.samples, 1)) for p in measured.stages), default=0.0)
-    crowded = replace(asked.snapshot, stages=uncrowded(measured.stages, 1.0))
+    crowded = replace(asked.snapshot, stages=tuple(replace(p, busy=0.0, gpu_wait_s=0.0) for p in measured.stages))
     free = replace(asked.snapshot, stages=uncrowded(measured.stages, crowd_of(measured)))
     worst = expect(asked.compositions, crowded, scale=1 + error)
     best = expect(asked.compositions, free, scale=max(0.1, 1 - error))

@@ -8,12 +8,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from math import inf
 from statistics import median
 
 from compositions.settings import Checked, ranged
-from profiler.service_time import ProfileSettings, ServiceTimes
+from profiler.service_time import GpuUse, ProfileSettings, ServiceTimes, on_gpus
 from profiler.slo import differ
-from profiler.snapshot import Demand, InputNow, RateWindow, Snapshot, StageTiming
+from profiler.snapshot import Demand, InputNow, RateWindow, Snapshot, StageProfile, StageTiming
 from profiler.stats import Histogram, Samples, latency_stats, slope_per_s
 from profiler.windows import counted_window, mean_of_steps, offered_windows, rate_per_s
 
@@ -139,6 +140,8 @@ class Running:
     """Items in flight by the stage that they need next."""
     full: bool = False
     """The buffer before the first group is."""
+    gpus: GpuUse | None = None
+    """As of now; None where no stage asks for a GPU, or their use is not known."""
 
 
 ROWS_A_BUNDLE = 4
@@ -146,6 +149,8 @@ ROWS_A_BUNDLE = 4
 four seconds are known at 1,000,000 items/s in bundles of 512."""
 LATENCY_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Bucket bounds of the latency histogram, in seconds: from a light stage to a minute's backlog."""
+GPU_LAG_S = 3.0
+"""The use of a GPU is that of the second before somebody looked, which is done every two seconds."""
 AT_HAND = 2
 """Items that may wait without being a backlog: what a paced source has at hand between two tasks."""
 
@@ -180,6 +185,7 @@ class Monitor:
         self.latencies = Histogram(LATENCY_BOUNDS_S)
         """Latencies of all items delivered up to the last snapshot."""
         self._hops = Hops(settings.hop_samples)
+        self._gpus_busy = Samples(settings.events_kept // 8, settings.profile.horizon_s)
         self._started_s: float | None = None
         self._reset_s: float | None = None
 
@@ -258,7 +264,7 @@ class Monitor:
             queued=running.queued,
             queued_change_per_s=self._queue_growth(start_s),
             in_flight=running.in_flight,
-            stages=self._service_times.profiles(now_s, running.inside_at),
+            stages=self._profiles(now_s, running),
             cores=cores,
             workers_alive=running.workers_alive,
             hop_s=self._settings.hop_s if (hop_s := self._hops.price_s(running.workers_on)) is None else hop_s,
@@ -273,6 +279,16 @@ class Monitor:
         )
 
     # --- how it is computed -------------------------------------------------------------------------------------
+
+    def _profiles(self, now_s: float, running: Running) -> tuple[StageProfile, ...]:
+        """Return the profiles. Until the use of the GPUs is known, they count as at work for all of a call."""
+        profiles, use = self._service_times.profiles(now_s, running.inside_at), running.gpus
+        if use is None or not any(each.name in use.stages for each in profiles):
+            return profiles
+        self._gpus_busy.add(now_s, use.busy)
+        since_s = max(now_s - self._settings.profile.horizon_s, self._gpus_busy.at(0) + GPU_LAG_S)
+        recent = self._gpus_busy.xs(self._gpus_busy.first_at_or_after(since_s))
+        return on_gpus(profiles, replace(use, busy=float(recent.mean()) if len(recent) else inf))
 
     def _window_start_s(self, now_s: float, window_s: float) -> float:
         return max(self._measured_since_s(now_s), now_s - window_s)

@@ -9,7 +9,7 @@ from math import hypot, inf, sqrt
 
 import numpy as np
 
-from compositions.capacity.costs import StageCost
+from compositions.capacity.costs import StageCost, devices
 from compositions.settings import Checked, ranged
 from profiler.snapshot import StageProfile, StageTiming
 from profiler.stats import Floats, Samples, mean_of, percentiles, product
@@ -307,12 +307,48 @@ def crowding(profiles: Sequence[StageProfile], cores: float) -> float:
     """
     busy = sum(p.busy if p.at_once == 1 else p.busy * p.cpu_time_s / max(p.service_time_s, 1e-12) for p in profiles)
     cpu_busy = sum(p.busy * p.cpu_time_s / p.service_time_s for p in profiles if p.service_time_s > 0)
-    share = (cpu_busy / cores - SATURATED_FROM) / (SATURATED_TO - SATURATED_FROM)
-    return 1.0 + max(0.0, busy / cores - 1.0) * min(1.0, max(0.0, share))
+    return 1.0 + max(0.0, busy / cores - 1.0) * _used_up(cpu_busy / cores)
+
+
+def _used_up(use: float) -> float:
+    return min(1.0, max(0.0, (use - SATURATED_FROM) / (SATURATED_TO - SATURATED_FROM)))
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """The use of the GPUs by the running composition."""
+
+    stages: Collection[str]
+    """Those that work on a GPU."""
+    shares: Mapping[str, float]
+    """The share of a GPU that a worker reserves for which this is the only stage, by stage."""
+    reserved: float
+    """GPUs that all workers reserve."""
+    busy: float
+    """GPUs that are at work, on average; those of other programs are counted as well."""
+
+
+def on_gpus(profiles: Sequence[StageProfile], use: GpuUse) -> tuple[StageProfile, ...]:
+    """Return the profiles with what the GPUs work for an item, and what it waits for them.
+
+    A GPU works for one call at a time. Its time for an item is its use over the rate (utilization law): of what calls
+    take, the part that GPUs at work are of the calls under way. If the GPUs are used up, a call that neither computes
+    nor has its GPU waits for those of other workers.
+    """
+    calls = sum(p.busy for p in profiles if p.name in use.stages)
+    part = min(1.0, use.busy / calls) if calls > 0 else 0.0
+    full = _used_up(use.busy / float(devices(use.reserved)))
+
+    def known(p: StageProfile) -> StageProfile:
+        gpu_s = part * p.service_time_s if p.name in use.stages else 0.0
+        wait_s = full * max(0.0, p.service_time_s - gpu_s - p.cpu_time_s) if gpu_s else 0.0
+        return replace(p, gpus=use.shares[p.name], gpu_s=gpu_s, gpu_wait_s=wait_s)
+
+    return tuple(map(known, profiles))
 
 
 def free_service_s(profile: StageProfile, crowd: float) -> float:
-    """Service time the stage would have if no other worker wanted its core, seconds.
+    """Service time the stage would have if no other worker wanted its core or its GPU, seconds.
 
     Wall time is CPU time, plus what the stage waits for (sleep, I/O, an accelerator), plus the time it was ready but
     another worker had the core. With ``crowd`` busy workers on a core and a fair scheduler the last part is at most
@@ -324,11 +360,13 @@ def free_service_s(profile: StageProfile, crowd: float) -> float:
     A low percentile of wall less CPU time would not do as the wait: of a sleep that varies it shows the shortest, and
     of a long stage under lasting contention every single sample is contended.
     """
-    without_contention = profile.service_time_s - (crowd - 1.0) * profile.cpu_time_s
-    return min(profile.service_time_s, max(without_contention, profile.cpu_time_s))
+    without_contention = profile.service_time_s - (crowd - 1.0) * profile.cpu_time_s - profile.gpu_wait_s
+    return min(profile.service_time_s, max(without_contention, profile.cpu_time_s + profile.gpu_s))
 
 
 def stage_costs(profiles: Sequence[StageProfile], cores: float) -> Mapping[str, StageCost]:
     """Return what the capacity model needs, by stage name: free service time, CPU time, both in seconds, and cv."""
     crowd = crowding(profiles, cores)
-    return {p.name: StageCost(free_service_s(p, crowd), p.cpu_time_s, p.cv, p.at_once) for p in profiles}
+    return {
+        p.name: StageCost(free_service_s(p, crowd), p.cpu_time_s, p.cv, p.at_once, p.gpu_s, p.gpus) for p in profiles
+    }

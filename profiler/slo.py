@@ -131,9 +131,7 @@ class SloError(RecomposeError):
 
 def validated(slo: Slo) -> Slo:
     """``slo`` itself. Raises: SloError that names every value out of range and what would be accepted."""
-    faults = [
-        fault for each in slo.each for fault in (*_metric_faults(each), *_target_faults(each), *_other_faults(each))
-    ]
+    faults = [fault for each in slo.each for fault in (*_target_faults(each), *_other_faults(each))]
     faults += [*_together_faults(slo), *(budgets.faults(slo.budget) if slo.budget else ())]
     if faults:
         raise SloError(faults)
@@ -176,11 +174,6 @@ _LEAST_SHARE, _MOST_SHARE = 0.5, 0.999
 _NUMBER = r"([-+]?[\d.]+(?:e[-+]?\d+)?)"
 
 
-def _metric_faults(slo: Slo) -> Iterator[Fault]:
-    if slo.metric not in _FORMS:
-        yield Fault("metric", f"metric {slo.metric!r} is unknown; accepted are latency and throughput")
-
-
 def _together_faults(slo: Slo) -> Iterator[Fault]:
     kinds = [each.measured for each in slo.each]
     if slo.also and any(each.target == FASTEST for each in slo.each):
@@ -193,6 +186,8 @@ def _together_faults(slo: Slo) -> Iterator[Fault]:
 
 def _target_faults(slo: Slo) -> Iterator[Fault]:
     target, form = slo.target, _FORMS.get(slo.metric, _FORMS["throughput"])
+    if slo.metric not in _FORMS:
+        yield Fault("metric", f"metric {slo.metric!r} is unknown; accepted are latency and throughput")
     if target in (INPUT_RATE, FASTEST):
         if not form.follows_input:
             yield Fault("target", f"target {target!r} is for throughput; a latency takes milliseconds, such as 400")

@@ -56,6 +56,12 @@ class StageProfile:
     """Time that this took, all workers together."""
     inside: int = 0
     """Items in flight that need it next."""
+    gpus: float = 0.0
+    """The share of a GPU that a worker for this stage alone reserves; 0 where the use of GPUs is not known."""
+    gpu_s: float = 0.0
+    """What a GPU works for an item."""
+    gpu_wait_s: float = 0.0
+    """What an item waits while other workers have the GPU."""
 
 
 @dataclass(frozen=True, slots=True)

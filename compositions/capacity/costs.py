@@ -82,6 +82,12 @@ def percentiles(mean_s: Array, variance_s2: Array) -> dict[str, Array]:
     return {name: np.exp(centre + z * np.sqrt(log_variance)) for name, z in _NORMAL_QUANTILES.items()}
 
 
+def devices(reserved: Array | float) -> Array:
+    """Return the GPUs on which workers are that reserve so many together: shares fill one before the next."""
+    count: Array = np.maximum(1.0, np.ceil(np.round(reserved, 6)))
+    return count
+
+
 PACED_ARRIVAL_CV = 0.1
 """Of the times between items of a source that keeps its pace; 1 would be independent users (Poisson)."""
 
@@ -95,6 +101,10 @@ class StageCost:
     cv: float = 0.0
     at_once: float = 1
     """Calls of it that a worker has at a time, where it waits: between the steps of one the worker is free."""
+    gpu_s: float = 0.0
+    """Of its service time, what a GPU works for it; 0 where that was not measured."""
+    gpus: float = 0.0
+    """The share of a GPU that a worker for it alone reserves. Workers with shares sit on as few GPUs as hold them."""
 
     def of_bundle(self, items: float) -> StageCost:
         """Return what so many together cost: items vary independently, and calls that wait overlap."""
@@ -103,7 +113,8 @@ class StageCost:
         service_s = max(1.0, items / self.at_once) * self.service_s
         if self.at_once > 1:
             service_s = max(service_s, items * self.cpu_s)
-        return StageCost(service_s, items * self.cpu_s, self.cv / sqrt(items), max(1.0, self.at_once / items))
+        each = (self.cv / sqrt(items), max(1.0, self.at_once / items), items * self.gpu_s, self.gpus)
+        return StageCost(service_s, items * self.cpu_s, *each)
 
     @property
     def held_s(self) -> float:

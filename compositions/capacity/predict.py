@@ -1,6 +1,6 @@
 """Predict throughput, latency, workers and CPU use of any composition from the measured costs of the stages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -11,6 +11,7 @@ from compositions.capacity.costs import (
     Conditions,
     StageCost,
     departure_scv,
+    devices,
     filling_wait,
     percentiles,
     regular_arrivals,
@@ -27,15 +28,26 @@ _ALMOST_IDLE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """What workers share, cores or GPUs: its work for a task, by group and composition; by composition how many there
+    are, and the workers that may use them at a time."""
+
+    work_s: Array
+    count: Array
+    users: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """The cost of a task in every group of every composition, hops included: shape (groups, compositions)."""
 
     service_s: Array
-    cpu_s: Array
     variance_s2: Array
     """Of the service time; stages vary independently."""
     servers: Array
     """Tasks that the group's workers serve at a time: its replicas, or more where calls wait. Not always whole."""
+    shared: tuple[Shared, ...]
+    """The cores; and the GPUs, if any of their time is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +59,18 @@ class Latency:
     variance_s2: Array
 
 
-def latency_at(table: CompositionTable, load: Load, cores: float, rate_per_s: float, arrival_cv: float) -> Latency:
-    """Sums the ways a task spends time: its service, waits for cores, waits for workers, wait for earlier ones."""
-    alone, cpu = load.service_s.sum(axis=0), load.cpu_s.sum(axis=0)
+def latency_at(table: CompositionTable, load: Load, rate_per_s: float, arrival_cv: float) -> Latency:
+    """Sums the ways a task spends time: its service, waits for cores and GPUs, waits for workers, wait for earlier
+    ones."""
+    alone = load.service_s.sum(axis=0)
     arrival_scv = np.full(len(table), arrival_cv**2)
-    sharing = _core_sharing(table, load, cores, rate_per_s, arrival_scv)
-    shared = (sharing - 1.0) * cpu
+    sharings = [(each, _sharing(each, load, rate_per_s, arrival_scv)) for each in load.shared]
+    sharing = np.maximum.reduce([times for _, times in sharings])
+    shared = sum(((times - 1.0) * each.work_s.sum(axis=0) for each, times in sharings), np.zeros(len(table)))
     mean, variance, overtaking = alone + shared, shared**2, np.zeros(len(table))
     for group in range(len(load.servers)):
         replicas, service = load.servers[group], load.service_s[group]
-        stretched = service + (sharing - 1.0) * load.cpu_s[group]
+        stretched = sum(((times - 1.0) * each.work_s[group] for each, times in sharings), service)
         busy = _utilization(rate_per_s * service / replicas, rate_per_s * stretched / replicas)
         service_scv = _scv(load.variance_s2[group], service)
         queued = wait_if_any(busy, replicas, stretched, arrival_scv, service_scv)
@@ -69,24 +83,23 @@ def latency_at(table: CompositionTable, load: Load, cores: float, rate_per_s: fl
         overtaking += np.where(replicas > 1, spread, 0.0)
         arrival_scv = departure_scv(busy, arrival_scv, service_scv)
     mean += reorder_wait(np.sqrt(overtaking), np.divide(1.0, rate_per_s))
-    # With all workers busy each still gets its part of the cores.
-    most = np.maximum(1.0, table.workers / cores)
-    return Latency(alone + (np.minimum(sharing, most) - 1.0) * cpu, mean, variance)
+    for each, times in sharings:  # with all workers busy each still gets its part of them
+        most = np.maximum(1.0, each.users / each.count)
+        alone = alone + (np.minimum(times, most) - 1.0) * each.work_s.sum(axis=0)
+    return Latency(alone, mean, variance)
 
 
-def _core_sharing(table: CompositionTable, load: Load, cores: float, rate_per_s: float, arrival_scv: Array) -> Array:
-    """Return how many times longer CPU work takes because workers share cores; infinite when they are used up.
+def _sharing(shared: Shared, load: Load, rate_per_s: float, arrival_scv: Array) -> Array:
+    """Return how many times longer work takes because workers share cores or GPUs; infinite when they are used up.
 
-    The cores are a queue of their own whose customers are whole items. It cannot form with no more workers than cores,
+    They are a queue of their own whose customers are whole items. It cannot form with no more workers than there are,
     and forms fully with many more. Regular arrivals help less here: items at all their stages compete.
     """
-    cpu = load.cpu_s.sum(axis=0)
-    busy = np.maximum(rate_per_s * cpu / cores, _ALMOST_IDLE)
-    servers = np.full(len(table), cores)
+    busy = np.maximum(rate_per_s * shared.work_s.sum(axis=0) / shared.count, _ALMOST_IDLE)
     item_scv = _scv(load.variance_s2.sum(axis=0), load.service_s.sum(axis=0))
-    queued = wait_if_any(busy, servers, np.ones(len(table)), arrival_scv, item_scv)
-    contention = np.maximum(0.0, 1.0 - cores / table.workers)
-    return np.where(busy < 1.0, 1.0 + contention * queued * share_that_waits(busy, servers), np.inf)
+    queued = wait_if_any(busy, shared.count, np.ones_like(busy), arrival_scv, item_scv)
+    contention = np.maximum(0.0, 1.0 - shared.count / shared.users)
+    return np.where(busy < 1.0, 1.0 + contention * queued * share_that_waits(busy, shared.count), np.inf)
 
 
 def _utilization(alone: Array, shared: Array) -> Array:
@@ -134,11 +147,11 @@ def predict_all(
     """Predicts compositions of one app; quick for a ``CompositionTable`` that is kept between calls.
 
     Capacity is that of the weakest group, ``replicas / (sum of service times + hop)``, or of the ``cores``, ``cores /
-    sum of CPU times``, whichever is less. Waiting takes no core: of a stage that waits with ``N`` calls at a time only
-    the CPU time counts in that sum, and a worker has at most ``N / service time`` of its items a second. Latency adds
-    the waits for workers, for cores and for earlier items; see ``latency`` and ``queueing``. Items that travel in
-    bundles pay a hop together, and each waits for its bundle to fill and, in every group, to be worked on as a whole;
-    where bundles may grow, the capacity is that of the largest.
+    sum of CPU times``, or of the GPUs in the same way, whichever is least. Waiting takes no core: of a stage that waits
+    with ``N`` calls at a time only the CPU time counts in that sum, and a worker has at most ``N / service time`` of
+    its items a second. Latency adds the waits for workers, for cores and GPUs, and for earlier items; see ``latency``
+    and ``queueing``. Items that travel in bundles pay a hop together, and each waits for its bundle to fill and, in
+    every group, to be worked on as a whole; where bundles may grow, the capacity is that of the largest.
     Percentiles take the latency as lognormal; against simulations they are too low (by up to 40 %) where many workers
     of very variable stages share cores that are nearly used up.
 
@@ -150,22 +163,25 @@ def predict_all(
     full = load if most == items else _load(table, costs, conditions, most)
     # Work that costs nothing has no limit: dividing by its zero gives the infinity that is meant.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        group_rates, core_rates = _task_rates(table, full, conditions.cores)
-        capacity = most * np.minimum(group_rates.min(axis=0), core_rates)
+        group_rates, shared_rates = _task_rates(table, full)
+        limits = np.vstack([group_rates.min(axis=0), *shared_rates])
+        capacity = most * limits.min(axis=0)
         columns = _at_rate(table, load, capacity, conditions)
     return Predictions(
         throughput_per_s=capacity,
         workers=table.workers,
         bottleneck_group=group_rates.argmin(axis=0),
-        limited_by_cores=core_rates < group_rates.min(axis=0),
+        limited_by_cores=limits[1] < limits[0],
+        limited_by_gpus=(limits[2:] < limits[:2].min(axis=0)).any(axis=0),
         bundle_items=np.full(len(table), most),
         **columns,
     )
 
 
-def _task_rates(table: CompositionTable, load: Load, cores: float) -> tuple[Array, Array]:
-    """Tasks a second: of each group, and of the cores."""
-    return np.where(table.is_group, load.servers / load.service_s, np.inf), cores / load.cpu_s.sum(axis=0)
+def _task_rates(table: CompositionTable, load: Load) -> tuple[Array, list[Array]]:
+    """Tasks a second: of each group, and of what workers share."""
+    shared = [each.count / each.work_s.sum(axis=0) for each in load.shared]
+    return np.where(table.is_group, load.servers / load.service_s, np.inf), shared
 
 
 def _load(table: CompositionTable, costs: Mapping[str, StageCost], conditions: Conditions, items: float) -> Load:
@@ -178,12 +194,25 @@ def _load(table: CompositionTable, costs: Mapping[str, StageCost], conditions: C
     hop_cpu_s = hop_s if conditions.hop_cpu_s is None else conditions.hop_cpu_s
     per_stage = [costs[name].of_bundle(items) for name in table.stages]
     service_s = table.per_group([cost.service_s for cost in per_stage]) + hop_s * table.is_group
+    cpu_s = table.per_group([cost.cpu_s for cost in per_stage]) + hop_cpu_s * table.is_group
+    cores = Shared(cpu_s, np.full(len(table), conditions.cores, dtype=float), table.workers.astype(float))
     return Load(
         service_s,
-        table.per_group([cost.cpu_s for cost in per_stage]) + hop_cpu_s * table.is_group,
         table.per_group([(cost.cv * cost.service_s) ** 2 for cost in per_stage]),
         _servers(table, per_stage, service_s, hop_s),
+        (cores, *_gpus(table, per_stage)),
     )
+
+
+def _gpus(table: CompositionTable, per_stage: Sequence[StageCost]) -> Iterator[Shared]:
+    """Yield the GPUs, if any of their time is known: a GPU works for one call at a time, whichever worker's it is."""
+    if not any(cost.gpu_s and cost.gpus for cost in per_stage):
+        return
+    work_s = table.per_group([cost.gpu_s for cost in per_stage])
+    shares = table.most_in_group([cost.gpus for cost in per_stage])
+    reserved = np.minimum((table.replicas * shares).sum(axis=0), table.pools * shares.max(axis=0))
+    users = np.minimum(np.where(work_s > 0, table.replicas, 0.0).sum(axis=0), table.pools)
+    yield Shared(work_s, devices(reserved), users)
 
 
 def _servers(table: CompositionTable, per_stage: Sequence[StageCost], service_s: Array, hop_s: float) -> Array:
@@ -217,12 +246,12 @@ def _at_rate(table: CompositionTable, load: Load, capacity: Array, conditions: C
         names = ("latency_s", "p50_s", "p95_s", "p99_s", "utilization", "cpu_cores")
         return dict.fromkeys(names, unknown) | {"base_latency_s": load.service_s.sum(axis=0)}
     items = conditions.bundle_items
-    latency = latency_at(table, load, conditions.cores, rate_per_s / items, conditions.arrival_cv / sqrt(items))
+    latency = latency_at(table, load, rate_per_s / items, conditions.arrival_cv / sqrt(items))
     fills_s, fills_s2 = filling_wait(items, rate_per_s)
     mean_s, variance_s2 = latency.mean_s + fills_s, latency.variance_s2 + fills_s2
     if conditions.most_items > items:
-        group_rates, core_rates = _task_rates(table, load, conditions.cores)
-        carried = items * np.minimum(group_rates.min(axis=0), core_rates)
+        group_rates, shared_rates = _task_rates(table, load)
+        carried = items * np.vstack([group_rates, *shared_rates]).min(axis=0)
         grown_s = latency_while_growing(table, (items, carried), (conditions.most_items, capacity), rate_per_s)
         mean_s = np.where(rate_per_s < carried, mean_s, grown_s)
         variance_s2 = np.where(rate_per_s < carried, variance_s2, 0.0)
@@ -230,5 +259,5 @@ def _at_rate(table: CompositionTable, load: Load, capacity: Array, conditions: C
     return {name: np.where(rate_per_s < capacity, value, np.inf) for name, value in latencies.items()} | {
         "base_latency_s": latency.base_s,
         "utilization": rate_per_s / capacity,
-        "cpu_cores": np.minimum(rate_per_s, capacity) * (load.cpu_s.sum(axis=0) / items),
+        "cpu_cores": np.minimum(rate_per_s, capacity) * (load.shared[0].work_s.sum(axis=0) / items),
     }

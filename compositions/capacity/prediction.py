@@ -35,7 +35,7 @@ class Prediction:
     workers: int
     bottleneck_group: int
     """Index of the group with the least capacity."""
-    limited_by: Literal["group", "cores"]
+    limited_by: Literal["group", "cores", "gpus"]
     bundle_items: float = 1.0
     """Items that travel together at most."""
 
@@ -70,6 +70,7 @@ class Predictions:
     workers: npt.NDArray[np.int64]
     bottleneck_group: npt.NDArray[np.int64]
     limited_by_cores: npt.NDArray[np.bool_]
+    limited_by_gpus: npt.NDArray[np.bool_]
     bundle_items: Array
 
     @classmethod
@@ -94,7 +95,7 @@ class Predictions:
             cpu_cores=_known(self.cpu_cores[row]),
             workers=int(self.workers[row]),
             bottleneck_group=int(self.bottleneck_group[row]),
-            limited_by="cores" if self.limited_by_cores[row] else "group",
+            limited_by="gpus" if self.limited_by_gpus[row] else "cores" if self.limited_by_cores[row] else "group",
             bundle_items=float(self.bundle_items[row]),
         )
 

@@ -103,6 +103,10 @@ class Costing:
     """So many may where many wait, and share a hop."""
     cpu_share: Sequence[float] = ()
     """The share of its time in which a stage computes, by stage; empty: nothing is known of it."""
+    gpu_share: Sequence[float] = ()
+    """The share of its time in which it has its GPU to itself, by stage; empty: nothing is known of GPUs."""
+    gpus: Sequence[float] = ()
+    """The share of a GPU that a worker with it reserves, by stage."""
 
     def hop_of_item_s(self, bundle: int | None = None) -> float:
         """Return the part of a hop that one item pays where many wait. ``bundle``: so many may travel together; None:

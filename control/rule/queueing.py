@@ -34,11 +34,11 @@ def waits(
     futures: Futures,
     each_and_hop_s: tuple[float, float],
     start_s: float,
-    room: float = math.inf,
+    room: float | Array = math.inf,
 ) -> tuple[Array, Array]:
     """Return the wait of who arrives, by replicas, future and step, and the work left at the end, by replicas and
     future; in seconds. ``each_and_hop_s``: mean time of the group for an item, and the part of it that is no work of
-    its stages. ``room``: workers that can be busy at a time, however many there are.
+    its stages. ``room``: workers that can be busy at a time, however many there are; one number, or by replicas.
 
     Work is a fluid that all workers of the group drain (Lindley's recursion in steps). What a worker has in hand keeps
     nobody waiting but its own next item: for each worker beyond the first half an item is taken off.
@@ -51,7 +51,7 @@ def waits(
     present = np.where(at_s < now.missing_s, now.ready, now.replicas)
     wanted = replicas[:, None]
     workers = np.where(at_s[None] < start_s, np.minimum(present[None], wanted), wanted)
-    workers = np.minimum(workers, room)
+    workers = np.minimum(workers, np.reshape(room, (-1, 1)))
     net_s = np.cumsum(work_s[None] - workers[:, None, :] * futures.step_s, axis=2) + left_s
     ahead_s = net_s - np.minimum(0.0, np.minimum.accumulate(net_s, axis=2))
     count = np.maximum(workers, 0.5)[:, None, :]

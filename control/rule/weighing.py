@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from compositions.capacity.costs import devices
 from control.rule.grouping import Grouping, StageFacts, cheapest, grouping_cost, most_of, staffed, worker_price
 from control.rule.plans import Costs, Listing, Now, Plan
 from control.rule.queueing import GroupNow, ItemTime, waits
@@ -158,11 +159,14 @@ class Weighing:
         wait_s = np.full((len(counts), *futures.items.shape), now.costing.hop_s * len(grouping))
         left: list[tuple[Array, Array, float, float]] = []
         for at, group in enumerate(grouping):
-            replicas, rows = np.unique(table[:, at], return_inverse=True)
+            # Plans that have as many workers here differ if others share a GPU with them.
+            alike = np.arange(len(table)) if now.costing.gpu_share else table[:, at]
+            _, plans, rows = np.unique(alike, return_index=True, return_inverse=True)
             hop_s = now.costing.hop_of_item_s(bundle)
             each_s = max(sum(self._each_s[index] for index in group) + hop_s, 1e-9)
-            room = self._room(group)
-            group_wait_s, left_s = waits(self._group(group), replicas, futures, (each_s, hop_s), now.start_s, room)
+            room = self._room(group, grouping, table)
+            staffed = table[plans, at], futures, (each_s, hop_s), now.start_s, room[plans]
+            group_wait_s, left_s = waits(self._group(group), *staffed)
             wait_s += group_wait_s[rows]
             left.append((left_s[rows], np.minimum(table[:, at], room), each_s, self._load(group)))
         coming = max(float(futures.items.sum(axis=1).mean()), 1e-9)
@@ -199,19 +203,26 @@ class Weighing:
             after += np.maximum(over / (1 - np.minimum(load / replicas, 0.9)), growing)
         return np.stack([arriving, after], axis=1)
 
-    def _room(self, group: Sequence[int]) -> float:
-        """Return how many workers of the group can be busy: those that the cores keep busy which other groups leave,
-        or its part of what all of them need; and no more than a limit that all share lets through."""
-        now, shares = self._now, self._now.costing.cpu_share
-        shared = self._history.most_per_s * (sum(self._each_s[index] for index in group) + now.costing.hop_of_item_s())
-        if not shares or math.isinf(now.cores):
-            return min(shared, _UNLIMITED)
-        computing = [self._rate_per_s * each_s * share for each_s, share in zip(self._each_s, shares, strict=True)]
-        own, every = sum(computing[index] for index in group), sum(computing)
-        if own <= 0:
-            return min(shared, _UNLIMITED)
-        cores = max(now.cores - (every - own), now.cores * own / every)
-        return max(0.1, min(shared, cores * self._load(group) / own))
+    def _room(self, group: Sequence[int], grouping: Grouping, table: Array) -> Array:
+        """Return how many workers of the group can be busy, by plan: those that the cores and GPUs keep busy which
+        other groups leave, or its part of what all of them need; and no more than a limit that all share lets
+        through."""
+        now, costing = self._now, self._now.costing
+        shared = self._history.most_per_s * (sum(self._each_s[index] for index in group) + costing.hop_of_item_s())
+        room = np.full(len(table), min(shared, _UNLIMITED))
+        resources: list[tuple[Sequence[float], float | Array]] = []
+        if costing.cpu_share and not math.isinf(now.cores):
+            resources.append((costing.cpu_share, now.cores))
+        if costing.gpu_share:
+            reserved = [max(costing.gpus[index] for index in each) for each in grouping]
+            resources.append((costing.gpu_share, devices(table @ np.array(reserved))))
+        for shares, count in resources:
+            work = [self._rate_per_s * each_s * share for each_s, share in zip(self._each_s, shares, strict=True)]
+            own, every = sum(work[index] for index in group), sum(work)
+            if own > 0:
+                left = np.maximum(count - (every - own), count * own / every)
+                room = np.maximum(0.1, np.minimum(room, left * self._load(group) / own))
+        return room
 
     def _change(self, plan: Plan) -> float:
         """Return the cost of going there: half of a start is lost, and other groups have to drain."""

@@ -159,7 +159,10 @@ class ExpectedCost(Strategy):
         snapshot, now_s = situation.snapshot, situation.now_s
         profiles = {each.name: each for each in snapshot.stages}
         known, crowd = [profiles.get(name) for name in plans.names], crowding(snapshot.stages, _cores(snapshot))
-        shares = [1.0 if p is None else min(1.0, p.cpu_time_s / max(free_service_s(p, crowd), 1e-12)) for p in known]
+        times = [None if p is None else (p, max(free_service_s(p, crowd), 1e-12)) for p in known]
+        shares = [1.0 if each is None else min(1.0, each[0].cpu_time_s / each[1]) for each in times]
+        gpu_shares = [0.0 if each is None else each[0].gpu_s / each[1] for each in times]
+        gpus = gpu_shares, [0.0 if p is None else p.gpus for p in known]
         return Now(
             active=_plan(situation.active),
             alive=snapshot.workers_alive,
@@ -171,7 +174,9 @@ class ExpectedCost(Strategy):
             cores=plans.cores,
             announced=tuple((a.from_s - now_s, a.until_s - now_s, a.rate_per_s) for a in situation.announced),
             listed=plans.listed,
-            costing=Costing(snapshot.hop_s, snapshot.bundle_items, snapshot.bundle_limit, shares),
+            costing=Costing(
+                snapshot.hop_s, snapshot.bundle_items, snapshot.bundle_limit, shares, *(gpus if any(gpu_shares) else ())
+            ),
             room=[plans.room.get((name,), math.inf) for name in plans.names] if plans.room else (),
         )
 
@@ -275,6 +280,10 @@ class _Plans:
         snapshot, budget = situation.snapshot, situation.budget
         self.computing_s = [0.0 if each is None else each.cpu_time_s for each in map(snapshot.stage, self.names)]
         self.cores, self.room = _cores(snapshot), situation.room
+        on_gpus = [each for each in snapshot.stages if each.gpu_s]
+        self.gpu_s = [each.gpu_s for each in on_gpus]
+        rooms = [self.room.get((each.name,), self.room.get((), math.inf)) for each in on_gpus]
+        self.gpus = max((each.gpus * room for each, room in zip(on_gpus, rooms, strict=True)), default=math.inf)
         most = min(written.most_workers or situation.active.workers, self.room.get((), MAX_REPLICAS))
         self.most_workers = most if budget.workers is None else min(most, budget.workers)
         self.within_budget = self.most_workers < most
@@ -372,6 +381,9 @@ def _limit(rule: Rule, plans: _Plans) -> str:
     single = [name for name, busy_s, most in zip(plans.names, each_s, rule.most, strict=True) if rate * busy_s > most]
     if single:
         return f"{single[0]} keeps a state, so it has too few workers; it would have to take less time"
+    working = rate * sum(plans.gpu_s)
+    if working > plans.gpus:
+        return f"the items need {figure(working)} GPUs and the nodes have {figure(plans.gpus)}; more GPUs would help"
     computing = rate * sum(plans.computing_s)
     if computing > plans.cores:
         return f"the items need {figure(computing)} cores and there are {figure(plans.cores)}; more cores would help"

@@ -45,6 +45,8 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     state: NodeState = NodeState.UP
     address: str = ""
+    seen: NodeReport | None = None
+    """What a process there saw last; None: nothing yet."""
 
     @property
     def is_open(self) -> bool:
@@ -64,6 +66,36 @@ class Cluster:
         """Return the number of cores of all nodes that may get workers; an integer unless it is fractional."""
         cores = round(sum(node.has.cpus for node in self.nodes if node.is_open), 3)
         return int(cores) if cores == int(cores) else cores
+
+    @property
+    def gpus_busy(self) -> float | None:
+        """Return how many GPUs are at work, whosever; None unless each node that has some tells."""
+        seen = [node.seen.gpus if node.seen else () for node in self.nodes if node.has.gpus]
+        busy = [gpu.busy for gpus in seen for gpu in gpus]
+        return sum(each or 0.0 for each in busy) if seen and all(seen) and None not in busy else None
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What a GPU tells of itself; None: it does not."""
+
+    name: str
+    busy: float | None
+    """Share of the last second, or a part of it, in which it worked."""
+    memory_bytes: int | None
+    memory_used_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """What a process on a node sees of it."""
+
+    cpus: CpuReport
+    memory_bytes: int
+    """Of the machine, or of its control group where that may use less."""
+    memory_free_bytes: int
+    """The part that programs could still take."""
+    gpus: tuple[Gpu, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

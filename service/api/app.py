@@ -34,7 +34,7 @@ def create_app(daemon: Daemon, access: Access | None = None, recent: operation.S
     )
     app.state.daemon, seen = daemon, daemon.observation
     app.state.recent = recent or operation.Said()
-    app.state.metrics = Exposition(partial(seen.statuses, asked_for=True))
+    app.state.metrics = Exposition(partial(seen.statuses, asked_for=True), daemon.nodes.reachable)
     app.state.broadcaster = Broadcaster(lambda name: seen.status(name) if name else seen.statuses())
     topics = (slo, apps, items, status, compositions, nodes, operation, dashboard)
     for topic in topics:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from time import time
+from typing import Any
 
 from control.decisions import State
 from profiler.slo import SloStatus
 from service.schemas.base import Answer
 from service.schemas.figures import StageStatus
+from service.schemas.nodes import NodeBody
 from service.schemas.status import BLOCKED_BY, Status
 
 Sample = tuple[tuple[str, ...], float | None]
@@ -24,7 +26,8 @@ class Metric:
 
     name: str
     meaning: str
-    samples: Callable[[Status], Iterator[Sample]]
+    samples: Callable[[Any], Iterator[Sample]]
+    """Of the status of an app, or of a node."""
     labels: tuple[str, ...] = ()
     unit_told: str | None = None
     """The unit, where the name does not end in it."""
@@ -132,6 +135,18 @@ def _cost(status: Status) -> Iterator[Sample]:
 def _worker_memory(status: Status) -> float | None:
     known = [worker.memory_bytes for worker in status.workers if worker.memory_bytes is not None]
     return float(sum(known)) if known else None
+
+
+def _node_memory(node: NodeBody) -> Iterator[Sample]:
+    yield ("total",), node.machine_memory_bytes
+    yield ("free",), node.machine_memory_free_bytes
+    yield ("workers",), node.workers_memory_bytes
+
+
+def _gpu_memory(node: NodeBody) -> Iterator[Sample]:
+    for at, gpu in enumerate(node.devices or ()):
+        yield (str(at), "total"), gpu.memory_bytes
+        yield (str(at), "used"), gpu.memory_used_bytes
 
 
 def _scaled(value: float | None, scale: float) -> float | None:
@@ -277,3 +292,17 @@ METRICS = (
         _one(lambda status: status.supervision.runner_restarts),
     ),
 )  # fmt: skip
+
+NODE_METRICS = (
+    Metric(
+        "recompose_node_memory_bytes", "Memory of a node: all, what programs could still take, and what workers have.",
+        _node_memory, labels=("kind",),
+    ),
+    Metric(
+        "recompose_gpu_busy_ratio", "Share of about the last second in which a GPU worked, for whomever.",
+        lambda node: (((str(at),), gpu.busy) for at, gpu in enumerate(node.devices or ())),
+        labels=("gpu",), unit_told="0 to 1",
+    ),
+    Metric("recompose_gpu_memory_bytes", "Memory of a GPU.", _gpu_memory, labels=("gpu", "kind")),
+)  # fmt: skip
+"""Of each node, with its id and address as labels."""

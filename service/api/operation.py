@@ -1,6 +1,6 @@
 """``/metrics``, ``/logs``, ``/healthz`` and ``/readyz``; and the rendering of the metrics."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from typing import Annotated
 
@@ -20,8 +20,9 @@ from prometheus_client.metrics_core import Metric as Family
 from control.decisions import State
 from service.api import problems
 from service.api.deps import Responses, ThisDaemon, documented
-from service.api.metrics import METRICS, Metric
+from service.api.metrics import METRICS, NODE_METRICS, Metric, Sample
 from service.logs import Recent
+from service.schemas.nodes import NodeBody
 from service.schemas.refusals import UnavailableError
 from service.schemas.results import Health, LogLine
 from service.schemas.status import Status
@@ -30,11 +31,11 @@ LATENCY = "recompose_item_latency_seconds"
 
 
 class Exposition:
-    """The metrics of one service: those of its apps, whose statuses are read once at each scrape, and of its own
-    process."""
+    """The metrics of one service: those of its apps, whose statuses are read once at each scrape, of its nodes, and
+    of its own process."""
 
-    def __init__(self, statuses: Callable[[], list[Status]]) -> None:
-        self._statuses = statuses
+    def __init__(self, statuses: Callable[[], list[Status]], nodes: Callable[[], list[NodeBody]] = list) -> None:
+        self._statuses, self._nodes = statuses, nodes
         self._registry = CollectorRegistry(auto_describe=False)
         self._calls = Histogram(
             "recompose_status_call_seconds",
@@ -53,25 +54,30 @@ class Exposition:
         with self._calls.time():
             statuses = self._statuses()
         for metric in METRICS:
-            yield _family(metric, metric.name, statuses)
-            if metric.earlier is not None:
-                yield _family(metric, metric.earlier, statuses)
+            for name in (metric.name, metric.earlier):
+                if name is not None:
+                    yield _family(metric, name, ["app"], (([each.app], _samples(metric, each)) for each in statuses))
+        nodes = self._nodes()
+        for metric in NODE_METRICS:
+            told = (([each.node, each.address], metric.samples(each)) for each in nodes)
+            yield _family(metric, metric.name, ["node", "address"], told)
         yield _latencies(statuses)
         yield InfoMetricFamily("recompose_build", "Version of the service.", {"version": version("recompose")})
 
 
-def _family(metric: Metric, name: str, statuses: list[Status]) -> Family:
+def _family(metric: Metric, name: str, of: list[str], told: Iterable[tuple[list[str], Iterable[Sample]]]) -> Family:
+    """``of``: the labels of what tells, whose values stand before its samples in ``told``."""
     make = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
     meaning = metric.meaning if name == metric.name else f"Earlier name of {metric.name}."
-    family = make(name, f"{meaning} Unit: {metric.unit}.", labels=["app", *metric.labels])
-    for status in statuses:
-        for labels, value in _samples(metric, status):
+    family = make(name, f"{meaning} Unit: {metric.unit}.", labels=[*of, *metric.labels])
+    for whose, samples in told:
+        for labels, value in samples:
             if value is not None:
-                family.add_metric([status.app, *labels], float(value))
+                family.add_metric([*whose, *labels], float(value))
     return family
 
 
-def _samples(metric: Metric, status: Status) -> Iterator[tuple[tuple[str, ...], float | None]]:
+def _samples(metric: Metric, status: Status) -> Iterator[Sample]:
     """Return the samples of an app; only its state unless it runs, so that many stopped apps add few series."""
     if status.state is not State.STOPPED:
         yield from metric.samples(status)

@@ -15,6 +15,7 @@ from service.daemon.runs import Runs
 from service.daemon.supervision.restart_policy import Up
 from service.daemon.supervision.runner_slot import Host
 from service.schemas.base import utc_now
+from service.schemas.figures import Worker
 from service.schemas.nodes import DrainRequest, NodeBody
 from service.schemas.refusals import ConflictError, NotFoundError, listed
 from service.schemas.status import Status
@@ -120,8 +121,16 @@ class Nodes:
         bodies = []
         for each in sorted(known, key=lambda known: (known.node.address, known.node.id)):
             own = each.node.state is not NodeState.LOST and shared[each.node.address] == 1
-            bodies.append(NodeBody.of(each.node, each.since, _workers(statuses, each.node.address) if own else {}))
+            there = _workers(statuses, each.node.address) if own else {}
+            memory = [worker.memory_bytes for workers in there.values() for worker in workers]
+            told = [one for one in memory if one is not None]
+            counts = {app: len(workers) for app, workers in there.items()}
+            bodies.append(NodeBody.of(each.node, each.since, counts, sum(told) if told else None))
         return bodies
+
+    def reachable(self) -> list[NodeBody]:
+        """Return all nodes; none while Ray does not answer."""
+        return self.all() if self._host.joined() and self._host.ready() else []
 
     def drain(self, name: str, asked: DrainRequest) -> NodeBody:
         """Have all apps leave a node, given by its id or address; it takes no worker any more.
@@ -144,6 +153,6 @@ class Nodes:
         return self._book.note(self._host.cluster(), time.monotonic())
 
 
-def _workers(statuses: list[Status], address: str) -> dict[str, int]:
-    counts = {each.app: sum(worker.node == address for worker in each.workers) for each in statuses}
-    return {app: count for app, count in counts.items() if count}
+def _workers(statuses: list[Status], address: str) -> dict[str, list[Worker]]:
+    found = {each.app: [worker for worker in each.workers if worker.node == address] for each in statuses}
+    return {app: workers for app, workers in found.items() if workers}

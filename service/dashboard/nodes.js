@@ -5,7 +5,7 @@ import * as format from "./format.js";
 import { get } from "./service.js";
 
 const EVERY_MS = 5000;
-const HEADS = ["Node", "State", "Cores", "CPUs reserved", "GPUs", "Memory reserved", "Workers"];
+const HEADS = ["Node", "State", "Cores", "CPUs reserved", "GPUs", "Memory reserved", "Memory free", "Workers"];
 
 export class Nodes {
   constructor() {
@@ -38,11 +38,13 @@ function plain(value) {
 }
 
 function cells(node) {
-  const gpus = node.gpus ? `${plain(node.gpus_used)} of ${node.gpus}` : "–";
+  const busy = (node.devices ?? []).filter((gpu) => gpu.busy !== null).map((gpu) => ` · ${Math.round(100 * gpu.busy)} %`);
+  const gpus = node.gpus ? `${plain(node.gpus_used)} of ${node.gpus}${busy.join("")}` : "–";
   const workers = Object.entries(node.workers).map(([app, count]) => `${app} ${count}`);
   const since = node.state === "up" ? "" : ` since ${format.clock(Date.parse(node.since) / 1000)}`;
   const memory = `${format.bytes(node.memory_used_bytes)} of ${format.bytes(node.memory_bytes)}`;
-  return [node.address, node.state + since, plain(node.cpus), plain(node.cpus_used), gpus, memory, workers.join(", ") || "–"];
+  const free = node.machine_memory_bytes ? `${format.bytes(node.machine_memory_free_bytes)} of ${format.bytes(node.machine_memory_bytes)}` : "–";
+  return [node.address, node.state + since, plain(node.cpus), plain(node.cpus_used), gpus, memory, free, workers.join(", ") || "–"];
 }
 
 function table(rows) {

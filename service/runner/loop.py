@@ -5,14 +5,15 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from compositions.model import Composition, Room
+from compositions.model import Composition, Loads, Room, held_by, loads_of
+from compositions.resources import need_of
 from control.decisions import CallOff, ResetWindow, State, SwitchTo
 from control.journal import Journal, OutputGaps, SwitchRecord
 from control.manager import Manager, TickResult
 from profiler.drain import DrainEstimator
 from profiler.drain_samples import Conditions, DrainSample, InFlight, ScheduleSample, SizeLaws
 from profiler.monitor import Monitor, Running
-from profiler.service_time import stage_costs
+from profiler.service_time import GpuUse, stage_costs
 from profiler.snapshot import Snapshot
 from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.outcomes import (
@@ -71,6 +72,8 @@ class LoopSettings:
     drain_sample: DrainSample = field(default_factory=ScheduleSample)
     room: Callable[[], Room] = dict
     """How many workers of each class that reserves something the nodes could hold now."""
+    gpus_busy: Callable[[], float | None] = lambda: None
+    """GPUs of the nodes that are at work now; None: not known."""
     seen_at_once: bool = True
     """What leaves the dispatcher can be seen from then on; else somebody says when (``ControlLoop.seen``)."""
     tick_s: float = TICK_S
@@ -254,8 +257,23 @@ class ControlLoop:
             Counter(worker.node for worker in view.workers),
             view.positions,
             view.full,
+            self._gpus(view.composition),
         )
         return self.monitor.snapshot(now_s, running)
+
+    def _gpus(self, composition: Composition) -> GpuUse | None:
+        stages = self.manager.choices.stages
+        asking = [stage.name for stage in stages if stage.gpus]
+        busy = self._settings.gpus_busy() if asking else None
+        if busy is None:
+            return None
+
+        def share(loads: Loads) -> float:
+            return need_of(held_by(stages, loads)).gpus
+
+        shares = {stage.name: share(loads_of([stage])) for stage in stages}
+        reserved = sum(count * share(loads) for loads, count in composition.crew(stages).items())
+        return GpuUse(asking, shares, reserved, busy)
 
     # --- apply ------------------------------------------------------------------------------------------------------
 

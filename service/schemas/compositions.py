@@ -239,7 +239,7 @@ def _latencies(option: Option) -> tuple[float, float | None] | None:
 
 
 def _limits(composition: Composition, told: Prediction) -> list[str]:
-    return ["cores"] if told.limited_by == "cores" else list(composition.groups[told.bottleneck_group].stages)
+    return list(composition.groups[told.bottleneck_group].stages) if told.limited_by == "group" else [told.limited_by]
 
 
 def _finite_ms(seconds: float | None) -> float | None:

@@ -30,6 +30,8 @@ class StageStatus(Answer):
     p50_ms: float | None = None
     """Of the service time; with ``p95_ms`` once it was measured."""
     p95_ms: float | None = None
+    gpu_time_ms: float | None = None
+    """Time that a GPU works for an item; absent where that is not measured."""
 
     @classmethod
     def unmeasured(cls, stage: Stage) -> StageStatus:
@@ -57,6 +59,7 @@ class StageStatus(Answer):
             cv=rounded(profile.cv),
             p50_ms=ms(profile.p50_s),
             p95_ms=ms(profile.p95_s),
+            **({"gpu_time_ms": ms(profile.gpu_s)} if profile.gpu_s else {}),
         )
 
 
@@ -206,6 +209,17 @@ class Worker(Answer):
             outstanding=worker.outstanding,
             restarts=worker.restarts,
         )
+
+
+class ClassMemory(Answer):
+    """The memory of one worker of a class, without what it shares with others."""
+
+    stages: list[str]
+    """Stages that only workers of this class load."""
+    peak_bytes: int
+    """The most that one had, seen once a second since the runner began; of workers on the runner's host."""
+    declared_bytes: int
+    """What its stages ask for; 0: nothing."""
 
 
 class LostWorker(Answer):

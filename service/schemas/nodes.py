@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict, Field
 
 from runtime.placement.cluster import Node, NodeState
-from service.schemas.base import Answer, Time
+from service.schemas.base import Answer, Data, Time
+
+
+class GpuBody(Answer):
+    """A GPU of a node, as its driver tells; null: it does not."""
+
+    name: str
+    busy: float | None
+    """Share of about the last second in which it worked, for whomever."""
+    memory_bytes: int | None
+    memory_used_bytes: int | None
 
 
 class NodeBody(Answer):
@@ -32,10 +42,23 @@ class NodeBody(Answer):
     labels: Mapping[str, str]
     workers: Mapping[str, int]
     """Workers of each running app; apart from those of another node that has the same address."""
+    machine_memory_bytes: int | None = None
+    """Memory of the machine, or of its container where that may use less; absent until the node has told."""
+    machine_memory_free_bytes: int | None = None
+    """The part of it that programs could still take."""
+    workers_memory_bytes: int | None = None
+    """Resident memory of these workers, with frames that they share counted in each; absent unless their runner is on
+    this node."""
+    devices: list[GpuBody] | None = None
+    """Its GPUs; absent where they cannot be seen."""
 
     @classmethod
-    def of(cls, node: Node, since: str, workers: Mapping[str, int]) -> NodeBody:
-        has, taken = node.has, node.taken
+    def of(cls, node: Node, since: str, workers: Mapping[str, int], workers_memory: int | None = None) -> NodeBody:
+        has, taken, seen = node.has, node.taken, node.seen
+        known: Data = {} if workers_memory is None else {"workers_memory_bytes": workers_memory}
+        if seen is not None:
+            known |= {"machine_memory_bytes": seen.memory_bytes, "machine_memory_free_bytes": seen.memory_free_bytes}
+            known |= {"devices": [GpuBody.model_validate(each) for each in seen.gpus]} if seen.gpus else {}
         return cls(
             node=node.id,
             address=node.address,
@@ -50,6 +73,7 @@ class NodeBody(Answer):
             custom=has.custom,
             labels=node.labels,
             workers=workers,
+            **known,
         )
 
 

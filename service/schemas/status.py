@@ -16,6 +16,7 @@ from service.schemas.compositions import ActiveComposition
 from service.schemas.decisions import Decision, Switch
 from service.schemas.figures import (
     Budgets,
+    ClassMemory,
     ComingBody,
     Cost,
     Demand,
@@ -182,6 +183,8 @@ class Resources(Answer):
     grant: GrantBody | None = None
     """Share of the machine's budget; null: there is no budget."""
     cost: Cost | None = None
+    worker_memory: list[ClassMemory] | None = None
+    """By class of worker, those that had a group; null until one was seen."""
     telemetry: TelemetryStatus | None = None
     spark: SparkStatus | None = None
 

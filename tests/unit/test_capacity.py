@@ -310,3 +310,47 @@ def test_without_overlap_the_same_stage_needs_ten_workers() -> None:
     costs = {**WAITS, "ask": replace(WAITS["ask"], at_once=1)}
     found = predict(parse("Par*10(ask)-Seq", TWO), costs, Conditions(8, 0.0, 300.0))
     assert found.throughput_per_s == pytest.approx(10 / 0.030)
+
+
+# --- a GPU that workers share ----------------------------------------------------------------------------------------
+
+ON_GPU = {"ask": StageCost(0.002, 0.002), "use": StageCost(0.010, 0.002, gpu_s=0.004, gpus=0.25)}
+FREE = Conditions(cores=64, hop_s=0.0, input_rate_per_s=None)
+
+
+@pytest.mark.parametrize(
+    ("notation", "per_s", "limited_by"),
+    [
+        ("Seq-Seq", 100, "group"),  # 10 ms of a worker
+        ("Seq-Par*2", 200, "group"),
+        ("Seq-Par*3", 250, "gpus"),  # 4 ms of the GPU
+        ("Seq-Par*4", 250, "gpus"),
+        ("Par*2-Par*5", 500, "gpus"),  # the fifth quarter is of another GPU; 500 = 5 workers of 10 ms as well
+        ("Par*4(f1,f2)", 250, "gpus"),
+    ],
+)
+def test_workers_that_share_a_gpu_are_no_faster_than_it(notation: str, per_s: float, limited_by: str) -> None:
+    found = predict(parse(notation, TWO), ON_GPU, FREE)
+    assert found.throughput_per_s == pytest.approx(per_s)
+    assert found.limited_by == limited_by or per_s == 500
+
+
+def test_stages_of_two_groups_share_a_gpu() -> None:
+    both = {"ask": StageCost(0.006, 0.0, gpu_s=0.005, gpus=0.25), "use": StageCost(0.006, 0.0, gpu_s=0.005, gpus=0.25)}
+    assert predict(parse("Par*2-Par*2", TWO), both, FREE).throughput_per_s == pytest.approx(100)
+    assert predict(parse("Par*2(f1,f2)", TWO), both, FREE).throughput_per_s == pytest.approx(100)
+
+
+def test_a_worker_with_gpus_of_its_own_has_no_need_to_wait() -> None:
+    own = {"ask": StageCost(0.002, 0.002), "use": StageCost(0.010, 0.002, gpu_s=0.010, gpus=1)}
+    assert predict(parse("Par*2-Par*4", TWO), own, FREE).throughput_per_s == pytest.approx(400)
+
+
+def test_a_gpu_that_is_nearly_used_up_keeps_items_waiting_and_one_that_is_used_up_has_no_latency() -> None:
+    at = {rate: Conditions(64, 0.0, rate, arrival_cv=1.0) for rate in (50.0, 240.0, 260.0)}
+    slow, shared, beyond = (predict(parse("Par*2-Par*4", TWO), ON_GPU, each).latency_s for each in at.values())
+    independent = {**ON_GPU, "use": StageCost(0.010, 0.002)}
+    alone = predict(parse("Par*2-Par*4", TWO), independent, at[240.0]).latency_s
+    assert slow == pytest.approx(0.012, rel=0.05)
+    assert shared > alone + 0.004
+    assert beyond == math.inf

@@ -9,14 +9,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from apps import registry
 from compositions.batching import Batching
 from control.decisions import State
+from runtime.placement.cluster import Amounts, CpuReport, Gpu, Node, NodeReport
 from service.api import create_app
-from service.api.metrics import METRICS
+from service.api.metrics import METRICS, NODE_METRICS
 from service.api.operation import Exposition
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
 from service.schemas.batching import BatchingStatus, Held
 from service.schemas.figures import Cost, Items, Latency, LatencyHistogram
+from service.schemas.nodes import NodeBody
 from service.schemas.slo import SloInForce
 from service.schemas.spec import RunSpec
 from service.schemas.status import Status, resting
@@ -99,13 +101,40 @@ def test_what_is_not_measured_is_absent_never_zero() -> None:
 def test_the_glossary_is_complete_and_bounded() -> None:
     families = text_string_to_metric_families(Exposition(lambda: [STATUS]).text().decode())
     described = {family.name for family in families if family.name.startswith("recompose_")}
-    glossary = {name for metric in METRICS for name in (metric.name, metric.earlier) if name is not None}
+    glossary = {
+        name for metric in (*METRICS, *NODE_METRICS) for name in (metric.name, metric.earlier) if name is not None
+    }
     beside = {"recompose_item_latency_seconds", "recompose_status_call_seconds", "recompose_build_info"}
     beside.add("recompose_status_call_seconds_created")
     assert described == {name.removesuffix("_total") for name in glossary} | beside
     for metric in METRICS:
         assert len(metric.labels) + 1 <= 3
         assert metric.meaning
+
+
+def test_what_nodes_tell_of_their_memory_and_gpus() -> None:
+    gpus = (Gpu("one", 0.75, 80, 20), Gpu("cut into instances", None, None, None))
+    seen = NodeReport(CpuReport(4, 4, None), 1000, 400, gpus)
+    nodes = [
+        NodeBody.of(Node("n0", Amounts(4, 2), address="10.0.0.1", seen=seen), "2026-01-01T00:00:00.000Z", {}, 300),
+        NodeBody.of(Node("n1", Amounts(4), address="10.0.0.2"), "2026-01-01T00:00:00.000Z", {}),
+    ]
+    families = text_string_to_metric_families(Exposition(list, lambda: nodes).text().decode())
+    labels = ("node", "gpu", "kind")
+    told = {
+        (s.name, *(s.labels[each] for each in labels if each in s.labels)): s.value
+        for family in families
+        for s in family.samples
+        if "node" in s.labels
+    }
+    assert told == {
+        ("recompose_node_memory_bytes", "n0", "total"): 1000,
+        ("recompose_node_memory_bytes", "n0", "free"): 400,
+        ("recompose_node_memory_bytes", "n0", "workers"): 300,
+        ("recompose_gpu_busy_ratio", "n0", "0"): 0.75,
+        ("recompose_gpu_memory_bytes", "n0", "0", "total"): 80,
+        ("recompose_gpu_memory_bytes", "n0", "0", "used"): 20,
+    }
 
 
 def test_no_apps_no_samples() -> None:
@@ -157,8 +186,9 @@ def test_the_service_tells_of_its_own_process() -> None:
 
 def test_every_name_ends_in_its_unit_or_says_that_it_has_none() -> None:
     units = ("_seconds", "_items", "_per_second", "_bytes", "_total")
-    without = {metric.name for metric in METRICS if not metric.name.endswith(units)}
+    without = {metric.name for metric in (*METRICS, *NODE_METRICS) if not metric.name.endswith(units)}
     assert without == {
         "recompose_app_state", "recompose_slo_status", "recompose_slo_bound", "recompose_held_up",
         "recompose_stage_bottleneck", "recompose_workers", "recompose_workers_in_use",
+        "recompose_gpu_busy_ratio",
     }  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from profiler.monitor import LATENCY_BOUNDS_S, Hops, Monitor, MonitorSettings, Running
+from profiler.service_time import GpuUse
 from profiler.snapshot import Demand, RateWindow, Snapshot, StageTiming
 from profiler.windows import input_rate_change
 
@@ -37,6 +38,22 @@ def test_what_the_caller_knows_is_passed_on() -> None:
     assert (snapshot.composition, snapshot.queued, snapshot.in_flight) == ("1", 7, 3)
     assert (snapshot.cores, snapshot.workers_alive) == (2, 3)
     assert look(monitor(), 1000.0, cores=16).cores == 16
+
+
+def test_the_use_of_gpus_is_a_mean_and_until_it_is_known_a_call_has_its_gpu_all_the_time() -> None:
+    """Ten calls a second of 50 ms, half of which is the GPU's; it was idle before they began."""
+    seen = monitor()
+
+    def gpu_s(now_s: float, busy: float) -> list[float]:
+        use = GpuUse(["b"], {"a": 0.0, "b": 0.5}, 0.5, busy)
+        return [stage.gpu_s for stage in seen.snapshot(now_s, Running("1", False, 0.0, 0, 0, 1, gpus=use)).stages]
+
+    assert gpu_s(0.0, 0.0) == []
+    for turn in range(1, 101):
+        seen.record_timings(turn / 10, [StageTiming("a", 0.01, 0.01), StageTiming("b", 0.05, 0.01)])
+        found = gpu_s(turn / 10, 0.0 if turn < 10 else 0.2 if turn % 2 else 0.3)
+        assert found == pytest.approx([0.0, 0.05]) or turn > 30
+    assert found == pytest.approx([0.0, 0.025], rel=0.05)
 
 
 def test_a_steady_stream() -> None:

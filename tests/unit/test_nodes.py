@@ -9,12 +9,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from apps import registry
-from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
+from runtime.placement.cluster import Amounts, Cluster, CpuReport, Gpu, Node, NodeReport, NodeState
 from service.api import create_app
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
+from service.schemas.figures import Worker
 from service.schemas.spec import RunSpec
+from tests.support.bodies import having
 from tests.support.fakes import FakeRunner, PromptTicker
 
 HEAVY = """
@@ -79,6 +81,34 @@ def test_nodes_are_shown_with_what_they_have_and_what_is_taken(client: TestClien
     assert (gpu["gpus"], gpu["gpus_used"], gpu["cpus_used"], gpu["memory_used_bytes"]) == (1, 0.5, 1, 2_000_000_000)
     assert (gpu["custom"], gpu["labels"], gpu["workers"]) == ({"decoder": 2.0}, {"zone": "a"}, {})
     assert gpu["since"].endswith("Z")
+
+
+def test_a_node_shows_its_memory_and_its_gpus_once_it_has_told(client: TestClient, host: ClusterHost) -> None:
+    told = {"machine_memory_bytes", "machine_memory_free_bytes", "workers_memory_bytes", "devices"}
+    assert not told & client.get("/nodes").json()[1].keys()
+    gpu = Gpu("NVIDIA H100", 0.5, 80_000, 2_000)
+    host.nodes[0] = replace(host.nodes[0], seen=NodeReport(CpuReport(1, 1, None), 8_000, 6_000))
+    host.nodes[1] = replace(host.nodes[1], seen=NodeReport(CpuReport(4, 4, None), 32_000, 30_000, (gpu,)))
+    plain, with_gpu, _ = client.get("/nodes").json()
+    assert (plain["machine_memory_bytes"], plain["machine_memory_free_bytes"]) == (8_000, 6_000)
+    assert "devices" not in plain
+    assert with_gpu["devices"] == [
+        {"name": "NVIDIA H100", "busy": 0.5, "memory_bytes": 80_000, "memory_used_bytes": 2_000}
+    ]
+
+
+def test_a_node_shows_what_its_workers_take(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = [
+        Worker(id=name, pid=1, node=node, group=0, outstanding=0, restarts=0, memory_bytes=memory)
+        for name, node, memory in (("a", "10.0.0.1", 100), ("b", "10.0.0.1", 150), ("c", "10.0.0.2", None))
+    ]
+    own = FakeRunner.status
+    monkeypatch.setattr(FakeRunner, "status", lambda self: having(own(self), {"workers": workers}))
+    client.post("/apps/synthetic/start", json=PUSHED)
+    near, far, _ = client.get("/nodes").json()
+    assert (near["workers"], near["workers_memory_bytes"]) == ({"synthetic": 2}, 250)
+    assert far["workers"] == {"synthetic": 1}
+    assert "workers_memory_bytes" not in far
 
 
 def test_a_node_is_drained_by_its_address_or_id_but_not_the_last_one(client: TestClient) -> None:

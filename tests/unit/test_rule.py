@@ -363,6 +363,19 @@ def test_more_workers_than_the_cores_keep_busy_are_not_asked_for() -> None:
     assert waiting.chosen.attained(GOALS) == pytest.approx(1.0, abs=0.03)
 
 
+def test_more_workers_than_a_gpu_can_serve_are_not_asked_for() -> None:
+    # 10 items/s of 0.3 s are work for three GPUs; twenty workers share one, or each has its own.
+    shared, own, light = (
+        chosen(10.0, Plan(MERGED, (3,)), costing=Costing(cpu_share=(0.1, 0.1), gpu_share=(0, share), gpus=(0, gpus)))
+        for share, gpus in ((1, 0.05), (1, 1), (0.3, 0.05))
+    )
+    assert shared.chosen.plan.workers <= 3
+    assert shared.chosen.attained(GOALS) < 0.9
+    for each in (own, light):
+        assert 4 < each.chosen.plan.workers <= 6
+        assert each.chosen.attained(GOALS) == pytest.approx(1.0, abs=0.03)
+
+
 def test_the_way_between_groups_is_a_reason_to_merge() -> None:
     light = Costing(hop_s=0.1)
     assert chosen(5.0, Plan(APART, (1, 2)), costing=light).chosen.plan.grouping == MERGED

@@ -5,12 +5,14 @@ import math
 import pytest
 
 from profiler.service_time import (
+    GpuUse,
     ProfileSettings,
     ServiceTimes,
     bottlenecks,
     crowding,
     free_service_s,
     next_bottleneck,
+    on_gpus,
     stage_costs,
 )
 from profiler.snapshot import StageProfile, StageTiming
@@ -151,3 +153,32 @@ def test_busy_counts_the_workers_that_ran_it_at_once() -> None:
     times = ServiceTimes(["a"])
     now_s = feed(times, "a", [0.2] * 400, from_s=0.0, every_s=0.05)
     assert times.profiles(now_s)[0].busy == pytest.approx(4.0, rel=0.02)
+
+
+# --- a GPU that workers share ----------------------------------------------------------------------------------------
+
+
+def test_the_time_of_a_gpu_is_its_use_over_the_rate() -> None:
+    calls = [profile("decode", 0.010, 0.010, busy=1.0), profile("embed", 0.040, 0.005, busy=4.0)]  # 100/s
+    decode, embed = on_gpus(calls, GpuUse(["embed"], {"decode": 0.0, "embed": 0.25}, 1.0, 0.6))
+    assert decode == calls[0]
+    assert (embed.gpus, embed.gpu_s, embed.gpu_wait_s) == (0.25, pytest.approx(0.006), 0.0)
+    cost = stage_costs([embed], cores=16)["embed"]
+    assert (cost.service_s, cost.gpu_s, cost.gpus) == (0.040, pytest.approx(0.006), 0.25)
+
+
+def test_what_a_call_waits_for_a_gpu_that_is_used_up_is_not_its_own_time() -> None:
+    embed = on_gpus([profile("embed", 0.040, 0.005, busy=4.0)], GpuUse(["embed"], {"embed": 0.25}, 1.0, 1.0))[0]
+    assert embed.gpu_s == pytest.approx(0.010)
+    assert free_service_s(embed, 1.0) == pytest.approx(0.015)  # 5 ms of a core, 10 of the GPU
+
+
+def test_a_call_that_spins_while_it_waits_keeps_its_time() -> None:
+    embed = on_gpus([profile("embed", 0.040, 0.040, busy=4.0)], GpuUse(["embed"], {"embed": 0.25}, 1.0, 1.0))[0]
+    assert free_service_s(embed, 1.0) == 0.040
+
+
+def test_a_gpu_that_others_use_works_for_no_more_than_all_of_a_call() -> None:
+    embed = on_gpus([profile("embed", 0.040, 0.005, busy=0.5)], GpuUse(["embed"], {"embed": 0.25}, 1.0, 7.9))[0]
+    assert embed.gpu_s == 0.040
+    assert free_service_s(embed, 1.0) == 0.040

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
+from compositions.resources import Need
 from runtime.dispatch.views import WorkerView
 from service.runner.telemetry.accounts import Usage
 from service.schemas.figures import Worker
@@ -32,9 +34,44 @@ def test_worker_seconds_are_of_those_in_use_and_cpu_of_those_on_this_host() -> N
 def test_seconds_of_gpus_are_of_those_reserved_at_the_time() -> None:
     usage, worker = Usage(), view(os.getpid())
     for now_s, gpus in ((0.0, 0.5), (2.0, 0.5), (4.0, 0.25), (8.0, 0.0)):
-        usage.record(now_s, (worker,), gpus)
+        usage.record(now_s, (worker,), [((), Need(gpus=gpus))])
     cost = usage.cost((worker,), cores=2)
     assert (cost.gpus, cost.gpu_s) == (0.0, 2 * 0.5 + 2 * 0.5 + 4 * 0.25)
+
+
+def test_the_memory_of_a_worker_is_kept_by_class_and_told_once_where_it_is_more_than_declared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own_mb = iter([900, 2_500, 2_600, 1_000])
+
+    def memory(process: psutil.Process) -> tuple[int, int]:
+        own = next(own_mb) * 10**6
+        return own + 50 * 10**6, own
+
+    monkeypatch.setattr("service.runner.telemetry.accounts._memory", memory)
+    usage, worker, held = Usage(), view(os.getpid()), [(("detect",), Need(memory_bytes=2 * 10**9))]
+    with capture_logs() as lines:
+        for now_s in range(4):
+            usage.record(now_s, (worker,), held)
+    (memory,) = usage.memory.values()
+    assert (memory.stages, memory.peak_bytes, memory.declared_bytes) == (["detect"], 2_600 * 10**6, 2 * 10**9)
+    (line,) = lines
+    assert line["event"].startswith("worker takes more memory than its stages ask for; ask for more")
+    assert (line["stages"], line["memory"], line["declared"]) == (
+        ["detect"],
+        "2.5 GB of memory",
+        "2 GB of memory",
+    )
+
+
+def test_workers_without_a_group_or_a_declared_memory_are_no_reason_to_warn() -> None:
+    usage, spare, light = Usage(), view(os.getpid(), group=None), view(os.getpid())
+    with capture_logs() as lines:
+        usage.record(0.0, (spare,), [((), Need(memory_bytes=1))])
+        assert usage.memory == {}
+        usage.record(1.0, (light,), [((), Need())])
+    assert usage.memory[()].peak_bytes > 1_000_000
+    assert not lines
 
 
 def test_what_others_keep_busy_is_the_rest_of_what_the_cores_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pickle
 import socket
 import sysconfig
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -173,13 +173,6 @@ def head_answers() -> bool:
 def _head() -> tuple[str, int]:
     host, _, port = str(ray.get_runtime_context().gcs_address).rpartition(":")
     return host.strip("[]"), int(port)
-
-
-def silent(found: Sequence[Node]) -> set[str]:
-    """Return the machines, of several, that Ray believes alive and that do not answer."""
-    if len(found) < 2:
-        return set()
-    return {node.id for node in found} - guard.answering({node.id: (node.address, node.port) for node in found})
 
 
 class RemoteObject:
@@ -350,7 +343,8 @@ def _where() -> dict[str, Any]:
     """Any machine; where one does not answer or is to go, another that has CPUs. An actor that needs nothing would be
     placed by any machine of the cluster, also by one that is gone; one that needs some is placed by the head."""
     found = nodes()
-    lost = silent(found) | {*ray_state.state.get_draining_nodes()}
+    silent = guard.silent({node.id: (node.address, node.port) for node in found})
+    lost = silent | {*ray_state.state.get_draining_nodes()}
     if not lost:
         return {"num_cpus": 0}
     own = ray.get_runtime_context().get_node_id()

@@ -39,6 +39,12 @@ def answering(addresses: Mapping[K, tuple[str, int]], timeout_s: float = KNOCK_S
     return answered
 
 
+def silent(addresses: Mapping[K, tuple[str, int]]) -> set[K]:
+    """Return the machines, of several, that Ray believes alive and that do not answer."""
+    answered = answering(addresses) if len(addresses) > 1 else {*addresses}
+    return {each for each in addresses if each not in answered}
+
+
 def _over(waiting: Mapping[socket.socket, K], timeout_s: float) -> list[socket.socket]:
     """Return the sockets whose attempt is over; by ``poll``, whatever the numbers of their descriptors are."""
     poll = select.poll()

@@ -1,12 +1,14 @@
 """See the nodes of a Ray cluster: what each has, what is taken of it, its cores and its state; and drain one.
 
 Ray's number of CPUs is a count of the machine or an operator's choice; which CPUs a process may use, and how much of
-them, only a process on that node can see. So each other node is asked by a short task, once a minute.
+them, only a process on that node can see, as its memory and its GPUs. So each other node is asked by a short task, once
+a minute, or every five seconds where it has GPUs.
 """
 
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -15,12 +17,12 @@ from ray.autoscaler.sdk import request_resources
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from compositions.resources import Need
-from runtime.housekeeping import cpu_report
-from runtime.placement.cluster import Amounts, Cluster, CpuReport, Node, NodeState, cores_of
+from runtime.placement.cluster import Amounts, Cluster, Node, NodeReport, NodeState, cores_of
 from runtime.pools.ray import guard
 from runtime.pools.ray.hosted import ClusterError
+from runtime.pools.ray.report import node_report
 
-REPORT_EVERY_S = 60.0
+REPORT_EVERY_S, GPU_REPORT_EVERY_S = 60.0, 5.0
 KEPT_S = 2.0
 PREEMPTION = 2
 """Ray's reason to drain a node that is in use; it is ended when its last worker has left, or at the deadline."""
@@ -33,7 +35,7 @@ class NodeWatch:
     """Look at the nodes whenever asked. Thread-safe; each look may wait for Ray's head."""
 
     def __init__(self) -> None:
-        self._reports: dict[str, CpuReport] = {}
+        self._reports: dict[str, NodeReport] = {}
         self._asked: dict[str, tuple[Any, float]] = {}
         """The task that was sent to each node, and when."""
         self._seen, self._seen_s = Cluster(()), -KEPT_S
@@ -49,26 +51,30 @@ class NodeWatch:
         with self._lock:
             living = [node for node in ray.nodes() if node["Alive"]]
             here = _here()
-            self._collect_reports(here, {node["NodeID"] for node in living}, time.monotonic())
+            has_gpus = {node["NodeID"]: bool(node["Resources"].get("GPU")) for node in living}
+            self._collect_reports(here, has_gpus, time.monotonic())
             free, draining = ray_state.available_resources_per_node(), ray_state.state.get_draining_nodes()
-            silent = _silent(living)
+            ports = {node["NodeID"]: (node["NodeManagerAddress"], node["NodeManagerPort"]) for node in living}
+            silent = guard.silent(ports)
             states = dict.fromkeys(silent, NodeState.SUSPECT) | dict.fromkeys(draining, NodeState.DRAINING)
             found = [self._node(node, free.get(node["NodeID"]), states) for node in living]
             self._seen = Cluster(tuple(sorted(found, key=lambda node: (node.address, node.id))), here)
             self._seen_s = time.monotonic()
             return self._seen
 
-    def _collect_reports(self, here: str, living: set[str], now_s: float) -> None:
-        self._reports[here] = cpu_report()
-        for node in living - {here}:
-            task, asked_s = self._asked.get(node, (None, now_s - REPORT_EVERY_S))
+    def _collect_reports(self, here: str, has_gpus: Mapping[str, bool], now_s: float) -> None:
+        """``has_gpus``: of each node that lives."""
+        self._reports[here] = node_report(gpus=has_gpus.get(here, False))
+        for node in has_gpus.keys() - {here}:
+            every_s = GPU_REPORT_EVERY_S if has_gpus[node] else REPORT_EVERY_S
+            task, asked_s = self._asked.get(node, (None, now_s - every_s))
             if task is not None and ray.wait([task], timeout=0)[0]:
                 self._note_report(node, task)
                 self._asked[node] = None, asked_s
-            elif now_s >= asked_s + REPORT_EVERY_S:
+            elif now_s >= asked_s + every_s:
                 affinity = NodeAffinitySchedulingStrategy(node, soft=False)
-                self._asked[node] = _report.options(scheduling_strategy=affinity).remote(), now_s
-        for node in [node for node in self._asked if node not in living]:
+                self._asked[node] = _report.options(scheduling_strategy=affinity).remote(gpus=has_gpus[node]), now_s
+        for node in [node for node in self._asked if node not in has_gpus]:
             del self._asked[node]
 
     def _note_report(self, node: str, task: Any) -> None:
@@ -81,9 +87,10 @@ class NodeWatch:
         has = _amounts(node["Resources"])
         name = node["NodeID"]
         taken = Amounts() if free is None else has.less(_amounts(free))
-        has = Amounts(cores_of(has.cpus, self._reports.get(name)), has.gpus, has.memory_bytes, has.custom)
+        seen = self._reports.get(name)
+        has = replace(has, cpus=cores_of(has.cpus, None if seen is None else seen.cpus))
         state = states.get(name, NodeState.UP)
-        return Node(name, has, taken, node.get("Labels") or {}, state, node["NodeManagerAddress"])
+        return Node(name, has, taken, node.get("Labels") or {}, state, node["NodeManagerAddress"], seen)
 
 
 def request(workers: Sequence[Need]) -> None:
@@ -118,12 +125,6 @@ def _here() -> str:
     return node
 
 
-def _silent(living: list[dict[str, Any]]) -> set[str]:
-    """Return the nodes, of several, that do not take a connection."""
-    ports = {node["NodeID"]: (node["NodeManagerAddress"], node["NodeManagerPort"]) for node in living}
-    return set(ports) - guard.answering(ports) if len(ports) > 1 else set()
-
-
 def _amounts(of: Mapping[str, float]) -> Amounts:
     custom = {name: value for name, value in of.items() if name not in _OWN and not name.startswith("node:")}
     return Amounts(of.get("CPU", 0.0), of.get("GPU", 0.0), of.get("memory", 0.0), custom)
@@ -131,4 +132,4 @@ def _amounts(of: Mapping[str, float]) -> Amounts:
 
 WATCH = NodeWatch()
 """The one of this process, for calls that come at any time."""
-_report: Any = ray.remote(num_cpus=0, max_retries=0)(cpu_report)
+_report: Any = ray.remote(num_cpus=0, max_retries=0)(node_report)

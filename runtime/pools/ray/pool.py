@@ -213,6 +213,10 @@ class RayPool:
             self._calls.ask(self._seating.look, self._seating.note)
         return self._seating.cluster.cores
 
+    def gpus_busy(self) -> float | None:
+        """Return how many GPUs of the nodes are at work; None if nobody tells."""
+        return self._seating.cluster.gpus_busy
+
     def room(self) -> Room:
         """Return how many workers of each class the nodes could hold, as of a few seconds ago."""
         stages = self._settings.stages
@@ -353,12 +357,11 @@ class RayPool:
             return self._note_end(now_s, worker, "its connection closed") if self._members[worker].pid else []
         if message.kind == Kind.ALIVE:
             return [WorkerAnswered(now_s, worker, message.task_id)]
-        return [self._joined(now_s, worker, message)] if message.kind == Kind.READY else []
-
-    def _joined(self, now_s: float, worker: WorkerId, ready: Message) -> WorkerJoined:
-        member, here = self._members[worker], self._language.whereabouts(ready)
+        if message.kind != Kind.READY:
+            return []
+        member, here = self._members[worker], self._language.whereabouts(message)
         member.pid, member.node = here.pid, here.node
         self._starts.forget(worker)
         member.process = Process(here.pid, here.pid_space)
         self._seating.joined(here.node, member.loads, now_s - member.asked_s)
-        return WorkerJoined(now_s, worker, here.pid, here.address, member.loads)
+        return [WorkerJoined(now_s, worker, here.pid, here.address, member.loads)]

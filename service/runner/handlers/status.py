@@ -144,6 +144,7 @@ def _resources(run: Run, record: Record, cost: Cost | None) -> Resources:
         budgets=run.budgets,
         grant=GrantBody.of(run.loop.manager.granted),
         cost=cost,
+        worker_memory=list(record.usage.memory.values()) or None,
         telemetry=telemetry.status() if telemetry else None,
         spark=SparkStatus.model_validate(link.status()) if link else None,
     )

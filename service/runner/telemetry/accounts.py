@@ -15,15 +15,18 @@ from typing import Any
 import psutil
 
 from apps.contract import App
-from compositions.model import Composition
+from compositions.model import Composition, Loads
+from compositions.resources import Need, amounts
 from datapipe.sources.fed import Fed
 from datapipe.sources.inbox import Inbox
 from runtime.dispatch.views import WorkerView
 from service.runner.wiring.run import Run
 from service.schemas.base import time_text
-from service.schemas.figures import Cost, Worker
+from service.schemas.figures import ClassMemory, Cost, Worker
 
 PERIOD_S = 1.0
+_NEARLY = 1.05
+"""A worker may have so many times what its stages ask for before a warning says so, once."""
 BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
 """Of a core's times; those that are not are idle, or of a guest and in ``user`` already."""
 
@@ -34,6 +37,7 @@ class _Known:
     cpu_s: float
     busy_cores: float | None = None
     memory_bytes: int | None = None
+    own_bytes: int = 0
 
 
 class Usage:
@@ -46,20 +50,37 @@ class Usage:
         self._worker_s = self._cpu_s = 0.0
         self._machine_s: float | None = None
         self._others: float | None = None
+        self.memory: dict[Loads, ClassMemory] = {}
 
-    def record(self, now_s: float, workers: Iterable[WorkerView], gpus: float = 0.0) -> None:
-        """Note a second of these workers: those bound to a group are in use. ``gpus``: what all of them reserve."""
+    def record(self, now_s: float, workers: Iterable[WorkerView], held: Iterable[tuple[Loads, Need]] = ()) -> None:
+        """Note a second of these workers: those bound to a group are in use. ``held``: the class and need of each."""
         if self._looked_s is not None and now_s - self._looked_s < PERIOD_S:
             return
         passed_s = 0.0 if self._looked_s is None else now_s - self._looked_s
         self._looked_s = now_s
         seen = list(workers)
         self._gpu_s += passed_s * self._gpus
-        self._gpus = gpus
+        classes = list(held)
+        self._gpus = sum(need.gpus for _, need in classes)
         self._worker_s += passed_s * sum(each.group is not None for each in seen)
         here = {each.pid for each in seen if each.node in _addresses()}
         self._known = {pid: known for pid in here if (known := self._measured(pid, passed_s)) is not None}
         self._look_at_others(passed_s)
+        for worker, (loads, need) in zip(seen, classes, strict=False):
+            if worker.group is not None and worker.pid in self._known:
+                self._note_memory(loads, need.memory_bytes, self._known[worker.pid].own_bytes)
+
+    def _note_memory(self, loads: Loads, declared: int, own: int) -> None:
+        peak = self.memory[loads].peak_bytes if loads in self.memory else 0
+        self.memory[loads] = ClassMemory(stages=list(loads), peak_bytes=max(peak, own), declared_bytes=declared)
+        if peak <= _NEARLY * declared < own and declared:
+            import structlog  # imported here: a script that logs nothing needs none
+
+            structlog.get_logger().warning(
+                "worker takes more memory than its stages ask for; ask for more, or a node gets more workers than fit",
+                stages=list(loads),
+                memory=amounts(0, 0, own, {}), declared=amounts(0, 0, declared, {}),
+            )  # fmt: skip
 
     def _look_at_others(self, passed_s: float) -> None:
         """What of the cores is busy and not with these workers: other programs, other apps, the runner itself."""
@@ -72,7 +93,7 @@ class Usage:
         try:
             known = self._known.get(pid) or _begun(pid)
             with known.process.oneshot():
-                cpu_s, known.memory_bytes = _cpu_s(known.process), known.process.memory_info().rss
+                cpu_s, (known.memory_bytes, known.own_bytes) = _cpu_s(known.process), _memory(known.process)
         except psutil.Error:  # it has ended meanwhile
             return None
         if pid in self._known and passed_s > 0:
@@ -123,6 +144,12 @@ def _machine_s() -> float:
 def _begun(pid: int) -> _Known:
     process = psutil.Process(pid)
     return _Known(process, _cpu_s(process))
+
+
+def _memory(process: psutil.Process) -> tuple[int, int]:
+    """Return the resident memory, and that of it which the process does not share."""
+    seen = process.memory_info()
+    return seen.rss, seen.rss - seen._asdict().get("shared", 0)
 
 
 def _cpu_s(process: psutil.Process) -> float:

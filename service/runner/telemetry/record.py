@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from compositions.model import held_by, loads_of
-from compositions.resources import need_of
+from compositions.model import Loads, held_by, loads_of
+from compositions.resources import Need, need_of
 from compositions.wording import figure
 from control.manager import TickResult
 from control.objectives import Objective
@@ -166,7 +166,7 @@ class Record:
             self.history.record(now_s, lambda: Sample.of(status(), self.clock.text(now_s)))
         if self.summary.record(snapshot, result):
             workers = loop.engine.view().workers
-            self.usage.record(snapshot.now_s, workers, _gpus(run, workers) if run.checked.spec.pool == "ray" else 0.0)
+            self.usage.record(snapshot.now_s, workers, _held(run, workers) if run.checked.spec.pool == "ray" else ())
             run.sink.flush()
             if self.telemetry is not None:
                 self.telemetry.tick(loop, snapshot, result)
@@ -177,16 +177,13 @@ class Record:
             self.telemetry.close()
 
 
-def _gpus(run: Run, workers: Sequence[WorkerView]) -> float:
-    """Return the GPUs that these workers reserve. Those without a group count as of the class that loads nothing."""
+def _held(run: Run, workers: Sequence[WorkerView]) -> Iterator[tuple[Loads, Need]]:
+    """Yield the class of each worker and its need. Those without a group count as of the class that loads nothing."""
     stages, groups = run.checked.stages, run.loop.engine.view().composition.groups
-    if not any(stage.gpus for stage in stages):
-        return 0.0
     by_name = {stage.name: stage for stage in stages}
-    held = [
-        () if each.group is None else loads_of(by_name[name] for name in groups[each.group].stages) for each in workers
-    ]
-    return sum(need_of(held_by(stages, loads)).gpus for loads in held)
+    for each in workers:
+        loads = () if each.group is None else loads_of(by_name[name] for name in groups[each.group].stages)
+        yield loads, need_of(held_by(stages, loads))
 
 
 def record_of(spec: RunSpec, run: Run) -> Record:

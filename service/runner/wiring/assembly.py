@@ -86,13 +86,14 @@ MakeApp = Callable[[], App]
 
 
 class OpenPool(NamedTuple):
-    """A pool, what makes its payloads, and what tells how many cores its workers may use now, and how many workers of
-    each class have room."""
+    """A pool, what makes its payloads, and what tells how many cores its workers may use now, how many workers of each
+    class have room, and how many GPUs are at work."""
 
     pool: WorkerPool
     codec: Codec
     cores: Callable[[], float]
     room: Callable[[], Room] = dict
+    gpus_busy: Callable[[], float | None] = lambda: None
 
 
 PoolMaker = Callable[[MakeApp, Sequence[str], RayPoolSettings], OpenPool]
@@ -107,7 +108,7 @@ def _ray(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) ->
     from runtime.pools.ray.pool import RayPool  # imported here: a local run needs no Ray
 
     pool = RayPool(make_app, list(stages), settings)
-    return OpenPool(pool, pool.codec, pool.cores, pool.room)
+    return OpenPool(pool, pool.codec, pool.cores, pool.room, pool.gpus_busy)
 
 
 POOLS: Mapping[str, PoolMaker] = {"local": _local, "ray": _ray}
@@ -135,7 +136,8 @@ def loop_of(checked: CheckedSpec, opened: OpenPool, sink: Sink, bundler: Bundler
         checked.settings.monitor, [stage.name for stage in checked.stages], cores, concurrencies(checked.stages)
     )
     seen_at_once = spec.durable.durability != "exactly-once"
-    how = LoopSettings(opened.cores, checked.style, checked.settings.drain.made, opened.room, seen_at_once)
+    made = checked.settings.drain.made
+    how = LoopSettings(opened.cores, checked.style, made, opened.room, opened.gpus_busy, seen_at_once)
     return ControlLoop(engine, monitor, manager_of(checked), how, sink, bundler)
 
 
