@@ -15,7 +15,7 @@ from rich.live import Live
 
 from service.cli import render
 from service.cli.http import DEFAULT_URL, Client, read, segment
-from service.cli.texts import Amount, app_argument, items_of, known_apps, options
+from service.cli.texts import FILE, Amount, app_argument, items_of, known_apps, options
 from service.cli.watch_view import DECISIONS, WatchView
 from service.schemas.compositions import AppInfo, Choice
 from service.schemas.decisions import KINDS, Entry, EntryKind
@@ -180,11 +180,7 @@ def decisions(client: Client, app: str, limit: int, kinds: tuple[EntryKind, ...]
 
 @click.command()
 @click.argument("app")
-@click.option(
-    "--add",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="YAML file with compositions to add at once.",
-)
+@click.option("--add", type=FILE, help="YAML file with compositions to add at once.")
 @answered(lambda found: render.compositions_table(read(list[Choice], found)))
 def compositions(client: Client, app: str, add: Path | None) -> Any:
     """Show the compositions of APP; --add adds the compositions of a YAML file first."""

@@ -16,6 +16,7 @@ from watchfiles import watch
 from compositions.document.safe_yaml import read_yaml
 from compositions.errors import CompositionError, Fault, RecomposeError
 from profiler.slo import Slo
+from service.cli.texts import FILE
 from service.daemon.daemon import Daemon
 from service.schemas.alerts import AlertsRequest
 from service.schemas.refusals import message, no_app
@@ -129,7 +130,7 @@ def _as_defaults(ctx: click.Context, param: click.Parameter, file: Path | None) 
 
 config_option = click.option(
     "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     is_eager=True,
     callback=_as_defaults,
     help="YAML file with these options, apps to run and their objectives; read again when it changes.",

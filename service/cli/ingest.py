@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from service import logs
 from service.cli import render
 from service.cli.check import apps_option
-from service.cli.texts import app_options, master_option
+from service.cli.texts import FOLDER, app_options, master_option
 
 NAMED = 20
 """Files that were skipped and are named; the rest is counted."""
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("app")
 @click.argument("folder", required=False)
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder of the data set (default data-sets/APP)."
-)
+@click.option("--out", type=FOLDER, help="Folder of the data set (default data-sets/APP).")
 @app_options
 @apps_option
 @master_option

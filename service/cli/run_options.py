@@ -17,12 +17,12 @@ from control.strategies import DEFAULT, FORMER, STRATEGIES, present_name
 from profiler.slo import Slo, parse_slo
 from service.cli.check import apps_option
 from service.cli.texts import (
+    POSITIVE,
     Amount,
+    Parsed,
     app_argument,
     app_options,
-    as_usage,
     budget_option,
-    each_as_usage,
     items_of,
     parse_amount,
     parse_batch,
@@ -51,7 +51,7 @@ def _slo_option(parse: Callable[[str], object]) -> Callable[[Any], Any]:
     return click.option(
         "--slo",
         multiple=True,
-        callback=each_as_usage(parse, "--slo"),
+        type=Parsed(parse),
         help="Objective: latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; several must hold together.",
     )
 
@@ -72,17 +72,17 @@ STREAM: Options = (
     click.option("--strategy", type=_Strategies(list(STRATEGIES)), default=DEFAULT, show_default=True),
     click.option(
         "--rate",
-        callback=as_usage(parse_rate, "--rate"),
+        type=Parsed(parse_rate),
         help="Input rate in items/s (default: as fast as the app accepts them).",
     ),
     click.option(
         "--pattern",
-        callback=as_usage(parse_pattern, "--pattern"),
+        type=Parsed(parse_pattern),
         help="Input pattern: wave:period=60,min=1,max=10, binary: …, custom:MODULE:FUNCTION of --apps.",
     ),
     click.option(
         "--batch",
-        callback=as_usage(parse_batch, "--batch"),
+        type=Parsed(parse_batch),
         help="Bundle size: 64, pid:kp=10, slo-batch … (default auto: larger where that pays).",
     ),
     click.option("--batch-bytes", type=click.IntRange(1, MOST_BYTES), help="Maximum bytes per bundle (default 4 MiB)."),
@@ -93,20 +93,18 @@ STREAM: Options = (
     ),
     click.option(
         "--items",
-        callback=as_usage(parse_amount, "--items"),
+        type=Parsed(parse_amount),
         help="Number of items after which the run ends, or a class of input of the app: small, huge …",
     ),
-    click.option(
-        "--duration", type=click.FloatRange(0, min_open=True), help="Time after which the run ends, in seconds."
-    ),
+    click.option("--duration", type=POSITIVE, help="Time after which the run ends, in seconds."),
     click.option(
         "--source",
-        callback=as_usage(parse_source, "--source"),
+        type=Parsed(parse_source),
         help="Source, as KIND:PATH (default: the app's own data).",
     ),
     click.option(
         "--sink",
-        callback=as_usage(parse_sink, "--sink"),
+        type=Parsed(parse_sink),
         help="Sink: parquet:FOLDER, sql:URL, redis://…, kafka://…, nats://…, mqtt://…, amqp://…, https://…, "
         "or a table that Spark writes, spark+FORMAT:PATH.",
     ),
