@@ -245,15 +245,6 @@ def resting(
     )
 
 
-class SampledLatency(Answer):
-    mean: float | None
-    p95: float | None
-    p50: float | None = None
-    p99: float | None = None
-    share: float | None = None
-    """Within which the share of the items is that the SLO asks for."""
-
-
 class Rates(Answer):
     """The course of an app's rates, in columns of one length."""
 
@@ -282,7 +273,7 @@ class Sample(Answer):
     slo: SloInForce | None
     input_rate_per_s: float | None
     throughput_per_s: float | None
-    latency_ms: SampledLatency
+    latency_ms: Latency
     service_time_ms: dict[str, float | None]
     """By stage."""
     bundle_size: int | None = None
@@ -310,6 +301,6 @@ class Sample(Answer):
             slo=status.requested.slo,
             input_rate_per_s=status.input_rate_per_s,
             throughput_per_s=status.throughput_per_s,
-            latency_ms=SampledLatency.model_validate(status.latency_ms),
+            latency_ms=status.latency_ms,
             service_time_ms={stage.name: stage.service_time_ms for stage in status.stages},
         )

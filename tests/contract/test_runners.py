@@ -83,7 +83,7 @@ def started(make: MakeRunner) -> RunnerPort:
 GRANT = Grant(Budget(workers=4), Budget(workers=8), "it gains most")
 READS: list[ask.Request[Any]] = [
     ask.ReadSpec(), ask.ReadStatus(), ask.ReadDecisions(-1, 10), ask.ReadNoChanges(10), ask.ReadResults(-1, 10),
-    ask.ReadCompositions(), ask.ReadHistory(60.0), ask.ReadSwitches(), ask.ReadSummary(),
+    ask.ReadCompositions(), ask.ReadHistory(60.0), ask.ReadSummary(),
     ask.ReadSizes(10), ask.AskBid((Budget(workers=4),)),
 ]  # fmt: skip
 CHANGES: list[ask.Request[None]] = [

@@ -246,7 +246,6 @@ class FakeRunner(FakeRun):
             r.ReadCompositions.by(lambda _: self.compositions()),
             r.ReadHistory.by(lambda ask: ask.thin(self.history(ask.last_s))),
             r.ReadWhatIf.by(self.what_if),
-            r.ReadSwitches.by(lambda _: []),
             r.ReadSummary.by(lambda _: self.summary()),
         )
 

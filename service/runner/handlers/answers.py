@@ -15,7 +15,7 @@ from service.runner.validation.checked import CheckedSpec
 from service.runner.validation.resolution import rate_of
 from service.runner.wiring.run import Run
 from service.schemas.compositions import Choice, WhatIf, what_if_body
-from service.schemas.decisions import Decision, QuietRun, Switch
+from service.schemas.decisions import Decision, QuietRun
 from service.schemas.refusals import UnavailableError
 from service.schemas.results import Result, Summary
 
@@ -123,7 +123,6 @@ class Reads:
             ask.ReadResults.by(self._results),
             ask.ReadCompositions.by(self._compositions),
             ask.ReadHistory.by(lambda request: request.thin(record.history.since(monotonic() - request.last_s))),
-            ask.ReadSwitches.by(lambda _: [Switch.of(each, self._at) for each in self._loop.journal.switches]),
             ask.ReadSummary.by(lambda _: self._record.summary.view(self._run, self._runner.failure)),
             ask.ReadWhatIf.by(self._what_if),
         )

@@ -15,7 +15,7 @@ from control.decisions import Grant, Mode
 from profiler.slo import Slo
 from service.schemas.batching import SizeChange
 from service.schemas.compositions import Choice, WhatIf
-from service.schemas.decisions import Decision, QuietRun, Switch
+from service.schemas.decisions import Decision, QuietRun
 from service.schemas.results import Result, Summary
 from service.schemas.spec import BatchingSpec, InputSpec, PlannedLoad, RunSpec
 from service.schemas.status import Sample, Status
@@ -260,11 +260,6 @@ class ReadWhatIf(Request[WhatIf]):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadSwitches(ReadList[Switch]):
-    """Every switch that ended, oldest first."""
-
-
-@dataclass(frozen=True, slots=True)
 class ReadSummary(Request[Summary]):
     """The figures of the run so far."""
 
@@ -275,5 +270,4 @@ LISTS: tuple[type[ReadList[Any]], ...] = (
     ReadSizes,
     ReadCompositions,
     ReadHistory,
-    ReadSwitches,
 )

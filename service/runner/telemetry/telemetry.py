@@ -19,13 +19,13 @@ import pyarrow as pa
 from control.decisions import Decision
 from control.journal import SwitchRecord
 from control.manager import TickResult
-from datapipe.telemetry.schema import INSTANT, STAGE
+from datapipe.telemetry.schema import INSTANT, SCHEMAS, SNAPSHOT_STAGE, STAGE
 from datapipe.telemetry.writer import Keep, Origin, TelemetryWriter, WriterSettings
 from profiler.service_time import bottlenecks
 from profiler.snapshot import Snapshot, StageTiming
 from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
 from service.runner.loop import ControlLoop
-from service.runner.telemetry.accounts import COST_FIELDS, RUN_FIELDS, Accounts, WallClock, version_of_composition
+from service.runner.telemetry.accounts import Accounts, WallClock, version_of_composition
 from service.schemas import decisions as bodies
 from service.schemas.base import ms, plain
 from service.schemas.figures import Latency
@@ -194,7 +194,7 @@ Record = tuple[Any, ...]
 
 
 class Rows:
-    """Makes the rows of one ``run``; their fields are those of the constants below."""
+    """Makes the rows of one ``run``; their values are in the order of ``fields_of``."""
 
     def __init__(self, run: str, clock: WallClock) -> None:
         self._run, self._at, self._micros = run, clock.text, clock.micros
@@ -243,10 +243,7 @@ def columns(epoch_s: float) -> dict[str, Columns]:
     return {
         "items": Items(epoch_s).columns,
         "snapshots": _snapshot_columns,
-        "decisions": _rows(DECISION_FIELDS),
-        "switches": _rows(SWITCH_FIELDS),
-        "runs": _rows(RUN_FIELDS),
-        "costs": _rows(COST_FIELDS),
+        **{kind: _rows(kind) for kind in ("decisions", "switches", "runs", "costs")},
     }
 
 
@@ -308,28 +305,20 @@ def _nanos(seconds: Sequence[float]) -> Any:
     return pa.array(np.rint(np.asarray(seconds, np.float64) * 1e9).astype(np.int64))
 
 
-DECISION_FIELDS = ("id", "at", "trigger", "from", "to", "reason", "body", "written")
-SWITCH_FIELDS = (
-    "number", "at", "from", "to", "style", "gap_ms", "drain_mean_ms", "drain_estimate_ms", "drain_actual_ms", "error",
-    "written",
-)  # fmt: skip
-SNAPSHOT_FIELDS = (
-    "at", "composition", "state", "switching", "input_rate_per_s", "throughput_per_s", "latency_mean_ms",
-    "latency_p95_ms", "queued", "in_flight", "workers", "slo_metric", "slo_target", "slo_bound", "slo_status",
-    "drain_estimate_ms", "stages", "offered_per_s", "admitted_per_s", "missed", "lag_s",
-    "latency_p50_ms", "latency_p99_ms", "latency_share_ms", "composition_version",
-)  # fmt: skip
-SNAPSHOT_STAGE_FIELDS = ("stage", "service_ms", "cpu_ms", "bottleneck")
+def fields_of(kind: str) -> list[str]:
+    """Return the names of a record's values: the columns of its kind, but for those of the run, which its writer
+    adds."""
+    return [name for name in SCHEMAS[kind].names if name not in ("app", "run", "epoch", "app_version")]
 
 
-def _rows(fields: Sequence[str]) -> Columns:
+def _rows(kind: str) -> Columns:
     def columns(records: Sequence[Record]) -> Table:
-        return dict(zip(fields, map(list, zip(*records, strict=True)), strict=True))
+        return dict(zip(fields_of(kind), map(list, zip(*records, strict=True)), strict=True))
 
     return columns
 
 
 def _snapshot_columns(records: Sequence[Record]) -> Table:
-    columns = _rows(SNAPSHOT_FIELDS)(records)
-    columns["stages"] = [[dict(zip(SNAPSHOT_STAGE_FIELDS, s, strict=True)) for s in row] for row in columns["stages"]]
+    columns = _rows("snapshots")(records)
+    columns["stages"] = [[dict(zip(SNAPSHOT_STAGE.names, s, strict=True)) for s in row] for row in columns["stages"]]
     return columns
