@@ -49,15 +49,13 @@ def backfill(
     made.prepare()
     out = (out or Path("backfill") / app).absolute()
     of = Range(str(Path(table).absolute()), by, begin, end, app, version_of_app(type(made)))
-    spark = open_session("recompose backfill", master, SETTINGS | PYTHON_WORKS)
-    try:
-        with told_in_a_sentence(f"the backfill into {str(out)!r} failed"), render.spinner() as bar:
-            task = bar.add_task("cutting the range")
+    session = open_session("recompose backfill", master, SETTINGS | PYTHON_WORKS)
+    failed = told_in_a_sentence(f"the backfill into {str(out)!r} failed")
+    with session as spark, failed, render.spinner() as bar:
+        task = bar.add_task("cutting the range")
 
-            def tell(done: int, chunks: int) -> None:
-                bar.update(task, description=f"chunk {done} of {chunks}")
+        def tell(done: int, chunks: int) -> None:
+            bar.update(task, description=f"chunk {done} of {chunks}")
 
-            count = run(spark, of, work, Into(out, schema, chunk_rows), tell)
-    finally:
-        spark.stop()
+        count = run(spark, of, work, Into(out, schema, chunk_rows), tell)
     click.echo(f"{out}: {count:,} results added")

@@ -18,6 +18,7 @@ from compositions.errors import CompositionError, Fault, RecomposeError
 from profiler.slo import Slo
 from service.cli.texts import FILE
 from service.daemon.daemon import Daemon
+from service.daemon.tokens import HIDDEN
 from service.schemas.alerts import AlertsRequest
 from service.schemas.refusals import message, no_app
 from service.schemas.requests import RUN_FIELDS, StartRequest
@@ -57,8 +58,6 @@ class ServiceConfig(Frozen):
 OPTIONS = {"apps": "apps_dirs", "compositions": "compositions_dirs", "state": "state_dir", "ray": "address"}
 """What the command calls them where that is something else."""
 PATHS = ("apps", "compositions", "state")
-SECRET = frozenset({"sink", "source", "options", "webhook"})
-"""Fields whose values are shown to nobody: a URL may have a password in it."""
 
 
 class ConfigRefused(RecomposeError):  # noqa: N818 - says what happened
@@ -97,7 +96,7 @@ def _fault(detail: Any) -> Fault:
 
 def _may_be_shown(detail: Any) -> bool:
     """Not what may carry a password: places and options, and whatever has them inside."""
-    return not SECRET.intersection(detail["loc"]) and not isinstance(detail["input"], Mapping | list)
+    return not HIDDEN.intersection(detail["loc"]) and not isinstance(detail["input"], Mapping | list)
 
 
 def _of_app(name: str, app: Any) -> list[Fault]:

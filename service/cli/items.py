@@ -82,13 +82,12 @@ def _push(client: Client, path: str, lines: list[str]) -> AcceptedMany:
             taken = read(AcceptedMany, client.request("POST", path, content=body.encode(), headers=headers))
             return AcceptedMany(serials=[*serials, *taken.serials], run=taken.run)
         except ServiceError as error:
-            refusal = error.refusal
-            new = refusal.problem.get("serials") or [] if refusal is not None else []
+            new = error.problem.get("serials") or []
             serials += new
             give_up_s = time.monotonic() + PATIENCE_S if new else give_up_s
-            if refusal is None or refusal.retry_after_s is None or time.monotonic() > give_up_s:
+            if error.retry_after_s is None or time.monotonic() > give_up_s:
                 raise ServiceError(f"{error}; {len(serials)} of these {len(lines)} items were accepted") from error
-            time.sleep(min(refusal.retry_after_s, 1.0))
+            time.sleep(min(error.retry_after_s, 1.0))
 
 
 PAGE = 1000

@@ -18,6 +18,7 @@ from service.cli import render
 from service.cli.texts import FOLDER, master_option
 from service.daemon.store.database import default_directory
 
+NAME = "recompose telemetry"
 LOOK_S = 0.5
 
 
@@ -55,7 +56,7 @@ def telemetry(
     while wait and not any((source / "items").glob("*.parquet")):
         time.sleep(LOOK_S)
     files = some_files_of(source, "items")
-    with _progress(f"starting Spark; {len(files)} files of items") as say, _session(master) as spark:
+    with _progress(f"starting Spark; {len(files)} files of items") as say, open_session(NAME, master) as spark:
         if batch:
             _batch(spark, source, out, say)
         else:
@@ -67,20 +68,11 @@ def telemetry(
 def _ask(out: Path, query: str, master: str | None) -> None:
     from datapipe.telemetry.store import TABLE, table, views
 
-    with _session(master) as spark, told_in_a_sentence("the query failed"):
+    with open_session(NAME, master) as spark, told_in_a_sentence("the query failed"):
         table(spark, out, TABLE)  # says what to do where there are none
         views(spark, out)
         for row in spark.sql(query).toJSON().toLocalIterator():
             click.echo(row)
-
-
-@contextmanager
-def _session(master: str | None) -> Iterator[Any]:
-    spark = open_session("recompose telemetry", master)
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def _batch(spark: Any, source: Path, out: Path, say: Any) -> None:

@@ -65,7 +65,7 @@ own."""
 BATCH_EXAMPLE = "such as pid:kp=10,ki=15"
 
 
-class Parsed(click.ParamType[Any]):
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in later versions of click alone
     """The type of a value that ``parse`` makes of a text; what it refuses is a usage error, exit code 2."""
 
     name = "text"

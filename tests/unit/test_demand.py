@@ -13,7 +13,7 @@ from compositions.model import Stage
 from compositions.resources import Need
 from service.api import create_app
 from service.daemon.daemon import Daemon
-from service.daemon.demand import KEPT_S, Kept, wanted_by
+from service.daemon.nodes import KEPT_S, Kept, wanted_by
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
 from service.schemas.figures import StageStatus
