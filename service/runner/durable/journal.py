@@ -3,7 +3,6 @@
 
 import pickle
 import sqlite3
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -34,15 +33,12 @@ class Records:
     def __init__(self, table: str, extent: Callable[[Any], tuple[int, int]]) -> None:
         """``extent``: first serial number of a record's body, and how many it stands for."""
         self._table, self._extent = table, extent
-        self._known: deque[tuple[int, int]] = deque()
-        """First serial number, and how many."""
 
     def load(self, db: sqlite3.Connection) -> list[Any]:
         """Return all records, the oldest first. Raises: Damaged."""
         rows = db.execute(f"SELECT first, count, body FROM {self._table} ORDER BY first").fetchall()
-        self._known = deque((first, count) for first, count, _ in rows)
         bodies = [unsealed(body) for _, _, body in rows]
-        if [self._extent(body) for body in bodies] != list(self._known):
+        if [self._extent(body) for body in bodies] != [(first, count) for first, count, _ in rows]:
             raise Damaged("a record stands for other items than when it was written")
         return bodies
 
@@ -50,20 +46,9 @@ class Records:
         what = f"what is to be stored of item {first}" if count == 1 else f"what is to be stored of {count} items"
         written(db, f"INSERT INTO {self._table} VALUES (?, ?, ?)", (first, count, sealed(body)), what)
 
-    def note(self, first: int, count: int) -> None:
-        """It was stored."""
-        self._known.append((first, count))
-
     def forget(self, db: sqlite3.Connection, before: int) -> None:
         """Delete the records whose serial numbers are all below ``before``."""
-        oldest = next((first for first, count in self._known if first + count > before), before)
-        if self._known and self._known[0][0] < oldest:
-            db.execute(f"DELETE FROM {self._table} WHERE first < ?", (oldest,))
-
-    def forgot(self, before: int) -> None:
-        """Note that the deletion was stored."""
-        while self._known and sum(self._known[0]) <= before:
-            self._known.popleft()
+        db.execute(f"DELETE FROM {self._table} WHERE first < ?1 AND first + count <= ?1", (before,))
 
 
 class Journal:
@@ -121,8 +106,6 @@ class Journal:
                 self._put(db, commit)
             elif not pushed:
                 db.execute("UPDATE holder SET epoch = epoch")  # writes a page and changes nothing
-        for each in pushed:
-            self._pushed.note(each.first, len(each.values))
         if commit is not None:
             self._note(commit)
 
@@ -150,11 +133,6 @@ class Journal:
         self._states = commit.checkpoint.states
         self._stages |= self._states.keys()
         self._keyed.note()
-        self._pushed.forgot(commit.checkpoint.next_serial)
-        if commit.left:
-            for record in _records(commit.left):
-                self._results.note(*_of_left(record))
-            self._results.forgot(_forgotten(commit))
 
 
 def progress_of(body: bytes) -> tuple[int, int, int, Mapping[str, Any], int | None, int | None]:

@@ -47,14 +47,6 @@ class RunnerStatus:
     began_at: str = field(default_factory=utc_now)
     node: str = "local"
 
-    def close(self) -> None:
-        """Note that the run is over, and that its parts are being closed."""
-        self.state = State.CLOSING
-
-    def end(self) -> None:
-        """Note that everything is closed."""
-        self.state = State.FAILED if self.failure else State.STOPPED
-
     @property
     def runner(self) -> RunnerBody:
         return RunnerBody(pid=os.getpid(), node=self.node, since=self.began_at)

@@ -19,7 +19,7 @@ from datapipe.sources.inbox import Inbox
 from datapipe.sources.portions import Positioned, Refused
 from datapipe.sources.push import Push
 from datapipe.sources.sources import Arrival, Source
-from service.runner.durable.group_writer import GroupWriter
+from service.runner.durable.group_writer import Accept, GroupWriter
 from service.runner.durable.journal import SUFFIX, Debt, Journal, debt_in, journal_path
 from service.runner.durable.log_check import log_damage
 from service.runner.durable.values import Resumption
@@ -63,17 +63,13 @@ def open_durable(spec: RunSpec, source: Source) -> StoredRun | None:
         raise RecomposeError(f"durability {durable.durability!r} needs the service, which has a folder for journals")
     journal = open_journal(durable.journals, spec.app, origin.run, origin.epoch, sync=durable.journal_sync)
     pushed = _pushed(source)
-    accept = _nothing if pushed is None else pushed.extend
+    accept: Accept = (lambda _: None) if pushed is None else pushed.extend
     return StoredRun(journal.found, GroupWriter(journal, journal.found.accepted, accept))
 
 
 def _pushed(source: Source) -> Push | None:
     """Return where what is stored first waits to be read."""
     return source.buffer if isinstance(source, Inbox) else source if isinstance(source, Push) else None
-
-
-def _nothing(_: object) -> None:
-    """Nobody pushes."""
 
 
 def push_door(kind: str, app: App, source: Source, kept: StoredRun | None) -> PushDoor:
