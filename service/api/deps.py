@@ -98,6 +98,11 @@ def documented(*statuses: int) -> Responses:
     return {status: _problem(status) for status in sorted({*ALWAYS, *statuses})}
 
 
+def answers(model: object, *statuses: int) -> Responses:
+    """Documentation of an answer of this ``model``, and of the problems."""
+    return {200: {"model": model}, **documented(*statuses)}
+
+
 def _problem(status: int) -> Json:
     model = MODELS.get(status, Problem).__name__
     content = {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{model}"}}}

@@ -9,14 +9,14 @@ import numpy as np
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from service.api import problems
-from service.api.deps import ThisDaemon, documented, expect_json, item_body
+from service.api.deps import KnownQuery, ThisDaemon, documented, expect_json, item_body
 from service.api.guard import media_type, read_aside
 from service.api.strict_json import JsonRefusedError, parse_json
 from service.daemon.daemon import Daemon
 from service.schemas.refusals import BadValueError
 from service.schemas.results import Accepted, AcceptedMany
 
-router = APIRouter(tags=["apps"])
+router = APIRouter(tags=["apps"], dependencies=[KnownQuery])
 LINES, BYTES, ARRAY = "application/x-ndjson", "application/octet-stream", "application/x-npy"
 Many = Annotated[bool, Query(description="The body is an array of items, not one item.")]
 

@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, BeforeValidator
 from sse_starlette.sse import EventSourceResponse
 
 from service.api import problems
-from service.api.deps import Responses, ThisDaemon, documented
+from service.api.deps import KnownQuery, Responses, ThisDaemon, answers, documented
 from service.api.problems import json_text
 from service.daemon.past import between, compared, known_runs, slowest_traces, trace_of
 from service.runner.rpc.requests import ReadResults
@@ -90,7 +90,7 @@ class Broadcaster:
             await self._tell(feed)
 
 
-router = APIRouter(tags=["observation"])
+router = APIRouter(tags=["observation"], dependencies=[KnownQuery])
 GRACE_S = 2.0
 """At shutdown a stream ends by itself after its next status; only then its connection is cut."""
 Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of entries.")]
@@ -120,13 +120,13 @@ Most = Annotated[int, Query(ge=2, le=1000, description="Samples of each app, at 
 EVENTS: Responses = {200: {"description": "One status each quarter of a second.", "content": {"text/event-stream": {}}}}
 
 
-@router.get("/status", responses={200: {"model": list[Status]}, **documented()})
+@router.get("/status", responses=answers(list[Status]))
 def statuses(daemon: ThisDaemon) -> Response:
     """Everything about every registered app; where a runner does not answer within a second, its last words."""
     return problems.Body(daemon.observation.statuses())
 
 
-@router.get("/status/{app}", responses={200: {"model": Status}, **documented(404)})
+@router.get("/status/{app}", responses=answers(Status, 404))
 def status(app: str, daemon: ThisDaemon) -> Response:
     """Everything about one app. What is not measured is null."""
     return problems.Body(daemon.observation.status(app))
@@ -151,7 +151,7 @@ def _events(app: str, request: Request) -> Response:
     return EventSourceResponse(statuses, shutdown_event=ending, shutdown_grace_period=GRACE_S)
 
 
-@router.get("/history/{app}", responses={200: {"model": list[Sample]}, **documented(404, 503)})
+@router.get("/history/{app}", responses=answers(list[Sample], 404, 503))
 def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300, from_: From = None, to: To = None) -> Response:
     """Oldest first. With `from` (and `to`): of all runs between these times, as far as telemetry is kept; some thousand
     samples at most, so that of a long range there is one now and then. Else one a second of the last `last_s` seconds
@@ -162,7 +162,7 @@ def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300, from_: From
     return problems.Body(daemon.observation.history(app, last_s))
 
 
-@router.get("/rates", responses={200: {"model": list[Rates]}, **documented()})
+@router.get("/rates", responses=answers(list[Rates]))
 def rates(daemon: ThisDaemon, last_s: LastSeconds = 300, most: Most = 100) -> Response:
     """Return the recent rates of all apps, in columns: what `GET /history/{app}` has of them, as far as runners
     remember it, thinned out to `most` samples an app. The columns of an app whose runner does not answer within a
@@ -170,7 +170,7 @@ def rates(daemon: ThisDaemon, last_s: LastSeconds = 300, most: Most = 100) -> Re
     return problems.Body(daemon.observation.rates(last_s, most))
 
 
-@router.get("/traces/{app}", responses={200: {"model": list[Trace]}, **documented(404)})
+@router.get("/traces/{app}", responses=answers(list[Trace], 404))
 def item_traces(
     app: str,
     daemon: ThisDaemon,
@@ -187,7 +187,7 @@ def item_traces(
     return problems.Body(slowest_traces(daemon.telemetry, app, last_s, slowest))
 
 
-@router.get("/decisions/{app}", responses={200: {"model": list[Entry]}, **documented(404)})
+@router.get("/decisions/{app}", responses=answers(list[Entry], 404))
 def decisions(app: str, daemon: ThisDaemon, kind: Kinds = None, before: Before = None, limit: Limit = 100) -> Response:
     """Newest first: every decision, every "no change" with its reason, collapsed into runs, and every change of how
     many items travel together. Read on with `before` as the `at` of the last one, until there is none."""
@@ -195,13 +195,13 @@ def decisions(app: str, daemon: ThisDaemon, kind: Kinds = None, before: Before =
     return problems.Body(daemon.observation.decisions(app, limit, kind or KINDS, until))
 
 
-@router.get("/decisions/{app}/{number}", responses={200: {"model": Decision}, **documented(404)})
+@router.get("/decisions/{app}/{number}", responses=answers(Decision, 404))
 def decision(app: str, number: Number, daemon: ThisDaemon) -> Response:
     """Return one decision by its `id`; the last thousand are kept."""
     return problems.Body(daemon.observation.decision(app, number))
 
 
-@router.get("/results/{app}", responses={200: {"model": list[Result]}, **documented(404, 410, 503)})
+@router.get("/results/{app}", responses=answers(list[Result], 404, 410, 503))
 def results(
     app: str, daemon: ThisDaemon, run: OfRun | None = None, after: After | None = None, limit: Limit = 100
 ) -> Response:
@@ -217,21 +217,21 @@ Asked = Annotated[
 ]
 
 
-@router.get("/runs/{app}", responses={200: {"model": list[KnownRun]}, **documented(404)})
+@router.get("/runs/{app}", responses=answers(list[KnownRun], 404))
 def runs(app: str, daemon: ThisDaemon) -> Response:
     """The latest first, fifty at most, as far as telemetry is kept; a run is there some ten seconds after it began."""
     daemon.observation.status(app)
     return problems.Body(known_runs(daemon.telemetry, app))
 
 
-@router.get("/owing", responses={200: {"model": list[OwingRun]}, **documented()})
+@router.get("/owing", responses=answers(list[OwingRun]))
 def owing(daemon: ThisDaemon) -> Response:
     """Return the durable runs that hold undelivered data, with their journals: running, retried, and stopped ones. A
     start of the same app, source, sink and options continues a stopped run."""
     return problems.Body(daemon.apps.owing.all())
 
 
-@router.get("/comparison/{app}", responses={200: {"model": list[RunFigures]}, **documented(404)})
+@router.get("/comparison/{app}", responses=answers(list[RunFigures], 404))
 def comparison(app: str, daemon: ThisDaemon, run: Asked = None) -> Response:
     """Return the figures and the timeline of each `run`: whether its objective was met, latency, rates, workers, CPU
     time per item."""
