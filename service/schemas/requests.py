@@ -10,9 +10,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    PlainValidator,
     Tag,
-    WithJsonSchema,
     model_validator,
 )
 
@@ -28,7 +26,6 @@ from profiler.slo import (
     Slo,
     SloError,
     Statistic,
-    Target,
     parse_slo,
     together,
 )
@@ -44,6 +41,7 @@ from service.schemas.spec import (
     RunSpec,
     SinkSpec,
     SourceSpec,
+    saying,
 )
 
 log = Logger()
@@ -60,20 +58,10 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the target that counts as a violation.")]
 
 
-def _throughput_target(value: Any) -> Any:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_TARGET
-    if value not in (INPUT_RATE, FASTEST) and not number:
-        raise ValueError(f'must be items/s above 0 and at most {MAX_TARGET:,.0f}, "{INPUT_RATE}" or "{FASTEST}"')
-    return float(value) if number else value
-
-
-_TARGET_SCHEMA = {
-    "anyOf": [
-        {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_TARGET},
-        {"type": "string", "enum": [INPUT_RATE, FASTEST]},
-    ]
-}
-ThroughputTarget = Annotated[Target, PlainValidator(_throughput_target), WithJsonSchema(_TARGET_SCHEMA)]
+ThroughputTarget = Annotated[
+    Annotated[Number, Field(gt=0, le=MAX_TARGET)] | Literal["input_rate", "fastest"],
+    saying(f'items/s above 0 and at most {MAX_TARGET:,.0f}, "{INPUT_RATE}" or "{FASTEST}"'),
+]
 
 
 class LatencyObjective(Frozen):
