@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from compositions.model import Stage
 from control.journal import OutputGaps
@@ -14,7 +14,7 @@ from profiler.monitor import LATENCY_BOUNDS_S
 from profiler.service_time import bottlenecks
 from profiler.snapshot import LatencyStats, Snapshot
 from profiler.stats import Histogram
-from runtime.dispatch.views import DispatcherView, WorkerView
+from runtime.dispatch.views import DispatcherView
 from service.schemas.base import Answer, Time, ms, rounded, time_text
 from service.schemas.spec import PlannedLoad
 
@@ -186,7 +186,7 @@ class Drain(Answer):
 
 
 class Worker(Answer):
-    id: str
+    id: str = Field(validation_alias=AliasChoices("id", "worker"))
     pid: int
     node: str
     group: int | None
@@ -195,17 +195,6 @@ class Worker(Answer):
     cpu_cores: float | None = None
     """Of late; known where it is on the runner's host, as ``memory_bytes`` is."""
     memory_bytes: int | None = None
-
-    @classmethod
-    def of(cls, worker: WorkerView) -> Worker:
-        return cls(
-            id=worker.worker,
-            pid=worker.pid,
-            node=worker.node,
-            group=worker.group,
-            outstanding=worker.outstanding,
-            restarts=worker.restarts,
-        )
 
 
 class LostWorker(Answer):

@@ -33,7 +33,7 @@ class AtRest:
         changes = (ask.SetSlo, ask.SetInput, ask.SetBatching, ask.SetMode, ask.SetCompositions, ask.SetPlannedLoads)
         run = self._spec.origin.run
         return (
-            *(each.at_rest() for each in ask.LISTS),
+            *(each.at_rest() for each in ask.ReadList.__subclasses__()),
             *(each.by(self._change) for each in changes),
             ask.ReadStatus.by(lambda _: self._runner.at_rest(self._app, self._spec)),
             ask.ReadResults.by(Window(run).read),

@@ -62,7 +62,7 @@ def status_of(run: Run, record: Record, runner: RunnerStatus) -> Status:
     loop, checked = run.loop, run.checked
     view, snapshot, slo = loop.engine.view(), loop.snapshot, loop.manager.slo
     cost = _cost(run, record)
-    workers = [Worker.of(each) for each in view.workers]
+    workers = [Worker.model_validate(each) for each in view.workers]
     return Status(
         app=type(checked.app).name,
         state=runner.state,

@@ -262,12 +262,3 @@ class ReadWhatIf(Request[WhatIf]):
 @dataclass(frozen=True, slots=True)
 class ReadSummary(Request[Summary]):
     """The figures of the run so far."""
-
-
-LISTS: tuple[type[ReadList[Any]], ...] = (
-    ReadDecisions,
-    ReadNoChanges,
-    ReadSizes,
-    ReadCompositions,
-    ReadHistory,
-)

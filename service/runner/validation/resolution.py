@@ -15,7 +15,7 @@ from apps.registry import build
 from compositions.enumeration import own_list
 from compositions.errors import CompositionError, Fault
 from compositions.logger import Logger
-from compositions.model import Composition, Stage
+from compositions.model import Composition
 from compositions.settings import Checked, overridden, ranged
 from control.settings import GONE, Settings
 from control.strategies import make_strategy
@@ -176,10 +176,6 @@ class RunSettings:
     drain: DrainSettings = field(default_factory=DrainSettings)
     pool: RayPoolSettings = field(default_factory=RayPoolSettings)
     dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
-
-    def of_pool(self, stages: tuple[Stage, ...]) -> RayPoolSettings:
-        """Return the pool's settings; ``stages`` are the app's."""
-        return replace(self.pool, stages=stages)
 
 
 def for_machine(memory: int) -> RunSettings:
