@@ -104,10 +104,8 @@ def _no_number(text: object) -> object:
     return text
 
 
-Before = Annotated[
-    AwareDatetime | None, BeforeValidator(_no_number), Query(description="Only what ended before this time.")
-]
 _NO_NUMBER = BeforeValidator(_no_number)
+Before = Annotated[AwareDatetime | None, _NO_NUMBER, Query(description="Only what ended before this time.")]
 From = Annotated[AwareDatetime | None, _NO_NUMBER, Query(alias="from", description="Since this time.")]
 To = Annotated[AwareDatetime | None, _NO_NUMBER, Query(description="Until this time; none: until now.")]
 Number = Annotated[int, Path(ge=1, le=2**53, description="The decision's `id`.")]

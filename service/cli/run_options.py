@@ -47,15 +47,6 @@ class _Strategies(click.Choice[str]):
         return super().convert(present_name(value), param, ctx)
 
 
-def _slo_option(parse: Callable[[str], object]) -> Callable[[Any], Any]:
-    return click.option(
-        "--slo",
-        multiple=True,
-        type=Parsed(parse),
-        help="Objective: latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; several must hold together.",
-    )
-
-
 def _slo_text(text: str) -> str:
     """Raises: SloError for a text that is no objective."""
     parse_slo(text)
@@ -63,6 +54,13 @@ def _slo_text(text: str) -> str:
 
 
 STREAM: Options = (
+    app_argument,
+    click.option(
+        "--slo",
+        multiple=True,
+        type=Parsed(_slo_text),
+        help="Objective: latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; several must hold together.",
+    ),
     budget_option,
     threshold_option,
     click.option(
@@ -112,8 +110,6 @@ STREAM: Options = (
 )
 """Of a run here and of one in the service."""
 RUN: Options = (
-    app_argument,
-    _slo_option(parse_slo),
     *STREAM,
     click.option("--in-memory", is_flag=True, help="Read all items of a data set before the first one leaves."),
     click.option("--out", type=click.Path(dir_okay=False), help="File for results as JSON lines, in input order."),
@@ -127,8 +123,6 @@ RUN: Options = (
     click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True),
 )
 START: Options = (
-    app_argument,
-    _slo_option(_slo_text),
     *STREAM,
     click.option(
         "--overload",

@@ -32,11 +32,6 @@ class StageStatus(Answer):
     p95_ms: float | None = None
 
     @classmethod
-    def unmeasured(cls, stage: Stage) -> StageStatus:
-        unknown = {"service_time_ms": None, "cpu_time_ms": None, "cv": None}
-        return cls(name=stage.name, kind=stage.kind.value, samples=0, bottleneck=False, **unknown)
-
-    @classmethod
     def all_of(cls, stages: Sequence[Stage], snapshot: Snapshot | None) -> list[StageStatus]:
         """Every stage, filled in where there is a profile."""
         tagged = bottlenecks(snapshot.stages) if snapshot else ()
@@ -46,7 +41,8 @@ class StageStatus(Answer):
     def _of(cls, stage: Stage, snapshot: Snapshot | None, bottleneck: bool) -> StageStatus:
         profile = snapshot.stage(stage.name) if snapshot else None
         if profile is None:
-            return cls.unmeasured(stage)
+            unknown = {"service_time_ms": None, "cpu_time_ms": None, "cv": None}
+            return cls(name=stage.name, kind=stage.kind.value, samples=0, bottleneck=False, **unknown)
         return cls(
             name=stage.name,
             kind=stage.kind.value,
@@ -168,10 +164,6 @@ class Drain(Answer):
     last_actual_ms: float | None
     last_error_ratio: float | None
     count: int
-
-    @classmethod
-    def unmeasured(cls) -> Drain:
-        return cls.of(DrainStatus(None, None, None, None, None, 0))
 
     @classmethod
     def of(cls, drain: DrainStatus) -> Drain:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from apps.contract import App
 from control.decisions import Mode, State
+from profiler.drain import DrainStatus
 from profiler.slo import SloStatus
 from service.schemas.alerts import Alert
 from service.schemas.base import Answer, FlatOnTheWire, Time, Told, Topic, utc_now
@@ -231,11 +232,11 @@ def resting(
         input_rate_per_s=None,
         throughput_per_s=None,
         latency_ms=Latency.of(None),
-        stages=[StageStatus.unmeasured(stage) for stage in app.stages],
+        stages=StageStatus.all_of(app.stages, None),
         queued=0,
         in_flight=0,
         items=Items(accepted=0, delivered=0, failed=0, shed=0),
-        drain=Drain.unmeasured(),
+        drain=Drain.of(DrainStatus(None, None, None, None, None, 0)),
         workers=[],
         updated_at=utc_now(),
         requested=Requested.of(spec),

@@ -228,9 +228,9 @@ class Rows:
     def switch(self, number: int, record: SwitchRecord) -> Record:
         ended = record.ended
         assert ended is not None, "the journal notes a switch when it has ended"
-        figures = (record.gap_s, record.drain_mean_s, record.drain_estimate_s, ended.drain_actual_s)
-        head = (number, self._micros(ended.at_s), ended.from_name, ended.to_name, str(ended.style))
-        return (*head, *map(ms, figures), ended.error)
+        told = bodies.Switch.of(record, self._at)
+        figures = (told.gap_ms, told.drain_mean_ms, told.drain_estimate_ms, told.drain_actual_ms)
+        return (number, self._micros(ended.at_s), told.from_, told.to, told.style, *figures, told.error)
 
 
 Table = dict[str, Any]
