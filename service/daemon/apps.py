@@ -209,13 +209,6 @@ class Apps:
         known = {each.name for each in spec.compositions}
         return active.name if active is not None and active.name in known else None
 
-    def push(self, name: str, value: Any) -> Taken:
-        """Push one item. Raises: as ``push_many``; BufferFull; whatever the app refuses."""
-        taken = self.push_many(name, (value,))
-        if taken.refusal is not None:
-            raise taken.refusal
-        return taken
-
-    def push_many(self, name: str, values: tuple[Any, ...]) -> Taken:
+    def push(self, name: str, values: tuple[Any, ...]) -> Taken:
         """Push items up to the first that is refused. Raises: ConflictError, UnavailableError."""
         return self._runs.pushed_into(name).ask(PushMany(values))

@@ -22,7 +22,6 @@ from service.runner.rpc.port import ANSWER_S
 from service.runner.rpc.requests import (
     Change,
     Handler,
-    Push,
     PushMany,
     ReadSpec,
     ReadStatus,
@@ -182,8 +181,7 @@ class Runner:
             Start.by(self._start),
             ReadSpec.by(lambda _: self.spec),
             Stop.by(self._stop),
-            Push.by(lambda request: self._checked.pushes.put(request.value)),
-            PushMany.by(lambda request: Taken(*self._checked.pushes.put_all(request.values), self.spec.origin.run)),
+            PushMany.by(lambda request: Taken(*self._checked.pushes.put(request.values), self.spec.origin.run)),
         )
 
     def _start(self, _: Start) -> None:

@@ -221,7 +221,6 @@ class FakeRunner(FakeRun):
         return (
             r.Start.by(lambda _: self.start()),
             r.Stop.by(lambda request: self.stop(request.drain)),
-            r.Push.by(lambda request: self.push(request.value)),
             r.PushMany.by(self.push_many),
             r.SetMode.by(lambda request: self.set_mode(request.mode, request.composition)),
             r.SetSlo.by(lambda request: self.set_slo(request.slo)),

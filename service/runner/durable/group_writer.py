@@ -28,13 +28,11 @@ class _Ticket:
 
 class GroupWriter:
     """The writer of a journal, with a thread that starts with the first write. All methods may be called from any
-    thread.
+    thread."""
 
-    ``next_serial``: serial number of the next item that is pushed.
-    """
-
-    def __init__(self, journal: Journal, next_serial: int, accept: Accept) -> None:
-        self._journal, self._accept, self._next_serial = journal, accept, next_serial
+    def __init__(self, journal: Journal, accept: Accept) -> None:
+        self._journal, self._accept, self._next_serial = journal, accept, journal.found.accepted
+        self.found = journal.found
         self._changed = threading.Condition()
         self._tickets: list[_Ticket] = []
         self._waiting: Commit | None = None

@@ -166,7 +166,7 @@ def checkpointer_of(
     """Stands between the sink and those who see results."""
     if checked.stored is None:
         return Checkpointer(sink.release)
-    writer, found = checked.stored.writer, checked.stored.found
+    writer, found = checked.stored, checked.stored.found
     writer.tell(wake)
     sink.begin(begin.next_serial, [ResultBatch(*left) for left in found.left])
     until = None if sink_writer is None else lambda: sink_writer.until
