@@ -5,7 +5,7 @@ from fastapi import APIRouter, Response
 from service.api import problems
 from service.api.deps import ExpectJson, KnownQuery, ThisDaemon, answers
 from service.daemon.apps import STOP_TIMEOUT_S
-from service.runner.rpc.requests import Stop
+from service.runner.rpc.requests import SetBatching, SetInput, Stop
 from service.schemas.compositions import AppInfo
 from service.schemas.requests import AnnounceRequest, ModeRequest, StartRequest, StopRequest
 from service.schemas.spec import BatchingSpec, InputSpec
@@ -48,7 +48,7 @@ def _how(request: StopRequest | None) -> Stop | None:
 @router.put("/apps/{app}/input", responses=CHANGE)
 def set_input(app: str, daemon: ThisDaemon, input: InputSpec) -> Response:
     """Changes input rate or pattern while running."""
-    return problems.Body(daemon.apps.set_input(app, input))
+    return problems.Body(daemon.apps.set(app, SetInput(input)))
 
 
 @router.post("/apps/{app}/announce", responses=CHANGE)
@@ -66,7 +66,7 @@ def take_back(app: str, daemon: ThisDaemon) -> Response:
 @router.put("/apps/{app}/batching", responses=CHANGE)
 def set_batching(app: str, daemon: ThisDaemon, batching: BatchingSpec) -> Response:
     """Changes how many items travel together, while running. A composition with a ``batch`` of its own keeps that."""
-    return problems.Body(daemon.apps.set_batching(app, batching))
+    return problems.Body(daemon.apps.set(app, SetBatching(batching)))
 
 
 @router.put("/apps/{app}/mode", responses=CHANGE)

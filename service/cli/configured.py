@@ -19,6 +19,7 @@ from profiler.slo import Slo
 from service.cli.texts import FILE
 from service.daemon.daemon import Daemon
 from service.daemon.tokens import HIDDEN
+from service.runner.rpc.requests import SetBatching, SetInput
 from service.schemas.alerts import AlertsRequest
 from service.schemas.refusals import message, no_app
 from service.schemas.requests import RUN_FIELDS, StartRequest
@@ -194,9 +195,9 @@ class Configured:
             log.info("started, as the configuration says", app=name)
             return
         if "input" in changed:
-            apps.set_input(name, spec.input)
+            apps.set(name, SetInput(spec.input))
         if "batching" in changed:
-            apps.set_batching(name, spec.batching)
+            apps.set(name, SetBatching(spec.batching))
 
     def _want(self, name: str, slo: Slo | None) -> None:
         objectives = self._daemon.objectives

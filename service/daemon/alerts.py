@@ -164,15 +164,9 @@ log = structlog.get_logger()
 class Alerts:
     """``apps``: those that are registered; ``status``: of one of them. Thread-safe."""
 
-    def __init__(
-        self,
-        apps: Mapping[str, type[App]],
-        status: Callable[[str], Status],
-        kept: StoredAlerts,
-        webhook: Webhook | None = None,
-    ) -> None:
+    def __init__(self, apps: Mapping[str, type[App]], status: Callable[[str], Status], kept: StoredAlerts) -> None:
         self._apps, self._status, self._kept = apps, status, kept
-        self._webhook = webhook or Webhook()
+        self._webhook = Webhook()
         self._asked = kept.rules()
         self._judged: dict[tuple[int, str], Judged] = {}
         self._told: deque[Alert] = deque(maxlen=REMEMBERED)

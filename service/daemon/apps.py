@@ -28,7 +28,7 @@ from service.runner.rpc.requests import PushMany, SetBatching, SetInput, SetMode
 from service.schemas.compositions import AppInfo
 from service.schemas.refusals import BadValueError, ConflictError, in_two_ways
 from service.schemas.results import OwingRun
-from service.schemas.spec import BatchingSpec, InputSpec, RunSpec
+from service.schemas.spec import RunSpec
 from service.schemas.status import Status
 
 
@@ -178,22 +178,20 @@ class Apps:
         present = self._runs.present(name)
         return None if present is None else present.desired.spec
 
-    def set_input(self, name: str, input: InputSpec) -> Status:
-        """Raises: ConflictError, BadValueError, UnavailableError."""
+    def set(self, name: str, change: SetInput | SetBatching) -> Status:
+        """Set the input, or the bundle size for compositions that set none of their own. Raises: ConflictError,
+        BadValueError, UnavailableError."""
         watchdog = self._runs.expect(name)
-        check_input(input, watchdog.desired.spec.apps_dirs)
-        watchdog.change(SetInput(input))
-        return self._observation.status(name)
-
-    def set_batching(self, name: str, batching: BatchingSpec) -> Status:
-        """Set the bundle size for compositions that set none of their own. Raises: as ``set_input``."""
-        watchdog = self._runs.expect(name)
-        check_batching(batching)
-        watchdog.change(SetBatching(batching))
+        match change:
+            case SetInput(input):
+                check_input(input, watchdog.desired.spec.apps_dirs)
+            case SetBatching(batching):
+                check_batching(batching)
+        watchdog.change(change)
         return self._observation.status(name)
 
     def set_mode(self, name: str, mode: Mode, composition: str | None) -> Status:
-        """``pinned`` without a composition pins the active one. Raises: as ``set_input``."""
+        """``pinned`` without a composition pins the active one. Raises: as ``set``."""
         watchdog = self._runs.expect(name)
         check_composition(name, composition, watchdog.desired.spec.compositions, self._runs.cluster().cores)
         if composition is not None and mode is not Mode.PINNED:

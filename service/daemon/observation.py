@@ -115,7 +115,8 @@ class Observation:
         """What the runner has decided and the store does not have."""
         up = self._runs.up(name)
         if up is not None:
-            _pull(up)
+            with suppress(Exception):  # the history that is stored is still true; the watchdog deals with the runner
+                up.history.pull_all()
 
     def results(self, name: str, cursor: ReadResults) -> list[Result]:
         """Return results of the present or the last run.
@@ -178,8 +179,3 @@ def _live(watchdog: Watchdog, timeout_s: float) -> Status | None:
     except UnavailableError as error:
         last = watchdog.remembered.status
         return last and last.but(health=last.health.failed(str(error)))
-
-
-def _pull(watchdog: Watchdog) -> None:
-    with suppress(Exception):  # the history that is stored is still true; the watchdog deals with the runner
-        watchdog.history.pull_all()

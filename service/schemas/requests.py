@@ -30,6 +30,7 @@ from profiler.slo import (
     together,
 )
 from runtime.dispatch.events import SwitchStyle
+from service.schemas.base import Data
 from service.schemas.slo import BudgetBody
 from service.schemas.spec import (
     WHOLE,
@@ -80,8 +81,7 @@ class LatencyObjective(Frozen):
         return self
 
     def slo(self) -> Slo:
-        share = None if self.share is None else float(self.share)
-        return Slo(self.metric, float(self.target), float(self.threshold), self.statistic, share)
+        return Slo(self.metric, self.target, self.threshold, self.statistic, self.share)
 
 
 class ThroughputObjective(Frozen):
@@ -90,7 +90,7 @@ class ThroughputObjective(Frozen):
     threshold: Threshold = 0.2
 
     def slo(self) -> Slo:
-        return Slo(self.metric, self.target, float(self.threshold))
+        return Slo(self.metric, self.target, self.threshold)
 
 
 class LatencySlo(LatencyObjective):
@@ -104,7 +104,7 @@ class ThroughputSlo(ThroughputObjective):
 _MODELS: dict[str, type[Frozen]] = {"latency": LatencyObjective, "throughput": ThroughputObjective}
 
 
-def _one(slo: Slo) -> dict[str, Any]:
+def _one(slo: Slo) -> Data:
     """Return a single objective as the fields of its model."""
     objective = {"metric": slo.metric, "target": slo.target, "threshold": slo.threshold}
     known = objective | {"statistic": slo.statistic, "share": slo.share}
@@ -255,7 +255,7 @@ class StartRequest(Frozen):
         """The objectives of ``slo`` as one, within the budget; None if there are none."""
         if self.slo is None:
             return None
-        slos = [parse_slo(text, threshold=float(self.threshold)) for text in self.slo]
+        slos = [parse_slo(text, threshold=self.threshold) for text in self.slo]
         return together(slos, None if self.budget is None else self.budget.budget())
 
     def spec(self, app: str) -> RunSpec:

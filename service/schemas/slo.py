@@ -91,7 +91,7 @@ class BudgetBody(Frozen):
     cores: Cores | None = Field(default=None, description="Kept busy at the expected input rate.")
 
     def budget(self) -> Budget:
-        return Budget(self.workers, None if self.cores is None else float(self.cores))
+        return Budget(self.workers, self.cores)
 
     @classmethod
     def of(cls, budget: Budget | None) -> BudgetBody | None:
@@ -136,8 +136,8 @@ class MachineBudgetRequest(Frozen):
 
     def budget(self) -> MachineBudget:
         """Return the budget for the arbiter."""
-        terms = {app: Terms(float(each.priority), float(each.floor)) for app, each in self.apps.items()}
-        return MachineBudget(None if self.cores is None else float(self.cores), self.workers, terms)
+        terms = {app: Terms(each.priority, each.floor) for app, each in self.apps.items()}
+        return MachineBudget(self.cores, self.workers, terms)
 
     def all_terms(self) -> dict[str, TermsBody]:
         """Return the terms of all named apps, with their defaults."""

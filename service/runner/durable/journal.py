@@ -57,7 +57,7 @@ class Journal:
     def __init__(self, path: Path, run: str, epoch: int, *, sync: bool = True) -> None:
         self._file = JournalFile(path, run, epoch, sync=sync)
         self._pushed, self._results, self._keyed = (
-            Records("pushed", _of_pushed),
+            Records("pushed", lambda body: (body[0], len(body[1]))),
             Records("result", _of_left),
             KeyedLog(),
         )
@@ -180,11 +180,6 @@ def _of_left(left: Sequence[tuple[Any, ...]]) -> tuple[int, int]:
     """As they are in a record, too."""
     (first, *_), (last, values, *_) = left[0], left[-1]
     return first, last + len(values) - first
-
-
-def _of_pushed(body: tuple[int, Sequence[Any]]) -> tuple[int, int]:
-    first, values = body
-    return first, len(values)
 
 
 def _forgotten(commit: Commit) -> int:

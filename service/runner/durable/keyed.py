@@ -8,7 +8,7 @@ outdated.
 
 import sqlite3
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -75,7 +75,10 @@ class KeyedLog:
         later."""
         if not changed:
             return
-        new = {stage: _joined(parts.values()) for stage, parts in changed.items()}
+        new = {
+            stage: {key: state for states in parts.values() for key, state in states.items()}
+            for stage, parts in changed.items()
+        }
         left, deleted = self._still_valid(db, new)
         number = self._next
         made = []
@@ -150,13 +153,6 @@ class KeyedLog:
         for number, (stage, states) in enumerate(_portions(rows)):
             db.execute("INSERT INTO keyed_log VALUES (?, ?, ?)", (number, stage, sealed(states)))
         db.execute("DELETE FROM keyed")
-
-
-def _joined(parts: Iterable[KeyStates]) -> dict[Any, Any]:
-    every: dict[Any, Any] = {}
-    for states in parts:
-        every.update(states)
-    return every
 
 
 def _portions(states: Mapping[str, Mapping[Any, Any]]) -> Iterator[tuple[str, dict[Any, Any]]]:

@@ -5,7 +5,7 @@ from time import monotonic
 
 from control.arbitration.arbiter import Bid
 from control.what_if import Present, Question, outlook
-from service.runner.handlers.status import RunnerStatus, cores_in_use, status_of
+from service.runner.handlers.status import RunnerStatus, cost_of, status_of
 from service.runner.rpc import requests as ask
 from service.runner.rpc.mailbox import Answers, Mailbox
 from service.runner.rpc.window import Window
@@ -128,8 +128,8 @@ class Reads:
         )
 
     def _bid(self, request: ask.AskBid) -> Bid:
-        bid, cores = self._loop.manager.bid(request.limits), cores_in_use(self._run, self._record)
-        return replace(bid, uses=replace(bid.uses, cores=cores)) if self._loop.snapshot is not None else bid
+        bid, cost = self._loop.manager.bid(request.limits), cost_of(self._run, self._record)
+        return bid if cost is None else replace(bid, uses=replace(bid.uses, cores=cost.cpu_cores))
 
     def _decisions(self, request: ask.ReadDecisions) -> list[Decision]:
         journal = self._loop.journal

@@ -61,7 +61,7 @@ def status_of(run: Run, record: Record, runner: RunnerStatus) -> Status:
     """Return the status of a run, from what its parts know."""
     loop, checked = run.loop, run.checked
     view, snapshot, slo = loop.engine.view(), loop.snapshot, loop.manager.slo
-    cost = _cost(run, record)
+    cost = cost_of(run, record)
     workers = [Worker.model_validate(each) for each in view.workers]
     return Status(
         app=type(checked.app).name,
@@ -141,16 +141,10 @@ def _resources(run: Run, record: Record, cost: Cost | None) -> Resources:
     )
 
 
-def _cost(run: Run, record: Record) -> Cost | None:
+def cost_of(run: Run, record: Record) -> Cost | None:
     """Return the cores and workers in use; None before anything was measured."""
     snapshot = run.loop.snapshot
     return None if snapshot is None else record.usage.cost(run.loop.engine.view().workers, snapshot.cores)
-
-
-def cores_in_use(run: Run, record: Record) -> float | None:
-    """Return the number of cores that the workers keep busy; None if it is not known."""
-    cost = _cost(run, record)
-    return None if cost is None else cost.cpu_cores
 
 
 # --- parts that block the stream --------------------------------------------------------------------------------------
