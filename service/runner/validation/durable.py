@@ -182,12 +182,19 @@ class JournalledDoor(PushDoor):
         """Accept items; all that are taken are stored together."""
         stored: list[Any] = []
         arrivals: list[Arrival] = []
+        refusal = first = None
         try:
-            source, first = self._open(), None
+            source = self._open()
         except RecomposeError as error:
             return [], error
         try:
-            refusal = self._announce(source, values, stored, arrivals)
+            try:
+                for value in values:
+                    form = self._stored_form(value)
+                    arrivals.append(source.announced(self._item(value)))
+                    stored.append(form)
+            except RecomposeError as error:  # those before it are taken
+                refusal = error
             first = self._journal.push(tuple(stored), arrivals) if arrivals else 0
         except RecomposeError as error:
             return [], error
@@ -195,19 +202,6 @@ class JournalledDoor(PushDoor):
             if first is None:
                 source.withdraw(len(arrivals))
         return list(range(first, first + len(arrivals))), refusal
-
-    def _announce(
-        self, source: Push, values: Sequence[Any], stored: list[Any], arrivals: list[Arrival]
-    ) -> RecomposeError | None:
-        """Announce the items before the first refused one; return why that one is refused."""
-        try:
-            for value in values:
-                form = self._stored_form(value)
-                arrivals.append(source.announced(self._item(value)))
-                stored.append(form)
-        except RecomposeError as error:
-            return error
-        return None
 
     def take_back(self, values: Sequence[Any], accepted: int) -> None:
         """Return to the source the items that an earlier runner acknowledged and did not deliver, of ``accepted`` items
