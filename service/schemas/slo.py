@@ -139,10 +139,6 @@ class MachineBudgetRequest(Frozen):
         terms = {app: Terms(each.priority, each.floor) for app, each in self.apps.items()}
         return MachineBudget(self.cores, self.workers, terms)
 
-    def all_terms(self) -> dict[str, TermsBody]:
-        """Return the terms of all named apps, with their defaults."""
-        return {app: TermsBody(priority=each.priority, floor=each.floor) for app, each in self.apps.items()}
-
 
 class AcceptedBudget(BaseModel):
     """A budget as it is stored."""
@@ -208,7 +204,7 @@ class MachineShares(Answer):
         return cls(
             workers=asked.workers,
             cores=asked.cores,
-            apps=asked.all_terms(),
+            apps={app: TermsBody(priority=each.priority, floor=each.floor) for app, each in asked.apps.items()},
             accepted_at=accepted.accepted_at,
             shares=shares,
         )

@@ -119,12 +119,9 @@ class GroupWriter:
                 self._changed.wait_for(lambda: self._tickets or self._waiting or self._closing)
             else:
                 self._changed.wait_for(lambda: self._tickets or self._closing, RETRY_S)
-            return self._take()
-
-    def _take(self) -> tuple[list[_Ticket], Commit | None]:
-        tickets, commit = self._tickets, self._waiting
-        self._tickets, self._waiting = [], None
-        return tickets, commit
+            tickets, commit = self._tickets, self._waiting
+            self._tickets, self._waiting = [], None
+            return tickets, commit
 
     def _store(self, tickets: list[_Ticket], commit: Commit | None) -> None:
         pushed, next_serial = [], self._next_serial

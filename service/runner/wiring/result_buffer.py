@@ -9,7 +9,7 @@ from itertools import chain, islice
 from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]  # None where there is no C
 from math import isfinite
 from sys import getsizeof
-from typing import Any, overload
+from typing import Any
 
 from apps.contract import App, Outputs
 from apps.expectations import fitted
@@ -246,13 +246,8 @@ class ResultBuffer(Sequence[Result]):
         for run in self._runs:
             yield from run.results()
 
-    @overload
-    def __getitem__(self, index: int) -> Result: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Result]: ...
-
-    def __getitem__(self, index: int | slice) -> Result | list[Result]:
+    def __getitem__(self, index: int | slice) -> Any:
+        """Return a row, or the list of those in a slice."""
         if isinstance(index, slice):
             start, stop, step = index.indices(self._count)
             return list(self._between(start, stop))[::step]
