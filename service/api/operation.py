@@ -61,7 +61,7 @@ class Exposition:
 
 
 def _family(metric: Metric, name: str, statuses: list[Status]) -> Family:
-    make = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
+    make = CounterMetricFamily if metric.name.endswith("_total") else GaugeMetricFamily
     meaning = metric.meaning if name == metric.name else f"Earlier name of {metric.name}."
     family = make(name, f"{meaning} Unit: {metric.unit}.", labels=["app", *metric.labels])
     for status in statuses:

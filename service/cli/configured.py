@@ -91,13 +91,9 @@ def _fault(detail: Any) -> Fault:
     if detail["type"] == "extra_forbidden":
         return Fault(path, "is not known here")
     said = message(detail)
-    given = f"{detail['input']!r} " if _may_be_shown(detail) else ""
+    may_hold_secrets = HIDDEN.intersection(detail["loc"]) or isinstance(detail["input"], Mapping | list)
+    given = "" if may_hold_secrets else f"{detail['input']!r} "
     return Fault(path, f"{given}is not accepted: {said[:1].lower()}{said[1:]}"[:500])
-
-
-def _may_be_shown(detail: Any) -> bool:
-    """Not what may carry a password: places and options, and whatever has them inside."""
-    return not HIDDEN.intersection(detail["loc"]) and not isinstance(detail["input"], Mapping | list)
 
 
 def _of_app(name: str, app: Any) -> list[Fault]:

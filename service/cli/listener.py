@@ -161,15 +161,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _await_head(self) -> None:
         if self._head_due is None:
-            self._head_due = self.loop.call_later(HEAD_S, self._head_late)
+            late = f"the headers of the request took longer than {HEAD_S:g} s; send them at once"
+            self._head_due = self.loop.call_later(HEAD_S, self._refuse, 408, late)
 
     def _head_is_there(self) -> None:
         if self._head_due is not None:
             self._head_due.cancel()
         self._head_due, self._head_bytes = None, 0
-
-    def _head_late(self) -> None:
-        self._refuse(408, f"the headers of the request took longer than {HEAD_S:g} s; send them at once")
 
     def _refuse(self, status: int, detail: str) -> None:
         """Answers before there is a request, and ends the connection; into an answer under way it says nothing."""

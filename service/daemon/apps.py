@@ -42,8 +42,8 @@ class Owing:
         return [self._shown(app, debt) for app in self._runs.apps for debt in self._of(app)]
 
     def _shown(self, app: str, debt: Debt) -> OwingRun:
-        known = {**asdict(debt), "journal": str(debt.journal)}
-        return OwingRun(app=app, present=self._is_present(app, debt.run), **known)
+        known, run = {**asdict(debt), "journal": str(debt.journal)}, self._runs.present(app)
+        return OwingRun(app=app, present=run is not None and run.desired.spec.origin.run == debt.run, **known)
 
     def begun(self, spec: RunSpec) -> Started:
         """Return a new run of ``spec``, or the one that owes something and is of the same; one of which nothing is
@@ -67,10 +67,6 @@ class Owing:
 
     def _of(self, app: str) -> Iterator[Debt]:
         return iter(()) if self._journals is None else debts_of(self._journals, app)
-
-    def _is_present(self, app: str, run: str) -> bool:
-        present = self._runs.present(app)
-        return present is not None and present.desired.spec.origin.run == run
 
 
 def _held(debt: Debt) -> str:
@@ -208,5 +204,10 @@ class Apps:
         return active.name if active is not None and active.name in known else None
 
     def push(self, name: str, values: tuple[Any, ...]) -> Taken:
-        """Push items up to the first that is refused. Raises: ConflictError, UnavailableError."""
-        return self._runs.pushed_into(name).ask(PushMany(values))
+        """Push items up to the first that is refused. Raises: ConflictError, also for an app that reads its items from
+        elsewhere; UnavailableError."""
+        watchdog = self._runs.expect(name)
+        source = watchdog.desired.spec.source
+        if not source.of.pushed:
+            raise ConflictError(f"the source of {name} is {source.kind}; items are pushed into source push")
+        return watchdog.ask(PushMany(values))

@@ -66,12 +66,9 @@ class SloInForce(ObjectiveInForce):
         return SloInForce(**dict(each[0]), objectives=told, budget=BudgetBody.of(slo.budget))
 
 
-class _Accepted(Answer):
+class StoredSlo(SloInForce):
     id: int
     app: str
-
-
-class StoredSlo(SloInForce, _Accepted):
     accepted_at: Time
 
     @classmethod
