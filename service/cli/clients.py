@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -26,15 +26,6 @@ url_option = click.option("--url", envvar="RECOMPOSE_URL", default=DEFAULT_URL, 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the service's answer as JSON.")
 
 
-@contextmanager
-def connected(url: str) -> Iterator[Client]:
-    client = Client(url)
-    try:
-        yield client
-    finally:
-        client.close()
-
-
 def answered(view: Callable[[Any], RenderableType]) -> Callable[[Callable[..., Any]], Callable[..., None]]:
     """Return a decorator that gives a command a client of the service at --url, and prints the answer which it returns
     as ``view`` draws it, or with --json as it is."""
@@ -44,7 +35,7 @@ def answered(view: Callable[[Any], RenderableType]) -> Callable[[Callable[..., A
         @json_option
         @wraps(ask)
         def asking(url: str, as_json: bool, **given: Any) -> None:
-            with connected(url) as client:
+            with closing(Client(url)) as client:
                 show(ask(client, **given), as_json, view)
 
         return asking
@@ -118,7 +109,7 @@ def status(
     if as_json and not watch and asked:
         raise click.UsageError("--json prints the status alone; recompose decisions APP --json prints decisions")
     which = Which(kinds, before, limit)
-    with connected(url) as client:
+    with closing(Client(url)) as client:
         if app is None:
             show(client.get("/status"), as_json, lambda found: render.statuses_table(read(list[Status], found)))
         elif watch:
@@ -148,7 +139,7 @@ def _in_full(status: Status, entries: Sequence[Entry]) -> RenderableType:
 @json_option
 def watch(app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | None, url: str, as_json: bool) -> None:
     """Show APP live, until Ctrl-C: its pipeline, rates, objective and last decisions."""
-    with connected(url) as client:
+    with closing(Client(url)) as client:
         _watch(client, app, Which(kinds, before, limit), as_json)
 
 
@@ -200,7 +191,7 @@ MOST = 2000
 @click.option("--all", "everything", is_flag=True, help="List the bundled apps too, beside your own.")
 def apps(url: str, as_json: bool, everything: bool) -> None:
     """List the apps that the service can run: their stages, their compositions, and whether they run."""
-    with connected(url) as client:
+    with closing(Client(url)) as client:
         show(client.get("/apps"), as_json, lambda found: _table(read(list[AppInfo], found), everything))
 
 
@@ -237,7 +228,7 @@ def _table(found: Sequence[AppInfo], everything: bool) -> RenderableType:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def logs(app: str | None, follow: bool, limit: int, url: str, as_json: bool) -> None:
     """Print the latest lines of the service's log: all of them, or those about APP and the prints of its stages."""
-    with connected(url) as client:
+    with closing(Client(url)) as client:
         try:
             for line in _lines(client, app, limit, follow):
                 click.echo(json.dumps(line, ensure_ascii=False) if as_json else _told(read(LogLine, line)))

@@ -14,7 +14,15 @@ from typing import Any
 from compositions.errors import RecomposeError
 from datapipe.sources.portions import Position
 from runtime.dispatch.checkpoint import Checkpoint, StageStates
-from service.runner.durable.journal_file import RECORD_BYTES, JournalFile, check, check_version, damaged, written
+from service.runner.durable.journal_file import (
+    RECORD_BYTES,
+    JournalFile,
+    check,
+    check_version,
+    damaged,
+    portions,
+    written,
+)
 from service.runner.durable.keyed import KeyedLog
 from service.runner.durable.values import Commit, Damaged, Left, Pushed, Resumption, loaded, mark, sealed, unsealed
 
@@ -124,7 +132,8 @@ class Journal:
         db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (sealed(progress),))
         self._pushed.forget(db, point.next_serial)
         if commit.left:
-            for record in _records(commit.left):
+            parts = (part for each in commit.left for part in _parts(each))
+            for record in portions(parts, lambda part: part.size_bytes):
                 self._results.add(db, *_of_left(record), [tuple(each) for each in record])
             self._results.forget(db, _forgotten(commit))
 
@@ -147,21 +156,6 @@ def _by_key(positions: Mapping[str, Position | None]) -> StageStates:
     """Return the changed positions as changed states of keys."""
     states = {partition: None if at is None else pickle.dumps(at) for partition, at in positions.items()}
     return {SOURCE: {0: states}} if states else {}
-
-
-def _records(left: Sequence[Left]) -> Iterator[list[Left]]:
-    """Group results into records of up to ``RECORD_BYTES``, with at least one item each."""
-    record: list[Left] = []
-    size_bytes = 0
-    for each in left:
-        for part in _parts(each):
-            if record and size_bytes + part.size_bytes > RECORD_BYTES:
-                yield record
-                record, size_bytes = [], 0
-            record.append(part)
-            size_bytes += part.size_bytes
-    if record:
-        yield record
 
 
 def _parts(left: Left) -> Iterator[Left]:

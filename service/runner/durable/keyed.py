@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from runtime.dispatch.checkpoint import StageStates
 from runtime.dispatch.keys import KeyStates
-from service.runner.durable.journal_file import RECORD_BYTES, written
+from service.runner.durable.journal_file import portions, written
 from service.runner.durable.values import mark, sealed, unsealed
 
 SPARE = 1000
@@ -158,13 +158,5 @@ class KeyedLog:
 def _portions(states: Mapping[str, Mapping[Any, Any]]) -> Iterator[tuple[str, dict[Any, Any]]]:
     """For a record each."""
     for stage, every in states.items():
-        portion: dict[Any, Any] = {}
-        size_bytes = 0
-        for key, state in every.items():
-            portion[key] = state
-            size_bytes += len(state or b"")
-            if size_bytes >= RECORD_BYTES:
-                yield stage, portion
-                portion, size_bytes = {}, 0
-        if portion:
-            yield stage, portion
+        for portion in portions(every.items(), lambda each: len(each[1] or b"")):
+            yield stage, dict(portion)
