@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import wraps
@@ -150,14 +150,10 @@ def _watch(client: Client, app: str, which: Which, as_json: bool) -> None:
             for status in statuses:
                 click.echo(json.dumps(status))
         else:
-            _draw(statuses, WatchView(lambda: which.entries(client, app)))
-
-
-def _draw(statuses: Iterable[Any], view: WatchView) -> None:
-    console = render.console()
-    with Live(console=console, auto_refresh=False) as live:
-        for status in statuses:
-            live.update(view.fitting(read(Status, status), console), refresh=True)
+            view, console = WatchView(lambda: which.entries(client, app)), render.console()
+            with Live(console=console, auto_refresh=False) as live:
+                for status in statuses:
+                    live.update(view.fitting(read(Status, status), console), refresh=True)
 
 
 @click.command()

@@ -229,17 +229,11 @@ def configured(file: Path | None, daemon: Daemon) -> Iterator[None]:
     if file is None:
         yield
         return
-    _check_names(file, daemon)
+    unknown = sorted(read_config(file).apps.keys() - set(daemon.registered()))
+    if unknown:
+        raise ConfigRefused(file, [Fault(f"apps.{name}", no_app(name, daemon.registered())) for name in unknown])
     with beside(partial(_hold, file, daemon), "configuration"):
         yield
-
-
-def _check_names(file: Path, daemon: Daemon) -> None:
-    unknown = read_config(file).apps.keys() - set(daemon.registered())
-    if unknown:
-        raise ConfigRefused(
-            file, [Fault(f"apps.{name}", no_app(name, daemon.registered())) for name in sorted(unknown)]
-        )
 
 
 def _hold(file: Path, daemon: Daemon, stop: threading.Event) -> None:
