@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from time import time
@@ -241,42 +242,38 @@ Columns = Callable[[Sequence[Record]], Table]
 def columns(epoch_s: float) -> dict[str, Columns]:
     """Return what makes columns of records, by kind of row. ``epoch_s``: the wall clock at 0 of the clock of items."""
     return {
-        "items": Items(epoch_s).columns,
+        "items": partial(_item_columns, epoch_s),
         "snapshots": _snapshot_columns,
         **{kind: _rows(kind) for kind in ("decisions", "switches", "runs", "costs")},
     }
 
 
-class Items:
-    """Makes columns of items that left. A record stands for consecutive items: first serial number, when each was due,
+def _item_columns(epoch_s: float, records: Sequence[Record]) -> Table:
+    """Make columns of items that left. A record stands for consecutive items: first serial number, when each was due,
     when each was read, when they left, composition and outcome, the size of the bundle that the last of them ends (0:
     of none), and further fields that they share."""
+    first, due, read, delivered, *common, timings = zip(*records, strict=True)
+    counts = np.array([len(times) for times in read])
+    compositions, fates, sizes, targets, thresholds, forms = (_repeated(values, counts) for values in common)
+    ends = np.arange(1, counts.sum() + 1) == np.repeat(np.cumsum(counts), counts)
+    return {
+        "serial": pa.array(np.repeat(np.array(first) - _starts(counts), counts) + np.arange(counts.sum())),
+        "arrived": _instants(epoch_s, list(chain.from_iterable(due))),
+        "read": _instants(epoch_s, list(chain.from_iterable(read))),
+        "delivered": _instants(epoch_s, np.repeat(np.array(delivered), counts)),
+        "composition": compositions.cast(pa.string()),
+        "outcome": fates.cast(pa.string()),
+        "batch": pa.array(np.where(ends, sizes, 0), pa.int32()),
+        "target_us": targets.cast(pa.int64()),
+        "threshold": thresholds.cast(pa.float64()),
+        "composition_version": forms.cast(pa.string()),
+        "stages": _stage_lists(timings, counts),
+    }
 
-    def __init__(self, epoch_s: float) -> None:
-        self._epoch_s = epoch_s
 
-    def columns(self, records: Sequence[Record]) -> Table:
-        first, due, read, delivered, *common, timings = zip(*records, strict=True)
-        counts = np.array([len(times) for times in read])
-        compositions, fates, sizes, targets, thresholds, forms = (_repeated(values, counts) for values in common)
-        ends = np.arange(1, counts.sum() + 1) == np.repeat(np.cumsum(counts), counts)
-        return {
-            "serial": pa.array(np.repeat(np.array(first) - _starts(counts), counts) + np.arange(counts.sum())),
-            "arrived": self._instants(list(chain.from_iterable(due))),
-            "read": self._instants(list(chain.from_iterable(read))),
-            "delivered": self._instants(np.repeat(np.array(delivered), counts)),
-            "composition": compositions.cast(pa.string()),
-            "outcome": fates.cast(pa.string()),
-            "batch": pa.array(np.where(ends, sizes, 0), pa.int32()),
-            "target_us": targets.cast(pa.int64()),
-            "threshold": thresholds.cast(pa.float64()),
-            "composition_version": forms.cast(pa.string()),
-            "stages": _stage_lists(timings, counts),
-        }
-
-    def _instants(self, seconds: Any) -> Any:
-        micros = np.rint((np.asarray(seconds) + self._epoch_s) * 1e6).astype(np.int64)
-        return pa.array(micros, pa.int64()).cast(INSTANT)
+def _instants(epoch_s: float, seconds: Any) -> Any:
+    micros = np.rint((np.asarray(seconds) + epoch_s) * 1e6).astype(np.int64)
+    return pa.array(micros, pa.int64()).cast(INSTANT)
 
 
 def _starts(counts: Any) -> Any:
