@@ -13,7 +13,7 @@ from compositions.errors import RecomposeError
 from profiler.slo import Slo
 from service.cli.follow import ending, first_is_noted, progress
 from service.runner.rpc.port import Patient
-from service.runner.rpc.requests import Push, ReadStatus, ReadSummary, SetSlo, Start, Stop
+from service.runner.rpc.requests import PushMany, ReadStatus, ReadSummary, SetSlo, Start, Stop
 from service.runner.runner import Runner
 from service.runner.validation.resolution import Released
 from service.schemas.results import Result, Summary
@@ -163,7 +163,7 @@ class LiveRun:
 
     def push(self, value: Any) -> int:
         """An item for a run with ``source="push"``; its serial number. Raises: RecomposeError when it is refused."""
-        return self._runner.ask(Push(value))
+        return self._runner.ask(PushMany((value,))).serial
 
     def __repr__(self) -> str:
         status = self.status

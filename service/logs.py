@@ -9,13 +9,13 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 import structlog
 
 from compositions.wording import without_users
+from service.schemas.results import LogLine
 
 Tell = Callable[[str, str], None]
 
@@ -77,46 +77,35 @@ class PrintedHere(io.TextIOBase):
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of the log; ``about`` are its fields, as plain data."""
-
-    id: int
-    at: str
-    level: str
-    event: str
-    about: Mapping[str, Any]
-
-    def concerns(self, app: str) -> bool:
-        """Logged about it, or printed by a process of it, whose names begin with ``recompose-SERVICE-APP``."""
-        printer = str(self.about.get("by", "")).partition(" ")[0]
-        return app in (self.about.get("app"), printer.split("-", 2)[-1])
-
-
 class Recent:
     """The latest lines, for who asks the service. May be used from any thread."""
 
     def __init__(self, most: int = 2000) -> None:
-        self._lines: deque[Line] = deque(maxlen=most)
+        self._lines: deque[LogLine] = deque(maxlen=most)
         self._lock = threading.Lock()
         self._next = 1
 
     def __call__(self, logger: Any, method: str, said: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         """As a processor of structlog: lets everything pass."""
         about = {name: _plain(value) for name, value in said.items() if name not in _OWN and not name.startswith("_")}
-        event = without_users(str(said["event"]))
+        event, at, level = without_users(str(said["event"])), str(said.get("at", "")), str(said.get("level", method))
         with self._lock:
-            line = Line(self._next, str(said.get("at", "")), str(said.get("level", method)), event, about)
-            self._lines.append(line)
+            self._lines.append(LogLine(id=self._next, at=at, level=level, event=event, about=about))
             self._next += 1
         return said
 
-    def read(self, app: str | None, after: int, limit: int) -> list[Line]:
+    def read(self, app: str | None, after: int, limit: int) -> list[LogLine]:
         """The newest ``limit`` lines with an id above ``after``, oldest first; of ``app`` alone where one is given."""
         with self._lock:
             lines = list(self._lines)
-        wanted = [line for line in lines if line.id > after and (app is None or line.concerns(app))]
+        wanted = [line for line in lines if line.id > after and (app is None or _concerns(line, app))]
         return wanted[-limit:]
+
+
+def _concerns(line: LogLine, app: str) -> bool:
+    """Logged about it, or printed by a process of it, whose names begin with ``recompose-SERVICE-APP``."""
+    printer = str(line.about.get("by", "")).partition(" ")[0]
+    return app in (line.about.get("app"), printer.split("-", 2)[-1])
 
 
 _OWN = ("event", "level", "at")

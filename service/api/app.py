@@ -11,14 +11,15 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.staticfiles import StaticFiles
 
 from service.api import apps, compositions, dashboard, items, nodes, operation, problems, slo, status
-from service.api.deps import KnownQuery, add_schemas, add_security, remove_unused, yaml_body
+from service.api.deps import add_schemas, add_security, remove_unused, yaml_body
 from service.api.guard import Access, Guard
 from service.api.operation import Exposition
 from service.api.status import Broadcaster
 from service.daemon.daemon import Daemon
+from service.logs import Recent
 
 
-def create_app(daemon: Daemon, access: Access | None = None, recent: operation.Said | None = None) -> FastAPI:
+def create_app(daemon: Daemon, access: Access | None = None, recent: Recent | None = None) -> FastAPI:
     """The control plane of ``daemon``; its lifespan restores the apps and, at the end, stops them with drain.
     ``recent``: the lines that were logged."""
     app = FastAPI(
@@ -33,12 +34,12 @@ def create_app(daemon: Daemon, access: Access | None = None, recent: operation.S
         redirect_slashes=False,  # it would lead to whatever name the Host header gives
     )
     app.state.daemon, seen = daemon, daemon.observation
-    app.state.recent = recent or operation.Said()
+    app.state.recent = recent or Recent()
     app.state.metrics = Exposition(partial(seen.statuses, asked_for=True), daemon.nodes.reachable)
     app.state.broadcaster = Broadcaster(lambda name: seen.status(name) if name else seen.statuses())
     topics = (slo, apps, items, status, compositions, nodes, operation, dashboard)
     for topic in topics:
-        app.include_router(topic.router, dependencies=[] if topic is dashboard else [KnownQuery])
+        app.include_router(topic.router)
     app.state.routes = [route for topic in topics for route in topic.router.routes]
     app.mount("/swagger", StaticFiles(packages=[("fastapi_swagger", "resources")]))
     problems.install(app)

@@ -10,12 +10,12 @@ from compositions.document.safe_yaml import Positions
 from compositions.errors import CompositionError
 from compositions.rules import MAX_REPLICAS
 from service.api import problems
-from service.api.deps import Responses, ThisDaemon, YamlText, documented
+from service.api.deps import KnownQuery, ThisDaemon, YamlText, answers, documented
 from service.runner.rpc.requests import ReadWhatIf
 from service.schemas.compositions import Choice, WhatIf
 from service.schemas.refusals import NotFoundError
 
-router = APIRouter(tags=["compositions"])
+router = APIRouter(tags=["compositions"], dependencies=[KnownQuery])
 Cores = Annotated[int | None, Query(ge=1, le=4096, description="Cores of the workers (default: those of the app).")]
 Replicas = Annotated[int | None, Query(ge=1, le=MAX_REPLICAS, description="Replicas of every parallel group.")]
 Rate = Annotated[float | None, Query(gt=0, le=1e6, allow_inf_nan=False, description="Items/s that come in.")]
@@ -26,17 +26,16 @@ MARKED = 100
 Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of compositions.")]
 AfterName = Annotated[str | None, Query(max_length=200, description="Only those listed after the one of this name.")]
 AfterBoth = Annotated[str | None, Query(max_length=300, description="Only those listed after APP/NAME.")]
-CHOICES: Responses = {200: {"model": list[Choice]}}
 
 
-@router.get("/compositions", responses={**CHOICES, **documented(404, 503)})
+@router.get("/compositions", responses=answers(list[Choice], 404, 503))
 def all_compositions(daemon: ThisDaemon, limit: Limit = 1000, after: AfterBoth = None) -> Response:
     """The compositions of all apps, a page at a time."""
     every = [each for name in daemon.registered() for each in daemon.compositions.of(name)]
     return problems.Body(_page(every, [f"{each.app}/{each.name}" for each in every], limit, after))
 
 
-@router.get("/compositions/{app}", responses={**CHOICES, **documented(404, 503)})
+@router.get("/compositions/{app}", responses=answers(list[Choice], 404, 503))
 def compositions(app: str, daemon: ThisDaemon, limit: Limit = 1000, after: AfterName = None) -> Response:
     """Return the compositions of an app, with worker counts, and predictions if there is a profile; a page at a
     time."""
@@ -52,7 +51,7 @@ def _page(choices: Sequence[Choice], names: Sequence[str], limit: int, after: st
     return choices[first : first + limit]
 
 
-@router.post("/compositions", responses={**CHOICES, **documented(409, 415, 503, 507)})
+@router.post("/compositions", responses=answers(list[Choice], 409, 415, 503, 507))
 def add_compositions(text: YamlText, daemon: ThisDaemon) -> Response:
     """Adds or replaces compositions of an app, live. A faulty document is refused whole: every fault with its path and,
     in a document of up to 64 KiB, its ``line``."""
@@ -65,14 +64,14 @@ def add_compositions(text: YamlText, daemon: ThisDaemon) -> Response:
         return problems.refused(error, places)
 
 
-@router.delete("/compositions/{app}/{name}", status_code=204, responses={**documented(404, 409, 503, 507)})
+@router.delete("/compositions/{app}/{name}", status_code=204, responses=documented(404, 409, 503, 507))
 def remove_composition(app: str, name: str, daemon: ThisDaemon) -> Response:
     """Removes a composition; 409 when it is active or the only one."""
     daemon.compositions.remove(app, name)
     return Response(status_code=204)
 
 
-@router.get("/what-if/{app}", tags=["what-if"], responses={200: {"model": WhatIf}, **documented(404, 409, 503)})
+@router.get("/what-if/{app}", tags=["what-if"], responses=answers(WhatIf, 404, 409, 503))
 def what_if(
     app: str, daemon: ThisDaemon, cores: Cores = None, replicas: Replicas = None, rate_per_s: Rate = None
 ) -> Response:

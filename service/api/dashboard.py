@@ -66,10 +66,12 @@ async def versioned(version: str, name: str, request: Request) -> Response:
 
 
 def _file(name: str, request: Request, kept: Mapping[str, str] = MappingProxyType({})) -> Response:
-    found = _files().get(name)
-    if found is None:
+    body = _bodies().get(name)
+    if body is None:
         raise HTTPException(404)
-    body, tag = found
+    if name == "index.html":
+        body = body.replace(b'"dashboard/', f'"dashboard/{_version()}/'.encode())
+    tag = f'"{_digest(body)}"'
     headers = {**HEADERS, "ETag": tag, **kept}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
@@ -77,17 +79,8 @@ def _file(name: str, request: Request, kept: Mapping[str, str] = MappingProxyTyp
 
 
 @cache
-def _files() -> dict[str, tuple[bytes, str]]:
-    """Content and entity tag of every file, read once: some 100 KB."""
-    found = {
-        **_bodies(),
-        "index.html": _bodies()["index.html"].replace(b'"dashboard/', f'"dashboard/{_version()}/'.encode()),
-    }
-    return {name: (body, f'"{_digest(body)}"') for name, body in found.items()}
-
-
-@cache
 def _bodies() -> dict[str, bytes]:
+    """Every file, read once: some 100 KB."""
     return {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in TYPES}
 
 

@@ -98,6 +98,11 @@ def documented(*statuses: int) -> Responses:
     return {status: _problem(status) for status in sorted({*ALWAYS, *statuses})}
 
 
+def answers(model: object, *statuses: int) -> Responses:
+    """Documentation of an answer of this ``model``, and of the problems."""
+    return {200: {"model": model}, **documented(*statuses)}
+
+
 def _problem(status: int) -> Json:
     model = MODELS.get(status, Problem).__name__
     content = {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{model}"}}}
@@ -153,11 +158,13 @@ def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> Json:
     groups = {"type": "array", "items": group, "minItems": 1}
     composition = _object({"name": text, "notation": text, "groups": groups}, "name")
     composition["oneOf"] = [{"required": ["notation"]}, {"required": ["groups"]}]
+    workers = {"type": "array", "items": count, "minItems": 1}
+    schedulers = {"type": "array", "items": {"enum": list(SCHEDULER_NAMES)}}
     document = {
         "app": {"type": "string", "enum": sorted(apps)},
         "defaults": _object({"replicas": count}),
         "compositions": {"type": "array", "items": composition},
-        "generate": _generate(count),
+        "generate": _object({"max_workers": count, "replicas": workers, "dyn": schedulers}, "max_workers"),
     }
     schema = _object(document, "app")
     some = {"required": ["compositions"], "properties": {"compositions": {"minItems": 1}}}
@@ -169,10 +176,3 @@ def _object(properties: Json, *required: str) -> Json:
     """One with these fields and no other."""
     needed = {"required": [*required]} if required else {}
     return {"type": "object", "additionalProperties": False, **needed, "properties": properties}
-
-
-def _generate(count: Json) -> Json:
-    """Return what ``generate`` of such a file says; ``count``: of workers, as a schema."""
-    workers = {"type": "array", "items": count, "minItems": 1}
-    schedulers = {"type": "array", "items": {"enum": list(SCHEDULER_NAMES)}}
-    return _object({"max_workers": count, "replicas": workers, "dyn": schedulers}, "max_workers")

@@ -79,7 +79,8 @@ class Guard:
 
     def _sender(self, scope: Scope, headers: Headers) -> Token | Response:
         """Return the sender of an acceptable request, else the refusal."""
-        is_open, token = _is_open(scope["path"]), self._access.token
+        path, token = scope["path"], self._access.token
+        is_open = path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
         given = _bearer(headers)
         if given is not None and token is not None and hmac.compare_digest(given, token.encode()):
             return Token("RECOMPOSE_TOKEN", Role.ADMIN)
@@ -120,10 +121,6 @@ class Guard:
 
 def _pushes(scope: Scope) -> bool:
     return bool(scope["path"].startswith("/apps/") and scope["path"].endswith("/items"))
-
-
-def _is_open(path: str) -> bool:
-    return path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
 
 
 def is_loopback(host: str) -> bool:

@@ -9,14 +9,13 @@ import numpy as np
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from service.api import problems
-from service.api.deps import ThisDaemon, documented, expect_json, item_body
+from service.api.deps import KnownQuery, ThisDaemon, documented, expect_json, item_body
 from service.api.guard import media_type, read_aside
 from service.api.strict_json import JsonRefusedError, parse_json
-from service.daemon.daemon import Daemon
 from service.schemas.refusals import BadValueError
 from service.schemas.results import Accepted, AcceptedMany
 
-router = APIRouter(tags=["apps"])
+router = APIRouter(tags=["apps"], dependencies=[KnownQuery])
 LINES, BYTES, ARRAY = "application/x-ndjson", "application/octet-stream", "application/x-npy"
 Many = Annotated[bool, Query(description="The body is an array of items, not one item.")]
 
@@ -84,15 +83,10 @@ def push(app: str, daemon: ThisDaemon, body: Annotated[Pushed, Depends(pushed)])
     """Pushes one item, the body itself, into an app whose source is push; or many, as an array with ``many=true`` or
     as JSON lines (``application/x-ndjson``). Of many, those before one that is refused are taken: the refusal names
     their ``serials``. A body is at most 1 MiB, or what ``recompose serve --max-item-bytes`` says."""
-    if body.many:
-        return _push_all(app, daemon, body.items)
-    taken = daemon.apps.push(app, body.items[0])
-    return problems.Body(Accepted(serial=taken.serials[0], run=taken.run), 202)
-
-
-def _push_all(app: str, daemon: Daemon, items: tuple[Any, ...]) -> Response:
-    taken = daemon.apps.push_many(app, items)
+    taken = daemon.apps.push(app, body.items)
+    if not body.many:
+        return problems.Body(Accepted(serial=taken.serial, run=taken.run), 202)
     if taken.refusal is None:
         return problems.Body(AcceptedMany(serials=taken.serials, run=taken.run), 202)
-    which = f"item {len(taken.serials) + 1} of {len(items)}"
+    which = f"item {len(taken.serials) + 1} of {len(body.items)}"
     return problems.cut_short(taken.refusal, f"{which}: {taken.refusal}", taken)

@@ -35,10 +35,6 @@ class Metric:
     """The metric's earlier name, without a unit; served beside the new name for one version."""
 
     @property
-    def is_counter(self) -> bool:
-        return self.name.endswith("_total")
-
-    @property
     def unit(self) -> str:
         if self.name.endswith("_items_per_second"):
             return "items per second"

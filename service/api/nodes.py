@@ -3,21 +3,19 @@
 from fastapi import APIRouter, Response
 
 from service.api import problems
-from service.api.deps import ExpectJson, ThisDaemon, documented
+from service.api.deps import ExpectJson, KnownQuery, ThisDaemon, answers
 from service.schemas.nodes import DrainRequest, NodeBody
 
-router = APIRouter(tags=["nodes"])
+router = APIRouter(tags=["nodes"], dependencies=[KnownQuery, ExpectJson])
 
 
-@router.get("/nodes", responses={200: {"model": list[NodeBody]}, **documented(503)})
+@router.get("/nodes", responses=answers(list[NodeBody], 503))
 def all_nodes(daemon: ThisDaemon) -> Response:
     """Return the nodes on which workers may be: cores, GPUs, memory, state, and workers of each app."""
     return problems.Body(daemon.nodes.all())
 
 
-@router.post(
-    "/nodes/{node}/drain", dependencies=[ExpectJson], responses={200: {"model": NodeBody}, **documented(404, 409, 503)}
-)
+@router.post("/nodes/{node}/drain", responses=answers(NodeBody, 404, 409, 503))
 def drain_node(node: str, daemon: ThisDaemon, asked: DrainRequest | None = None) -> Response:
     """Empties a node, given by its id or address: workers elsewhere take over, then those there end. At the deadline
     Ray ends the node."""

@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import Metric as Family
 
 from control.decisions import State
 from service.api import problems
-from service.api.deps import Responses, ThisDaemon, documented
+from service.api.deps import KnownQuery, Responses, ThisDaemon, answers, documented
 from service.api.metrics import METRICS, NODE_METRICS, Metric, Sample
 from service.logs import Recent
 from service.schemas.nodes import NodeBody
@@ -67,7 +67,7 @@ class Exposition:
 
 def _family(metric: Metric, name: str, of: list[str], told: Iterable[tuple[list[str], Iterable[Sample]]]) -> Family:
     """``of``: the labels of what tells, whose values stand before its samples in ``told``."""
-    make = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
+    make = CounterMetricFamily if metric.name.endswith("_total") else GaugeMetricFamily
     meaning = metric.meaning if name == metric.name else f"Earlier name of {metric.name}."
     family = make(name, f"{meaning} Unit: {metric.unit}.", labels=[*of, *metric.labels])
     for whose, samples in told:
@@ -96,9 +96,7 @@ def _latencies(statuses: list[Status]) -> Family:
     return family
 
 
-Said = Recent
-"""What the service has logged, as who puts the routes together gives it."""
-router = APIRouter(tags=["operation"])
+router = APIRouter(tags=["operation"], dependencies=[KnownQuery])
 After = Annotated[int, Query(ge=0, description="Lines with a higher id.")]
 Limit = Annotated[int, Query(ge=1, le=2000)]
 TEXT: Responses = {
@@ -113,7 +111,7 @@ def prometheus(request: Request) -> Response:
     return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
-@router.get("/logs", responses={200: {"model": list[LogLine]}, **documented(404)})
+@router.get("/logs", responses=answers(list[LogLine], 404))
 def logs(
     request: Request, daemon: ThisDaemon, app: str | None = None, after: After = 0, limit: Limit = 100
 ) -> Response:
@@ -121,16 +119,16 @@ def logs(
     if app is not None:
         daemon.observation.status(app)
     recent: Recent = request.app.state.recent
-    return problems.Body([LogLine.model_validate(line) for line in recent.read(app, after, limit)])
+    return problems.Body(recent.read(app, after, limit))
 
 
-@router.get("/healthz", responses={200: {"model": Health}, **documented()})
+@router.get("/healthz", responses=answers(Health))
 async def alive() -> Response:
     """The process answers. Needs no token. Answered by the event loop itself, however busy the threads are."""
     return problems.Body(Health(status="alive"))
 
 
-@router.get("/readyz", responses={200: {"model": Health}, **documented(503)})
+@router.get("/readyz", responses=answers(Health, 503))
 def ready(daemon: ThisDaemon) -> Response:
     """Report ready if Ray answers, the state can be stored, the apps that were running are restored, and starts do not
     fail. Needs no token; the reasons name apps but none of their inputs."""

@@ -59,7 +59,7 @@ def cut_short(error: RecomposeError, detail: str, taken: Taken) -> Response:
     """Return the answer to a push of many items of which one is refused: it names those that were taken before."""
     status = status_of(error)
     body = _about(status, detail).model_copy(update={"serials": taken.serials, "run": taken.run})
-    return Body(body, status, headers=_retry_after(status, error), media_type=MEDIA_TYPE)
+    return Body(body, status, headers=_retry_after(status), media_type=MEDIA_TYPE)
 
 
 def _about(status: int, detail: str) -> Problem:
@@ -92,12 +92,12 @@ def refusal(request: Request, error: Exception) -> Response:
     if isinstance(error, ResultsGoneError):
         return gone(error)
     status = status_of(error)
-    return problem(status, str(error), headers=_retry_after(status, error)) if status != 422 else refused(error)
+    return problem(status, str(error), headers=_retry_after(status)) if status != 422 else refused(error)
 
 
-def _retry_after(status: int, error: RecomposeError) -> dict[str, str]:
-    after_s = error.retry_after_s if isinstance(error, UnavailableError) else 1.0
-    return {"Retry-After": str(max(1, math.ceil(after_s)))} if status in (429, 503) else {}
+def _retry_after(status: int) -> dict[str, str]:
+    """In seconds, where the same request may succeed later."""
+    return {"Retry-After": "1"} if status in (429, 503) else {}
 
 
 def refused(error: RecomposeError, lines: Mapping[Fault, int | None] | None = None) -> Response:

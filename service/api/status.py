@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, BeforeValidator
 from sse_starlette.sse import EventSourceResponse
 
 from service.api import problems
-from service.api.deps import Responses, ThisDaemon, documented
+from service.api.deps import KnownQuery, Responses, ThisDaemon, answers, documented
 from service.api.problems import json_text
 from service.daemon.past import between, compared, known_runs, slowest_traces, trace_of
 from service.runner.rpc.requests import ReadResults
@@ -28,69 +28,45 @@ PERIOD_S = 0.25
 log = structlog.get_logger()
 
 
-class _Feed:
-    def __init__(self) -> None:
-        self.changed = asyncio.Condition()
-        self.latest, self.number, self.watchers = "", 0, 0
-        self.poll: asyncio.Task[None] | None = None
-
-
 class Broadcaster:
     """``read`` blocks and runs in a thread. A slow watcher misses statuses, it never delays the others."""
 
     def __init__(self, read: Callable[[str], object], period_s: float = PERIOD_S) -> None:
         self._read, self._period_s = read, period_s
-        self._feeds: dict[str, _Feed] = {}
+        self._readings: dict[str, asyncio.Task[str | None]] = {}
+        """By app: the reading that all its watchers wait for, or the last one."""
+        self._due_s: dict[str, float] = {}
         self._closed = False
 
     async def watch(self, app: str, ending: Callable[[], bool] = lambda: False) -> AsyncGenerator[str, None]:
         """Statuses of ``app`` as JSON text, until ``close``, or until ``ending`` at the next one."""
-        feed = self._feeds.setdefault(app, _Feed())
-        feed.watchers += 1
-        if feed.poll is None:
-            feed.poll = asyncio.create_task(self._poll(app, feed))
+        while not (self._closed or ending()):
+            reading = self._readings.get(app)
+            if reading is None or reading.done():
+                self._readings[app] = reading = asyncio.create_task(self._text(app))
+            await asyncio.wait([reading])
+            if not reading.cancelled() and (text := reading.result()) is not None:
+                yield text
+
+    async def _text(self, app: str) -> str | None:
+        """Return what is read when the next status is due; None if it cannot be read."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(self._due_s.get(app, 0.0) - loop.time(), 0))
+        self._due_s[app] = loop.time() + self._period_s
         try:
-            seen = 0
-            while not (self._closed or ending()):
-                async with feed.changed:
-                    while not self._closed and feed.number <= seen:
-                        await feed.changed.wait()
-                seen = feed.number
-                if not self._closed:
-                    yield feed.latest
-        finally:
-            self._leave(app, feed)
-
-    def _leave(self, app: str, feed: _Feed) -> None:
-        feed.watchers -= 1
-        if feed.watchers == 0 and feed.poll is not None:
-            feed.poll.cancel()
-            self._feeds.pop(app, None)
-
-    async def _poll(self, app: str, feed: _Feed) -> None:
-        while True:
-            due_s = asyncio.get_running_loop().time() + self._period_s
-            try:
-                feed.latest = await asyncio.to_thread(lambda: json_text(self._read(app)))
-            except Exception as error:  # the next turn asks again; the watchdog deals with the runner
-                log.warning("status could not be read for the event stream", app=app, error=str(error))
-            else:
-                await self._tell(feed)
-            await asyncio.sleep(max(due_s - asyncio.get_running_loop().time(), 0))
-
-    async def _tell(self, feed: _Feed) -> None:
-        async with feed.changed:
-            feed.number += 1
-            feed.changed.notify_all()
+            return await asyncio.to_thread(lambda: json_text(self._read(app)))
+        except Exception as error:  # the next turn asks again; the watchdog deals with the runner
+            log.warning("status could not be read for the event stream", app=app, error=str(error))
+            return None
 
     async def close(self) -> None:
         """Lets every watcher end."""
         self._closed = True
-        for feed in list(self._feeds.values()):
-            await self._tell(feed)
+        for reading in self._readings.values():
+            reading.cancel()
 
 
-router = APIRouter(tags=["observation"])
+router = APIRouter(tags=["observation"], dependencies=[KnownQuery])
 GRACE_S = 2.0
 """At shutdown a stream ends by itself after its next status; only then its connection is cut."""
 Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of entries.")]
@@ -104,10 +80,8 @@ def _no_number(text: object) -> object:
     return text
 
 
-Before = Annotated[
-    AwareDatetime | None, BeforeValidator(_no_number), Query(description="Only what ended before this time.")
-]
 _NO_NUMBER = BeforeValidator(_no_number)
+Before = Annotated[AwareDatetime | None, _NO_NUMBER, Query(description="Only what ended before this time.")]
 From = Annotated[AwareDatetime | None, _NO_NUMBER, Query(alias="from", description="Since this time.")]
 To = Annotated[AwareDatetime | None, _NO_NUMBER, Query(description="Until this time; none: until now.")]
 Number = Annotated[int, Path(ge=1, le=2**53, description="The decision's `id`.")]
@@ -120,13 +94,13 @@ Most = Annotated[int, Query(ge=2, le=1000, description="Samples of each app, at 
 EVENTS: Responses = {200: {"description": "One status each quarter of a second.", "content": {"text/event-stream": {}}}}
 
 
-@router.get("/status", responses={200: {"model": list[Status]}, **documented()})
+@router.get("/status", responses=answers(list[Status]))
 def statuses(daemon: ThisDaemon) -> Response:
     """Everything about every registered app; where a runner does not answer within a second, its last words."""
     return problems.Body(daemon.observation.statuses())
 
 
-@router.get("/status/{app}", responses={200: {"model": Status}, **documented(404)})
+@router.get("/status/{app}", responses=answers(Status, 404))
 def status(app: str, daemon: ThisDaemon) -> Response:
     """Everything about one app. What is not measured is null."""
     return problems.Body(daemon.observation.status(app))
@@ -151,7 +125,7 @@ def _events(app: str, request: Request) -> Response:
     return EventSourceResponse(statuses, shutdown_event=ending, shutdown_grace_period=GRACE_S)
 
 
-@router.get("/history/{app}", responses={200: {"model": list[Sample]}, **documented(404, 503)})
+@router.get("/history/{app}", responses=answers(list[Sample], 404, 503))
 def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300, from_: From = None, to: To = None) -> Response:
     """Oldest first. With `from` (and `to`): of all runs between these times, as far as telemetry is kept; some thousand
     samples at most, so that of a long range there is one now and then. Else one a second of the last `last_s` seconds
@@ -162,7 +136,7 @@ def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300, from_: From
     return problems.Body(daemon.observation.history(app, last_s))
 
 
-@router.get("/rates", responses={200: {"model": list[Rates]}, **documented()})
+@router.get("/rates", responses=answers(list[Rates]))
 def rates(daemon: ThisDaemon, last_s: LastSeconds = 300, most: Most = 100) -> Response:
     """Return the recent rates of all apps, in columns: what `GET /history/{app}` has of them, as far as runners
     remember it, thinned out to `most` samples an app. The columns of an app whose runner does not answer within a
@@ -170,7 +144,7 @@ def rates(daemon: ThisDaemon, last_s: LastSeconds = 300, most: Most = 100) -> Re
     return problems.Body(daemon.observation.rates(last_s, most))
 
 
-@router.get("/traces/{app}", responses={200: {"model": list[Trace]}, **documented(404)})
+@router.get("/traces/{app}", responses=answers(list[Trace], 404))
 def item_traces(
     app: str,
     daemon: ThisDaemon,
@@ -187,7 +161,7 @@ def item_traces(
     return problems.Body(slowest_traces(daemon.telemetry, app, last_s, slowest))
 
 
-@router.get("/decisions/{app}", responses={200: {"model": list[Entry]}, **documented(404)})
+@router.get("/decisions/{app}", responses=answers(list[Entry], 404))
 def decisions(app: str, daemon: ThisDaemon, kind: Kinds = None, before: Before = None, limit: Limit = 100) -> Response:
     """Newest first: every decision, every "no change" with its reason, collapsed into runs, and every change of how
     many items travel together. Read on with `before` as the `at` of the last one, until there is none."""
@@ -195,13 +169,13 @@ def decisions(app: str, daemon: ThisDaemon, kind: Kinds = None, before: Before =
     return problems.Body(daemon.observation.decisions(app, limit, kind or KINDS, until))
 
 
-@router.get("/decisions/{app}/{number}", responses={200: {"model": Decision}, **documented(404)})
+@router.get("/decisions/{app}/{number}", responses=answers(Decision, 404))
 def decision(app: str, number: Number, daemon: ThisDaemon) -> Response:
     """Return one decision by its `id`; the last thousand are kept."""
     return problems.Body(daemon.observation.decision(app, number))
 
 
-@router.get("/results/{app}", responses={200: {"model": list[Result]}, **documented(404, 410, 503)})
+@router.get("/results/{app}", responses=answers(list[Result], 404, 410, 503))
 def results(
     app: str, daemon: ThisDaemon, run: OfRun | None = None, after: After | None = None, limit: Limit = 100
 ) -> Response:
@@ -217,21 +191,21 @@ Asked = Annotated[
 ]
 
 
-@router.get("/runs/{app}", responses={200: {"model": list[KnownRun]}, **documented(404)})
+@router.get("/runs/{app}", responses=answers(list[KnownRun], 404))
 def runs(app: str, daemon: ThisDaemon) -> Response:
     """The latest first, fifty at most, as far as telemetry is kept; a run is there some ten seconds after it began."""
     daemon.observation.status(app)
     return problems.Body(known_runs(daemon.telemetry, app))
 
 
-@router.get("/owing", responses={200: {"model": list[OwingRun]}, **documented()})
+@router.get("/owing", responses=answers(list[OwingRun]))
 def owing(daemon: ThisDaemon) -> Response:
     """Return the durable runs that hold undelivered data, with their journals: running, retried, and stopped ones. A
     start of the same app, source, sink and options continues a stopped run."""
     return problems.Body(daemon.apps.owing.all())
 
 
-@router.get("/comparison/{app}", responses={200: {"model": list[RunFigures]}, **documented(404)})
+@router.get("/comparison/{app}", responses=answers(list[RunFigures], 404))
 def comparison(app: str, daemon: ThisDaemon, run: Asked = None) -> Response:
     """Return the figures and the timeline of each `run`: whether its objective was met, latency, rates, workers, CPU
     time per item."""

@@ -82,9 +82,12 @@ def _check_values(value: Any) -> None:
         depth += 1
         if depth > MAX_DEPTH + 1:
             raise JsonRefusedError(_too_deep())
-        for each in level:
-            if isinstance(each, str) and not _encodable(each):
-                raise JsonRefusedError(f"the text {each[:40]!r} holds a lone surrogate; give complete characters")
+        for each in (each for each in level if isinstance(each, str)):
+            try:
+                each.encode()
+            except UnicodeEncodeError as error:
+                what = f"the text {each[:40]!r} holds a lone surrogate; give complete characters"
+                raise JsonRefusedError(what) from error
         level = [child for each in level for child in _children(each)]
 
 
@@ -92,14 +95,6 @@ def _children(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         return [*value.keys(), *value.values()]
     return value if isinstance(value, list) else ()
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _too_deep() -> str:

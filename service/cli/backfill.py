@@ -8,7 +8,7 @@ import click
 
 from service.cli import render
 from service.cli.check import apps_option
-from service.cli.texts import app_options, master_option
+from service.cli.texts import FOLDER, app_options, master_option
 
 
 @click.command()
@@ -17,9 +17,7 @@ from service.cli.texts import app_options, master_option
 @click.option("--by", required=True, help="Column whose values bound the range and name the results.")
 @click.option("--from", "begin", help="Smallest value of the column --by (default: all rows).")
 @click.option("--to", "end", help="Value of the column --by at which the range ends, itself not included.")
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder of the results (default backfill/APP)."
-)
+@click.option("--out", type=FOLDER, help="Folder of the results (default backfill/APP).")
 @click.option("--schema", help="Columns of the results as DDL, such as 'name STRING, n INT' (default: JSON).")
 @click.option("--chunk-rows", type=click.IntRange(1), default=50_000, show_default=True, help="Rows for each commit.")
 @app_options
@@ -51,15 +49,13 @@ def backfill(
     made.prepare()
     out = (out or Path("backfill") / app).absolute()
     of = Range(str(Path(table).absolute()), by, begin, end, app, version_of_app(type(made)))
-    spark = open_session("recompose backfill", master, SETTINGS | PYTHON_WORKS)
-    try:
-        with told_in_a_sentence(f"the backfill into {str(out)!r} failed"), render.spinner() as bar:
-            task = bar.add_task("cutting the range")
+    session = open_session("recompose backfill", master, SETTINGS | PYTHON_WORKS)
+    failed = told_in_a_sentence(f"the backfill into {str(out)!r} failed")
+    with session as spark, failed, render.spinner() as bar:
+        task = bar.add_task("cutting the range")
 
-            def tell(done: int, chunks: int) -> None:
-                bar.update(task, description=f"chunk {done} of {chunks}")
+        def tell(done: int, chunks: int) -> None:
+            bar.update(task, description=f"chunk {done} of {chunks}")
 
-            count = run(spark, of, work, Into(out, schema, chunk_rows), tell)
-    finally:
-        spark.stop()
+        count = run(spark, of, work, Into(out, schema, chunk_rows), tell)
     click.echo(f"{out}: {count:,} results added")

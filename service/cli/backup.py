@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from compositions.errors import RecomposeError
+from service.cli.texts import FOLDER
 from service.daemon.store.database import FILE, default_directory
 from service.daemon.tokens import AUDIT, TOKENS
 
@@ -16,14 +17,12 @@ TELEMETRY = "telemetry"
 
 
 state_option = click.option(
-    "--state",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="State directory of the service (default ~/.local/state/recompose).",
+    "--state", type=FOLDER, help="State directory of the service (default ~/.local/state/recompose)."
 )
 
 
 @click.command()
-@click.argument("target", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("target", type=FOLDER)
 @state_option
 @click.option("--telemetry/--no-telemetry", default=True, show_default=True, help="Copy the telemetry as well.")
 def backup(target: Path, state: Path | None, telemetry: bool) -> None:

@@ -11,6 +11,7 @@ from apps import registry
 from compositions.document import loader
 from compositions.document.safe_yaml import MAX_BYTES
 from compositions.errors import CompositionError, RecomposeError
+from service.cli.texts import FILE, FOLDER
 from service.runner.validation.resolution import shipped
 
 apps_option = click.option(
@@ -23,7 +24,7 @@ apps_option = click.option(
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", required=False, type=FILE)
 @apps_option
 def check(file: Path | None, apps_dirs: tuple[Path, ...]) -> None:
     """Check a FILE without a service: compositions in YAML, or an app in Python; without FILE the apps of --apps.
@@ -82,11 +83,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 @click.command()
 @click.argument("name")
-@click.option(
-    "--into",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of apps (default: a new one of that name, here).",
-)
+@click.option("--into", type=FOLDER, help="Folder of apps (default: a new one of that name, here).")
 def new(name: str, into: Path | None) -> None:
     """Create an app NAME from a template: NAME.py, NAME.yaml with its compositions, and tests/test_NAME.py."""
     if not NAME.fullmatch(name):

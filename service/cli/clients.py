@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -15,7 +15,7 @@ from rich.live import Live
 
 from service.cli import render
 from service.cli.http import DEFAULT_URL, Client, read, segment
-from service.cli.texts import Amount, app_argument, items_of, known_apps, options
+from service.cli.texts import FILE, Amount, app_argument, items_of, known_apps, options
 from service.cli.watch_view import DECISIONS, WatchView
 from service.schemas.compositions import AppInfo, Choice
 from service.schemas.decisions import KINDS, Entry, EntryKind
@@ -24,15 +24,6 @@ from service.schemas.status import Status
 
 url_option = click.option("--url", envvar="RECOMPOSE_URL", default=DEFAULT_URL, show_default=True)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the service's answer as JSON.")
-
-
-@contextmanager
-def connected(url: str) -> Iterator[Client]:
-    client = Client(url)
-    try:
-        yield client
-    finally:
-        client.close()
 
 
 def answered(view: Callable[[Any], RenderableType]) -> Callable[[Callable[..., Any]], Callable[..., None]]:
@@ -44,7 +35,7 @@ def answered(view: Callable[[Any], RenderableType]) -> Callable[[Callable[..., A
         @json_option
         @wraps(ask)
         def asking(url: str, as_json: bool, **given: Any) -> None:
-            with connected(url) as client:
+            with closing(Client(url)) as client:
                 show(ask(client, **given), as_json, view)
 
         return asking
@@ -118,7 +109,7 @@ def status(
     if as_json and not watch and asked:
         raise click.UsageError("--json prints the status alone; recompose decisions APP --json prints decisions")
     which = Which(kinds, before, limit)
-    with connected(url) as client:
+    with closing(Client(url)) as client:
         if app is None:
             show(client.get("/status"), as_json, lambda found: render.statuses_table(read(list[Status], found)))
         elif watch:
@@ -148,7 +139,7 @@ def _in_full(status: Status, entries: Sequence[Entry]) -> RenderableType:
 @json_option
 def watch(app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | None, url: str, as_json: bool) -> None:
     """Show APP live, until Ctrl-C: its pipeline, rates, objective and last decisions."""
-    with connected(url) as client:
+    with closing(Client(url)) as client:
         _watch(client, app, Which(kinds, before, limit), as_json)
 
 
@@ -159,14 +150,10 @@ def _watch(client: Client, app: str, which: Which, as_json: bool) -> None:
             for status in statuses:
                 click.echo(json.dumps(status))
         else:
-            _draw(statuses, WatchView(lambda: which.entries(client, app)))
-
-
-def _draw(statuses: Iterable[Any], view: WatchView) -> None:
-    console = render.console()
-    with Live(console=console, auto_refresh=False) as live:
-        for status in statuses:
-            live.update(view.fitting(read(Status, status), console), refresh=True)
+            view, console = WatchView(lambda: which.entries(client, app)), render.console()
+            with Live(console=console, auto_refresh=False) as live:
+                for status in statuses:
+                    live.update(view.fitting(read(Status, status), console), refresh=True)
 
 
 @click.command()
@@ -180,11 +167,7 @@ def decisions(client: Client, app: str, limit: int, kinds: tuple[EntryKind, ...]
 
 @click.command()
 @click.argument("app")
-@click.option(
-    "--add",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="YAML file with compositions to add at once.",
-)
+@click.option("--add", type=FILE, help="YAML file with compositions to add at once.")
 @answered(lambda found: render.compositions_table(read(list[Choice], found)))
 def compositions(client: Client, app: str, add: Path | None) -> Any:
     """Show the compositions of APP; --add adds the compositions of a YAML file first."""
@@ -204,7 +187,7 @@ MOST = 2000
 @click.option("--all", "everything", is_flag=True, help="List the bundled apps too, beside your own.")
 def apps(url: str, as_json: bool, everything: bool) -> None:
     """List the apps that the service can run: their stages, their compositions, and whether they run."""
-    with connected(url) as client:
+    with closing(Client(url)) as client:
         show(client.get("/apps"), as_json, lambda found: _table(read(list[AppInfo], found), everything))
 
 
@@ -241,7 +224,7 @@ def _table(found: Sequence[AppInfo], everything: bool) -> RenderableType:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def logs(app: str | None, follow: bool, limit: int, url: str, as_json: bool) -> None:
     """Print the latest lines of the service's log: all of them, or those about APP and the prints of its stages."""
-    with connected(url) as client:
+    with closing(Client(url)) as client:
         try:
             for line in _lines(client, app, limit, follow):
                 click.echo(json.dumps(line, ensure_ascii=False) if as_json else _told(read(LogLine, line)))

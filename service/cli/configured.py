@@ -16,7 +16,10 @@ from watchfiles import watch
 from compositions.document.safe_yaml import read_yaml
 from compositions.errors import CompositionError, Fault, RecomposeError
 from profiler.slo import Slo
+from service.cli.texts import FILE
 from service.daemon.daemon import Daemon
+from service.daemon.tokens import HIDDEN
+from service.runner.rpc.requests import SetBatching, SetInput
 from service.schemas.alerts import AlertsRequest
 from service.schemas.refusals import message, no_app
 from service.schemas.requests import RUN_FIELDS, StartRequest
@@ -56,8 +59,6 @@ class ServiceConfig(Frozen):
 OPTIONS = {"apps": "apps_dirs", "compositions": "compositions_dirs", "state": "state_dir", "ray": "address"}
 """What the command calls them where that is something else."""
 PATHS = ("apps", "compositions", "state")
-SECRET = frozenset({"sink", "source", "options", "webhook"})
-"""Fields whose values are shown to nobody: a URL may have a password in it."""
 
 
 class ConfigRefused(RecomposeError):  # noqa: N818 - says what happened
@@ -90,13 +91,9 @@ def _fault(detail: Any) -> Fault:
     if detail["type"] == "extra_forbidden":
         return Fault(path, "is not known here")
     said = message(detail)
-    given = f"{detail['input']!r} " if _may_be_shown(detail) else ""
+    may_hold_secrets = HIDDEN.intersection(detail["loc"]) or isinstance(detail["input"], Mapping | list)
+    given = "" if may_hold_secrets else f"{detail['input']!r} "
     return Fault(path, f"{given}is not accepted: {said[:1].lower()}{said[1:]}"[:500])
-
-
-def _may_be_shown(detail: Any) -> bool:
-    """Not what may carry a password: places and options, and whatever has them inside."""
-    return not SECRET.intersection(detail["loc"]) and not isinstance(detail["input"], Mapping | list)
 
 
 def _of_app(name: str, app: Any) -> list[Fault]:
@@ -129,7 +126,7 @@ def _as_defaults(ctx: click.Context, param: click.Parameter, file: Path | None) 
 
 config_option = click.option(
     "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     is_eager=True,
     callback=_as_defaults,
     help="YAML file with these options, apps to run and their objectives; read again when it changes.",
@@ -194,9 +191,9 @@ class Configured:
             log.info("started, as the configuration says", app=name)
             return
         if "input" in changed:
-            apps.set_input(name, spec.input)
+            apps.set(name, SetInput(spec.input))
         if "batching" in changed:
-            apps.set_batching(name, spec.batching)
+            apps.set(name, SetBatching(spec.batching))
 
     def _want(self, name: str, slo: Slo | None) -> None:
         objectives = self._daemon.objectives
@@ -232,17 +229,11 @@ def configured(file: Path | None, daemon: Daemon) -> Iterator[None]:
     if file is None:
         yield
         return
-    _check_names(file, daemon)
+    unknown = sorted(read_config(file).apps.keys() - set(daemon.registered()))
+    if unknown:
+        raise ConfigRefused(file, [Fault(f"apps.{name}", no_app(name, daemon.registered())) for name in unknown])
     with beside(partial(_hold, file, daemon), "configuration"):
         yield
-
-
-def _check_names(file: Path, daemon: Daemon) -> None:
-    unknown = read_config(file).apps.keys() - set(daemon.registered())
-    if unknown:
-        raise ConfigRefused(
-            file, [Fault(f"apps.{name}", no_app(name, daemon.registered())) for name in sorted(unknown)]
-        )
 
 
 def _hold(file: Path, daemon: Daemon, stop: threading.Event) -> None:

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -18,23 +18,14 @@ TIMEOUT_S = 60.0
 """Longer than a stop with its drain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """The fields of a refusal besides its sentence."""
-
-    status: int
-    problem: Mapping[str, Any]
-    retry_after_s: float | None
-    """When to ask again; None: not for the same."""
-
-
 class ServiceError(RecomposeError):
-    """The service refused, or could not be reached."""
+    """The service refused, with its ``problem`` and the time after which to ask again; or it could not be reached."""
 
-    def __init__(self, sentence: str, refusal: Refusal | None = None) -> None:
+    def __init__(
+        self, sentence: str, problem: Mapping[str, Any] = MappingProxyType({}), retry_after_s: float | None = None
+    ) -> None:
         super().__init__(sentence)
-        self.refusal = refusal
-        """None: there was no answer that could be understood."""
+        self.problem, self.retry_after_s = problem, retry_after_s
 
 
 class Client:
@@ -111,4 +102,4 @@ def _answer(url: str, response: httpx.Response) -> Any:
     if response.status_code == 404 and problem:
         detail = f"{detail} (asked of {url})"
     after = response.headers.get("retry-after", "")
-    raise ServiceError(str(detail), Refusal(response.status_code, problem, float(after) if after.isdecimal() else None))
+    raise ServiceError(str(detail), problem, float(after) if after.isdecimal() else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from service import logs
 from service.cli import render
 from service.cli.check import apps_option
-from service.cli.texts import app_options, master_option
+from service.cli.texts import FOLDER, app_options, master_option
 
 NAMED = 20
 """Files that were skipped and are named; the rest is counted."""
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("app")
 @click.argument("folder", required=False)
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder of the data set (default data-sets/APP)."
-)
+@click.option("--out", type=FOLDER, help="Folder of the data set (default data-sets/APP).")
 @app_options
 @apps_option
 @master_option
@@ -71,18 +69,15 @@ def _engine(make_recipe: MakeRecipe, place: Place, master: str | None, no_spark:
     from datapipe.datasets.ingest import on_spark
     from datapipe.spark.session import NoJava, NoSpark, open_session
 
-    spark = None
+    session = nullcontext()
     try:
-        spark = None if no_spark else open_session("recompose ingest", master)
+        session = session if no_spark else open_session("recompose ingest", master)
     except (NoJava, NoSpark) as error:
         if master is not None:
             raise
         render.console(stderr=True).print(f"{error}; the features are computed in this process")
-    try:
+    with session as spark:
         yield on_spark(spark, make_recipe, place) if spark is not None else in_process(make_recipe(), place)
-    finally:
-        if spark is not None:
-            spark.stop()
 
 
 @contextmanager

@@ -3,13 +3,14 @@
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from itertools import islice
 from typing import Any, TextIO
 
 import click
 
 from control.decisions import State
-from service.cli.clients import connected, url_option
+from service.cli.clients import url_option
 from service.cli.http import Client, ServiceError, read, segment
 from service.cli.texts import app_argument
 from service.schemas.results import AcceptedMany, Result
@@ -38,7 +39,7 @@ def push(app: str, file: TextIO, values: tuple[str, ...], url: str) -> None:
     for value in values:
         _check(value)
     count, run = 0, None
-    with connected(url) as client:
+    with closing(Client(url)) as client:
         for lines in _portions(values or file):
             taken = _push(client, f"/apps/{segment(app)}/items", lines)
             count, run = count + len(taken.serials), taken.run
@@ -82,13 +83,12 @@ def _push(client: Client, path: str, lines: list[str]) -> AcceptedMany:
             taken = read(AcceptedMany, client.request("POST", path, content=body.encode(), headers=headers))
             return AcceptedMany(serials=[*serials, *taken.serials], run=taken.run)
         except ServiceError as error:
-            refusal = error.refusal
-            new = refusal.problem.get("serials") or [] if refusal is not None else []
+            new = error.problem.get("serials") or []
             serials += new
             give_up_s = time.monotonic() + PATIENCE_S if new else give_up_s
-            if refusal is None or refusal.retry_after_s is None or time.monotonic() > give_up_s:
+            if error.retry_after_s is None or time.monotonic() > give_up_s:
                 raise ServiceError(f"{error}; {len(serials)} of these {len(lines)} items were accepted") from error
-            time.sleep(min(refusal.retry_after_s, 1.0))
+            time.sleep(min(error.retry_after_s, 1.0))
 
 
 PAGE = 1000
@@ -105,7 +105,7 @@ OVER = (State.STOPPED, State.FAILED)
 @url_option
 def results(app: str, follow: bool, after: int | None, run: str | None, limit: int | None, url: str) -> None:
     """Print the results of APP, one JSON object a line, in the order of its input."""
-    with connected(url) as client:
+    with closing(Client(url)) as client:
         for count, row in enumerate(_rows(client, segment(app), {"after": after, "run": run}, follow), 1):
             click.echo(json.dumps(row, ensure_ascii=False))
             if count == limit:

@@ -2,7 +2,6 @@
 
 import asyncio
 import ipaddress
-import os
 import signal
 import socket
 import struct
@@ -33,20 +32,14 @@ log = structlog.get_logger()
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket. Raises: RecomposeError when the address is taken or not ours."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        why = str(error.strerror).partition(" (while attempting")[0]
+        raise RecomposeError(f"cannot listen on {host}:{port}: {why}; give another --port") from error
     # With the protocol named, asyncio sets TCP_NODELAY on what is accepted here. Without, the second write of an answer
     # (its body) waits for the acknowledgement of the first: 40 ms on every kept-alive connection.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind((host, port))
-        listener.listen()
-    except OSError as error:
-        listener.close()
-        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-        raise RecomposeError(f"cannot listen on {host}:{port}: {why}; give another --port") from error
-    return listener
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, listener.detach())
 
 
 ESTABLISHED_OR_HALF_CLOSED = {1, 4, 5}
@@ -168,15 +161,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _await_head(self) -> None:
         if self._head_due is None:
-            self._head_due = self.loop.call_later(HEAD_S, self._head_late)
+            late = f"the headers of the request took longer than {HEAD_S:g} s; send them at once"
+            self._head_due = self.loop.call_later(HEAD_S, self._refuse, 408, late)
 
     def _head_is_there(self) -> None:
         if self._head_due is not None:
             self._head_due.cancel()
         self._head_due, self._head_bytes = None, 0
-
-    def _head_late(self) -> None:
-        self._refuse(408, f"the headers of the request took longer than {HEAD_S:g} s; send them at once")
 
     def _refuse(self, status: int, detail: str) -> None:
         """Answers before there is a request, and ends the connection; into an answer under way it says nothing."""

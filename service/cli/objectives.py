@@ -17,7 +17,7 @@ from profiler.slo import Slo, Statistic, parse_slo
 from service.cli import render
 from service.cli.clients import answered
 from service.cli.http import Client, read, segment
-from service.cli.texts import all_together, app_argument, budget_option, each_as_usage, threshold_option
+from service.cli.texts import FILE, POSITIVE, Parsed, all_together, app_argument, budget_option, threshold_option
 from service.schemas.alerts import AlertsInForce, AlertsRequest
 from service.schemas.base import plain
 from service.schemas.refusals import refusal
@@ -28,9 +28,7 @@ from service.schemas.status import Status
 
 @click.command()
 @click.argument("app")
-@click.argument(
-    "objectives", nargs=-1, required=True, metavar="OBJECTIVE...", callback=each_as_usage(parse_slo, "OBJECTIVE")
-)
+@click.argument("objectives", nargs=-1, required=True, metavar="OBJECTIVE...", type=Parsed(parse_slo))
 @threshold_option
 @budget_option
 @click.option(
@@ -69,7 +67,7 @@ _AT = click.DateTime(FORMATS)
 
 @click.command()
 @app_argument
-@click.argument("rate_per_s", type=click.FloatRange(0, min_open=True), metavar="[RATE]", required=False)
+@click.argument("rate_per_s", type=POSITIVE, metavar="[RATE]", required=False)
 @click.option(
     "--from",
     "begins",
@@ -145,11 +143,9 @@ def parse_terms(text: str) -> Terms:
 
 
 @click.command()
-@click.argument("terms", nargs=-1, metavar="[APP=PRIORITY[:FLOOR]]...", callback=each_as_usage(parse_terms, "APP"))
+@click.argument("terms", nargs=-1, metavar="[APP=PRIORITY[:FLOOR]]...", type=Parsed(parse_terms))
 @click.option("--workers", type=click.IntRange(1), help="Maximum number of workers of all apps together.")
-@click.option(
-    "--cores", type=click.FloatRange(0, min_open=True), help="Maximum number of cores that all apps together keep busy."
-)
+@click.option("--cores", type=POSITIVE, help="Maximum number of cores that all apps together keep busy.")
 @click.option("--lift", is_flag=True, help="Remove the budget; each app plans for itself.")
 @answered(lambda answer: render.budget_table(read(MachineShares, answer)))
 def budget(client: Client, terms: tuple[Terms, ...], workers: int | None, cores: float | None, lift: bool) -> Any:
@@ -169,12 +165,7 @@ def budget(client: Client, terms: tuple[Terms, ...], workers: int | None, cores:
 
 
 @click.command()
-@click.option(
-    "--set",
-    "file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="YAML file with rules (and webhook) that replace those in force.",
-)
+@click.option("--set", "file", type=FILE, help="YAML file with rules (and webhook) that replace those in force.")
 @answered(lambda found: _view(read(AlertsInForce, found)))
 def alerts(client: Client, file: Path | None) -> Any:
     """Show the alert rules and the latest alerts; --set replaces the rules."""

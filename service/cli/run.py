@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from profiler.slo import parse_slo
 from service import logs
 from service.cli import render
 from service.cli.follow import CODES, ending, follow
@@ -24,7 +25,7 @@ from service.schemas.results import Summary
 @options(*RUN)
 def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
     logs.configure("warning")
-    slo = all_together(given.pop("slo"), given.pop("threshold"), given.pop("budget"))
+    slo = all_together([parse_slo(each) for each in given.pop("slo")], given.pop("threshold"), given.pop("budget"))
     spec = spec_of(slo=slo, **given)
     with prints_on_stderr(spec.pool):
         runner = Runner(spec)

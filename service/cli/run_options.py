@@ -17,12 +17,12 @@ from control.strategies import DEFAULT, FORMER, STRATEGIES, present_name
 from profiler.slo import Slo, parse_slo
 from service.cli.check import apps_option
 from service.cli.texts import (
+    POSITIVE,
     Amount,
+    Parsed,
     app_argument,
     app_options,
-    as_usage,
     budget_option,
-    each_as_usage,
     items_of,
     parse_amount,
     parse_batch,
@@ -47,15 +47,6 @@ class _Strategies(click.Choice[str]):
         return super().convert(present_name(value), param, ctx)
 
 
-def _slo_option(parse: Callable[[str], object]) -> Callable[[Any], Any]:
-    return click.option(
-        "--slo",
-        multiple=True,
-        callback=each_as_usage(parse, "--slo"),
-        help="Objective: latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; several must hold together.",
-    )
-
-
 def _slo_text(text: str) -> str:
     """Raises: SloError for a text that is no objective."""
     parse_slo(text)
@@ -63,6 +54,13 @@ def _slo_text(text: str) -> str:
 
 
 STREAM: Options = (
+    app_argument,
+    click.option(
+        "--slo",
+        multiple=True,
+        type=Parsed(_slo_text),
+        help="Objective: latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; several must hold together.",
+    ),
     budget_option,
     threshold_option,
     click.option(
@@ -72,17 +70,17 @@ STREAM: Options = (
     click.option("--strategy", type=_Strategies(list(STRATEGIES)), default=DEFAULT, show_default=True),
     click.option(
         "--rate",
-        callback=as_usage(parse_rate, "--rate"),
+        type=Parsed(parse_rate),
         help="Input rate in items/s (default: as fast as the app accepts them).",
     ),
     click.option(
         "--pattern",
-        callback=as_usage(parse_pattern, "--pattern"),
+        type=Parsed(parse_pattern),
         help="Input pattern: wave:period=60,min=1,max=10, binary: …, custom:MODULE:FUNCTION of --apps.",
     ),
     click.option(
         "--batch",
-        callback=as_usage(parse_batch, "--batch"),
+        type=Parsed(parse_batch),
         help="Bundle size: 64, pid:kp=10, slo-batch … (default auto: larger where that pays).",
     ),
     click.option("--batch-bytes", type=click.IntRange(1, MOST_BYTES), help="Maximum bytes per bundle (default 4 MiB)."),
@@ -93,20 +91,18 @@ STREAM: Options = (
     ),
     click.option(
         "--items",
-        callback=as_usage(parse_amount, "--items"),
+        type=Parsed(parse_amount),
         help="Number of items after which the run ends, or a class of input of the app: small, huge …",
     ),
-    click.option(
-        "--duration", type=click.FloatRange(0, min_open=True), help="Time after which the run ends, in seconds."
-    ),
+    click.option("--duration", type=POSITIVE, help="Time after which the run ends, in seconds."),
     click.option(
         "--source",
-        callback=as_usage(parse_source, "--source"),
+        type=Parsed(parse_source),
         help="Source, as KIND:PATH (default: the app's own data).",
     ),
     click.option(
         "--sink",
-        callback=as_usage(parse_sink, "--sink"),
+        type=Parsed(parse_sink),
         help="Sink: parquet:FOLDER, sql:URL, redis://…, kafka://…, nats://…, mqtt://…, amqp://…, https://…, "
         "or a table that Spark writes, spark+FORMAT:PATH.",
     ),
@@ -114,8 +110,6 @@ STREAM: Options = (
 )
 """Of a run here and of one in the service."""
 RUN: Options = (
-    app_argument,
-    _slo_option(parse_slo),
     *STREAM,
     click.option("--in-memory", is_flag=True, help="Read all items of a data set before the first one leaves."),
     click.option("--out", type=click.Path(dir_okay=False), help="File for results as JSON lines, in input order."),
@@ -129,8 +123,6 @@ RUN: Options = (
     click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True),
 )
 START: Options = (
-    app_argument,
-    _slo_option(_slo_text),
     *STREAM,
     click.option(
         "--overload",

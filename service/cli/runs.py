@@ -1,13 +1,14 @@
 """``recompose runs``, ``compare`` and ``trace``: list an app's runs, compare their figures, follow single items."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 import click
 from rich.console import RenderableType
 
 from service.cli import render
-from service.cli.clients import answered, connected, json_option, show, url_option
+from service.cli.clients import answered, json_option, show, url_option
 from service.cli.http import Client, read, segment
 from service.cli.texts import app_argument
 from service.schemas.results import OwingRun
@@ -23,7 +24,7 @@ def runs(app: str | None, owing: bool, url: str, as_json: bool) -> None:
     """List the runs of APP of which telemetry is kept, the latest first; or those that hold undelivered data."""
     if app is None and not owing:
         raise click.UsageError("give an APP, or --owing")
-    with connected(url) as client:
+    with closing(Client(url)) as client:
         if owing:
             found = [each for each in client.get("/owing") if app in (None, each["app"])]
             show(found, as_json, lambda found: _owing(read(list[OwingRun], found)))

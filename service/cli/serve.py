@@ -22,6 +22,7 @@ from service.api.guard import MAX_BODY_BYTES, Access, is_loopback, own_users
 from service.cli.check import apps_option
 from service.cli.configured import beside, config_option, configured
 from service.cli.listener import listen, serve_on
+from service.cli.texts import FOLDER, POSITIVE
 from service.daemon.daemon import Daemon
 from service.daemon.store.database import default_directory
 from service.daemon.store.store import DaemonStore
@@ -51,22 +52,17 @@ log = structlog.get_logger()
     type=click.Path(exists=True, path_type=Path),
     help="Folder of compositions files, read again when they change.",
 )
-@click.option(
-    "--state",
-    "state_dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="State directory (default ~/.local/state/recompose).",
-)
+@click.option("--state", "state_dir", type=FOLDER, help="State directory (default ~/.local/state/recompose).")
 @click.option(
     "--telemetry/--no-telemetry",
     default=True,
     show_default=True,
     help="Write telemetry files below the state directory.",
 )
-@click.option("--telemetry-days", type=click.FloatRange(0, min_open=True), default=7.0, show_default=True)
+@click.option("--telemetry-days", type=POSITIVE, default=7.0, show_default=True)
 @click.option(
     "--telemetry-mb",
-    type=click.FloatRange(0, min_open=True),
+    type=POSITIVE,
     default=1000.0,
     show_default=True,
     help="Maximum size of an app's telemetry, in MB; its oldest files, and those beyond --telemetry-days, are removed.",

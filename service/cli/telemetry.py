@@ -15,9 +15,10 @@ import click
 from compositions.errors import RecomposeError
 from datapipe.spark.session import open_session, told_in_a_sentence
 from service.cli import render
-from service.cli.texts import master_option
+from service.cli.texts import FOLDER, master_option
 from service.daemon.store.database import default_directory
 
+NAME = "recompose telemetry"
 LOOK_S = 0.5
 
 
@@ -27,9 +28,7 @@ def default_source() -> Path:
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder of the tables (default SOURCE/tables)."
-)
+@click.option("--out", type=FOLDER, help="Folder of the tables (default SOURCE/tables).")
 @click.option("--batch", is_flag=True, help="Build the whole table once, from all records.")
 @click.option("--once", is_flag=True, help="Stream, and end when everything is read.")
 @click.option("--wait", is_flag=True, help="Wait for the first files, instead of ending without any.")
@@ -57,7 +56,7 @@ def telemetry(
     while wait and not any((source / "items").glob("*.parquet")):
         time.sleep(LOOK_S)
     files = some_files_of(source, "items")
-    with _progress(f"starting Spark; {len(files)} files of items") as say, _session(master) as spark:
+    with _progress(f"starting Spark; {len(files)} files of items") as say, open_session(NAME, master) as spark:
         if batch:
             _batch(spark, source, out, say)
         else:
@@ -69,20 +68,11 @@ def telemetry(
 def _ask(out: Path, query: str, master: str | None) -> None:
     from datapipe.telemetry.store import TABLE, table, views
 
-    with _session(master) as spark, told_in_a_sentence("the query failed"):
+    with open_session(NAME, master) as spark, told_in_a_sentence("the query failed"):
         table(spark, out, TABLE)  # says what to do where there are none
         views(spark, out)
         for row in spark.sql(query).toJSON().toLocalIterator():
             click.echo(row)
-
-
-@contextmanager
-def _session(master: str | None) -> Iterator[Any]:
-    spark = open_session("recompose telemetry", master)
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def _batch(spark: Any, source: Path, out: Path, say: Any) -> None:
@@ -144,7 +134,7 @@ FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S
 @click.option("--since", type=click.DateTime(FORMATS), help="Start, in local time unless it has an offset.")
 @click.option("--until", type=click.DateTime(FORMATS), help="End of the period.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html"), show_default=True)
-@click.option("--png", "pngs", type=click.Path(file_okay=False, path_type=Path), help="Folder for each plot as PNG.")
+@click.option("--png", "pngs", type=FOLDER, help="Folder for each plot as PNG.")
 def report(
     app: str | None,
     source: Path | None,

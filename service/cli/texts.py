@@ -47,7 +47,6 @@ def items_of(app: str, classes: Mapping[str, int], asked: Amount) -> int:
     raise RecomposeError(f"app {app!r} has no class of input {asked!r}; {known}; a number of items does as well")
 
 
-T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 SHORT = {"period": "period_s", "min": "min_per_s", "max": "max_per_s", "size": "size_percent", "path": "path"}
 """Parameters of a pattern; their names in the API are understood as well."""
@@ -66,29 +65,26 @@ own."""
 BATCH_EXAMPLE = "such as pid:kp=10,ki=15"
 
 
-def as_usage(parse: Callable[[str], T], option: str) -> Callable[[click.Context, click.Parameter, Any], T | None]:
-    """A callback of click: what ``parse`` refuses is a usage error, exit code 2."""
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in later versions of click alone
+    """The type of a value that ``parse`` makes of a text; what it refuses is a usage error, exit code 2."""
 
-    def callback(ctx: click.Context, param: click.Parameter, value: str | None) -> T | None:
+    name = "text"
+
+    def __init__(self, parse: Callable[[str], object]) -> None:
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
-            return None if value is None else parse(value)
+            return self._parse(value)
         except (RecomposeError, ValueError) as error:
-            raise click.BadParameter(str(error), ctx, param, param_hint=option) from error
-
-    return callback
+            self.fail(str(error), param, ctx)
 
 
-def each_as_usage(
-    parse: Callable[[str], T], option: str
-) -> Callable[[click.Context, click.Parameter, Sequence[str]], tuple[T, ...]]:
-    """The same for what can be said several times."""
-    one = as_usage(parse, option)
-
-    def callback(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> tuple[T, ...]:
-        parsed = (one(ctx, param, value) for value in values)
-        return tuple(each for each in parsed if each is not None)
-
-    return callback
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+"""A file that is there."""
+FOLDER = click.Path(file_okay=False, path_type=Path)
+"""A folder, which may have to be made."""
+POSITIVE = click.FloatRange(0, min_open=True)
 
 
 def parse_pattern(text: str) -> InputSpec:
@@ -239,9 +235,7 @@ app_argument = click.argument("app", shell_complete=known_apps)
 
 
 budget_option = click.option(
-    "--budget",
-    callback=as_usage(parse_budget, "--budget"),
-    help="Budget: workers=8, cores=3 or both, separated by a comma.",
+    "--budget", type=Parsed(parse_budget), help="Budget: workers=8, cores=3 or both, separated by a comma."
 )
 threshold_option = click.option(
     "--threshold",

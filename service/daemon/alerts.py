@@ -17,7 +17,7 @@ from compositions.wording import figure
 from control.decisions import State
 from datapipe.sinks.webhook import LATER, Posts
 from profiler.slo import SloStatus
-from service.daemon.store.tables import StoredAlerts
+from service.daemon.store.tables import AlertRules
 from service.schemas.alerts import Alert, AlertsInForce, AlertsRequest, BacklogRule, ObjectiveRule, Rule
 from service.schemas.base import plain, utc_now
 from service.schemas.refusals import NotFoundError, no_app
@@ -164,17 +164,13 @@ log = structlog.get_logger()
 class Alerts:
     """``apps``: those that are registered; ``status``: of one of them. Thread-safe."""
 
-    def __init__(
-        self,
-        apps: Mapping[str, type[App]],
-        status: Callable[[str], Status],
-        kept: StoredAlerts,
-        webhook: Webhook | None = None,
-    ) -> None:
+    def __init__(self, apps: Mapping[str, type[App]], status: Callable[[str], Status], kept: AlertRules) -> None:
         self._apps, self._status, self._kept = apps, status, kept
-        self._webhook = webhook or Webhook()
+        self._webhook = Webhook()
         self._asked = kept.rules()
         self._judged: dict[tuple[int, str], Judged] = {}
+        """By the place of a rule and by app, as are the alerts that are raised."""
+        self._raised: dict[tuple[int, str], Alert] = {}
         self._told: deque[Alert] = deque(maxlen=REMEMBERED)
         self._lock = threading.Lock()
 
@@ -187,7 +183,7 @@ class Alerts:
             if "webhook" not in asked.model_fields_set:
                 asked = asked.model_copy(update={"webhook": self._asked.webhook})
             self._kept.put_rules(asked)
-            self._asked, self._judged = asked, {}
+            self._asked, self._judged, self._raised = asked, {}, {}
         return self.in_force()
 
     def in_force(self) -> AlertsInForce:
@@ -195,6 +191,10 @@ class Alerts:
             asked, told = self._asked, list(reversed(self._told))
         host = AlertsInForce.host_of(asked.webhook)
         return AlertsInForce(rules=asked.rules, webhook=host, webhook_fault=self._webhook.fault, alerts=told)
+
+    def of(self, app: str) -> list[Alert]:
+        """Return the active alerts of an app; without the lock, as a status waits for no disk."""
+        return [alert for (_, name), alert in list(self._raised.items()) if name == app]
 
     def look(self) -> float:
         """Evaluate all rules once. Return the seconds until the next time."""
@@ -225,7 +225,9 @@ class Alerts:
         told = judged.told if judged.raised else f"over: {judged.told}"
         alert = Alert(app=status.app, about=rule.about, raised=judged.raised, told=told, at=utc_now())
         self._told.append(alert)
-        self._kept.put(number, alert)
+        self._raised.pop(key, None)
+        if alert.raised:
+            self._raised[key] = alert
         (log.warning if alert.raised else log.info)("alert", app=alert.app, about=alert.about, told=told)
         if self._asked.webhook is not None:
             self._webhook.send(self._asked.webhook, alert)

@@ -28,7 +28,7 @@ from service.runner.rpc.requests import PushMany, SetBatching, SetInput, SetMode
 from service.schemas.compositions import AppInfo
 from service.schemas.refusals import BadValueError, ConflictError, in_two_ways
 from service.schemas.results import OwingRun
-from service.schemas.spec import BatchingSpec, InputSpec, RunSpec
+from service.schemas.spec import RunSpec
 from service.schemas.status import Status
 
 
@@ -42,8 +42,8 @@ class Owing:
         return [self._shown(app, debt) for app in self._runs.apps for debt in self._of(app)]
 
     def _shown(self, app: str, debt: Debt) -> OwingRun:
-        known = {**asdict(debt), "journal": str(debt.journal)}
-        return OwingRun(app=app, present=self._is_present(app, debt.run), **known)
+        known, run = {**asdict(debt), "journal": str(debt.journal)}, self._runs.present(app)
+        return OwingRun(app=app, present=run is not None and run.desired.spec.origin.run == debt.run, **known)
 
     def begun(self, spec: RunSpec) -> Started:
         """Return a new run of ``spec``, or the one that owes something and is of the same; one of which nothing is
@@ -67,10 +67,6 @@ class Owing:
 
     def _of(self, app: str) -> Iterator[Debt]:
         return iter(()) if self._journals is None else debts_of(self._journals, app)
-
-    def _is_present(self, app: str, run: str) -> bool:
-        present = self._runs.present(app)
-        return present is not None and present.desired.spec.origin.run == run
 
 
 def _held(debt: Debt) -> str:
@@ -178,22 +174,20 @@ class Apps:
         present = self._runs.present(name)
         return None if present is None else present.desired.spec
 
-    def set_input(self, name: str, input: InputSpec) -> Status:
-        """Raises: ConflictError, BadValueError, UnavailableError."""
+    def set(self, name: str, change: SetInput | SetBatching) -> Status:
+        """Set the input, or the bundle size for compositions that set none of their own. Raises: ConflictError,
+        BadValueError, UnavailableError."""
         watchdog = self._runs.expect(name)
-        check_input(input, watchdog.desired.spec.apps_dirs)
-        watchdog.change(SetInput(input))
-        return self._observation.status(name)
-
-    def set_batching(self, name: str, batching: BatchingSpec) -> Status:
-        """Set the bundle size for compositions that set none of their own. Raises: as ``set_input``."""
-        watchdog = self._runs.expect(name)
-        check_batching(batching)
-        watchdog.change(SetBatching(batching))
+        match change:
+            case SetInput(input):
+                check_input(input, watchdog.desired.spec.apps_dirs)
+            case SetBatching(batching):
+                check_batching(batching)
+        watchdog.change(change)
         return self._observation.status(name)
 
     def set_mode(self, name: str, mode: Mode, composition: str | None) -> Status:
-        """``pinned`` without a composition pins the active one. Raises: as ``set_input``."""
+        """``pinned`` without a composition pins the active one. Raises: as ``set``."""
         watchdog = self._runs.expect(name)
         check_composition(name, composition, watchdog.desired.spec.compositions, self._runs.cluster().cores)
         if composition is not None and mode is not Mode.PINNED:
@@ -209,13 +203,11 @@ class Apps:
         known = {each.name for each in spec.compositions}
         return active.name if active is not None and active.name in known else None
 
-    def push(self, name: str, value: Any) -> Taken:
-        """Push one item. Raises: as ``push_many``; BufferFull; whatever the app refuses."""
-        taken = self.push_many(name, (value,))
-        if taken.refusal is not None:
-            raise taken.refusal
-        return taken
-
-    def push_many(self, name: str, values: tuple[Any, ...]) -> Taken:
-        """Push items up to the first that is refused. Raises: ConflictError, UnavailableError."""
-        return self._runs.pushed_into(name).ask(PushMany(values))
+    def push(self, name: str, values: tuple[Any, ...]) -> Taken:
+        """Push items up to the first that is refused. Raises: ConflictError, also for an app that reads its items from
+        elsewhere; UnavailableError."""
+        watchdog = self._runs.expect(name)
+        source = watchdog.desired.spec.source
+        if not source.of.pushed:
+            raise ConflictError(f"the source of {name} is {source.kind}; items are pushed into source push")
+        return watchdog.ask(PushMany(values))

@@ -56,32 +56,24 @@ class Choices:
         return present or (all_sequential(self.apps[app].stages),)
 
     @contextmanager
-    def added(self, app: str, compositions: Sequence[Composition]) -> Iterator[None]:
-        """Stays so unless the body fails. Raises: BadValueError for more than an app may have, NotStoredError."""
-        with self._lock:
-            overlay = self._store.overlay(app)
-            count = len({each.name for each in (*self.of(app), *compositions)})
-            if count > MAX_COMPOSITIONS:
-                message = f"{app} would have {count:,} compositions; at most {MAX_COMPOSITIONS:,} are kept, remove some"
-                raise BadValueError(message, [Fault("compositions", message)])
-            self._store.put_overlay(app, overlay | {each.name: each for each in compositions})
-        with undone_by_failure(lambda: self._store.put_overlay(app, overlay)):
-            yield
+    def changed(self, app: str, changes: Mapping[str, Composition | None]) -> Iterator[None]:
+        """Add or replace compositions, and remove those that are None; it stays so unless the block fails.
 
-    @contextmanager
-    def removed(self, app: str, name: str) -> Iterator[None]:
-        """Stays so unless the body fails.
-
-        Raises: NotFoundError when there is no such composition, ConflictError when it is the only one, NotStoredError.
+        Raises: BadValueError for more than an app may have; NotFoundError for one that is to go and is not there,
+        ConflictError for the only one; NotStoredError.
         """
         with self._lock:
-            names = [each.name for each in self.of(app)]
-            if name not in names:
-                raise NotFoundError(f"{app} has no composition {name!r}; it has {listed(names)}")
-            if len(names) == 1:
-                raise ConflictError(f"{name!r} is the only composition of {app}; add another before removing it")
+            names = {each.name for each in self.of(app)}
+            for name in (name for name, change in changes.items() if change is None):
+                if name not in names:
+                    raise NotFoundError(f"{app} has no composition {name!r}; it has {listed(names)}")
+                if len(names) == 1:
+                    raise ConflictError(f"{name!r} is the only composition of {app}; add another before removing it")
+            if any(changes.values()) and (count := len(names | changes.keys())) > MAX_COMPOSITIONS:
+                message = f"{app} would have {count:,} compositions; at most {MAX_COMPOSITIONS:,} are kept, remove some"
+                raise BadValueError(message, [Fault("compositions", message)])
             overlay = self._store.overlay(app)
-            self._store.put_overlay(app, overlay | {name: None})
+            self._store.put_overlay(app, overlay | dict(changes))
         with undone_by_failure(lambda: self._store.put_overlay(app, overlay)):
             yield
 
@@ -166,7 +158,7 @@ class Compositions:
         document = apart.load(text, self._choices.stages)
         with self._runs.changing(document.app):
             self._spare_those_in_use(document.app, document.compositions)
-            with self._choices.added(document.app, document.compositions):
+            with self._choices.changed(document.app, {each.name: each for each in document.compositions}):
                 self._apply(document.app)
         return self.of(document.app)
 
@@ -176,7 +168,7 @@ class Compositions:
         with self._runs.changing(name):
             if composition in self._in_use(name):
                 raise ConflictError(f"{composition!r} is the active composition of {name}; switch to another one first")
-            with self._choices.removed(name, composition):
+            with self._choices.changed(name, {composition: None}):
                 self._apply(name)
 
     def load_directory(self, found: Mapping[str, Sequence[Composition]]) -> None:

@@ -50,6 +50,7 @@ class Daemon:
         self.apps = Apps(self._runs, specs, store, self.observation, owing)
         self.objectives = Objectives(self._runs, store, self.observation)
         self.alerts = self.objectives.alerts
+        self.observation.alerts = self.alerts.of
         self.compositions = Compositions(self._runs, choices, specs, self.observation)
         self.nodes = Nodes(host, self.observation, self._runs, specs)
         self.machine = Machine(self._runs, store)

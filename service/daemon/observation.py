@@ -12,6 +12,7 @@ from service.daemon.supervision.watchdog import Watchdog
 from service.runner.rpc.requests import ReadHistory, ReadResults, ReadStatus
 from service.runner.rpc.window import Window
 from service.runner.validation.resolution import follows_itself
+from service.schemas.alerts import Alert
 from service.schemas.decisions import KINDS, Decision, Entry, EntryKind, history_of
 from service.schemas.figures import Demand
 from service.schemas.refusals import NotFoundError, UnavailableError
@@ -36,6 +37,7 @@ class Observation:
     def __init__(self, runs: Runs, store: DaemonStore) -> None:
         self._runs, self._store = runs, store
         self.tables: Callable[[], TablesStatus | None] = lambda: None
+        self.alerts: Callable[[str], list[Alert]] = lambda name: []
 
     def statuses(self, *, asked_for: bool = False) -> list[Status]:
         """Return the status of every registered app; a runner has a second to answer. ``asked_for``: without bundled
@@ -46,7 +48,7 @@ class Observation:
 
     def status(self, name: str, timeout_s: float = ONE_APP_S) -> Status:
         """Return the runner's status; its last one if it does not answer; what is known without it if it is not up."""
-        watchdog, alerts = self._runs.last(name), self._store.alerts.of(name)
+        watchdog, alerts = self._runs.last(name), self.alerts(name)
         if watchdog is None:
             return self._resting(name, State.STOPPED, None).but(supervision=Supervision(alerts=alerts))
         supervision = Supervision(alerts=alerts, runner_restarts=watchdog.condition.deaths.restarts)
@@ -115,7 +117,8 @@ class Observation:
         """What the runner has decided and the store does not have."""
         up = self._runs.up(name)
         if up is not None:
-            _pull(up)
+            with suppress(Exception):  # the history that is stored is still true; the watchdog deals with the runner
+                up.history.pull_all()
 
     def results(self, name: str, cursor: ReadResults) -> list[Result]:
         """Return results of the present or the last run.
@@ -178,8 +181,3 @@ def _live(watchdog: Watchdog, timeout_s: float) -> Status | None:
     except UnavailableError as error:
         last = watchdog.remembered.status
         return last and last.but(health=last.health.failed(str(error)))
-
-
-def _pull(watchdog: Watchdog) -> None:
-    with suppress(Exception):  # the history that is stored is still true; the watchdog deals with the runner
-        watchdog.history.pull_all()

@@ -17,7 +17,7 @@ from service.schemas.refusals import NotFoundError, UnavailableError
 from service.schemas.runs import Trace
 from service.schemas.slo import SloInForce
 from service.schemas.spec import TelemetrySpec
-from service.schemas.status import Sample, SampledLatency
+from service.schemas.status import Sample
 
 if TYPE_CHECKING:
     from datapipe.telemetry.runs import ItemFigures, RunRecords
@@ -79,9 +79,7 @@ def sample_of(row: Mapping[str, Any]) -> Sample:
         slo=_slo(row),
         input_rate_per_s=rounded(row["input_rate_per_s"]),
         throughput_per_s=rounded(row["throughput_per_s"]),
-        latency_ms=SampledLatency(
-            **{name: rounded(row.get(f"latency_{name}_ms")) for name in SampledLatency.model_fields}
-        ),
+        latency_ms=Latency(**{name: rounded(row.get(f"latency_{name}_ms")) for name in Latency.model_fields}),
         service_time_ms={stage["stage"]: rounded(stage["service_ms"]) for stage in row["stages"] or ()},
         offered_per_s=rounded(row.get("offered_per_s")),
         queued=row["queued"],

@@ -99,14 +99,6 @@ class Runs:
             raise ConflictError(f"{name} is not running; {in_two_ways('start', name)}")
         return found
 
-    def pushed_into(self, name: str) -> Watchdog:
-        """Return the same as ``expect``. Raises also: ConflictError if the app reads its items from elsewhere."""
-        watchdog = self.expect(name)
-        source = watchdog.desired.spec.source
-        if not source.of.pushed:
-            raise ConflictError(f"the source of {name} is {source.kind}; items are pushed into source push")
-        return watchdog
-
     # --- a new one ---
 
     def begin(self, started: Started, *, attach: bool = False) -> None:

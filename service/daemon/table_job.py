@@ -15,7 +15,6 @@ from service.daemon.supervision.ticker import Ticker
 from service.schemas.base import utc_now
 from service.schemas.status import TablesStatus
 
-LOOK_S = 0.5
 NICE = 10
 """The apps go first."""
 MOST_DOUBLINGS = 5
@@ -81,14 +80,9 @@ class TableJob:
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=talk, start_new_session=True
             )
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
-            while process.poll() is None:
-                if self._ticker.ending:
-                    self._kill()
-                try:
-                    process.wait(LOOK_S)
-                except subprocess.TimeoutExpired:
-                    continue
-            if process.returncode == 0:
+            if self._ticker.ending:  # since before there was something to kill
+                self._kill()
+            if process.wait() == 0:
                 return None
             talk.seek(0)
             lines = [line for line in talk.read().decode(errors="replace").splitlines() if line.strip()]

@@ -20,7 +20,7 @@ MOST_AUDIT_BYTES = 16 * 1024 * 1024
 """Size at which the record begins anew; the one before stays beside it, as ``audit.jsonl.1``."""
 SHOWN_BYTES = 2000
 HIDDEN = {"source", "sink", "options", "webhook"}
-"""Fields of a body that may hold the password of another service: their values are not recorded."""
+"""Fields of a body that may hold the password of another service: their values are neither recorded nor shown."""
 log = structlog.get_logger()
 
 

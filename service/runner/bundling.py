@@ -17,7 +17,7 @@ from profiler.snapshot import Demand, SizeLeftOpen, Snapshot
 from runtime.dispatch.outcomes import Delivered, OutOfMemory, TaskTimed
 from runtime.dispatch.views import DispatcherView
 from service.runner.loop import Bundler
-from service.schemas.batching import BatchingStatus, Held, SizeChange
+from service.schemas.batching import BatchingStatus, SizeChange
 
 PAYS_FOR_S = 5.0
 """So long after bundles paid the last time they are taken to pay: a controller is not to come and go with noise."""
@@ -90,9 +90,9 @@ class Bundling(Bundler):
 
     @property
     def status(self) -> BatchingStatus:
-        settings = None if self._steering is None else self._steering.settings
-        held = Held(self.controller, settings, self.grain.items, self.grain.reason)
-        return BatchingStatus.of(self.in_force, held)
+        at_work = {} if self._steering is None else {"settings": self._steering.settings}
+        size, reason = self.grain.items, self.grain.reason
+        return BatchingStatus.of(self.in_force, controller=self.controller, size=size, reason=reason, **at_work)
 
     def changes(self, limit: int, at: Callable[[float], str], run: str | None) -> list[SizeChange]:
         """The latest changes of the size in this ``run``, oldest first."""

@@ -13,6 +13,7 @@ from typing import TypeVar
 from compositions.errors import RecomposeError
 from compositions.extras import advice
 from compositions.logger import Logger
+from control.decisions import State
 from runtime.dispatch.event_log import DispatcherError, EventLog
 from service.runner.handlers.answers import AtRest, answers_of
 from service.runner.handlers.status import RunnerStatus
@@ -21,7 +22,6 @@ from service.runner.rpc.port import ANSWER_S
 from service.runner.rpc.requests import (
     Change,
     Handler,
-    Push,
     PushMany,
     ReadSpec,
     ReadStatus,
@@ -74,12 +74,6 @@ def check(run: Run) -> None:
     for failed in (run.sink.failed, run.checkpointer.failed):
         if failed is not None:
             raise RecomposeError(failed)
-
-
-def check_drained(run: Run) -> None:
-    """Raises: RecomposeError when items were accepted and are not delivered."""
-    if run.undelivered:
-        raise RecomposeError(_given_up(run.undelivered))
 
 
 def _given_up(serials: range) -> str:
@@ -187,8 +181,7 @@ class Runner:
             Start.by(self._start),
             ReadSpec.by(lambda _: self.spec),
             Stop.by(self._stop),
-            Push.by(lambda request: self._checked.pushes.put(request.value)),
-            PushMany.by(lambda request: Taken(*self._checked.pushes.put_all(request.values), self.spec.origin.run)),
+            PushMany.by(lambda request: Taken(*self._checked.pushes.put(request.values), self.spec.origin.run)),
         )
 
     def _start(self, _: Start) -> None:
@@ -210,9 +203,9 @@ class Runner:
                 closing.callback(self._checked.close)
                 with self._reporting():
                     self._conduct(closing)
-                self._status.close()
+                self._status.state = State.CLOSING
         finally:
-            self._status.end()
+            self._status.state = State.FAILED if self._status.failure else State.STOPPED
             self._ended.set()
 
     @contextmanager
@@ -250,8 +243,8 @@ class Runner:
             run.step(run.loop.engine.now_s + STEP_S)
             self._look(run)
             note()
-        if self._end.drain:
-            check_drained(run)
+        if self._end.drain and run.undelivered:
+            raise RecomposeError(_given_up(run.undelivered))
 
     def _look(self, run: Run) -> None:
         """Raises: RecomposeError when the run cannot go on."""

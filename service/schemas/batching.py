@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
@@ -35,17 +34,6 @@ def _limits(asked: Batching) -> dict[str, object]:
     return {"items": items, "bytes": asked.max_bytes, "linger_ms": asked.linger_ms}
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The bundle size in force in a run."""
-
-    controller: Asked
-    settings: dict[str, int | float] | None
-    """Those in force, with what is aimed at; None: no controller is at work."""
-    size: int
-    reason: str
-
-
 class BatchingStatus(Batch):
     """The limits of a bundle with the size in use; null while there is no run. ``controller`` chooses the size now."""
 
@@ -56,14 +44,12 @@ class BatchingStatus(Batch):
     reason: str | None
 
     @classmethod
-    def of(cls, asked: Batching, held: Held | None = None) -> BatchingStatus:
+    def of(cls, asked: Batching, **held: object) -> BatchingStatus:
+        """``held``: what is known of a run, the controller at work with its settings, the size and its reason."""
         known: dict[str, object] = {**_limits(asked), "controller": asked.controller, "size": None, "reason": None}
         if asked.control is not None:
             known |= {"asked": asked.control.name, "settings": asked.control.said}
-        if held is not None:
-            known |= {"controller": held.controller, "size": held.size, "reason": held.reason}
-            known |= {} if held.settings is None else {"settings": held.settings}
-        return BatchingStatus.model_validate(known)
+        return BatchingStatus.model_validate(known | held)
 
 
 class SizeChange(Answer):

@@ -105,13 +105,10 @@ class ActiveComposition(Answer):
         )
 
 
-class _OfApp(Answer):
-    app: str
-
-
-class Choice(ActiveComposition, _OfApp):
+class Choice(ActiveComposition):
     """A composition that can be chosen. Predictions are null if there is no profile."""
 
+    app: str
     active: bool
     predicted_throughput_per_s: float | None
     predicted_latency_ms: float | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from compositions.model import Stage
 from control.journal import OutputGaps
@@ -14,7 +14,7 @@ from profiler.monitor import LATENCY_BOUNDS_S
 from profiler.service_time import bottlenecks
 from profiler.snapshot import LatencyStats, Snapshot
 from profiler.stats import Histogram
-from runtime.dispatch.views import DispatcherView, WorkerView
+from runtime.dispatch.views import DispatcherView
 from service.schemas.base import Answer, Time, ms, rounded, time_text
 from service.schemas.spec import PlannedLoad
 
@@ -34,11 +34,6 @@ class StageStatus(Answer):
     """Time that a GPU works for an item; absent where that is not measured."""
 
     @classmethod
-    def unmeasured(cls, stage: Stage) -> StageStatus:
-        unknown = {"service_time_ms": None, "cpu_time_ms": None, "cv": None}
-        return cls(name=stage.name, kind=stage.kind.value, samples=0, bottleneck=False, **unknown)
-
-    @classmethod
     def all_of(cls, stages: Sequence[Stage], snapshot: Snapshot | None) -> list[StageStatus]:
         """Every stage, filled in where there is a profile."""
         tagged = bottlenecks(snapshot.stages) if snapshot else ()
@@ -48,7 +43,8 @@ class StageStatus(Answer):
     def _of(cls, stage: Stage, snapshot: Snapshot | None, bottleneck: bool) -> StageStatus:
         profile = snapshot.stage(stage.name) if snapshot else None
         if profile is None:
-            return cls.unmeasured(stage)
+            unknown = {"service_time_ms": None, "cpu_time_ms": None, "cv": None}
+            return cls(name=stage.name, kind=stage.kind.value, samples=0, bottleneck=False, **unknown)
         return cls(
             name=stage.name,
             kind=stage.kind.value,
@@ -173,10 +169,6 @@ class Drain(Answer):
     count: int
 
     @classmethod
-    def unmeasured(cls) -> Drain:
-        return cls.of(DrainStatus(None, None, None, None, None, 0))
-
-    @classmethod
     def of(cls, drain: DrainStatus) -> Drain:
         return cls(
             estimate_ms=ms(drain.estimate_s),
@@ -189,7 +181,7 @@ class Drain(Answer):
 
 
 class Worker(Answer):
-    id: str
+    id: str = Field(validation_alias=AliasChoices("id", "worker"))
     pid: int
     node: str
     group: int | None
@@ -198,17 +190,6 @@ class Worker(Answer):
     cpu_cores: float | None = None
     """Of late; known where it is on the runner's host, as ``memory_bytes`` is."""
     memory_bytes: int | None = None
-
-    @classmethod
-    def of(cls, worker: WorkerView) -> Worker:
-        return cls(
-            id=worker.worker,
-            pid=worker.pid,
-            node=worker.node,
-            group=worker.group,
-            outstanding=worker.outstanding,
-            restarts=worker.restarts,
-        )
 
 
 class ClassMemory(Answer):

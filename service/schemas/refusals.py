@@ -32,10 +32,6 @@ class BadValueError(RecomposeError):
 class UnavailableError(RecomposeError):
     """The runner cannot answer now; the same request may succeed later."""
 
-    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
-
 
 class NotStoredError(UnavailableError):
     """The state file cannot be written now, so nothing was changed."""

@@ -10,9 +10,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    PlainValidator,
     Tag,
-    WithJsonSchema,
     model_validator,
 )
 
@@ -28,11 +26,11 @@ from profiler.slo import (
     Slo,
     SloError,
     Statistic,
-    Target,
     parse_slo,
     together,
 )
 from runtime.dispatch.events import SwitchStyle
+from service.schemas.base import Data
 from service.schemas.slo import BudgetBody
 from service.schemas.spec import (
     WHOLE,
@@ -44,6 +42,7 @@ from service.schemas.spec import (
     RunSpec,
     SinkSpec,
     SourceSpec,
+    saying,
 )
 
 log = Logger()
@@ -60,20 +59,10 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the target that counts as a violation.")]
 
 
-def _throughput_target(value: Any) -> Any:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_TARGET
-    if value not in (INPUT_RATE, FASTEST) and not number:
-        raise ValueError(f'must be items/s above 0 and at most {MAX_TARGET:,.0f}, "{INPUT_RATE}" or "{FASTEST}"')
-    return float(value) if number else value
-
-
-_TARGET_SCHEMA = {
-    "anyOf": [
-        {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_TARGET},
-        {"type": "string", "enum": [INPUT_RATE, FASTEST]},
-    ]
-}
-ThroughputTarget = Annotated[Target, PlainValidator(_throughput_target), WithJsonSchema(_TARGET_SCHEMA)]
+ThroughputTarget = Annotated[
+    Annotated[Number, Field(gt=0, le=MAX_TARGET)] | Literal["input_rate", "fastest"],
+    saying(f'items/s above 0 and at most {MAX_TARGET:,.0f}, "{INPUT_RATE}" or "{FASTEST}"'),
+]
 
 
 class LatencyObjective(Frozen):
@@ -92,8 +81,7 @@ class LatencyObjective(Frozen):
         return self
 
     def slo(self) -> Slo:
-        share = None if self.share is None else float(self.share)
-        return Slo(self.metric, float(self.target), float(self.threshold), self.statistic, share)
+        return Slo(self.metric, self.target, self.threshold, self.statistic, self.share)
 
 
 class ThroughputObjective(Frozen):
@@ -102,7 +90,7 @@ class ThroughputObjective(Frozen):
     threshold: Threshold = 0.2
 
     def slo(self) -> Slo:
-        return Slo(self.metric, self.target, float(self.threshold))
+        return Slo(self.metric, self.target, self.threshold)
 
 
 class LatencySlo(LatencyObjective):
@@ -116,7 +104,7 @@ class ThroughputSlo(ThroughputObjective):
 _MODELS: dict[str, type[Frozen]] = {"latency": LatencyObjective, "throughput": ThroughputObjective}
 
 
-def _one(slo: Slo) -> dict[str, Any]:
+def _one(slo: Slo) -> Data:
     """Return a single objective as the fields of its model."""
     objective = {"metric": slo.metric, "target": slo.target, "threshold": slo.threshold}
     known = objective | {"statistic": slo.statistic, "share": slo.share}
@@ -267,7 +255,7 @@ class StartRequest(Frozen):
         """The objectives of ``slo`` as one, within the budget; None if there are none."""
         if self.slo is None:
             return None
-        slos = [parse_slo(text, threshold=float(self.threshold)) for text in self.slo]
+        slos = [parse_slo(text, threshold=self.threshold) for text in self.slo]
         return together(slos, None if self.budget is None else self.budget.budget())
 
     def spec(self, app: str) -> RunSpec:

@@ -66,12 +66,9 @@ class SloInForce(ObjectiveInForce):
         return SloInForce(**dict(each[0]), objectives=told, budget=BudgetBody.of(slo.budget))
 
 
-class _Accepted(Answer):
+class StoredSlo(SloInForce):
     id: int
     app: str
-
-
-class StoredSlo(SloInForce, _Accepted):
     accepted_at: Time
 
     @classmethod
@@ -91,7 +88,7 @@ class BudgetBody(Frozen):
     cores: Cores | None = Field(default=None, description="Kept busy at the expected input rate.")
 
     def budget(self) -> Budget:
-        return Budget(self.workers, None if self.cores is None else float(self.cores))
+        return Budget(self.workers, self.cores)
 
     @classmethod
     def of(cls, budget: Budget | None) -> BudgetBody | None:
@@ -136,12 +133,8 @@ class MachineBudgetRequest(Frozen):
 
     def budget(self) -> MachineBudget:
         """Return the budget for the arbiter."""
-        terms = {app: Terms(float(each.priority), float(each.floor)) for app, each in self.apps.items()}
-        return MachineBudget(None if self.cores is None else float(self.cores), self.workers, terms)
-
-    def all_terms(self) -> dict[str, TermsBody]:
-        """Return the terms of all named apps, with their defaults."""
-        return {app: TermsBody(priority=each.priority, floor=each.floor) for app, each in self.apps.items()}
+        terms = {app: Terms(each.priority, each.floor) for app, each in self.apps.items()}
+        return MachineBudget(self.cores, self.workers, terms)
 
 
 class AcceptedBudget(BaseModel):
@@ -208,7 +201,7 @@ class MachineShares(Answer):
         return cls(
             workers=asked.workers,
             cores=asked.cores,
-            apps=asked.all_terms(),
+            apps={app: TermsBody(priority=each.priority, floor=each.floor) for app, each in asked.apps.items()},
             accepted_at=accepted.accepted_at,
             shares=shares,
         )

@@ -3,13 +3,22 @@ JSON."""
 
 from __future__ import annotations
 
-import re
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 
 from compositions.batch_settings import BatchSettings
 from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, SETTINGS, Asked, Batching, setting_faults
@@ -42,6 +51,18 @@ def whole(value: object) -> object:
 
 
 WHOLE = BeforeValidator(whole)
+
+
+def saying(what: str) -> WrapValidator:
+    """Return a validator that says in one sentence what would be accepted, instead of one for each part of a union."""
+
+    def validate(value: object, accept: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return accept(value)
+        except ValidationError as error:
+            raise ValueError(f"must be {what}") from error
+
+    return WrapValidator(validate)
 
 
 class Frozen(BaseModel):
@@ -107,27 +128,19 @@ class SinkSpec(Frozen):
         return SINKS[self.kind].fault(self.options)
 
 
-PATTERNS = ("wave", "binary", "increasing", "decreasing", "spike", "trace")
-_CUSTOM = r"custom:[A-Za-z_]\w*:[A-Za-z_]\w*"
-
-
-def _pattern(value: Any) -> str | None:
-    if value is None or value in PATTERNS or (isinstance(value, str) and re.fullmatch(_CUSTOM, value)):
-        return cast(str | None, value)
-    raise ValueError(f"must be {', '.join(PATTERNS)} or custom:MODULE:FUNCTION")
-
-
-_PATTERN = {
-    "anyOf": [{"type": "string", "enum": PATTERNS}, {"type": "string", "pattern": f"^{_CUSTOM}$"}, {"type": "null"}]
-}
+PatternName = Literal["wave", "binary", "increasing", "decreasing", "spike", "trace"]
+Custom = Annotated[str, Field(pattern=r"^custom:[A-Za-z_]\w*:[A-Za-z_]\w*$")]
+Pattern = Annotated[
+    PatternName | Custom | None, saying(f"{', '.join(get_args(PatternName))} or custom:MODULE:FUNCTION")
+]
+"""One of those; or a function in a module of the apps' folders, from elapsed seconds to items/s."""
 
 
 class InputSpec(Frozen):
     """Input rate: fixed, by pattern (SPBench, section 3.3), from a trace file, or (nothing given) unpaced."""
 
     rate_per_s: Number | None = Field(default=None, gt=0, le=1_000_000)
-    pattern: Annotated[str | None, PlainValidator(_pattern), WithJsonSchema(_PATTERN)] = None
-    """One of those; or a function in a module of the apps' folders, from elapsed seconds to items/s."""
+    pattern: Pattern = None
     period_s: Number | None = Field(default=None, gt=0)
     min_per_s: Number | None = Field(default=None, ge=0)
     max_per_s: Number | None = Field(default=None, gt=0)
@@ -144,16 +157,8 @@ class InputSpec(Frozen):
         return self.rate_per_s is not None or self.pattern is not None
 
 
-def _count_or_auto(value: Any) -> int | Literal["auto"]:
-    value = whole(value)
-    if value == "auto" or (type(value) is int and 1 <= value <= MOST_ITEMS):
-        return cast(int | Literal["auto"], value)
-    raise ValueError(f'must be "auto", or a whole number from 1 to {MOST_ITEMS:,}')
-
-
-_COUNT_OR_AUTO = {
-    "anyOf": [{"type": "integer", "minimum": 1, "maximum": MOST_ITEMS}, {"type": "string", "const": "auto"}]
-}
+Count = Annotated[int, Field(strict=True, ge=1, le=MOST_ITEMS), WHOLE]
+CountOrAuto = Annotated[Count | Literal["auto"], saying(f'"auto", or a whole number from 1 to {MOST_ITEMS:,}')]
 
 
 def _settings(value: Any) -> dict[str, Any]:
@@ -186,7 +191,7 @@ Settings = Annotated[dict[str, Any], PlainValidator(_settings), WithJsonSchema(_
 class BatchingSpec(Frozen):
     """The bundle size: a bundle is closed by count, bytes or age, whichever comes first."""
 
-    items: Annotated[int | Literal["auto"], PlainValidator(_count_or_auto), WithJsonSchema(_COUNT_OR_AUTO)] = "auto"
+    items: CountOrAuto = "auto"
     """``auto``: one while a hop is cheap against the work, more where it shows."""
     bytes: Annotated[int, Field(strict=True, ge=1, le=MOST_BYTES), WHOLE] = 4 * 2**20
     linger_ms: Number = Field(default=0.0, ge=0, le=MOST_LINGER_MS)

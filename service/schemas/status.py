@@ -8,6 +8,7 @@ from typing import Literal
 
 from apps.contract import App
 from control.decisions import Mode, State
+from profiler.drain import DrainStatus
 from profiler.slo import SloStatus
 from service.schemas.alerts import Alert
 from service.schemas.base import Answer, FlatOnTheWire, Time, Told, Topic, utc_now
@@ -234,11 +235,11 @@ def resting(
         input_rate_per_s=None,
         throughput_per_s=None,
         latency_ms=Latency.of(None),
-        stages=[StageStatus.unmeasured(stage) for stage in app.stages],
+        stages=StageStatus.all_of(app.stages, None),
         queued=0,
         in_flight=0,
         items=Items(accepted=0, delivered=0, failed=0, shed=0),
-        drain=Drain.unmeasured(),
+        drain=Drain.of(DrainStatus(None, None, None, None, None, 0)),
         workers=[],
         updated_at=utc_now(),
         requested=Requested.of(spec),
@@ -246,15 +247,6 @@ def resting(
         origin=Origin.of(spec),
         health=health or RunnerHealth(),
     )
-
-
-class SampledLatency(Answer):
-    mean: float | None
-    p95: float | None
-    p50: float | None = None
-    p99: float | None = None
-    share: float | None = None
-    """Within which the share of the items is that the SLO asks for."""
 
 
 class Rates(Answer):
@@ -285,7 +277,7 @@ class Sample(Answer):
     slo: SloInForce | None
     input_rate_per_s: float | None
     throughput_per_s: float | None
-    latency_ms: SampledLatency
+    latency_ms: Latency
     service_time_ms: dict[str, float | None]
     """By stage."""
     bundle_size: int | None = None
@@ -313,6 +305,6 @@ class Sample(Answer):
             slo=status.requested.slo,
             input_rate_per_s=status.input_rate_per_s,
             throughput_per_s=status.throughput_per_s,
-            latency_ms=SampledLatency.model_validate(status.latency_ms),
+            latency_ms=status.latency_ms,
             service_time_ms={stage.name: stage.service_time_ms for stage in status.stages},
         )

@@ -32,7 +32,7 @@ from datapipe.source_kinds import open_source
 from datapipe.sources.fed import MOST, Fed
 from datapipe.sources.inbox import Inbox
 from datapipe.sources.portions import Refused
-from service.runner.rpc.requests import Push, ReadResults, ReadStatus, Start
+from service.runner.rpc.requests import PushMany, ReadResults, ReadStatus, Start
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec, SourceSpec
 from tests.support.waiting import wait_until
@@ -228,7 +228,7 @@ def test_a_run_goes_on_where_the_runner_before_it_was(
     status = runners[-1].ask(ReadStatus())
     assert (status.origin.epoch, status.health.failure) == (2, None)
     with pytest.raises(RecomposeError, match=f"reads its items from source '{place.kind}'"):
-        runners[-1].ask(Push(7))
+        _ = runners[-1].ask(PushMany((7,))).serial
     runners[-1].kill()
 
 

@@ -83,7 +83,7 @@ def started(make: MakeRunner) -> RunnerPort:
 GRANT = Grant(Budget(workers=4), Budget(workers=8), "it gains most")
 READS: list[ask.Request[Any]] = [
     ask.ReadSpec(), ask.ReadStatus(), ask.ReadDecisions(-1, 10), ask.ReadNoChanges(10), ask.ReadResults(-1, 10),
-    ask.ReadCompositions(), ask.ReadHistory(60.0), ask.ReadSwitches(), ask.ReadSummary(),
+    ask.ReadCompositions(), ask.ReadHistory(60.0), ask.ReadSummary(),
     ask.ReadSizes(10), ask.AskBid((Budget(workers=4),)),
 ]  # fmt: skip
 CHANGES: list[ask.Request[None]] = [
@@ -104,7 +104,7 @@ def test_every_request_is_answered_before_during_and_after_a_run(make: MakeRunne
 
 
 def test_every_kind_of_request_is_in_this_suite() -> None:
-    others = {"ReadList", "Start", "Stop", "Push", "PushMany", "ReadWhatIf"}
+    others = {"ReadList", "Start", "Stop", "PushMany", "ReadWhatIf"}
     tried = {type(each).__name__ for each in [*READS, *CHANGES]}
     assert tried | others == {each.__name__ for each in _kinds_of(ask.Request)}
 
@@ -116,7 +116,7 @@ def _kinds_of(request: type[Any]) -> Iterator[type[Any]]:
 
 def test_what_is_pushed_comes_out_in_order_and_can_still_be_read_after_the_end(make: MakeRunner) -> None:
     runner = started(make)
-    assert [runner.ask(ask.Push(number)) for number in range(3)] == [0, 1, 2]
+    assert [runner.ask(ask.PushMany((number,))).serial for number in range(3)] == [0, 1, 2]
     runner.ask(ask.Stop(drain=True, timeout_s=PATIENCE_S), timeout_s=PATIENCE_S)
     status = runner.ask(ask.ReadStatus())
     assert (status.state, status.items.delivered) == ("stopped", 3)
@@ -143,7 +143,7 @@ def test_a_runner_tells_what_it_was_told_and_starts_once(make: MakeRunner) -> No
 def test_a_cursor_of_another_run_is_told_what_is_kept(make: MakeRunner) -> None:
     runner = make(having(SPEC, {"run": "this one"}))
     runner.ask(ask.Start(), timeout_s=PATIENCE_S)
-    runner.ask(ask.Push(1))
+    runner.ask(ask.PushMany((1,)))
     status = until(runner, lambda status: status.items.delivered == 1)
     assert (status.origin.run, status.origin.epoch) == ("this one", 1)
     assert [each.run for each in runner.ask(ask.ReadResults(None, 10, "this one"))] == ["this one"]
@@ -156,8 +156,8 @@ def test_a_cursor_of_another_run_is_told_what_is_kept(make: MakeRunner) -> None:
 def test_a_refusal_is_a_sentence_and_the_runner_goes_on(make: MakeRunner) -> None:
     runner = started(make)
     with pytest.raises(RecomposeError, match="refuse me"):
-        runner.ask(ask.Push("refuse me"))
-    assert runner.ask(ask.Push(1)) == 0
+        _ = runner.ask(ask.PushMany(("refuse me",))).serial
+    assert runner.ask(ask.PushMany((1,))).serial == 0
 
 
 def test_what_a_change_says_is_in_the_status(make: MakeRunner) -> None:

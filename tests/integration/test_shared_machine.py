@@ -13,6 +13,7 @@ from profiler.slo import parse_slo
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
+from service.runner.rpc.requests import SetInput
 from service.runner.runner import Runner
 from service.schemas.decisions import Decision
 from service.schemas.slo import MachineBudgetRequest
@@ -66,7 +67,7 @@ def test_each_keeps_to_its_share_which_follows_the_loads_and_is_given_back(daemo
     until(lambda: (shares(daemon).get("first") or 0) > 3 <= workers(daemon, "first"), "more for who has more to do")
     until(lambda: sum(workers(daemon, name) for name in NAMES) <= WORKERS, "both to keep to it")
     for name, rate_per_s in zip(NAMES, (LOW_PER_S, HIGH_PER_S), strict=True):
-        daemon.apps.set_input(name, InputSpec(rate_per_s=rate_per_s))
+        daemon.apps.set(name, SetInput(InputSpec(rate_per_s=rate_per_s)))
     until(lambda: (shares(daemon).get("second") or 0) > 3 <= workers(daemon, "second"), "shares to follow the loads")
     until(lambda: sum(workers(daemon, name) for name in NAMES) <= WORKERS, "both to keep to it")
     grant = daemon.observation.status("second").resources.grant

@@ -221,7 +221,6 @@ class FakeRunner(FakeRun):
         return (
             r.Start.by(lambda _: self.start()),
             r.Stop.by(lambda request: self.stop(request.drain)),
-            r.Push.by(lambda request: self.push(request.value)),
             r.PushMany.by(self.push_many),
             r.SetMode.by(lambda request: self.set_mode(request.mode, request.composition)),
             r.SetSlo.by(lambda request: self.set_slo(request.slo)),
@@ -246,7 +245,6 @@ class FakeRunner(FakeRun):
             r.ReadCompositions.by(lambda _: self.compositions()),
             r.ReadHistory.by(lambda ask: ask.thin(self.history(ask.last_s))),
             r.ReadWhatIf.by(self.what_if),
-            r.ReadSwitches.by(lambda _: []),
             r.ReadSummary.by(lambda _: self.summary()),
         )
 

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from apps.registry import discover
 from service.api import create_app
-from service.cli import clients, main
+from service.cli import clients, items, main, runs
 from service.cli.http import Client
 from service.cli.items import BYTES, LINES, _portions
 from service.daemon.daemon import Daemon
@@ -52,7 +52,8 @@ def invoke(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch, recent: Recent, t
 
             def close(self) -> None: ...
 
-        monkeypatch.setattr(clients, "Client", InProcess)
+        for module in (clients, items, runs):
+            monkeypatch.setattr(module, "Client", InProcess)
         with capture_logs():  # they would be between the lines that a command prints
             yield lambda *words, **given: CliRunner().invoke(main, list(words), **given)
 

@@ -13,7 +13,7 @@ from profiler.slo import SloStatus
 from service.cli import render
 from service.cli.http import ServiceError
 from service.cli.watch_view import WatchView, spark, waiting
-from service.schemas.batching import BatchingStatus, Held
+from service.schemas.batching import BatchingStatus
 from service.schemas.compositions import ActiveComposition, Group
 from service.schemas.decisions import Decision
 from service.schemas.figures import Items, Latency, StageStatus, Worker
@@ -167,7 +167,9 @@ def test_what_holds_the_stream_up_is_shown() -> None:
 
 def test_how_many_items_a_bundle_may_hold_is_shown_while_it_runs() -> None:
     status = a_status(
-        batching=BatchingStatus.of(Batching(), Held("auto", None, 16, "a hop of 0.3 ms is dear against 0.2 ms of work"))
+        batching=BatchingStatus.of(
+            Batching(), controller="auto", size=16, reason="a hop of 0.3 ms is dear against 0.2 ms of work"
+        )
     )
     told = "at most 16 items (auto: a hop of 0.3 ms is dear against 0.2 ms of work)"
     assert render.batching_text(status) == told

@@ -80,7 +80,7 @@ def test_options_may_change_the_stages_and_with_them_what_fits(disk: DaemonStore
 def test_after_a_stop_counts_stay_and_rates_go(disk: DaemonStore) -> None:
     daemon = fake_daemon(disk)
     daemon.apps.start(PUSH)
-    daemon.apps.push("synthetic", "x")
+    daemon.apps.push("synthetic", ("x",))
     status = daemon.apps.stop("synthetic")
     assert (status.state, status.items.delivered) == ("stopped", 1)
     assert status.input_rate_per_s is None

@@ -13,7 +13,7 @@ from compositions.model import Stage
 from compositions.resources import Need
 from service.api import create_app
 from service.daemon.daemon import Daemon
-from service.daemon.demand import KEPT_S, Kept, wanted_by
+from service.daemon.nodes import KEPT_S, Kept, wanted_by
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
 from service.schemas.figures import StageStatus
@@ -29,7 +29,7 @@ REST = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"
 def loaded(rate_per_s: float | None, *times_ms: tuple[str, float, float]) -> Status:
     """``times_ms``: name, service time and CPU time of each measured stage."""
     stages = [
-        StageStatus.unmeasured(Stage(name)).model_copy(update={"service_time_ms": all_ms, "cpu_time_ms": own_ms})
+        StageStatus.all_of([Stage(name)], None)[0].model_copy(update={"service_time_ms": all_ms, "cpu_time_ms": own_ms})
         for name, all_ms, own_ms in times_ms
     ]
     return REST.but(input_rate_per_s=rate_per_s, stages=stages)

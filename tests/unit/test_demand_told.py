@@ -16,7 +16,7 @@ from runtime.dispatch.dispatcher import Dispatcher
 from runtime.engine import Engine
 from service.runner.loop import ControlLoop, LoopSettings
 from service.runner.telemetry.accounts import WallClock
-from service.runner.telemetry.telemetry import SNAPSHOT_FIELDS, Rows
+from service.runner.telemetry.telemetry import Rows, fields_of
 from service.schemas.figures import Demand as Shown
 
 STAGES = (Stage("a"),)
@@ -46,6 +46,6 @@ def test_telemetry_has_it(held_back: ControlLoop) -> None:
     assert held_back.snapshot is not None
     assert held_back.result is not None
     told = Rows("run", WallClock(0.0)).snapshot(held_back, held_back.snapshot, held_back.result)
-    row = dict(zip(SNAPSHOT_FIELDS, told, strict=True))
+    row = dict(zip(fields_of("snapshots"), told, strict=True))
     assert (row["offered_per_s"], row["admitted_per_s"]) == (pytest.approx(45, rel=0.02), pytest.approx(25, rel=0.02))
     assert (row["missed"], row["lag_s"]) == (10, 2.0)

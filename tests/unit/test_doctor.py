@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from runtime.placement.cluster import CpuReport
 from runtime.pools.ray import checkup
 from runtime.pools.ray.checkup import Report
-from service.cli import doctor, doctor_ray, main
+from service.cli import doctor, main
 from service.cli.doctor import Finding, Place
 
 Usage = namedtuple("Usage", "total used free")
@@ -95,7 +95,7 @@ SEEN = {**checkup.look(), "token": True, "TLS": True}
 
 def cluster(monkeypatch: pytest.MonkeyPatch, *reports: Report) -> dict[str, Finding]:
     monkeypatch.setattr(checkup, "examine", lambda address: list(reports))
-    return {each.about.removeprefix("cluster "): each for each in doctor_ray.findings_of("10.0.0.1:6379")}
+    return {each.about.removeprefix("cluster "): each for each in doctor.findings_of("10.0.0.1:6379")}
 
 
 def test_a_cluster_without_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_a_fault_of_a_node_is_told(
 def test_a_cluster_that_is_not_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    (found,) = doctor_ray.findings_of(f"127.0.0.1:{port}")
+    (found,) = doctor.findings_of(f"127.0.0.1:{port}")
     assert found.grade == "bad"
     assert found.found.endswith("cannot be reached: [Errno 111] Connection refused")
     assert found.do == "is Ray started there, and does a firewall let its ports through?"

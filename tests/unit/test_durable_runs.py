@@ -13,7 +13,7 @@ from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from compositions.notation import parse
 from service.runner.durable import group_writer
-from service.runner.rpc.requests import Push, PushMany, ReadResults, ReadStatus, Start
+from service.runner.rpc.requests import PushMany, ReadResults, ReadStatus, Start
 from service.runner.runner import Runner
 from service.schemas.results import Result
 from service.schemas.spec import RunSpec, SourceSpec
@@ -89,7 +89,7 @@ def test_what_was_acknowledged_is_delivered_by_the_next_runner(start: Callable[.
     assert first.ask(PushMany(tuple(range(10)))).serials == list(range(10))
     before = results(first, 5)
     second = start(2, durability=durability)
-    assert second.ask(Push(10)) == 10
+    assert second.ask(PushMany((10,))).serial == 10
     Sums.go_on.set()
     status = second.ask(ReadStatus())
     assert (status.origin.run, status.origin.epoch, status.origin.durability) == ("r", 2, durability)
@@ -119,7 +119,7 @@ def test_a_run_that_goes_on_waits_for_one_worker_only(
     first.kill()
     monkeypatch.setattr(registry, "create", lambda *_: Slow())
     second = start(2, **how)
-    assert second.ask(Push(2)) == 2
+    assert second.ask(PushMany((2,))).serial == 2
     assert [row.value for row in results(second, 3)] == totals(3)
     assert len(second.ask(ReadStatus()).workers) == 1
 
@@ -133,7 +133,7 @@ def test_a_runner_that_was_followed_shows_nothing_more_and_takes_nothing(start: 
     Sums.go_on.set()
     assert [row.value for row in results(second, 6)] == totals(6)
     with pytest.raises(RecomposeError, match=r"epoch 1 writes nothing any more|takes no more items"):
-        first.ask(Push(6))
+        _ = first.ask(PushMany((6,))).serial
     assert first.wait(PATIENCE_S)
     assert "epoch 2 goes on with run r" in str(first.ask(ReadStatus()).health.failure)
     assert len(first.ask(ReadResults(None, 1000))) == 3, "what it did after the other began is seen by nobody"
@@ -159,7 +159,7 @@ def test_a_disk_without_room_holds_the_stream_back_and_it_goes_on(
     runner = start()
     runner.ask(PushMany((0, 1, 2)))
     assert len(results(runner, 2)) == 2
-    db = runner._checked.stored.writer._journal._file.db  # type: ignore[union-attr]
+    db = runner._checked.stored._journal._file.db  # type: ignore[union-attr]
     pages = db.execute("PRAGMA page_count").fetchone()[0]
     db.execute(f"PRAGMA max_page_count = {pages}")
     refused = runner.ask(PushMany((10**200_000,)))
@@ -168,7 +168,7 @@ def test_a_disk_without_room_holds_the_stream_back_and_it_goes_on(
     assert "disk is full" in str(runner.ask(ReadStatus()).health.held_up)
     db.execute("PRAGMA max_page_count = 100000")
     Sums.go_on.set()
-    assert runner.ask(Push(3)) == 3, "nothing that was refused has a serial number"
+    assert runner.ask(PushMany((3,))).serial == 3, "nothing that was refused has a serial number"
     assert [row.value for row in results(runner, 4)] == totals(4)
     assert runner.ask(ReadStatus()).health.held_up is None
 

@@ -28,7 +28,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 def test_a_fault_is_over_though_nobody_pushes_again(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_writer, "RETRY_S", 0.01)
-    writer, over = GroupWriter(journal, 0, lambda items: None), threading.Event()
+    writer, over = GroupWriter(journal, lambda items: None), threading.Event()
     writer.tell(lambda: over.set() if writer.fault is None else None)
     db = journal._file.db
     db.execute("PRAGMA query_only = 1")
@@ -45,7 +45,7 @@ def test_a_fault_is_over_though_nobody_pushes_again(journal: Journal, monkeypatc
 def test_what_comes_too_late_takes_nothing_away_from_what_was_given_before(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer, entered, go_on = GroupWriter(journal, 0, lambda items: None), threading.Event(), threading.Event()
+    writer, entered, go_on = GroupWriter(journal, lambda items: None), threading.Event(), threading.Event()
     store = journal.store
 
     def slowly(*what: Any) -> None:
@@ -91,7 +91,7 @@ def test_whoever_pushes_is_answered_though_what_was_stored_is_not_taken(
         store(*what)
 
     monkeypatch.setattr(journal, "store", slowly)
-    writer = GroupWriter(journal, 0, accept)
+    writer = GroupWriter(journal, accept)
     with ThreadPoolExecutor(4) as pushing:
         first = pushing.submit(writer.push, (0,), [0])
         assert entered.wait(PATIENCE_S)

@@ -15,7 +15,7 @@ from apps.event_time.windowing import Reading
 from compositions.errors import NotNow, RecomposeError
 from datapipe.sources.folder import Done
 from runtime.dispatch.checkpoint import Checkpoint
-from service.runner.durable import keyed
+from service.runner.durable import journal_file, keyed
 from service.runner.durable.journal import KEPT_RESULTS, Journal
 from service.runner.durable.journal_file import VERSION, Fenced
 from service.runner.durable.values import Commit, Left, Pushed, sealed, unsealed
@@ -296,7 +296,7 @@ def test_the_log_of_states_has_the_last_of_each_key_whatever_comes_between(path:
     plain: dict[str, dict[int, bytes]] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(keyed, "SPARE", 3)
-        patch.setattr(keyed, "RECORD_BYTES", 20)
+        patch.setattr(journal_file, "RECORD_BYTES", 20)
         journal = Journal(path, "r", 1)
         for epoch, (changed, how) in enumerate(steps, start=2):
             if how == "no room":

@@ -7,7 +7,7 @@ import pytest
 
 from compositions.errors import RecomposeError
 from service.runner.rpc.mailbox import Answers, Mailbox
-from service.runner.rpc.requests import Push, ReadStatus, ResetGaps
+from service.runner.rpc.requests import PushMany, ReadStatus, ResetGaps
 
 PATIENCE_S = 30.0
 
@@ -15,9 +15,9 @@ PATIENCE_S = 30.0
 class Loop:
     """Serves when it is woken, in a thread of its own, until it is closed."""
 
-    def __init__(self, push: Callable[[Push], int]) -> None:
+    def __init__(self, push: Callable[[PushMany], int]) -> None:
         self.mailbox, self._woken, self._over = Mailbox(), threading.Semaphore(0), False
-        self.mailbox.open(Answers(Push.by(push)), self._woken.release)
+        self.mailbox.open(Answers(PushMany.by(push)), self._woken.release)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -36,55 +36,55 @@ class Loop:
 def test_the_loops_thread_answers_and_what_it_raises_reaches_who_asked() -> None:
     threads = []
 
-    def push(request: Push) -> int:
+    def push(request: PushMany) -> int:
         threads.append(threading.current_thread())
-        if request.value is None:
+        if request.values[0] is None:
             raise RecomposeError("nothing is no item")
-        return int(request.value)
+        return int(request.values[0])
 
     loop = Loop(push)
-    assert [loop.mailbox.ask(Push(value), PATIENCE_S) for value in (3, 1, 2)] == [3, 1, 2]
+    assert [loop.mailbox.ask(PushMany((value,)), PATIENCE_S) for value in (3, 1, 2)] == [3, 1, 2]
     with pytest.raises(RecomposeError, match="nothing is no item"):
-        loop.mailbox.ask(Push(None), PATIENCE_S)
+        loop.mailbox.ask(PushMany((None,)), PATIENCE_S)
     loop.close()
     assert threading.current_thread() not in threads
 
 
 def test_what_was_put_before_there_was_a_loop_comes_first() -> None:
     mailbox, seen = Mailbox(), []
-    early = [mailbox.put(Push(value)) for value in range(3)]
-    mailbox.open(Answers(Push.by(lambda request: seen.append(request.value) or len(seen))), mailbox.serve)
-    assert mailbox.ask(Push("late"), PATIENCE_S) == 4
+    early = [mailbox.put(PushMany((value,))) for value in range(3)]
+    mailbox.open(Answers(PushMany.by(lambda request: seen.append(request.values[0]) or len(seen))), mailbox.serve)
+    assert mailbox.ask(PushMany(("late",)), PATIENCE_S) == 4
     assert seen == [0, 1, 2, "late"]
     assert [each.result(0) for each in early] == [1, 2, 3]
 
 
 def test_a_request_that_is_not_served_in_time_says_so_and_is_never_carried_out() -> None:
     mailbox, seen = Mailbox(), []
-    mailbox.open(Answers(Push.by(lambda request: seen.append(request.value) or 0)), lambda: None)
-    with pytest.raises(TimeoutError, match=r"the loop did not come to Push within 0\.01 s"):
-        mailbox.ask(Push("late"), 0.01)
+    mailbox.open(Answers(PushMany.by(lambda request: seen.append(request.values[0]) or 0)), lambda: None)
+    with pytest.raises(TimeoutError, match=r"the loop did not come to PushMany within 0\.01 s"):
+        mailbox.ask(PushMany(("late",)), 0.01)
     mailbox.serve()
     assert seen == []
 
 
 def test_after_the_loop_who_asks_is_served_at_once() -> None:
-    loop = Loop(lambda request: int(request.value) + 1)
+    loop = Loop(lambda request: int(request.values[0]) + 1)
     loop.close()
-    assert loop.mailbox.ask(Push(1), PATIENCE_S) == 2
+    assert loop.mailbox.ask(PushMany((1,)), PATIENCE_S) == 2
 
 
 def test_a_request_that_comes_while_the_loop_ends_is_not_lost() -> None:
     entered, go_on = threading.Event(), threading.Event()
 
-    def push(request: Push) -> int:
+    def push(request: PushMany) -> int:
         entered.set()
         assert go_on.wait(PATIENCE_S)
-        return int(request.value)
+        return int(request.values[0])
 
     loop, answers = Loop(push), []
     askers = [
-        threading.Thread(target=lambda k=k: answers.append(loop.mailbox.ask(Push(k), PATIENCE_S)))  # type: ignore[misc]
+        threading.Thread(target=lambda k=k: answers.append(loop.mailbox.ask(PushMany((k,)), PATIENCE_S)))  # type: ignore[misc]
         for k in range(4)
     ]
     for asker in askers:

@@ -16,7 +16,7 @@ from service.api.operation import Exposition
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
-from service.schemas.batching import BatchingStatus, Held
+from service.schemas.batching import BatchingStatus
 from service.schemas.figures import Cost, Items, Latency, LatencyHistogram
 from service.schemas.nodes import NodeBody
 from service.schemas.slo import SloInForce
@@ -86,7 +86,7 @@ def test_values_in_base_units(name: str, labels: dict[str, str], expected: float
 
 
 def test_the_size_of_bundles_in_use() -> None:
-    batching = BatchingStatus.of(Batching(), Held("auto", None, 32, "a hop shows"))
+    batching = BatchingStatus.of(Batching(), controller="auto", size=32, reason="a hop shows")
     key = ("recompose_bundle_size", frozenset({("app", "synthetic")}))
     assert samples([having(STATUS, {"batching": batching})])[key] == 32
     assert key not in samples([STATUS])

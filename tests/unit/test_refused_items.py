@@ -16,7 +16,7 @@ from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from datapipe.sources.inbox import Inbox, Letter
 from datapipe.sources.portions import Refused
-from service.runner.rpc.requests import Push, PushMany, ReadResults, Start, Stop
+from service.runner.rpc.requests import PushMany, ReadResults, Start, Stop
 from service.runner.runner import Runner
 from service.schemas.results import Result
 from service.schemas.spec import RunSpec, SourceSpec
@@ -112,7 +112,7 @@ def results(runner: Runner, count: int) -> list[Result]:
 
 @pytest.mark.parametrize(("app", "out"), [(Doubles, {"id": 7, "n": 2}), (Pops, 7)])
 def test_what_was_pushed_is_stored_as_it_came(start: Callable[..., Runner], app: type[App], out: Any):
-    assert start(app).ask(Push({"id": 7, "n": 1})) == 0
+    assert start(app).ask(PushMany(({"id": 7, "n": 1},))).serial == 0
     second = start(app, 2)
     Whole.hold.set()
     assert [row.value for row in results(second, 1)] == [[1, out]]
@@ -155,9 +155,9 @@ def test_items_and_results_that_do_not_fit_their_types_are_refused_with_the_fiel
     Whole.hold.set()
     runner = start(Typed)
     with pytest.raises(RecomposeError, match="whole does not take this item: celsius: Input should be a valid number"):
-        runner.ask(Push({"celsius": "warm"}))
+        _ = runner.ask(PushMany(({"celsius": "warm"},))).serial
     for celsius in ("2", 0, 3):
-        runner.ask(Push({"celsius": celsius}))
+        runner.ask(PushMany(({"celsius": celsius},)))
     first, dead, last = results(runner, 3)
     assert [first.value, last.value] == [[1, 2.0], [3, 3.0]]
     assert dead.error == "the result cannot be written: ValueError: 1: Input should be a valid number"
@@ -172,8 +172,8 @@ def test_a_refused_item_among_many_takes_no_room_for_good(start: Callable[..., R
         assert "AttributeError: 'int' object has no attribute 'strip'" in str(told.refusal)
     assert len(results(runner, 70)) == 70
     with pytest.raises(RecomposeError, match="AttributeError"):
-        runner.ask(Push({"name": 7}))
-    assert runner.ask(Push({"name": "b"})) == 70
+        _ = runner.ask(PushMany(({"name": 7},))).serial
+    assert runner.ask(PushMany(({"name": "b"},))).serial == 70
     runner.ask(Stop(drain=True, timeout_s=PATIENCE_S), timeout_s=2 * PATIENCE_S)
     assert runner.wait(0)
 
@@ -181,7 +181,7 @@ def test_a_refused_item_among_many_takes_no_room_for_good(start: Callable[..., R
 def test_what_cannot_be_stored_is_refused(start: Callable[..., Runner]):
     runner = start(Whole)
     with pytest.raises(RecomposeError, match=r"this item, a list, cannot be stored: .*; it must be what pickle takes"):
-        runner.ask(Push([threading.Lock()]))
+        _ = runner.ask(PushMany(([threading.Lock()],))).serial
 
 
 def test_items_of_a_journal_that_an_edited_app_refuses_are_dead_letters(start: Callable[..., Runner]):
@@ -189,7 +189,7 @@ def test_items_of_a_journal_that_an_edited_app_refuses_are_dead_letters(start: C
     assert first.ask(PushMany((1, 2, 3, 4))).serials == [0, 1, 2, 3]
     Whole.hold.clear()
     second = start(Numbers, 2)
-    assert second.ask(Push(5)) == 4
+    assert second.ask(PushMany((5,))).serial == 4
     Whole.hold.set()
     rows = results(second, 5)
     assert [row.value for row in rows if row.error is None] == [[1, 1], [2, 2], [3, 4], [4, 5]]

@@ -9,6 +9,7 @@ from service.daemon.supervision.restart_policy import (
     HEALTHY_S,
     OWING_S,
     POSTPONED_S,
+    TURN_S,
     Answered,
     CameUp,
     Condition,
@@ -25,12 +26,10 @@ from service.daemon.supervision.restart_policy import (
     Starting,
     StopAsked,
     Up,
-    Upkeep,
     after,
     delay_s,
     fails_to_start,
     put_off,
-    upkeep,
     waits_for,
 )
 from service.runner.rpc.vital import Vital
@@ -89,7 +88,7 @@ def test_a_start_waits_for_its_turn_without_losing_what_is_known() -> None:
     assert waits_for(after(put, Queued(6.0, 3))) == "no room"
     queued = after(Starting(0.0), Queued(6.0, 3))
     assert (waits_for(queued), waits_for(after(queued, Queued(7.0, 1)))) == ("3 apps start first", "1 app starts first")
-    assert upkeep(queued, 6.0) is Upkeep.WAIT
+    assert delay_s(queued, 6.0) == TURN_S
     assert not fails_to_start(queued)
 
 

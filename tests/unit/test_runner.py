@@ -13,7 +13,7 @@ from apps import registry
 from apps.contract import App
 from compositions.model import Stage
 from control.decisions import State
-from service.runner.rpc.requests import Push, ReadResults, ReadStatus, ReadSummary, Start, Stop
+from service.runner.rpc.requests import PushMany, ReadResults, ReadStatus, ReadSummary, Start, Stop
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec, SourceSpec
 
@@ -160,7 +160,7 @@ def test_what_was_pushed_before_the_workers_came_is_delivered_by_a_draining_stop
     plan.setup.shut()
     runner = start(source=SourceSpec(kind="push"))
     plan.setup.wait_for_someone()
-    assert runner.ask(Push("early")) == 0
+    assert runner.ask(PushMany(("early",))).serial == 0
     threading.Timer(0.05, plan.setup.open).start()
     runner.ask(Stop(drain=True, timeout_s=PATIENCE_S))
     assert [each.value for each in runner.ask(ReadResults(-1, 10))] == ["early"]
@@ -170,7 +170,7 @@ def test_what_was_pushed_before_the_workers_came_is_delivered_by_a_draining_stop
 def test_a_drain_past_its_limit_tells_what_it_gave_up(plan: Plan, start: Callable[..., Runner]) -> None:
     plan.work.shut()
     runner = start(source=SourceSpec(kind="push"))
-    assert [runner.ask(Push(k)) for k in range(8)] == list(range(8))
+    assert [runner.ask(PushMany((k,))).serial for k in range(8)] == list(range(8))
     plan.work.wait_for_someone()
     runner.ask(Stop(drain=True, timeout_s=0.2))
     status = ended(runner).ask(ReadStatus())
@@ -184,7 +184,7 @@ def test_a_drain_past_its_limit_tells_what_it_gave_up(plan: Plan, start: Callabl
 def test_a_stop_that_is_not_to_drain_gives_up_without_a_word(plan: Plan, start: Callable[..., Runner]) -> None:
     plan.work.shut()
     runner = start(source=SourceSpec(kind="push"))
-    runner.ask(Push(1))
+    runner.ask(PushMany((1,)))
     plan.work.wait_for_someone()
     runner.ask(Stop(drain=False, timeout_s=PATIENCE_S))
     assert ended(runner).ask(ReadStatus()).health.failure is None
@@ -193,7 +193,7 @@ def test_a_stop_that_is_not_to_drain_gives_up_without_a_word(plan: Plan, start: 
 def test_of_two_stops_the_tighter_one_holds_whichever_comes_first(plan: Plan, start: Callable[..., Runner]) -> None:
     plan.work.shut()
     runner = Runner(RunSpec(app="held", pool="local", source=SourceSpec(kind="push")))
-    runner.ask(Push(1))
+    runner.ask(PushMany((1,)))
     for stop in (Stop(drain=False, timeout_s=0.0), Stop(drain=True, timeout_s=10 * PATIENCE_S)):
         runner.ask(stop)  # it is not started yet: both are noted before it takes a turn
     runner.ask(Start())

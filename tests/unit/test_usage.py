@@ -27,8 +27,8 @@ def test_worker_seconds_are_of_those_in_use_and_cpu_of_those_on_this_host() -> N
     assert cost.cpu_s is not None
     assert cost.cpu_cores is not None
     assert 0 <= cost.cpu_s < 60
-    assert (usage.of(Worker.of(here)).memory_bytes or 0) > 1_000_000
-    assert usage.of(Worker.of(elsewhere)).memory_bytes is None
+    assert (usage.of(Worker.model_validate(here)).memory_bytes or 0) > 1_000_000
+    assert usage.of(Worker.model_validate(elsewhere)).memory_bytes is None
 
 
 def test_seconds_of_gpus_are_of_those_reserved_at_the_time() -> None:

@@ -36,7 +36,17 @@ from service.daemon.supervision.ticker import Ticker
 from service.daemon.supervision.watchdog import Watchdog
 from service.runner.durable.values import Pushed
 from service.runner.rpc.port import ANSWER_S, RunnerPort
-from service.runner.rpc.requests import Push, ReadStatus, Request, SetBatching, SetInput, SetMode, SetSlo, Start, Stop
+from service.runner.rpc.requests import (
+    PushMany,
+    ReadStatus,
+    Request,
+    SetBatching,
+    SetInput,
+    SetMode,
+    SetSlo,
+    Start,
+    Stop,
+)
 from service.runner.rpc.vital import Vital
 from service.runner.validation.durable import open_journal
 from service.runner.validation.resolution import choices_for
@@ -411,7 +421,7 @@ def test_what_a_durable_run_is_of_is_stored_before_its_runner_begins_for_as_long
 
 def _push(bench: Bench, count: int) -> None:
     for _ in range(count):
-        bench.watchdog.ask(Push("item"))
+        bench.watchdog.ask(PushMany(("item",)))
     bench.until(lambda: bench.watchdog.remembered.out >= count)
 
 
@@ -527,7 +537,7 @@ def test_what_is_asked_during_the_start_is_told_after_it() -> None:
 
 def test_the_end_of_a_run_leaves_its_results_and_frees_the_runner() -> None:
     bench = up(Bench())
-    bench.watchdog.ask(Push("last words"))
+    bench.watchdog.ask(PushMany(("last words",)))
     bench.runner.stop()
     bench.until(lambda: bench.is_in(Ended))
     assert bench.runner.killed
@@ -540,7 +550,7 @@ def test_the_end_of_a_run_leaves_its_results_and_frees_the_runner() -> None:
 def test_stop_drains_and_keeps_what_came_out() -> None:
     bench = up(Bench())
     bench.runner.hold = True
-    bench.watchdog.ask(Push(1))
+    bench.watchdog.ask(PushMany((1,)))
     bench.watchdog.stop()
     assert list(bench.watchdog.remembered.results) == [Result(serial=0, value=1, run=bench.runner.spec.origin.run)]
     assert bench.watchdog.remembered.status is not None
@@ -552,7 +562,7 @@ def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on() -> 
     bench = up(Bench())
     first = bench.runner
     first.hold = True
-    bench.watchdog.ask(Push(1))
+    bench.watchdog.ask(PushMany((1,)))
     bench.watchdog.desired.move("node a is to go", 5.0)
     for _ in range(3):
         bench.step(0.5)
@@ -714,7 +724,7 @@ def test_history_that_did_not_fit_is_stored_once_there_is_room() -> None:
 def test_that_a_run_has_ended_is_stored_before_its_runner_goes() -> None:
     bench = up(Bench())
     bench.store.put_started("synthetic", Started(PUSH, 0))
-    bench.watchdog.ask(Push("last words"))
+    bench.watchdog.ask(PushMany(("last words",)))
     bench.runner.stop()
     fill(bench.store)
     for _ in range(6):

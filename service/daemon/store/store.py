@@ -15,10 +15,10 @@ from compositions.model import Composition
 from profiler.slo import Slo
 from service.daemon.store.database import Database
 from service.daemon.store.tables import (
+    AlertRules,
     DurableRuns,
     Facts,
     LastingTable,
-    StoredAlerts,
     body_to_json,
     overlay_from_json,
     overlay_to_json,
@@ -80,7 +80,7 @@ class DaemonStore:
         self.facts = Facts(self._database)
         self.durable_runs = DurableRuns(self.facts)
         self.trouble = self._database.trouble
-        self.alerts = StoredAlerts(self.facts)
+        self.alerts = AlertRules(self.facts)
         self.instance = self._instance()
 
     def _instance(self) -> str:

@@ -5,7 +5,6 @@ Everything is read back through the model that will read it before it is stored.
 
 import json
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
@@ -16,7 +15,7 @@ from compositions.errors import RecomposeError
 from compositions.model import Composition
 from profiler.slo import Slo
 from service.daemon.store.database import Database
-from service.schemas.alerts import Alert, AlertsRequest
+from service.schemas.alerts import AlertsRequest
 from service.schemas.base import plain
 from service.schemas.batching import SizeChange
 from service.schemas.decisions import QuietRun
@@ -114,19 +113,13 @@ NAME = "alerts"
 log = structlog.get_logger()
 
 
-class StoredAlerts:
-    """Thread-safe."""
-
+class AlertRules:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._lock = threading.Lock()
-        self._raised: dict[tuple[int, str], Alert] = {}
 
     def put_rules(self, asked: AlertsRequest) -> None:
-        """Replace all rules; no alert is active afterwards. Raises: NotStoredError, BadValueError."""
+        """Replace all rules. Raises: NotStoredError, BadValueError."""
         self._facts.put(NAME, body_to_json(asked))
-        with self._lock:
-            self._raised.clear()
 
     def rules(self) -> AlertsRequest:
         """Return the stored rules; none if they were stored by an earlier version and cannot be read."""
@@ -136,19 +129,6 @@ class StoredAlerts:
         except ValidationError as error:
             log.error("the stored alert rules cannot be read and are not in force; set them again", error=str(error))
             return AlertsRequest()
-
-    def put(self, rule: int, alert: Alert) -> None:
-        """Raised, or over. ``rule``: its place among the rules."""
-        with self._lock:
-            if alert.raised:
-                self._raised[rule, alert.app] = alert
-            else:
-                self._raised.pop((rule, alert.app), None)
-
-    def of(self, app: str) -> list[Alert]:
-        """Return the active alerts of an app."""
-        with self._lock:
-            return [alert for (_, name), alert in self._raised.items() if name == app]
 
 
 E = TypeVar("E", bound=QuietRun | SizeChange)

@@ -30,23 +30,16 @@ from service.schemas.status import Status
 
 def differences(has: RunSpec, wanted: RunSpec) -> Iterator[Change]:
     """Yield the changes, in this order, that make a run of ``has`` one of ``wanted``."""
-    if wanted.slo != has.slo:
-        yield SetSlo(wanted.slo)
-    if wanted.input != has.input:
-        yield SetInput(wanted.input)
-    if wanted.batching != has.batching:
-        yield SetBatching(wanted.batching)
-    if wanted.announced != has.announced:
-        yield SetPlannedLoads(wanted.announced)
-    if wanted.compositions != has.compositions:
-        yield SetCompositions(wanted.compositions)
-    if (wanted.mode, _pinned(wanted)) != (has.mode, _pinned(has)):
-        yield SetMode(wanted.mode, _pinned(wanted))
-
-
-def _pinned(spec: RunSpec) -> str | None:
-    """Otherwise the composition is no more than where to begin."""
-    return spec.composition if spec.mode is Mode.PINNED else None
+    pinned = wanted.composition if wanted.mode is Mode.PINNED else None  # else it is no more than where to begin
+    all_of_it: tuple[Change, ...] = (
+        SetSlo(wanted.slo),
+        SetInput(wanted.input),
+        SetBatching(wanted.batching),
+        SetPlannedLoads(wanted.announced),
+        SetCompositions(wanted.compositions),
+        SetMode(wanted.mode, pinned),
+    )
+    yield from (each for each in all_of_it if changed(has, each) != has)
 
 
 def holding(new: Sequence[Composition], in_use: Mapping[str, Composition]) -> tuple[Composition, ...]:

@@ -40,15 +40,12 @@ class HistoryPuller:
         another runner is a decision too, unless it was ``told`` before."""
         with self._lock:
             if spec.origin.started_again is not None and not told:
-                self._note_start(spec)
+                number = self._store.last_decision_id(self._app) + 1
+                with suppress(NotStoredError):  # costs history, not the stream
+                    self._store.put_decisions(self._app, [Decision.to_start_again(number, utc_now(), spec)])
             self._first_decision = self._store.last_decision_id(self._app)
             self._seen = 0
             return self._first_decision
-
-    def _note_start(self, spec: RunSpec) -> None:
-        number = self._store.last_decision_id(self._app) + 1
-        with suppress(NotStoredError):  # costs history, not the stream
-            self._store.put_decisions(self._app, [Decision.to_start_again(number, utc_now(), spec)])
 
     def pull(self, now_s: float) -> None:
         """Copy what is due. Raises: as the runner's port."""

@@ -17,7 +17,6 @@ out of a durable run, and it ends itself when it learns that it was replaced.
 """
 
 from dataclasses import dataclass, replace
-from enum import Enum
 
 from service.runner.rpc.vital import Vital
 
@@ -264,24 +263,6 @@ def _nth(waits_s: tuple[float, ...], number: int) -> float:
     return waits_s[min(number, len(waits_s) - 1)]
 
 
-class Upkeep(Enum):
-    """Names what there is to do."""
-
-    WAIT = "wait"
-    BRING_UP = "bring up"
-    LOOK = "look"
-    NONE = "none"
-
-
-def upkeep(condition: Condition, now_s: float) -> Upkeep:
-    match condition:
-        case Starting(due_s):
-            return Upkeep.BRING_UP if now_s >= due_s else Upkeep.WAIT
-        case Up():
-            return Upkeep.LOOK
-    return Upkeep.NONE
-
-
 def delay_s(condition: Condition, now_s: float) -> float | None:
     """Return the seconds until the next turn; None when there will be none."""
     match condition:
@@ -307,8 +288,3 @@ def waits_for(condition: Condition) -> str | None:
 def fails_to_start(condition: Condition) -> bool:
     """Return whether the attempts before this one went wrong, for whatever reason."""
     return isinstance(condition, Starting) and (condition.put_off > 0 or condition.deaths.in_a_row > 1)
-
-
-def is_silent(condition: Condition) -> bool:
-    """Return whether it did not answer when it was asked last."""
-    return isinstance(condition, Up) and condition.silent is not None

@@ -6,7 +6,8 @@ A few apps start at a time: twenty at once would take each other's cores until n
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 import structlog
@@ -160,11 +161,9 @@ class RunnerSlot:
         """Takes over the runner that was left here; the first call only."""
         attach, self._attach = self._attach, False
         if attach:
-            self._try(self._find)
+            with self._trying():
+                self._runner = self._host.find(self._name)
         return attach and self._runner is not None
-
-    def _find(self) -> None:
-        self._runner = self._host.find(self._name)
 
     def ahead(self) -> int:
         """The number of starts that come first; 0: this one may begin, until ``started``."""
@@ -188,15 +187,13 @@ class RunnerSlot:
         first call begins one."""
         if not self._prepared_s:
             self._prepared_s = time.monotonic()
-            self._try(lambda: self._prepare(spec))
+            with self._trying():
+                self._successor = self._host.prepare(self._name, spec)
         late = time.monotonic() - self._prepared_s >= patience_s
         if late or self._successor is None or self._successor.is_ready:
             self._prepared_s = 0.0
             return True
         return False
-
-    def _prepare(self, spec: RunSpec) -> None:
-        self._successor = self._host.prepare(self._name, spec)
 
     def ask(self, request: Request[A], timeout_s: float = ANSWER_S) -> A:
         """Raises: as the runner's port; ConnectionError when there is no runner."""
@@ -232,9 +229,11 @@ class RunnerSlot:
         Its workers wait for the successor, unless they end as well."""
         runner, self._runner = self._runner, None
         if runner is not None:
-            self._try(runner.kill)
+            with self._trying():
+                runner.kill()
         if with_workers:
-            self._try(lambda: self._host.sweep(self._name))
+            with self._trying():
+                self._host.sweep(self._name)
 
     def leave(self) -> None:
         """Clear the slot for the last time: workers that wait for another runner end too."""
@@ -242,11 +241,13 @@ class RunnerSlot:
         self.started()
         successor, self._successor = self._successor, None
         if successor is not None:
-            self._try(successor.kill)
+            with self._trying():
+                successor.kill()
         self.clear(with_workers=True)
 
-    def _try(self, do: Callable[[], None]) -> None:
+    @contextmanager
+    def _trying(self) -> Iterator[None]:
         try:
-            do()
+            yield
         except Exception as error:  # it was dead already, or its host is gone
             log.debug("runner out of reach", name=self._name, error=str(error))

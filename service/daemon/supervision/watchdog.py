@@ -17,7 +17,7 @@ from control.decisions import State
 from service.daemon.supervision import restart_policy as policy
 from service.daemon.supervision.desired_state import DesiredState
 from service.daemon.supervision.history import HistoryPuller, Remembered
-from service.daemon.supervision.restart_policy import Condition, Ended, Failed, Starting, Stopping, Up, Upkeep
+from service.daemon.supervision.restart_policy import Condition, Ended, Failed, Starting, Stopping, Up
 from service.daemon.supervision.runner_slot import RunnerSlot
 from service.daemon.supervision.ticker import Ticker
 from service.runner.rpc.port import ANSWER_S
@@ -77,11 +77,11 @@ class Watchdog:
 
     def step(self) -> float | None:
         """Take one turn. Return the seconds until the next, or None when there is nothing left to watch."""
-        match policy.upkeep(self._condition, self._clock()):
-            case Upkeep.BRING_UP:
+        match self._condition:
+            case Starting(due_s) if self._clock() >= due_s:
                 self._bring_up()
-            case Upkeep.LOOK:
-                self._look()
+            case Up(silent=silent):
+                self._look(silent is not None)
         return policy.delay_s(self._condition, self._clock())
 
     def _bring_up(self) -> None:
@@ -132,7 +132,7 @@ class Watchdog:
             return reason
         return f"{reason}; of what it had accepted {lost:,} {'item was' if lost == 1 else 'items were'} not out yet"
 
-    def _look(self) -> None:
+    def _look(self, was_silent: bool) -> None:
         began_s = self._clock()
         move = self.desired.move_wanted
         if move is not None and self._slot.followed(self.desired.spec, move[1] / 2):
@@ -143,7 +143,7 @@ class Watchdog:
             self._happened(policy.Moved(self._clock(), why))
             return
         try:
-            if policy.is_silent(self._condition):
+            if was_silent:
                 self._slot.ask(ReadSpec(), PROBE_S)
             self.history.pull(began_s)
             if began_s >= self._status_due_s:

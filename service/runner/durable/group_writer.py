@@ -28,13 +28,11 @@ class _Ticket:
 
 class GroupWriter:
     """The writer of a journal, with a thread that starts with the first write. All methods may be called from any
-    thread.
+    thread."""
 
-    ``next_serial``: serial number of the next item that is pushed.
-    """
-
-    def __init__(self, journal: Journal, next_serial: int, accept: Accept) -> None:
-        self._journal, self._accept, self._next_serial = journal, accept, next_serial
+    def __init__(self, journal: Journal, accept: Accept) -> None:
+        self._journal, self._accept, self._next_serial = journal, accept, journal.found.accepted
+        self.found = journal.found
         self._changed = threading.Condition()
         self._tickets: list[_Ticket] = []
         self._waiting: Commit | None = None
@@ -121,12 +119,9 @@ class GroupWriter:
                 self._changed.wait_for(lambda: self._tickets or self._waiting or self._closing)
             else:
                 self._changed.wait_for(lambda: self._tickets or self._closing, RETRY_S)
-            return self._take()
-
-    def _take(self) -> tuple[list[_Ticket], Commit | None]:
-        tickets, commit = self._tickets, self._waiting
-        self._tickets, self._waiting = [], None
-        return tickets, commit
+            tickets, commit = self._tickets, self._waiting
+            self._tickets, self._waiting = [], None
+            return tickets, commit
 
     def _store(self, tickets: list[_Ticket], commit: Commit | None) -> None:
         pushed, next_serial = [], self._next_serial

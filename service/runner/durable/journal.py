@@ -3,7 +3,6 @@
 
 import pickle
 import sqlite3
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,7 +14,15 @@ from typing import Any
 from compositions.errors import RecomposeError
 from datapipe.sources.portions import Position
 from runtime.dispatch.checkpoint import Checkpoint, StageStates
-from service.runner.durable.journal_file import RECORD_BYTES, JournalFile, check, check_version, damaged, written
+from service.runner.durable.journal_file import (
+    RECORD_BYTES,
+    JournalFile,
+    check,
+    check_version,
+    damaged,
+    portions,
+    written,
+)
 from service.runner.durable.keyed import KeyedLog
 from service.runner.durable.values import Commit, Damaged, Left, Pushed, Resumption, loaded, mark, sealed, unsealed
 
@@ -34,15 +41,12 @@ class Records:
     def __init__(self, table: str, extent: Callable[[Any], tuple[int, int]]) -> None:
         """``extent``: first serial number of a record's body, and how many it stands for."""
         self._table, self._extent = table, extent
-        self._known: deque[tuple[int, int]] = deque()
-        """First serial number, and how many."""
 
     def load(self, db: sqlite3.Connection) -> list[Any]:
         """Return all records, the oldest first. Raises: Damaged."""
         rows = db.execute(f"SELECT first, count, body FROM {self._table} ORDER BY first").fetchall()
-        self._known = deque((first, count) for first, count, _ in rows)
         bodies = [unsealed(body) for _, _, body in rows]
-        if [self._extent(body) for body in bodies] != list(self._known):
+        if [self._extent(body) for body in bodies] != [(first, count) for first, count, _ in rows]:
             raise Damaged("a record stands for other items than when it was written")
         return bodies
 
@@ -50,20 +54,9 @@ class Records:
         what = f"what is to be stored of item {first}" if count == 1 else f"what is to be stored of {count} items"
         written(db, f"INSERT INTO {self._table} VALUES (?, ?, ?)", (first, count, sealed(body)), what)
 
-    def note(self, first: int, count: int) -> None:
-        """It was stored."""
-        self._known.append((first, count))
-
     def forget(self, db: sqlite3.Connection, before: int) -> None:
         """Delete the records whose serial numbers are all below ``before``."""
-        oldest = next((first for first, count in self._known if first + count > before), before)
-        if self._known and self._known[0][0] < oldest:
-            db.execute(f"DELETE FROM {self._table} WHERE first < ?", (oldest,))
-
-    def forgot(self, before: int) -> None:
-        """Note that the deletion was stored."""
-        while self._known and sum(self._known[0]) <= before:
-            self._known.popleft()
+        db.execute(f"DELETE FROM {self._table} WHERE first < ?1 AND first + count <= ?1", (before,))
 
 
 class Journal:
@@ -72,7 +65,7 @@ class Journal:
     def __init__(self, path: Path, run: str, epoch: int, *, sync: bool = True) -> None:
         self._file = JournalFile(path, run, epoch, sync=sync)
         self._pushed, self._results, self._keyed = (
-            Records("pushed", _of_pushed),
+            Records("pushed", lambda body: (body[0], len(body[1]))),
             Records("result", _of_left),
             KeyedLog(),
         )
@@ -121,8 +114,6 @@ class Journal:
                 self._put(db, commit)
             elif not pushed:
                 db.execute("UPDATE holder SET epoch = epoch")  # writes a page and changes nothing
-        for each in pushed:
-            self._pushed.note(each.first, len(each.values))
         if commit is not None:
             self._note(commit)
 
@@ -141,7 +132,8 @@ class Journal:
         db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (sealed(progress),))
         self._pushed.forget(db, point.next_serial)
         if commit.left:
-            for record in _records(commit.left):
+            parts = (part for each in commit.left for part in _parts(each))
+            for record in portions(parts, lambda part: part.size_bytes):
                 self._results.add(db, *_of_left(record), [tuple(each) for each in record])
             self._results.forget(db, _forgotten(commit))
 
@@ -150,11 +142,6 @@ class Journal:
         self._states = commit.checkpoint.states
         self._stages |= self._states.keys()
         self._keyed.note()
-        self._pushed.forgot(commit.checkpoint.next_serial)
-        if commit.left:
-            for record in _records(commit.left):
-                self._results.note(*_of_left(record))
-            self._results.forgot(_forgotten(commit))
 
 
 def progress_of(body: bytes) -> tuple[int, int, int, Mapping[str, Any], int | None, int | None]:
@@ -169,21 +156,6 @@ def _by_key(positions: Mapping[str, Position | None]) -> StageStates:
     """Return the changed positions as changed states of keys."""
     states = {partition: None if at is None else pickle.dumps(at) for partition, at in positions.items()}
     return {SOURCE: {0: states}} if states else {}
-
-
-def _records(left: Sequence[Left]) -> Iterator[list[Left]]:
-    """Group results into records of up to ``RECORD_BYTES``, with at least one item each."""
-    record: list[Left] = []
-    size_bytes = 0
-    for each in left:
-        for part in _parts(each):
-            if record and size_bytes + part.size_bytes > RECORD_BYTES:
-                yield record
-                record, size_bytes = [], 0
-            record.append(part)
-            size_bytes += part.size_bytes
-    if record:
-        yield record
 
 
 def _parts(left: Left) -> Iterator[Left]:
@@ -202,11 +174,6 @@ def _of_left(left: Sequence[tuple[Any, ...]]) -> tuple[int, int]:
     """As they are in a record, too."""
     (first, *_), (last, values, *_) = left[0], left[-1]
     return first, last + len(values) - first
-
-
-def _of_pushed(body: tuple[int, Sequence[Any]]) -> tuple[int, int]:
-    first, values = body
-    return first, len(values)
 
 
 def _forgotten(commit: Commit) -> int:

@@ -5,10 +5,10 @@ Whoever opens it under a higher epoch shuts the others out: every transaction as
 
 import errno
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from compositions.errors import NotNow, RecomposeError
 from service.runner.durable.log_check import log_damage
@@ -158,6 +158,23 @@ class JournalFile:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
                 raise damaged(self.path, str(error)) from error
             raise
+
+
+T = TypeVar("T")
+
+
+def portions(things: Iterable[T], size_bytes: Callable[[T], int]) -> Iterator[list[T]]:
+    """Divide things for records of up to ``RECORD_BYTES``, with at least one thing each."""
+    portion: list[T] = []
+    taken_bytes = 0
+    for each in things:
+        taken_bytes += size_bytes(each)
+        if portion and taken_bytes > RECORD_BYTES:
+            yield portion
+            portion, taken_bytes = [], size_bytes(each)
+        portion.append(each)
+    if portion:
+        yield portion
 
 
 def written(db: sqlite3.Connection, statement: str, row: Sequence[Any], what: str) -> None:

@@ -8,13 +8,13 @@ outdated.
 
 import sqlite3
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from runtime.dispatch.checkpoint import StageStates
 from runtime.dispatch.keys import KeyStates
-from service.runner.durable.journal_file import RECORD_BYTES, written
+from service.runner.durable.journal_file import portions, written
 from service.runner.durable.values import mark, sealed, unsealed
 
 SPARE = 1000
@@ -75,7 +75,10 @@ class KeyedLog:
         later."""
         if not changed:
             return
-        new = {stage: _joined(parts.values()) for stage, parts in changed.items()}
+        new = {
+            stage: {key: state for states in parts.values() for key, state in states.items()}
+            for stage, parts in changed.items()
+        }
         left, deleted = self._still_valid(db, new)
         number = self._next
         made = []
@@ -152,23 +155,8 @@ class KeyedLog:
         db.execute("DELETE FROM keyed")
 
 
-def _joined(parts: Iterable[KeyStates]) -> dict[Any, Any]:
-    every: dict[Any, Any] = {}
-    for states in parts:
-        every.update(states)
-    return every
-
-
 def _portions(states: Mapping[str, Mapping[Any, Any]]) -> Iterator[tuple[str, dict[Any, Any]]]:
     """For a record each."""
     for stage, every in states.items():
-        portion: dict[Any, Any] = {}
-        size_bytes = 0
-        for key, state in every.items():
-            portion[key] = state
-            size_bytes += len(state or b"")
-            if size_bytes >= RECORD_BYTES:
-                yield stage, portion
-                portion, size_bytes = {}, 0
-        if portion:
-            yield stage, portion
+        for portion in portions(every.items(), lambda each: len(each[1] or b"")):
+            yield stage, dict(portion)

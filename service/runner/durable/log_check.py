@@ -188,16 +188,12 @@ def log_index(path: Path) -> LogIndex | None:
     if len(second) < HEAD.size or first != second or not psutil.boot_time() < written_s <= time.time():
         return None
     version, _, _, is_set_up, _, _, frames, _, _, _, salts, *sums = HEAD.unpack(first)
-    if version != VERSION or is_set_up != 1 or tuple(sums) != _sums_of_head(first[:SUMMED_BYTES]):
+    if version != VERSION or is_set_up != 1 or sums != _sums_of_head(first[:SUMMED_BYTES]):
         return None
     return LogIndex(frames, salts)
 
 
-def _sums_of_head(head: bytes) -> tuple[int, int]:
+def _sums_of_head(head: bytes) -> list[int]:
     """As of the log's frames, in the order of bytes of the machine."""
-    words = struct.unpack(f"={len(head) // 4}I", head)
-    first = second = 0
-    for even, odd in zip(words[::2], words[1::2], strict=True):
-        first = (first + even + second) % 2**32
-        second = (second + odd + first) % 2**32
-    return first, second
+    sums: list[int] = _sums(np.frombuffer(head, np.uint32)[np.newaxis], np.zeros((1, 2), np.uint32))[0].tolist()
+    return sums

@@ -5,7 +5,7 @@ from time import monotonic
 
 from control.arbitration.arbiter import Bid
 from control.what_if import Present, Question, outlook
-from service.runner.handlers.status import RunnerStatus, cores_in_use, status_of
+from service.runner.handlers.status import RunnerStatus, cost_of, status_of
 from service.runner.rpc import requests as ask
 from service.runner.rpc.mailbox import Answers, Mailbox
 from service.runner.rpc.window import Window
@@ -15,7 +15,7 @@ from service.runner.validation.checked import CheckedSpec
 from service.runner.validation.resolution import rate_of
 from service.runner.wiring.run import Run
 from service.schemas.compositions import Choice, WhatIf, what_if_body
-from service.schemas.decisions import Decision, QuietRun, Switch
+from service.schemas.decisions import Decision, QuietRun
 from service.schemas.refusals import UnavailableError
 from service.schemas.results import Result, Summary
 
@@ -33,7 +33,7 @@ class AtRest:
         changes = (ask.SetSlo, ask.SetInput, ask.SetBatching, ask.SetMode, ask.SetCompositions, ask.SetPlannedLoads)
         run = self._spec.origin.run
         return (
-            *(each.at_rest() for each in ask.LISTS),
+            *(each.at_rest() for each in ask.ReadList.__subclasses__()),
             *(each.by(self._change) for each in changes),
             ask.ReadStatus.by(lambda _: self._runner.at_rest(self._app, self._spec)),
             ask.ReadResults.by(Window(run).read),
@@ -123,14 +123,13 @@ class Reads:
             ask.ReadResults.by(self._results),
             ask.ReadCompositions.by(self._compositions),
             ask.ReadHistory.by(lambda request: request.thin(record.history.since(monotonic() - request.last_s))),
-            ask.ReadSwitches.by(lambda _: [Switch.of(each, self._at) for each in self._loop.journal.switches]),
             ask.ReadSummary.by(lambda _: self._record.summary.view(self._run, self._runner.failure)),
             ask.ReadWhatIf.by(self._what_if),
         )
 
     def _bid(self, request: ask.AskBid) -> Bid:
-        bid, cores = self._loop.manager.bid(request.limits), cores_in_use(self._run, self._record)
-        return replace(bid, uses=replace(bid.uses, cores=cores)) if self._loop.snapshot is not None else bid
+        bid, cost = self._loop.manager.bid(request.limits), cost_of(self._run, self._record)
+        return bid if cost is None else replace(bid, uses=replace(bid.uses, cores=cost.cpu_cores))
 
     def _decisions(self, request: ask.ReadDecisions) -> list[Decision]:
         journal = self._loop.journal

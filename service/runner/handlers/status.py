@@ -47,14 +47,6 @@ class RunnerStatus:
     began_at: str = field(default_factory=utc_now)
     node: str = "local"
 
-    def close(self) -> None:
-        """Note that the run is over, and that its parts are being closed."""
-        self.state = State.CLOSING
-
-    def end(self) -> None:
-        """Note that everything is closed."""
-        self.state = State.FAILED if self.failure else State.STOPPED
-
     @property
     def runner(self) -> RunnerBody:
         return RunnerBody(pid=os.getpid(), node=self.node, since=self.began_at)
@@ -69,8 +61,8 @@ def status_of(run: Run, record: Record, runner: RunnerStatus) -> Status:
     """Return the status of a run, from what its parts know."""
     loop, checked = run.loop, run.checked
     view, snapshot, slo = loop.engine.view(), loop.snapshot, loop.manager.slo
-    cost = _cost(run, record)
-    workers = [Worker.of(each) for each in view.workers]
+    cost = cost_of(run, record)
+    workers = [Worker.model_validate(each) for each in view.workers]
     return Status(
         app=type(checked.app).name,
         state=runner.state,
@@ -150,16 +142,10 @@ def _resources(run: Run, record: Record, cost: Cost | None) -> Resources:
     )
 
 
-def _cost(run: Run, record: Record) -> Cost | None:
+def cost_of(run: Run, record: Record) -> Cost | None:
     """Return the cores and workers in use; None before anything was measured."""
     snapshot = run.loop.snapshot
     return None if snapshot is None else record.usage.cost(run.loop.engine.view().workers, snapshot.cores)
-
-
-def cores_in_use(run: Run, record: Record) -> float | None:
-    """Return the number of cores that the workers keep busy; None if it is not known."""
-    cost = _cost(run, record)
-    return None if cost is None else cost.cpu_cores
 
 
 # --- parts that block the stream --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from control.decisions import Grant, Mode
 from profiler.slo import Slo
 from service.schemas.batching import SizeChange
 from service.schemas.compositions import Choice, WhatIf
-from service.schemas.decisions import Decision, QuietRun, Switch
+from service.schemas.decisions import Decision, QuietRun
 from service.schemas.results import Result, Summary
 from service.schemas.spec import BatchingSpec, InputSpec, PlannedLoad, RunSpec
 from service.schemas.status import Sample, Status
@@ -117,14 +117,6 @@ class SetGrant(Request[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Push(Request[int]):
-    """An item; answered with its serial number. Raises also: BufferFull, and for another source than ``push``."""
-
-    value: Any
-    """JSON, as the app's ``from_json`` takes it; bytes or an array, as its ``from_binary`` does."""
-
-
-@dataclass(frozen=True, slots=True)
 class Taken:
     """The answer to many items: the serial numbers in ``run`` of those that were taken, and why the next one was
     not."""
@@ -133,12 +125,21 @@ class Taken:
     refusal: RecomposeError | None
     run: str | None
 
+    @property
+    def serial(self) -> int:
+        """The serial number of the only item. Raises: why it was not taken."""
+        if self.refusal is not None:
+            raise self.refusal
+        return self.serials[0]
+
 
 @dataclass(frozen=True, slots=True)
 class PushMany(Request[Taken]):
-    """Items one after the other, up to the first that is refused."""
+    """Items one after the other, up to the first that is refused: as there is no room, or for another source than
+    ``push``."""
 
     values: tuple[Any, ...]
+    """JSON, as the app's ``from_json`` takes it; bytes or an array, as its ``from_binary`` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,20 +261,5 @@ class ReadWhatIf(Request[WhatIf]):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadSwitches(ReadList[Switch]):
-    """Every switch that ended, oldest first."""
-
-
-@dataclass(frozen=True, slots=True)
 class ReadSummary(Request[Summary]):
     """The figures of the run so far."""
-
-
-LISTS: tuple[type[ReadList[Any]], ...] = (
-    ReadDecisions,
-    ReadNoChanges,
-    ReadSizes,
-    ReadCompositions,
-    ReadHistory,
-    ReadSwitches,
-)

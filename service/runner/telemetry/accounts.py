@@ -158,11 +158,6 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 COSTS_EVERY_S, RUN_EVERY_S = 10.0, 60.0
-RUN_FIELDS = (
-    "at", "began", "objective", "source", "product", "accepted", "delivered", "failed", "shed", "refused", "missed",
-    "losses", "first_error",
-)  # fmt: skip
-COST_FIELDS = ("at", "composition", "worker_s", "cpu_s", "workers", "spares", "cores", "composition_version")
 
 
 def version_of_app(app: type[App]) -> str | None:

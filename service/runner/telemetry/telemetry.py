@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from time import time
@@ -19,13 +20,13 @@ import pyarrow as pa
 from control.decisions import Decision
 from control.journal import SwitchRecord
 from control.manager import TickResult
-from datapipe.telemetry.schema import INSTANT, STAGE
+from datapipe.telemetry.schema import INSTANT, SCHEMAS, SNAPSHOT_STAGE, STAGE
 from datapipe.telemetry.writer import Keep, Origin, TelemetryWriter, WriterSettings
 from profiler.service_time import bottlenecks
 from profiler.snapshot import Snapshot, StageTiming
 from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
 from service.runner.loop import ControlLoop
-from service.runner.telemetry.accounts import COST_FIELDS, RUN_FIELDS, Accounts, WallClock, version_of_composition
+from service.runner.telemetry.accounts import Accounts, WallClock, version_of_composition
 from service.schemas import decisions as bodies
 from service.schemas.base import ms, plain
 from service.schemas.figures import Latency
@@ -194,7 +195,7 @@ Record = tuple[Any, ...]
 
 
 class Rows:
-    """Makes the rows of one ``run``; their fields are those of the constants below."""
+    """Makes the rows of one ``run``; their values are in the order of ``fields_of``."""
 
     def __init__(self, run: str, clock: WallClock) -> None:
         self._run, self._at, self._micros = run, clock.text, clock.micros
@@ -228,9 +229,9 @@ class Rows:
     def switch(self, number: int, record: SwitchRecord) -> Record:
         ended = record.ended
         assert ended is not None, "the journal notes a switch when it has ended"
-        figures = (record.gap_s, record.drain_mean_s, record.drain_estimate_s, ended.drain_actual_s)
-        head = (number, self._micros(ended.at_s), ended.from_name, ended.to_name, str(ended.style))
-        return (*head, *map(ms, figures), ended.error)
+        told = bodies.Switch.of(record, self._at)
+        figures = (told.gap_ms, told.drain_mean_ms, told.drain_estimate_ms, told.drain_actual_ms)
+        return (number, self._micros(ended.at_s), told.from_, told.to, told.style, *figures, told.error)
 
 
 Table = dict[str, Any]
@@ -241,45 +242,38 @@ Columns = Callable[[Sequence[Record]], Table]
 def columns(epoch_s: float) -> dict[str, Columns]:
     """Return what makes columns of records, by kind of row. ``epoch_s``: the wall clock at 0 of the clock of items."""
     return {
-        "items": Items(epoch_s).columns,
+        "items": partial(_item_columns, epoch_s),
         "snapshots": _snapshot_columns,
-        "decisions": _rows(DECISION_FIELDS),
-        "switches": _rows(SWITCH_FIELDS),
-        "runs": _rows(RUN_FIELDS),
-        "costs": _rows(COST_FIELDS),
+        **{kind: _rows(kind) for kind in ("decisions", "switches", "runs", "costs")},
     }
 
 
-class Items:
-    """Makes columns of items that left. A record stands for consecutive items: first serial number, when each was due,
+def _item_columns(epoch_s: float, records: Sequence[Record]) -> Table:
+    """Make columns of items that left. A record stands for consecutive items: first serial number, when each was due,
     when each was read, when they left, composition and outcome, the size of the bundle that the last of them ends (0:
     of none), and further fields that they share."""
+    first, due, read, delivered, *common, timings = zip(*records, strict=True)
+    counts = np.array([len(times) for times in read])
+    compositions, fates, sizes, targets, thresholds, forms = (_repeated(values, counts) for values in common)
+    ends = np.arange(1, counts.sum() + 1) == np.repeat(np.cumsum(counts), counts)
+    return {
+        "serial": pa.array(np.repeat(np.array(first) - _starts(counts), counts) + np.arange(counts.sum())),
+        "arrived": _instants(epoch_s, list(chain.from_iterable(due))),
+        "read": _instants(epoch_s, list(chain.from_iterable(read))),
+        "delivered": _instants(epoch_s, np.repeat(np.array(delivered), counts)),
+        "composition": compositions.cast(pa.string()),
+        "outcome": fates.cast(pa.string()),
+        "batch": pa.array(np.where(ends, sizes, 0), pa.int32()),
+        "target_us": targets.cast(pa.int64()),
+        "threshold": thresholds.cast(pa.float64()),
+        "composition_version": forms.cast(pa.string()),
+        "stages": _stage_lists(timings, counts),
+    }
 
-    def __init__(self, epoch_s: float) -> None:
-        self._epoch_s = epoch_s
 
-    def columns(self, records: Sequence[Record]) -> Table:
-        first, due, read, delivered, *common, timings = zip(*records, strict=True)
-        counts = np.array([len(times) for times in read])
-        compositions, fates, sizes, targets, thresholds, forms = (_repeated(values, counts) for values in common)
-        ends = np.arange(1, counts.sum() + 1) == np.repeat(np.cumsum(counts), counts)
-        return {
-            "serial": pa.array(np.repeat(np.array(first) - _starts(counts), counts) + np.arange(counts.sum())),
-            "arrived": self._instants(list(chain.from_iterable(due))),
-            "read": self._instants(list(chain.from_iterable(read))),
-            "delivered": self._instants(np.repeat(np.array(delivered), counts)),
-            "composition": compositions.cast(pa.string()),
-            "outcome": fates.cast(pa.string()),
-            "batch": pa.array(np.where(ends, sizes, 0), pa.int32()),
-            "target_us": targets.cast(pa.int64()),
-            "threshold": thresholds.cast(pa.float64()),
-            "composition_version": forms.cast(pa.string()),
-            "stages": _stage_lists(timings, counts),
-        }
-
-    def _instants(self, seconds: Any) -> Any:
-        micros = np.rint((np.asarray(seconds) + self._epoch_s) * 1e6).astype(np.int64)
-        return pa.array(micros, pa.int64()).cast(INSTANT)
+def _instants(epoch_s: float, seconds: Any) -> Any:
+    micros = np.rint((np.asarray(seconds) + epoch_s) * 1e6).astype(np.int64)
+    return pa.array(micros, pa.int64()).cast(INSTANT)
 
 
 def _starts(counts: Any) -> Any:
@@ -308,28 +302,20 @@ def _nanos(seconds: Sequence[float]) -> Any:
     return pa.array(np.rint(np.asarray(seconds, np.float64) * 1e9).astype(np.int64))
 
 
-DECISION_FIELDS = ("id", "at", "trigger", "from", "to", "reason", "body", "written")
-SWITCH_FIELDS = (
-    "number", "at", "from", "to", "style", "gap_ms", "drain_mean_ms", "drain_estimate_ms", "drain_actual_ms", "error",
-    "written",
-)  # fmt: skip
-SNAPSHOT_FIELDS = (
-    "at", "composition", "state", "switching", "input_rate_per_s", "throughput_per_s", "latency_mean_ms",
-    "latency_p95_ms", "queued", "in_flight", "workers", "slo_metric", "slo_target", "slo_bound", "slo_status",
-    "drain_estimate_ms", "stages", "offered_per_s", "admitted_per_s", "missed", "lag_s",
-    "latency_p50_ms", "latency_p99_ms", "latency_share_ms", "composition_version",
-)  # fmt: skip
-SNAPSHOT_STAGE_FIELDS = ("stage", "service_ms", "cpu_ms", "bottleneck")
+def fields_of(kind: str) -> list[str]:
+    """Return the names of a record's values: the columns of its kind, but for those of the run, which its writer
+    adds."""
+    return [name for name in SCHEMAS[kind].names if name not in ("app", "run", "epoch", "app_version")]
 
 
-def _rows(fields: Sequence[str]) -> Columns:
+def _rows(kind: str) -> Columns:
     def columns(records: Sequence[Record]) -> Table:
-        return dict(zip(fields, map(list, zip(*records, strict=True)), strict=True))
+        return dict(zip(fields_of(kind), map(list, zip(*records, strict=True)), strict=True))
 
     return columns
 
 
 def _snapshot_columns(records: Sequence[Record]) -> Table:
-    columns = _rows(SNAPSHOT_FIELDS)(records)
-    columns["stages"] = [[dict(zip(SNAPSHOT_STAGE_FIELDS, s, strict=True)) for s in row] for row in columns["stages"]]
+    columns = _rows("snapshots")(records)
+    columns["stages"] = [[dict(zip(SNAPSHOT_STAGE.names, s, strict=True)) for s in row] for row in columns["stages"]]
     return columns

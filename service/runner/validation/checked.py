@@ -70,7 +70,7 @@ class CheckedSpec:
         """Close everything that is open, whether there was a run or not."""
         self.source.close()
         if self.stored is not None:
-            self.stored.writer.close()
+            self.stored.close()
 
     @property
     def stages(self) -> tuple[Stage, ...]:

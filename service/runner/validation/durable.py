@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +18,13 @@ from datapipe.sources.inbox import Inbox
 from datapipe.sources.portions import Positioned, Refused
 from datapipe.sources.push import Push
 from datapipe.sources.sources import Arrival, Source
-from service.runner.durable.group_writer import GroupWriter
+from service.runner.durable.group_writer import Accept, GroupWriter
 from service.runner.durable.journal import SUFFIX, Debt, Journal, debt_in, journal_path
 from service.runner.durable.log_check import log_damage
-from service.runner.durable.values import Resumption
 from service.schemas.spec import RunSpec
 
 WHY = "it cannot be read again from a position; replay, push, folder, redis, kafka, nats, mqtt and rabbitmq can"
 OWN = "which keeps a checkpoint of its own; the others do"
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    found: Resumption
-    writer: GroupWriter
 
 
 def durability_fault(spec: RunSpec) -> str | None:
@@ -46,7 +38,7 @@ def durability_fault(spec: RunSpec) -> str | None:
     return None
 
 
-def open_durable(spec: RunSpec, source: Source) -> StoredRun | None:
+def open_durable(spec: RunSpec, source: Source) -> GroupWriter | None:
     """Open the journal of a durable run; None if the run is not durable.
 
     Raises: RecomposeError for a source that cannot be read again from a position, for a run without a folder for
@@ -63,8 +55,8 @@ def open_durable(spec: RunSpec, source: Source) -> StoredRun | None:
         raise RecomposeError(f"durability {durable.durability!r} needs the service, which has a folder for journals")
     journal = open_journal(durable.journals, spec.app, origin.run, origin.epoch, sync=durable.journal_sync)
     pushed = _pushed(source)
-    accept = _nothing if pushed is None else pushed.extend
-    return StoredRun(journal.found, GroupWriter(journal, journal.found.accepted, accept))
+    accept: Accept = (lambda _: None) if pushed is None else pushed.extend
+    return GroupWriter(journal, accept)
 
 
 def _pushed(source: Source) -> Push | None:
@@ -72,11 +64,7 @@ def _pushed(source: Source) -> Push | None:
     return source.buffer if isinstance(source, Inbox) else source if isinstance(source, Push) else None
 
 
-def _nothing(_: object) -> None:
-    """Nobody pushes."""
-
-
-def push_door(kind: str, app: App, source: Source, kept: StoredRun | None) -> PushDoor:
+def push_door(kind: str, app: App, source: Source, kept: GroupWriter | None) -> PushDoor:
     """Return the entrance of pushed items, with those that were acknowledged and are not out; or put the source at its
     position."""
     if kept is None:
@@ -84,10 +72,10 @@ def push_door(kind: str, app: App, source: Source, kept: StoredRun | None) -> Pu
     if isinstance(source, Positioned):
         source.seek(kept.found.positions)
         return PushDoor(app, source, kind)
-    door = JournalledDoor(app, _pushed(source) or source, kind, kept.writer)
+    door = JournalledDoor(app, _pushed(source) or source, kind, kept)
     door.take_back(kept.found.undelivered, kept.found.accepted)
     if isinstance(source, Inbox):  # it has a way in of its own, and the door stays shut for others
-        source.by_way_of(kept.writer.push)
+        source.by_way_of(kept.push)
         return PushDoor(app, source, kind)
     return door
 
@@ -138,18 +126,9 @@ class PushDoor:
         """Items that were accepted and not read yet."""
         return self._source.waiting if self._source is not None else 0
 
-    def put(self, value: Any) -> int:
-        """The item's serial number.
-
-        Raises: BufferFull; RecomposeError when the source is not ``push`` or the app refuses the value.
-        """
-        serials, refusal = self.put_all((value,))
-        if refusal is not None:
-            raise refusal
-        return serials[0]
-
-    def put_all(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
-        """The serial numbers of those before the first that is refused, and why that one is."""
+    def put(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
+        """Return the serial numbers of those before the first that is refused, and why that one is: there is no room,
+        the source is not ``push``, or the app refuses the value."""
         serials: list[int] = []
         try:
             for value in values:
@@ -199,16 +178,23 @@ class JournalledDoor(PushDoor):
         super().__init__(app, source, kind)
         self._journal = journal
 
-    def put_all(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
+    def put(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
         """Accept items; all that are taken are stored together."""
         stored: list[Any] = []
         arrivals: list[Arrival] = []
+        refusal = first = None
         try:
-            source, first = self._open(), None
+            source = self._open()
         except RecomposeError as error:
             return [], error
         try:
-            refusal = self._announce(source, values, stored, arrivals)
+            try:
+                for value in values:
+                    form = self._stored_form(value)
+                    arrivals.append(source.announced(self._item(value)))
+                    stored.append(form)
+            except RecomposeError as error:  # those before it are taken
+                refusal = error
             first = self._journal.push(tuple(stored), arrivals) if arrivals else 0
         except RecomposeError as error:
             return [], error
@@ -216,19 +202,6 @@ class JournalledDoor(PushDoor):
             if first is None:
                 source.withdraw(len(arrivals))
         return list(range(first, first + len(arrivals))), refusal
-
-    def _announce(
-        self, source: Push, values: Sequence[Any], stored: list[Any], arrivals: list[Arrival]
-    ) -> RecomposeError | None:
-        """Announce the items before the first refused one; return why that one is refused."""
-        try:
-            for value in values:
-                form = self._stored_form(value)
-                arrivals.append(source.announced(self._item(value)))
-                stored.append(form)
-        except RecomposeError as error:
-            return error
-        return None
 
     def take_back(self, values: Sequence[Any], accepted: int) -> None:
         """Return to the source the items that an earlier runner acknowledged and did not deliver, of ``accepted`` items

@@ -15,7 +15,7 @@ from apps.registry import build
 from compositions.enumeration import own_list
 from compositions.errors import CompositionError, Fault
 from compositions.logger import Logger
-from compositions.model import Composition, Stage
+from compositions.model import Composition
 from compositions.settings import Checked, overridden, ranged
 from control.settings import GONE, Settings
 from control.strategies import make_strategy
@@ -177,10 +177,6 @@ class RunSettings:
     pool: RayPoolSettings = field(default_factory=RayPoolSettings)
     dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
 
-    def of_pool(self, stages: tuple[Stage, ...]) -> RayPoolSettings:
-        """Return the pool's settings; ``stages`` are the app's."""
-        return replace(self.pool, stages=stages)
-
 
 def for_machine(memory: int) -> RunSettings:
     """Defaults on a machine with so many bytes of memory: a 32nd for items that wait to be started, an eighth for those
@@ -192,23 +188,22 @@ def for_machine(memory: int) -> RunSettings:
 
 def settings_for(values: Mapping[str, Any], *, keeps_warm: bool = True, reserves: bool = False) -> RunSettings:
     """Return the settings of a run on this machine. ``values``: of a user, by plain names; what meant something until
-    0.2 only is left out, with a warning. Raises: SettingsError for what is unknown or out of range."""
+    0.2 only is left out, with a warning. ``keeps_warm``: workers that are not needed stay for a while. Workers that
+    reserve resources have no spares: these would keep others from them.
+
+    Raises: SettingsError for what is unknown or out of range.
+    """
     gone = sorted(GONE & values.keys())
     if gone:
         log.warning("settings without a meaning", names=gone, until="0.3")
     left = {name: value for name, value in values.items() if name not in GONE}
-    return overridden(for_this_machine(keeps_warm=keeps_warm, reserves=reserves), left)
+    settings = for_machine(memory_bytes())
+    dispatcher = settings.dispatcher if keeps_warm else settings.dispatcher.lean
+    usual = replace(settings, dispatcher=replace(dispatcher, spares=0) if reserves else dispatcher)
+    return overridden(usual, left)
 
 
 def strategy_for(name: str) -> Strategy:
     """Return the strategy of this name; for the one that was the default until 0.2, today's, with a warning. Raises:
     StrategyError when there is none called ``name``."""
     return make_strategy(str(present_strategy(name)))
-
-
-def for_this_machine(*, keeps_warm: bool = True, reserves: bool = False) -> RunSettings:
-    """Return the defaults here; ``keeps_warm``: workers that are not needed stay for a while. Workers that reserve
-    resources have no spares: these would keep others from them."""
-    settings = for_machine(memory_bytes())
-    dispatcher = settings.dispatcher if keeps_warm else settings.dispatcher.lean
-    return replace(settings, dispatcher=replace(dispatcher, spares=0) if reserves else dispatcher)

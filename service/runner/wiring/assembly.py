@@ -1,12 +1,11 @@
 """Build the parts of a run from a validated spec: pool, manager, loop, source and outputs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from time import monotonic
 from typing import Any, NamedTuple
 
-from apps.contract import App
 from apps.keys import Partitions
 from compositions.model import Room, Stage, StageKind, concurrencies
 from control.choices import Choices
@@ -25,7 +24,6 @@ from runtime.housekeeping import available_cores
 from runtime.pools.keyed import routing
 from runtime.pools.local import LocalPool, PickleCodec
 from runtime.pools.port import Codec, WorkerPool
-from runtime.pools.ray.settings import RayPoolSettings
 from service.runner.bundling import Bundling
 from service.runner.loop import Bundler, ControlLoop, LoopSettings, Sink
 from service.runner.validation.checked import CheckedSpec
@@ -40,10 +38,7 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
     """Starts nothing but what the app's ``prepare`` does, which may take long, and the thread of a sink. ``results``
     gets them, where a program wants them itself."""
     checked.app.prepare()
-    spec = checked.spec
-    names = [stage.name for stage in checked.stages]
-    settings = checked.settings.of_pool(checked.stages)
-    opened = POOLS[spec.pool](checked.make_app, names, settings)
+    spec, opened = checked.spec, open_pool(checked)
     pool, codec = opened.pool, opened.codec
     begin = begin_of(checked, codec)
     sink_writer = sink_writer_of(checked, begin.next_serial, pool.wake)
@@ -82,9 +77,6 @@ def _limits(checked: CheckedSpec, done: int) -> SourceLimits:
     return SourceLimits(items=items, catch_up_s=checked.settings.input.catch_up_s)
 
 
-MakeApp = Callable[[], App]
-
-
 class OpenPool(NamedTuple):
     """A pool, what makes its payloads, and what tells how many cores its workers may use now, how many workers of each
     class have room, and how many GPUs are at work."""
@@ -96,22 +88,14 @@ class OpenPool(NamedTuple):
     gpus_busy: Callable[[], float | None] = lambda: None
 
 
-PoolMaker = Callable[[MakeApp, Sequence[str], RayPoolSettings], OpenPool]
-"""From what makes an app instance, the names of its stages, and settings; threads need none of these."""
-
-
-def _local(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) -> OpenPool:
-    return OpenPool(LocalPool(make_app), PickleCodec(), available_cores)
-
-
-def _ray(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) -> OpenPool:
+def open_pool(checked: CheckedSpec) -> OpenPool:
+    if checked.spec.pool == "local":
+        return OpenPool(LocalPool(checked.make_app), PickleCodec(), available_cores)
     from runtime.pools.ray.pool import RayPool  # imported here: a local run needs no Ray
 
-    pool = RayPool(make_app, list(stages), settings)
+    settings = replace(checked.settings.pool, stages=checked.stages)
+    pool = RayPool(checked.make_app, [stage.name for stage in checked.stages], settings)
     return OpenPool(pool, pool.codec, pool.cores, pool.room, pool.gpus_busy)
-
-
-POOLS: Mapping[str, PoolMaker] = {"local": _local, "ray": _ray}
 
 
 def manager_of(checked: CheckedSpec) -> Manager:
@@ -184,7 +168,7 @@ def checkpointer_of(
     """Stands between the sink and those who see results."""
     if checked.stored is None:
         return Checkpointer(sink.release)
-    writer, found = checked.stored.writer, checked.stored.found
+    writer, found = checked.stored, checked.stored.found
     writer.tell(wake)
     sink.begin(begin.next_serial, [ResultBatch(*left) for left in found.left])
     until = None if sink_writer is None else lambda: sink_writer.until

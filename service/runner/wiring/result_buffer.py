@@ -9,7 +9,7 @@ from itertools import chain, islice
 from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]  # None where there is no C
 from math import isfinite
 from sys import getsizeof
-from typing import Any, overload
+from typing import Any
 
 from apps.contract import App, Outputs
 from apps.expectations import fitted
@@ -166,7 +166,8 @@ class ResultBatch:
         """Whether an item may have several values, or none."""
         self.texts = texts
         """The values as JSON, until they have been written to where results go."""
-        self._count = sum(map(_rows_of, values)) if self.several else len(values)
+        rows = (len(value) if type(value) is Outputs else 1 for value in values)
+        self._count = sum(rows) if self.several else len(values)
 
     def __len__(self) -> int:
         """Rows."""
@@ -202,10 +203,6 @@ class ResultBatch:
                 yield {"serial": serial, "values" if type(value) is Outputs else "value": value}
 
 
-def _rows_of(value: Any) -> int:
-    return len(value) if type(value) is Outputs else 1
-
-
 class ResultBuffer(Sequence[Result]):
     """Retains at least the newest ``most`` rows, unless they weigh more than ``most_bytes``. Older rows go with the
     whole of their batch."""
@@ -228,16 +225,13 @@ class ResultBuffer(Sequence[Result]):
         self._runs.append(run)
         self._count += len(run)
         self.size_bytes += run.size_bytes
-        while self._count - len(self._runs[0]) >= self._most or self._too_heavy:
+        while self._count - len(self._runs[0]) >= self._most or (
+            self.size_bytes > self.most_bytes and len(self._runs) > 1  # the newest stays, whatever it weighs
+        ):
             oldest = self._runs.popleft()
             self._count -= len(oldest)
             self.size_bytes -= oldest.size_bytes
             self.since = oldest.first + len(oldest.values)
-
-    @property
-    def _too_heavy(self) -> bool:
-        """The newest stays, whatever it weighs."""
-        return self.size_bytes > self.most_bytes and len(self._runs) > 1
 
     def __len__(self) -> int:
         return self._count
@@ -246,13 +240,8 @@ class ResultBuffer(Sequence[Result]):
         for run in self._runs:
             yield from run.results()
 
-    @overload
-    def __getitem__(self, index: int) -> Result: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Result]: ...
-
-    def __getitem__(self, index: int | slice) -> Result | list[Result]:
+    def __getitem__(self, index: int | slice) -> Any:
+        """Return a row, or the list of those in a slice."""
         if isinstance(index, slice):
             start, stop, step = index.indices(self._count)
             return list(self._between(start, stop))[::step]
