@@ -16,6 +16,7 @@ import pytest
 from apps.data_sets.files import Place
 from apps.data_sets.ingest import Ingested, ingest, keep
 from apps.data_sets.reader import Reader
+from apps.data_sets.rows import Rows
 from apps.data_sets.versions import Unusable, writing
 from apps.data_sets.work import Engine, chunks, in_process
 from compositions.errors import RecomposeError
@@ -41,8 +42,8 @@ class Lines:
             raise RecomposeError(f"{path} is bad")
         return [{"text": line, "length": len(line)} for line in data.decode().splitlines()]
 
-    def write_index(self, rows: pa.Table, place: Path) -> None:
-        place.write_text(json.dumps(rows.to_pylist()))
+    def write_index(self, rows: Rows, place: Path) -> None:
+        place.write_text(json.dumps([row for some in rows for row in some.to_pylist()]))
 
 
 @pytest.fixture
@@ -346,9 +347,8 @@ def test_a_damaged_table_is_refused_and_left_as_it_is(folder: Path, tmp_path: Pa
 
 
 def test_a_folder_may_be_a_url_and_a_place_one_file(folder: Path, tmp_path: Path) -> None:
-    assert len(Place(f"file://{folder}").list(Lines.suffixes)) == 40
-    (only,) = Place(folder / "3.txt").list(Lines.suffixes)
-    assert only.path == "3.txt"
+    assert Place(f"file://{folder}").list(Lines.suffixes).num_rows == 40
+    assert Place(folder / "3.txt").list(Lines.suffixes)["path"].to_pylist() == ["3.txt"]
     assert Place(folder / "3.txt").read("3.txt") == b"3\nline two of 3"
     with pytest.raises(RecomposeError, match="cannot be read"):
         Place("gopher://host/files")
@@ -376,8 +376,8 @@ def test_each_file_is_there_once_whatever_links_lead_to_it(tmp_path: Path) -> No
         (inside / name).symlink_to(target)
     os.mkfifo(inside / "pipe.txt")
     found = Place(inside).list(frozenset({".txt"}))
-    assert [each.path for each in found] == ["b.txt", "c.txt", "deep/a.txt", "sub/a.txt"]
-    assert (found[0].size, found[0].mtime_ns) == (1, (inside / "b.txt").stat().st_mtime_ns)
+    assert found["path"].to_pylist() == ["b.txt", "c.txt", "deep/a.txt", "sub/a.txt"]
+    assert (found["size"][0].as_py(), found["mtime_ns"][0].as_py()) == (1, (inside / "b.txt").stat().st_mtime_ns)
 
 
 def test_a_name_that_is_no_utf_8_is_in_quarantine(folder: Path, tmp_path: Path) -> None:
