@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from apps.data_sets.files import Place
 from apps.data_sets.recipe import TASKS, Recipe, record_schema
-from apps.data_sets.rows import ORDER, Rows, write_rows
+from apps.data_sets.rows import ORDER, Rows, open_rows, write_rows
 from apps.data_sets.versions import INDEX, MANIFEST, DataSet, Unusable, share, writing
 from apps.data_sets.work import SHARDS, Engine, in_process, shard_of
 from compositions.errors import RecomposeError
@@ -319,7 +319,7 @@ def _write(job: _Job, draft: Path, files: pa.Table, touched: pa.Table) -> None:
 
 def _merged(before: pa.Table, records: Path, files: pa.Table) -> pa.Table:
     """Return the rows of one shard: those ``before``, and those of ``files`` that were computed."""
-    with pa.ipc.open_stream(records) as stream:
+    with open_rows(records) as stream:
         found = of_now(stream.read_all(), files, ["size", "mtime_ns", "sha256"])
     return once(pa.concat_tables([before, features(found, before.schema)]).sort_by(ORDER), ["path", "row"])
 

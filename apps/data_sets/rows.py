@@ -10,8 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 ORDER = [("path", "ascending"), ("row", "ascending")]
-TURN_ROWS = 512
+TURN_ROWS = 256
 """Rows of each file that are in memory at a time."""
+
+
+def open_rows(part: Path) -> pa.ipc.RecordBatchStreamReader:
+    return pa.ipc.open_stream(pa.OSFile(str(part)))  # a path would be mapped, and count as memory of this process
 
 
 def write_rows(rows: pa.Table, part: Path) -> None:
@@ -33,7 +37,7 @@ class Rows:
     def __iter__(self) -> Iterator[pa.Table]:
         """Yield some rows at a time."""
         with ExitStack() as opened:
-            streams = [opened.enter_context(pa.ipc.open_stream(part)) for part in self._parts]
+            streams = [opened.enter_context(open_rows(part)) for part in self._parts]
             heads = [stream.schema.empty_table() for stream in streams]
             while True:
                 heads = [head if head.num_rows else _more(stream) for head, stream in zip(heads, streams, strict=True)]
