@@ -105,12 +105,12 @@ class Parts:
             return []
         key, what, complete = waiting
         self._waiting_since_s = self._waiting_since_s or monotonic()
-        if what.count < PART_ROWS and monotonic() - self._waiting_since_s <= PART_S and not complete:
+        if what.rows < PART_ROWS and monotonic() - self._waiting_since_s <= PART_S and not complete:
             return []
         self._table.write(key, what)
         self._waiting_since_s = None
-        self._progress.written(key, what.first + what.count)
-        return [Durable(key, what.first + what.count)]
+        self._progress.written(key, what.first + what.rows)
+        return [Durable(key, what.first + what.rows)]
 
 
 CHUNK_ROWS, BATCH_ROWS = 256, "spark.sql.execution.arrow.maxRecordsPerBatch"

@@ -51,4 +51,4 @@ def _fetch(door: str, what: Fetch, batches: Batches) -> Batches:
     for _ in batches:  # one row, so that there is a task
         with Client(door, "AF_UNIX") as runner:
             runner.send(what)
-            yield row_for_each_value(range(what.first, what.first + what.count), runner.recv())
+            yield row_for_each_value(range(what.first, what.first + what.rows), runner.recv())

@@ -81,7 +81,7 @@ class Ledger:
         """Return results that were offered; None to an executor of a former driver."""
         if what.number != self.number:
             return None
-        return [self._results[row] for row in range(what.first, what.first + what.count)]
+        return [self._results[row] for row in range(what.first, what.first + what.rows)]
 
     def durable(self, key: Key, until: int) -> None:
         """Results of the rows before ``until`` need not be kept."""

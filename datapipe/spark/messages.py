@@ -98,8 +98,8 @@ class Deliver(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """The only message of an executor that writes the results of ``count`` rows from ``first`` on, which it gets."""
+    """The only message of an executor that writes the results of some ``rows`` from ``first`` on, which it gets."""
 
     number: int
     first: int
-    count: int
+    rows: int

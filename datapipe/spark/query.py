@@ -61,7 +61,7 @@ class PartTable:
         ).save(aside)
         (written,) = [name for name in self._files.names(aside) if name.startswith("part-")]
         suffix = written[written.index(".") :]
-        self._files.move(f"{aside}/{written}", self._folder(key), part_name(what.first, what.count) + suffix)
+        self._files.move(f"{aside}/{written}", self._folder(key), part_name(what.first, what.rows) + suffix)
         self._files.remove(aside)
 
     def _folder(self, key: Key) -> str:

@@ -4,7 +4,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from compositions.errors import RecomposeError
-from datapipe.spark.session import open_session, told_in_a_sentence
+from datapipe.spark.session import FIRST_COMPILER, SETTINGS, open_session, told_in_a_sentence
 from service.cli import render
 from service.cli.texts import master_option
 from service.daemon.store.database import default_directory
@@ -57,7 +57,7 @@ def telemetry(
     while wait and not any((source / "items").glob("*.parquet")):
         time.sleep(LOOK_S)
     files = some_files_of(source, "items")
-    with _progress(f"starting Spark; {len(files)} files of items") as say, _session(master) as spark:
+    with _progress(f"starting Spark; {len(files)} files of items") as say, _session(master, SETTINGS) as spark:
         if batch:
             _batch(spark, source, out, say)
         else:
@@ -69,7 +69,7 @@ def telemetry(
 def _ask(out: Path, query: str, master: str | None) -> None:
     from datapipe.telemetry.store import TABLE, table, views
 
-    with _session(master) as spark, told_in_a_sentence("the query failed"):
+    with _session(master, SETTINGS | FIRST_COMPILER) as spark, told_in_a_sentence("the query failed"):
         table(spark, out, TABLE)  # says what to do where there are none
         views(spark, out)
         for row in spark.sql(query).toJSON().toLocalIterator():
@@ -77,8 +77,8 @@ def _ask(out: Path, query: str, master: str | None) -> None:
 
 
 @contextmanager
-def _session(master: str | None) -> Iterator[Any]:
-    spark = open_session("recompose telemetry", master)
+def _session(master: str | None, settings: Mapping[str, str]) -> Iterator[Any]:
+    spark = open_session("recompose telemetry", master, settings)
     try:
         yield spark
     finally:

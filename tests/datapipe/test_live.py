@@ -119,6 +119,7 @@ def spec_of(tmp_path: Path, **more: Any) -> RunSpec:
 def test_a_schema_gives_columns_and_a_row_that_the_app_refuses_is_in_the_table_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("3,a,0\n-1,a,1\n5,a,2\n")
+    (tmp_path / "in" / "none.csv").write_text("7,x,0\n")  # a partition of which the transform leaves nothing
     sink = SinkSpec(path=str(tmp_path / "table"), schema="label STRING, square BIGINT")
     live = SourceSpec(kind="spark", loop=False, **source(tmp_path / "in", tmp_path))
     summary = finished(spec_of(tmp_path, source=live, sink=sink))

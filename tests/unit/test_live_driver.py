@@ -28,7 +28,7 @@ class Memory:
 
     def write(self, key: Key, what: Fetch) -> None:
         assert (key, what.first) == (KEY, self.held)
-        self.held += what.count
+        self.held += what.rows
         self.written.append(what)
 
 
@@ -103,4 +103,4 @@ def test_results_that_came_while_a_part_was_written_are_one_part(monkeypatch: py
             if connection.poll(0.01):
                 connection.recv()
     listening.join(30)
-    assert [what.count for what in table.written] == [2000, 7000]
+    assert [what.rows for what in table.written] == [2000, 7000]
