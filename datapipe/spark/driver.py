@@ -167,7 +167,7 @@ class Driver:
         """Ends the process when the runner is gone: another driver will go on from what is durable."""
         try:
             while True:
-                wait_s = PART_S / 4
+                wait_s = 0.05  # Spark's thread may learn meanwhile that the batch is complete
                 while self._connection.poll(wait_s):
                     self._hear(self._connection.recv())
                     wait_s = 0.0

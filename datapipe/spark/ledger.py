@@ -14,8 +14,8 @@ from datapipe.spark.messages import Fetch, Key, Ready
 
 class Ledger:
     def __init__(self) -> None:
-        self._key: Key | None = None
-        self._taken = self._offered = 0
+        self.key: Key | None = None
+        self.taken = self._offered = 0
         self._on_the_way: deque[tuple[Key, int]] = deque()
         self._results: dict[int, str] = {}
         self._ends: list[int] = []
@@ -25,13 +25,13 @@ class Ledger:
 
     def begin(self, key: Key, durable: int) -> int:
         """A driver begins ``key``, or begins it again. Returns the first row that is wanted of it."""
-        if key != self._key:
-            self._key, self._taken, self._results = key, durable, {}
+        if key != self.key:
+            self.key, self.taken, self._results = key, durable, {}
         self.give_up()
         self._offered = durable
         self.durable(key, durable)
-        self._taken = max(self._taken, durable)
-        return self._taken
+        self.taken = max(self.taken, durable)
+        return self.taken
 
     def give_up(self) -> None:
         """Nothing more comes from the executors of the present driver."""
@@ -49,9 +49,9 @@ class Ledger:
 
     def take(self, key: Key, row: int) -> bool:
         """Return whether this row is to be processed now: it is the next one of the batch that is on its way."""
-        if key != self._key or row != self._taken:
+        if key != self.key or row != self.taken:
             return False
-        self._taken += 1
+        self.taken += 1
         self._on_the_way.append((key, row))
         return True
 
@@ -66,16 +66,16 @@ class Ledger:
         """Store the result of the oldest row that is on its way. A result for a batch that a driver gave up is
         dropped."""
         key, row = self._on_the_way.popleft()
-        if key == self._key:
+        if key == self.key:
             self._results[row] = text
 
     def offer(self) -> Ready | None:
         """Return up to where results are here without a gap, if there are more than the last time."""
-        if self._key is None or not self.has_more:
+        if self.key is None or not self.has_more:
             return None
         while self.has_more:
             self._offered += 1
-        return Ready(self._key, self._offered)
+        return Ready(self.key, self._offered)
 
     def results(self, what: Fetch) -> list[str] | None:
         """Return results that were offered; None to an executor of a former driver."""
@@ -85,7 +85,7 @@ class Ledger:
 
     def durable(self, key: Key, until: int) -> None:
         """Results of the rows before ``until`` need not be kept."""
-        if key == self._key:
+        if key == self.key:
             for row in [row for row in self._results if row < until]:
                 del self._results[row]
 
@@ -98,11 +98,3 @@ class Ledger:
     def kept(self) -> int:
         """Results in memory."""
         return len(self._results)
-
-    @property
-    def key(self) -> Key | None:
-        return self._key
-
-    @property
-    def taken(self) -> int:
-        return self._taken

@@ -67,11 +67,10 @@ def telemetry(
 
 
 def _ask(out: Path, query: str, master: str | None) -> None:
-    from datapipe.telemetry.store import TABLE, table, views
+    from datapipe.telemetry.store import views
 
     with _session(master, SETTINGS | FIRST_COMPILER) as spark, told_in_a_sentence("the query failed"):
-        table(spark, out, TABLE)  # says what to do where there are none
-        views(spark, out)
+        views(spark, out, query)
         for row in spark.sql(query).toJSON().toLocalIterator():
             click.echo(row)
 
