@@ -33,9 +33,11 @@ def _work(spark: Any, folder: Path) -> None:
     kind = TableKind(folder / "table", KIND, ("app",))
 
     def batch(frame: Any, number: int) -> None:
-        results = frame.selectExpr("CAST(n AS BIGINT) AS row", "NULL AS error", "app AS value", "0 AS part")
-        part = PartTable(spark, TableSink(str(folder / "parts")), lambda _: results.mapInArrow(iter, results.schema))
-        part.write(Key("q", number), Fetch(0, 0, sum(1 for _ in results.toLocalIterator(prefetchPartitions=True))))
+        columns = ("CAST(n AS BIGINT) AS row", "'' AS error", "app AS value", "0 AS part")
+        kinds = "row BIGINT, error STRING, value STRING, part INT"
+        results = frame.selectExpr(*columns).mapInArrow(lambda batches: batches, kinds)
+        rows = sum(1 for _ in results.toLocalIterator(prefetchPartitions=True))
+        PartTable(spark, TableSink(str(folder / "parts")), lambda _: results).write(Key("q", number), Fetch(0, 0, rows))
         append(frame.selectExpr("app", "CAST(n AS BIGINT) AS n", "current_timestamp() AS at"), kind, ("q", number))
 
     query = rows.writeStream.foreachBatch(batch).option("checkpointLocation", str(folder / "checkpoint"))

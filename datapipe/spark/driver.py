@@ -113,7 +113,7 @@ class Parts:
         return [Durable(key, what.first + what.rows)]
 
 
-CHUNK_ROWS, BATCH_ROWS = 256, "spark.sql.execution.arrow.maxRecordsPerBatch"
+CHUNK_ROWS, BATCH_ROWS = 64, "spark.sql.execution.arrow.maxRecordsPerBatch"
 """Rows that an executor sends at a time."""
 LOOK = {"processingTime": "200 milliseconds"}
 """How often Spark looks for input: by itself it would a hundred times a second, and use a core for that."""
