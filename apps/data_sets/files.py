@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeVar
 
+import pyarrow as pa
 from pyarrow import fs
 
 from compositions.errors import RecomposeError
@@ -16,9 +19,12 @@ from compositions.errors import RecomposeError
 T = TypeVar("T")
 
 
-class Listed(NamedTuple):
-    """A file; ``size`` in bytes, ``mtime_ns`` in ns since 1970, where the store tells it (else 0)."""
+LISTED = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime_ns", pa.int64())])
+"""A file; ``size`` in bytes, ``mtime_ns`` in ns since 1970, where the store tells it (else 0)."""
+TURN_FILES = 4096
 
+
+class Listed(NamedTuple):
     path: str
     size: int
     mtime_ns: int
@@ -41,19 +47,24 @@ class Place:
     def __reduce__(self) -> tuple[type[Place], tuple[str]]:
         return Place, (self.name,)
 
-    def list(self, suffixes: frozenset[str]) -> list[Listed]:
-        """The files with one of the suffixes, by path. Raises: RecomposeError when there are none."""
-        files = [each for each in self._all() if _suffix(each) in suffixes]
-        if not files:
+    def list(self, suffixes: frozenset[str]) -> pa.Table:
+        """The files with one of the suffixes, by path: a table of ``LISTED``. Raises: RecomposeError when there are
+        none."""
+        files = (each for each in self._all() if _suffix(each) in suffixes)
+        turns = iter(lambda: list(islice(files, TURN_FILES)), [])
+        found = _asked(self.name, lambda: [pa.table(list(zip(*some, strict=True)), schema=LISTED) for some in turns])
+        if not found:
             known = ", ".join(sorted(suffixes))
             raise RecomposeError(f"{self.name!r} has no files of a data set; those that end in {known} count")
-        return sorted(files)
+        return pa.concat_tables(found).sort_by("path")
 
     def skipped(self, suffixes: frozenset[str]) -> tuple[str, ...]:
         """Files that ``list`` leaves out, by path."""
         if self._single:
             return ()
-        return tuple(sorted(each.path for each in self._all() if _suffix(each) not in suffixes))
+        return _asked(
+            self.name, lambda: tuple(sorted(each.path for each in self._all() if _suffix(each) not in suffixes))
+        )
 
     def read(self, path: str) -> bytes:
         """Raises: OSError."""
@@ -67,17 +78,15 @@ class Place:
                 raise
             raise OSError(errno.EILSEQ, "its name is not UTF-8; rename it") from error
 
-    def _all(self) -> tuple[Listed, ...]:
-        """Return every file once, in no particular order."""
+    def _all(self) -> Iterator[Listed]:
+        """Every file once, in no particular order. Raises: OSError."""
         if not self._single and isinstance(self._system, fs.LocalFileSystem):
-            return _asked(self.name, lambda: tuple(_below(Path(self._root))))
-        wanted = self._root if self._single else fs.FileSelector(self._root, recursive=True)
-        infos = _asked(self.name, lambda: self._system.get_file_info(wanted))
-        return tuple(
-            Listed(self._relative(info.path), info.size, info.mtime_ns or 0)
-            for info in ([infos] if self._single else infos)
-            if info.type == fs.FileType.File
-        )
+            yield from _below(Path(self._root))
+            return
+        infos = self._system.get_file_info(self._root if self._single else fs.FileSelector(self._root, recursive=True))
+        for info in [infos] if self._single else infos:
+            if info.type == fs.FileType.File:
+                yield Listed(self._relative(info.path), info.size, info.mtime_ns or 0)
 
     def _relative(self, path: str) -> str:
         return PurePosixPath(path).name if self._single else PurePosixPath(path).relative_to(self._root).as_posix()
@@ -90,29 +99,50 @@ def _suffix(file: Listed) -> str:
 def _below(root: Path) -> Iterator[Listed]:
     """Return the files of a local folder. Links are followed last, and only to files and folders that were not found
     yet. So every file and folder occurs once, and a link to a folder that contains it ends."""
-    seen: set[tuple[int, int]] = set()
-    paths: list[Path] = [root]
-    links: list[Path] = []
+    folders, links = [root], list[Path]()
+    seen = set[tuple[int, int]]()
+    found = array("Q")  # device and number of each file, for links alone: a set would take ten times the memory
     linked = False
-    while paths or links:
-        linked = linked or not paths
-        path = paths.pop() if paths else links.pop()
-        try:
-            found = path.stat()
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ELOOP):  # a link that leads nowhere
+    while folders or links:
+        if not folders and not linked:
+            linked = True
+            seen.update(zip(found[::2], found[1::2], strict=True))
+        path = folders.pop() if folders else links.pop()
+        files: Iterable[Path] = [path]
+        info = _info(path)
+        if info is not None and stat.S_ISDIR(info.st_mode):
+            if (info.st_dev, info.st_ino) in seen:
                 continue
-            raise
-        key = found.st_dev, found.st_ino
-        if key in seen and (linked or stat.S_ISDIR(found.st_mode)):  # a file may have two names without a link
-            continue
-        seen.add(key)
-        if stat.S_ISDIR(found.st_mode):
-            for each in os.scandir(path):
-                (links if each.is_symlink() else paths).append(Path(each.path))
-            links.sort(reverse=True)
-        elif stat.S_ISREG(found.st_mode):
-            yield Listed(_shown(path.relative_to(root)), found.st_size, found.st_mtime_ns)
+            seen.add((info.st_dev, info.st_ino))
+            files = _sorted_out(path, folders, links)
+        for file in files:
+            info = _info(file)
+            if info is None or not stat.S_ISREG(info.st_mode):
+                continue
+            key = info.st_dev, info.st_ino
+            if linked and key in seen:  # without a link, a file may have two names
+                continue
+            (seen.add if linked else found.extend)(key)
+            yield Listed(_shown(file.relative_to(root)), info.st_size, info.st_mtime_ns)
+
+
+def _sorted_out(folder: Path, folders: list[Path], links: list[Path]) -> Iterator[Path]:
+    """Yield what is neither a folder nor a link; these are added to ``folders`` and ``links``."""
+    for each in os.scandir(folder):
+        if each.is_symlink() or each.is_dir():
+            (links if each.is_symlink() else folders).append(Path(each.path))
+        else:
+            yield Path(each.path)
+    links.sort(reverse=True)
+
+
+def _info(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):  # a link that leads nowhere
+            return None
+        raise
 
 
 def _shown(path: Path) -> str:

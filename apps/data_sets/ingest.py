@@ -6,20 +6,23 @@ import json
 import logging
 import platform
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import reduce
+from hashlib import file_digest, sha256
 from importlib.metadata import version as version_of
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from apps.data_sets.files import Listed, Place
+from apps.data_sets.files import Place
 from apps.data_sets.recipe import TASKS, Recipe, record_schema
+from apps.data_sets.rows import ORDER, Rows, open_rows, write_rows
 from apps.data_sets.versions import INDEX, MANIFEST, DataSet, Unusable, share, writing
 from apps.data_sets.work import SHARDS, Engine, in_process, shard_of
 from compositions.errors import RecomposeError
@@ -43,11 +46,8 @@ def features_schema(columns: pa.Schema) -> pa.Schema:
 def news(records: pa.Table, before: pa.Table) -> pa.Table:
     """All but those of files that could not be read and still cannot, for the same reason."""
     failed = before.filter(pc.is_null(before["sha256"]))
-    known = set(zip(failed["path"].to_pylist(), failed["error"].to_pylist(), strict=True))
-    if not known:
-        return records
-    pairs = zip(records["path"].to_pylist(), records["error"].to_pylist(), strict=True)
-    return records.filter(pa.array([pair not in known for pair in pairs], pa.bool_()))
+    reasons = failed["error"].take(pc.index_in(records["path"], failed["path"]))
+    return records.filter(pc.invert(pc.fill_null(pc.equal(records["error"], reasons), False)))
 
 
 def unchanged(records: pa.Table) -> pa.Table:
@@ -59,7 +59,7 @@ def computed(records: pa.Table) -> pa.Table:
     return records.filter(pc.or_(pc.is_valid(records["rows"]), pc.is_valid(records["error"])))
 
 
-def features(records: pa.Table, columns: pa.Schema) -> pa.Table:
+def features(records: pa.Table, schema: pa.Schema) -> pa.Table:
     """One row a region, face …: ``row`` counts within the file."""
     lists = records["rows"].combine_chunks()
     owners = pc.list_parent_indices(lists).to_numpy()
@@ -67,25 +67,26 @@ def features(records: pa.Table, columns: pa.Schema) -> pa.Table:
     starts = np.concatenate(([0], np.cumsum(counts)[:-1])) if len(counts) else np.zeros(0, np.int64)
     within = np.arange(len(owners)) - starts[owners]
     flat = pc.list_flatten(lists)
-    parts = [pc.struct_field(flat, name) for name in columns.names]
+    parts = [pc.struct_field(flat, name) for name in schema.names[2:]]
     path = records["path"].combine_chunks().take(pa.array(owners))
-    return pa.Table.from_arrays([path, pa.array(within, pa.int32()), *parts], schema=features_schema(columns))
+    return pa.Table.from_arrays([path, pa.array(within, pa.int32()), *parts], schema=schema)
 
 
 def file_rows(records: pa.Table) -> pa.Table:
     return records.set_column(records.schema.get_field_index("rows"), "rows", pc.fill_null(records["rows"], 0))
 
 
-def files_table(before: pa.Table, same: pa.Table, new: pa.Table, gone: Sequence[str]) -> pa.Table:
+def files_table(before: pa.Table, same: pa.Table, new: pa.Table, gone: pa.Table) -> pa.Table:
     """Files of the next version by path: ``same`` with the size and time that they have now."""
-    known = {row["path"]: {"rows": row["rows"], "error": row["error"]} for row in before.to_pylist()}
-    again = [row | known[row["path"]] for row in file_rows(same).to_pylist()]
-    left = without(before, [*gone, *same["path"].to_pylist(), *new["path"].to_pylist()])
-    return pa.concat_tables([left, pa.Table.from_pylist(again, FILES), file_rows(new)]).sort_by("path")
+    known = before.select(["error", "rows"]).take(pc.index_in(same["path"], before["path"]))
+    again = same.drop(known.column_names).append_column("error", known["error"]).append_column("rows", known["rows"])
+    left = without(without(without(before, gone), same), new)
+    return pa.concat_tables([left, again, file_rows(new)]).sort_by("path")
 
 
-def without(table: pa.Table, paths: Sequence[str]) -> pa.Table:
-    return table.filter(pc.invert(pc.is_in(table["path"], pa.array(paths, pa.string()))))
+def without(table: pa.Table, others: pa.Table) -> pa.Table:
+    """Return the rows of all files but those in ``others``."""
+    return table.filter(pc.invert(pc.is_in(table["path"], others["path"])))
 
 
 def quarantine(files: pa.Table) -> pa.Table:
@@ -98,77 +99,73 @@ class Staging:
     file. ``columns`` are the recipe's."""
 
     def __init__(self, folder: Path, columns: pa.Schema) -> None:
-        self.folder, self._columns = folder, columns
+        self.folder = folder
+        self._schema = pa.schema([*record_schema(columns), ("shard", pa.int32()), ("count", pa.int32())])
 
-    def records(self, tasks: Sequence[Task]) -> pa.Table:
+    def records(self, tasks: pa.Table) -> pa.Table:
         """Return the records of tasks whose file has not changed since, with the number of their rows instead of them:
         null for a file that is what was known, or cannot be used."""
-        names = [*FILES.names[:-1], "count"]
-        # Files that could not be read have no hash and come last, so that a record of the same file wins over them.
-        staged = self._read(names).rename_columns(FILES.names).sort_by([("sha256", "ascending")])
-        now = {(task.path, task.size, task.mtime_ns) for task in tasks}
-        columns = zip(*(staged[name].to_pylist() for name in ("path", "size", "mtime_ns")), strict=True)
-        return _once(staged.filter(pa.array([key in now for key in columns], pa.bool_()))).cast(FILES)
+        staged = pa.concat_tables(self._read([*FILES.names[:-1], "count"])).rename_columns(FILES.names)
+        staged = of_now(staged.cast(FILES), tasks, ["size", "mtime_ns"])
+        # Of several records of a file, those that could not read it have no hash and come last.
+        return once(staged.sort_by([("path", "ascending"), ("sha256", "ascending")]), ["path"])
 
-    def features(self, shard: int, new: pa.Table) -> pa.Table:
-        """Return the rows of a shard, of files in ``new``."""
-        names = ["path", "size", "mtime_ns", "rows"]
-        staged = self._read(names, (pc.field("shard") == shard) & pc.field("rows").is_valid())
-        now = set(zip(*(new[name].to_pylist() for name in names[:3]), strict=True))
-        columns = zip(*(staged[name].to_pylist() for name in names[:3]), strict=True)
-        return features(_once(staged.filter(pa.array([key in now for key in columns], pa.bool_()))), self._columns)
+    def split(self, place: Path) -> None:
+        """Write the records of files that have rows into a file for each shard, in no order."""
+        with ExitStack() as opened:
+            writers = [
+                opened.enter_context(pa.ipc.new_stream(place / str(shard), self._schema)) for shard in range(SHARDS)
+            ]
+            for staged in self._read(self._schema.names):
+                for shard in staged["shard"].unique().to_pylist():
+                    mine = pc.and_(pc.equal(staged["shard"], shard), pc.is_valid(staged["rows"]))
+                    writers[shard].write_table(staged.filter(mine))
 
-    def _read(self, names: Sequence[str], only: Any = None) -> pa.Table:
-        schema = pa.schema([*record_schema(self._columns), ("shard", pa.int32()), ("count", pa.int32())])
-        files = [str(file) for file in sorted(self.folder.glob("*.parquet"))]
-        whole = ds.dataset(files, schema, format="parquet") if files else ds.dataset(schema.empty_table())
-        return whole.to_table(columns=list(names), filter=only)
-
-
-def _once(records: pa.Table) -> pa.Table:
-    """The first of several records of one file: a part that is computed again may be cut differently."""
-    _, first = np.unique(np.array(records["path"].to_pylist(), object), return_index=True)
-    return records.take(pa.array(np.sort(first), pa.int64()))
+    def _read(self, names: list[str]) -> Iterator[pa.Table]:
+        yield self._schema.empty_table().select(names)
+        for file in sorted(self.folder.glob("*.parquet")):
+            yield pq.read_table(file, columns=names, partitioning=None)
 
 
-class Known(NamedTuple):
-    """A file as a version has it; ``sha256`` None when it could not even be read."""
+def of_now(records: pa.Table, files: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return the records of ``files`` that agree with them in the columns ``names``."""
+    now = files.select(names).take(pc.index_in(records["path"], files["path"]))
+    agree = [pc.fill_null(pc.equal(records[name], now[name]), False) for name in names]
+    return records.filter(reduce(pc.and_, agree))
 
-    size: int
-    mtime_ns: int
-    sha256: str | None
 
-
-class Task(NamedTuple):
-    path: str
-    size: int
-    mtime_ns: int
-    known: str | None
+def once(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return the first of several sorted rows that are equal in the columns ``names``: a part of the files that is
+    computed again may be cut differently."""
+    same = [pc.equal(rows[name].slice(1), rows[name].slice(0, max(rows.num_rows - 1, 0))) for name in names]
+    again = reduce(pc.and_, same)
+    if pc.any(again).as_py():
+        rows = rows.filter(pa.chunked_array([[True], *pc.invert(again).chunks]))
+    return rows.combine_chunks()
 
 
 class Plan(NamedTuple):
-    """``todo`` in the order of the listing; ``gone`` are paths of the current version that are no longer there."""
+    """``todo`` are tasks in the order of the listing; ``gone`` are files of the current version that are no longer
+    there; ``kept`` counts those that need no look."""
 
-    todo: tuple[Task, ...]
-    kept: tuple[str, ...]
-    gone: tuple[str, ...]
+    todo: pa.Table
+    kept: int
+    gone: pa.Table
 
 
-def plan(found: Sequence[Listed], known: Mapping[str, Known]) -> Plan:
+def plan(found: pa.Table, before: pa.Table) -> Plan:
     """A file of another size or time is read; whether its content is another, its checksum tells."""
-    todo, kept = [], []
-    for file in found:
-        before = known.get(file.path)
-        if before is not None and before.sha256 and (before.size, before.mtime_ns) == (file.size, file.mtime_ns):
-            kept.append(file.path)
-        else:
-            todo.append(Task(*file, known=before.sha256 if before else None))
-    gone = sorted(known.keys() - {file.path for file in found})
-    return Plan(tuple(todo), tuple(kept), tuple(gone))
+    known = before["sha256"].take(pc.index_in(found["path"], before["path"]))
+    todo = without(found.append_column("known", known), of_now(found, good(before), ["size", "mtime_ns"]))
+    return Plan(todo.cast(TASKS), found.num_rows - todo.num_rows, without(before, found))
+
+
+def good(files: pa.Table) -> pa.Table:
+    """Return the files that could be read."""
+    return files.filter(pc.is_valid(files["sha256"]))
 
 
 log = logging.getLogger("recompose.data_sets")
-ORDER = [("path", "ascending"), ("row", "ascending")]
 MADE_WITH = ("recompose", "numpy", "opencv-contrib-python-headless", "pyarrow")
 
 
@@ -224,7 +221,7 @@ class _Job(NamedTuple):
     data: DataSet
     recipe: Recipe
     place: Place
-    listed: list[Listed]
+    listed: pa.Table
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -262,30 +259,33 @@ class _Job(NamedTuple):
 
 def _next(job: _Job, engine: Engine, tell: Callable[[int, int], None]) -> Ingested:
     before = job.files_before()
-    known = {row["path"]: Known(row["size"], row["mtime_ns"], row["sha256"]) for row in before.to_pylist()}
-    todo = plan(job.listed, known)
-    found = news(_compute(job, todo, engine, tell), before)
-    new, same = computed(found), unchanged(found)
-    if job.data.manifest and job.continues and job.same_index() and not found.num_rows and not todo.gone:
+    todo = plan(job.listed, before)
+    files, touched = _files(todo, _compute(job, todo.todo, engine, tell), before)
+    if job.data.manifest and job.same_index() and files.equals(before):
         job.data.tidy()
         return _report(job.data.manifest, todo, computed=0)
-    files = files_table(before, same, new, todo.gone)
     _refuse_empty(job, files)
     with job.data.next_version() as draft:
-        _write(job, draft, files, new, todo.gone)
+        _write(job, draft, files, touched)
         manifest = job.data.publish(draft, _content(job, draft, files))
     job.data.tidy()
-    return _report(manifest, todo, computed=new.num_rows)
+    return _report(manifest, todo, touched.num_rows - todo.gone.num_rows)
 
 
-def _compute(job: _Job, todo: Plan, engine: Engine, tell: Callable[[int, int], None]) -> pa.Table:
-    records = job.staging.records(todo.todo)
-    done = records.filter(pc.is_valid(records["sha256"]))["path"].to_pylist()
-    left = [task._asdict() for task in todo.todo if task.path not in set(done)]
-    tell(count := len(done), len(todo.todo))
-    for computed_now in engine(pa.Table.from_pylist(left, TASKS), job.staging.folder):
-        tell(count := count + computed_now, len(todo.todo))
-    return job.staging.records(todo.todo)
+def _files(todo: Plan, records: pa.Table, before: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return the files of the next version, and the paths of those whose rows are others than ``before``."""
+    found = news(records, before)
+    new = computed(found)
+    files = files_table(before, unchanged(found), new, todo.gone)
+    return files, pa.concat_tables([new.select(["path"]), todo.gone.select(["path"])])
+
+
+def _compute(job: _Job, todo: pa.Table, engine: Engine, tell: Callable[[int, int], None]) -> pa.Table:
+    done = good(job.staging.records(todo))
+    tell(count := done.num_rows, todo.num_rows)
+    for computed_now in engine(without(todo, done), job.staging.folder):
+        tell(count := count + computed_now, todo.num_rows)
+    return job.staging.records(todo)
 
 
 def _refuse_empty(job: _Job, files: pa.Table) -> None:
@@ -295,39 +295,33 @@ def _refuse_empty(job: _Job, files: pa.Table) -> None:
         raise RecomposeError(f"none of the {files.num_rows} files in {job.place.name!r} can be used: {first}")
 
 
-def _write(job: _Job, draft: Path, files: pa.Table, new: pa.Table, gone: Iterable[str]) -> None:
-    touched = [*new["path"].to_pylist(), *gone]
-    changed = {shard_of(path) for path in touched} if job.continues else set(range(SHARDS))
-    staging = job.staging
-    shards = [
-        _merged(job, draft, shard, touched, staging.features(shard, new))
-        if shard in changed
-        else _shared(job, draft, shard)
-        for shard in range(SHARDS)
-    ]
+def _write(job: _Job, draft: Path, files: pa.Table, touched: pa.Table) -> None:
     pq.write_table(files, draft / "files.parquet")
     pq.write_table(quarantine(files), draft / "quarantine.parquet")
-    if touched or not job.same_index():
-        job.recipe.write_index(pa.concat_tables(shards).sort_by(ORDER), draft / INDEX)
-    else:
-        share(job.data.current / INDEX, draft / INDEX)
+    shards = {shard_of(path.as_py()) for path in touched["path"]} if job.continues else set(range(SHARDS))
+    with TemporaryDirectory(dir=draft.parent) as scratch:
+        parts = [Path(scratch) / str(shard) for shard in range(SHARDS)]
+        job.staging.split(Path(scratch))
+        for shard, part in enumerate(parts):
+            before = job.features_before(shard)
+            rows = _merged(without(before, touched), part, files) if shard in shards else before
+            write_rows(rows, part)
+            if rows.num_rows and shard in shards:
+                (draft / _part(shard)).parent.mkdir(parents=True)
+                pq.write_table(rows, draft / _part(shard))
+            elif rows.num_rows:
+                share(job.data.current / _part(shard), draft / _part(shard))
+        if touched.num_rows or not job.same_index():
+            job.recipe.write_index(Rows(parts, files.select(["path", "rows"])), draft / INDEX)
+        else:
+            share(job.data.current / INDEX, draft / INDEX)
 
 
-def _merged(job: _Job, draft: Path, shard: int, touched: list[str], new: pa.Table) -> pa.Table:
-    """Writes one part of the features anew."""
-    part = pa.concat_tables([without(job.features_before(shard), touched), new]).sort_by(ORDER)
-    if part.num_rows:
-        (draft / _part(shard)).parent.mkdir(parents=True)
-        pq.write_table(part, draft / _part(shard))
-    return part
-
-
-def _shared(job: _Job, draft: Path, shard: int) -> pa.Table:
-    """Takes one part over, as nothing in it changed."""
-    before = job.features_before(shard)
-    if before.num_rows:
-        share(job.data.current / _part(shard), draft / _part(shard))
-    return before
+def _merged(before: pa.Table, records: Path, files: pa.Table) -> pa.Table:
+    """Return the rows of one shard: those ``before``, and those of ``files`` that were computed."""
+    with open_rows(records) as stream:
+        found = of_now(stream.read_all(), files, ["size", "mtime_ns", "sha256"])
+    return once(pa.concat_tables([before, features(found, before.schema)]).sort_by(ORDER), ["path", "row"])
 
 
 def _part(shard: int) -> str:
@@ -336,17 +330,22 @@ def _part(shard: int) -> str:
 
 def _content(job: _Job, draft: Path, files: pa.Table) -> dict[str, Any]:
     written = sorted(path for path in draft.rglob("*") if path.is_file() and path.name != MANIFEST)
-    checksums = {path.relative_to(draft).as_posix(): sha256(path.read_bytes()).hexdigest() for path in written}
+    checksums = {path.relative_to(draft).as_posix(): _checksum(path) for path in written}
     counts = {
         "files": files.num_rows,
         "quarantined": quarantine(files).num_rows,
-        "rows": sum(files["rows"].to_pylist()),
+        "rows": pc.sum(files["rows"]).as_py(),
     }
     versions = {"python": platform.python_version()} | {name: version_of(name) for name in MADE_WITH}
     return {"folder": job.place.name, "counts": counts, "sha256": checksums, "made_with": versions, **job.parameters}
 
 
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
 def _report(manifest: dict[str, Any], todo: Plan, computed: int) -> Ingested:
     counts = manifest["counts"]
-    kept = len(todo.kept) + len(todo.todo) - computed
-    return Ingested(manifest["version"], computed, kept, len(todo.gone), counts["quarantined"], counts["rows"])
+    kept = todo.kept + todo.todo.num_rows - computed
+    return Ingested(manifest["version"], computed, kept, todo.gone.num_rows, counts["quarantined"], counts["rows"])

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from apps.data_sets.rows import Rows
+
 
 class Recipe(Protocol):
     """The functions that make rows of features from files, and an index from rows."""
@@ -37,7 +39,7 @@ class Recipe(Protocol):
         Raises: RecomposeError when it cannot be used: it is put into the quarantine, with the reason.
         """
 
-    def write_index(self, rows: pa.Table, place: Path) -> None:
+    def write_index(self, rows: Rows, place: Path) -> None:
         """Writes the file that the app opens: of the columns ``path``, ``row`` (number within the file) and the
         recipe's own, sorted by the first two. The same rows must give the same bytes."""
 

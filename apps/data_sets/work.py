@@ -47,16 +47,14 @@ def records(recipe: Recipe, place: Place, tasks: pa.RecordBatch) -> pa.RecordBat
 
 def stage(folder: Path, found: pa.Table) -> int:
     """Put records into one file of ``folder``, whole or not at all; return how many. Those of the same files again
-    replace it. A row group for each shard, so that what is read of a shard later is little more than its rows."""
+    replace it."""
     paths = found["path"].to_pylist()
     name = sha256("\n".join(paths).encode("utf-8", "surrogateescape")).hexdigest()[:32]
     counts = pc.list_value_length(found["rows"])
     whole = found.append_column("shard", pa.array(map(shard_of, paths), pa.int32())).append_column("count", counts)
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{name}-{os.getpid()}-{get_ident()}"
-    with pq.ParquetWriter(draft, whole.schema) as writer:
-        for shard in sorted(set(whole["shard"].to_pylist())):
-            writer.write_table(whole.filter(pc.equal(whole["shard"], shard)))
+    pq.write_table(whole, draft)
     draft.replace(folder / f"{name}.parquet")
     return int(found.num_rows)
 

@@ -9,7 +9,8 @@ import cv2
 import numpy as np
 import pyarrow as pa
 
-from apps.faces.results import FORMAT, KIND, Detector, Gallery, Image, crop, equalised, save
+from apps.data_sets.rows import Rows
+from apps.faces.results import FORMAT, KIND, Detector, Image, crop, equalised, save
 from compositions.errors import RecomposeError
 
 ROWS = 1
@@ -45,11 +46,14 @@ class FaceRecipe:
         face = _face_in(path, data)
         return [{"label": label(path), "height": face.shape[0], "width": face.shape[1], "face": face.tobytes()}]
 
-    def write_index(self, rows: pa.Table, place: Path) -> None:
-        faces = tuple(
-            np.frombuffer(row["face"], np.uint8).reshape(row["height"], row["width"]) for row in rows.to_pylist()
+    def write_index(self, rows: Rows, place: Path) -> None:
+        labels = tuple(label for some in rows for label in some["label"].to_pylist())
+        faces = (
+            np.frombuffer(row["face"], np.uint8).reshape(row["height"], row["width"])
+            for some in rows
+            for row in some.to_pylist()
         )
-        save(Gallery(faces, tuple(rows["label"].to_pylist())), place)
+        save(faces, labels, place)
 
 
 def label(path: str) -> str:

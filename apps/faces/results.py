@@ -1,6 +1,8 @@
 """Find faces, and the values of the face apps: frames between stages, the marks drawn in them, and results."""
 
 import hashlib
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
@@ -9,6 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.data_sets.npz import whole, write_npz
 from apps.video_out import Shown
 from compositions.errors import RecomposeError
 
@@ -101,9 +104,10 @@ class Recognizer:
         return Person(self._names[number], float(distance)) if number >= 0 else Person(None, None)
 
 
-def save(gallery: Gallery, place: Path) -> None:
-    arrays: dict[str, Any] = {f"face{number}": face for number, face in enumerate(gallery.faces)}
-    np.savez(place, labels=np.array(gallery.labels), **arrays)
+def save(faces: Iterable[Image], labels: Sequence[str], place: Path) -> None:
+    """Write a gallery; ``faces`` are never in memory together."""
+    arrays = (whole(f"face{number}", face) for number, face in enumerate(faces))
+    write_npz(place, chain([whole("labels", labels)], arrays))
 
 
 def load(place: Path) -> Gallery:

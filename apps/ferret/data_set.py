@@ -1,19 +1,22 @@
 """Ferret's data set: features of every region of every photo, and the database file that workers open."""
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from apps.ferret.database import FORMAT, KIND, PARAMETERS, Database
+from apps.data_sets.npz import Streamed
+from apps.data_sets.rows import TURN_ROWS, Rows
+from apps.ferret.database import FORMAT, KIND, PARAMETERS, Regions, save, starts_of
 from apps.ferret.extract import extract, segment
 from apps.ferret.load import decode_photo
 from apps.ferret.loops.kernels import KernelName, load_kernel
 from apps.ferret.lsh import Projections
-from apps.ferret.values import FEATURES, SUFFIXES, Floats
+from apps.ferret.values import FEATURES, SUFFIXES, Ints
 
 ROWS = 1
 """Version of the features: to be raised whenever stages find others."""
@@ -46,26 +49,39 @@ class RegionRecipe:
         weights, features = extract(photo.hsv, segment(photo.rgb, kernel), kernel)
         return [{"weight": weight, "features": row} for weight, row in zip(weights, features, strict=True)]
 
-    def write_index(self, rows: pa.Table, place: Path) -> None:
-        database_of(rows, self._projections()).save(place)
+    def write_index(self, rows: Rows, place: Path) -> None:
+        """The images are in the order of their paths, folder by folder."""
+        sizes = rows.files["rows"].to_numpy()
+        order = pc.sort_indices(pc.replace_substring(rows.files["path"], "/", "\0")).to_numpy()
+        names, starts = (
+            display_names(rows.files["path"].combine_chunks().take(pa.array(order))),
+            starts_of(sizes[order]),
+        )
+        firsts = np.empty(len(order), np.int64)
+        firsts[order] = starts[:-1]
+        kind = np.dtype(f"<U{pc.max(pc.utf8_length(names)).as_py()}")
+        turns = (names[at : at + TURN_ROWS] for at in range(0, len(names), TURN_ROWS))
+        texts = Streamed("names", kind, (len(names),), (np.array(some.to_pylist(), kind) for some in turns))
+        save(place, texts, starts, _regions(rows, firsts, starts_of(sizes)), self._projections())
 
 
-def database_of(rows: pa.Table, projections: Projections) -> Database:
-    """The images in the order of their paths, folder by folder."""
-    paths = rows["path"].to_numpy()
-    firsts = np.flatnonzero(np.concatenate(([True], paths[1:] != paths[:-1])))
-    sizes = np.diff(np.append(firsts, len(paths)))
-    order = sorted(range(len(firsts)), key=lambda image: paths[firsts[image]].split("/"))
-    taken = np.concatenate([np.arange(firsts[image], firsts[image] + sizes[image]) for image in order])
-    starts = np.concatenate(([0], np.cumsum(sizes[order])))
-    weights: Floats = rows["weight"].to_numpy()[taken]
-    flat = rows["features"].combine_chunks().flatten().to_numpy()
-    features: Floats = flat.reshape(-1, FEATURES)[taken]
-    return Database(display_names([paths[firsts[image]] for image in order]), starts, weights, features, projections)
+def _regions(rows: Rows, firsts: Ints, starts: Ints) -> Iterator[Regions]:
+    """Yield regions that stand side by side in the database. Image ``k`` of ``rows`` has its regions there from
+    ``firsts[k]`` on, and in ``rows`` from ``starts[k]`` on."""
+    seen = 0
+    for some in rows:
+        images = np.searchsorted(starts, np.arange(seen, seen := seen + some.num_rows), "right") - 1
+        places = firsts[images] + some["row"].to_numpy()
+        weights = some["weight"].to_numpy()
+        features = some["features"].combine_chunks().flatten().to_numpy().reshape(-1, FEATURES)
+        cuts = [0, *(np.flatnonzero(np.diff(places) != 1) + 1), len(places)]
+        for begin, end in pairwise(cuts):
+            yield int(places[begin]), weights[begin:end], features[begin:end]
 
 
-def display_names(paths: Sequence[str]) -> tuple[str, ...]:
+def display_names(paths: pa.Array) -> pa.Array:
     """File names; paths where several have the same one."""
-    names = [path.rsplit("/", 1)[-1] for path in paths]
-    times = Counter(names)
-    return tuple(name if times[name] == 1 else path for name, path in zip(names, paths, strict=True))
+    names = pc.replace_substring_regex(paths, "(?s).*/", "")
+    counts = names.value_counts()
+    often = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    return pc.if_else(pc.is_in(names, often), paths, names)

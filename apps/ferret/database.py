@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 
+from apps.data_sets.npz import Streamed, whole, write_npz
 from apps.ferret.extract import COMPLEXITY, FEATURE_WEIGHTS, SMALLEST
-from apps.ferret.lsh import Buckets, Projections, RegionIndex
-from apps.ferret.values import SIDE, Floats, Ints, Signature
+from apps.ferret.lsh import F32, Buckets, Projections, RegionIndex
+from apps.ferret.values import FEATURES, SIDE, Floats, Ints, Signature
 from compositions.errors import RecomposeError
 
 KIND = "photos"
@@ -42,7 +45,7 @@ class Database:
     @classmethod
     def of(cls, signatures: Sequence[Signature], projections: Projections) -> Database:
         """A database of these images, in this order."""
-        starts = np.cumsum([0] + [len(signature.weights) for signature in signatures])
+        starts = starts_of(np.array([len(signature.weights) for signature in signatures]))
         weights = np.concatenate([signature.weights for signature in signatures])
         features = np.concatenate([signature.features for signature in signatures])
         names = tuple(signature.name for signature in signatures)
@@ -59,22 +62,98 @@ class Database:
     def regions_of(self, images: Ints) -> tuple[Floats, Floats, Ints]:
         """Weights, features and starts of some images alone."""
         sizes = self.starts[images + 1] - self.starts[images]
-        starts = np.concatenate(([0], np.cumsum(sizes)))
+        starts = starts_of(sizes)
         rows = np.arange(starts[-1]) + np.repeat(self.starts[images] - starts[:-1], sizes)
         return self.weights[rows], self.features[rows], starts
 
     def save(self, path: Path) -> None:
-        """Writes the file whole or not at all, so that no reader ever meets half of one; others may read it who may
-        read what lies beside it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        arrays: dict[str, Any] = {key: getattr(self, key) for key in ARRAYS} | self.projections._asdict()
-        arrays |= {f"index_{key}": array for key, array in self.index.buckets._asdict().items()}
-        manifest = json.dumps({"format": FORMAT, "parameters": PARAMETERS})
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            draft = Path(folder) / path.name
-            with draft.open("wb") as file:
-                np.savez(file, manifest=manifest, names=np.array(self.names), **arrays)
-            draft.replace(path)
+        """Write the file as ``save`` does."""
+        regions = [(0, self.weights, self.features)]
+        save(path, whole("names", self.names), self.starts, regions, self.projections)
+
+
+def starts_of(sizes: Ints) -> Ints:
+    """Return where each image's regions start, and where the last one's end."""
+    return np.concatenate(([0], np.cumsum(sizes)))
+
+
+@dataclass(frozen=True)
+class Column:
+    """An array in a file that is written and read in pieces."""
+
+    file: Path
+    kind: str
+    width: int = 1
+
+    def put(self, at: int, piece: NDArray[Any]) -> None:
+        """Write rows from row ``at`` on."""
+        with self.file.open("r+b" if self.file.exists() else "wb") as file:
+            file.seek(at * self.width * np.dtype(self.kind).itemsize)
+            file.write(piece.astype(self.kind, copy=False).tobytes())
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        with self.file.open("rb") as file:
+            while data := file.read(TURN_ROWS * self.width * np.dtype(self.kind).itemsize):
+                yield np.frombuffer(data, self.kind)
+
+
+Regions = tuple[int, Floats, Floats]
+"""The number of a region in the database; the weights and features of this one and those that follow."""
+TURN_ROWS = 2**16
+SORTED_ROWS = 2**18
+"""Regions that are sorted at a time, roughly."""
+
+
+def save(path: Path, names: Streamed, starts: Ints, regions: Iterable[Regions], projections: Projections) -> None:
+    """Write a database whole or not at all, so that no reader ever meets half of one; others may read it who may read
+    what lies beside it. ``regions`` may come in any order, and are never in memory together."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=path.parent) as name:
+        folder = Path(name)
+        weights, features = Column(folder / "weights", "<f4"), Column(folder / "features", "<f4", FEATURES)
+        numbers = [Column(folder / f"numbers{table}", "<i4") for table in range(len(projections.mixers))]
+        for at, some_weights, some_features in regions:
+            weights.put(at, some_weights)
+            features.put(at, some_features)
+            for column, table in zip(numbers, projections.bucket_numbers(some_features).T, strict=True):
+                column.put(at, table)
+        arrays = [
+            whole("manifest", json.dumps({"format": FORMAT, "parameters": PARAMETERS})),
+            names,
+            whole("starts", starts),
+            Streamed("weights", np.dtype(F32), (int(starts[-1]),), weights),
+            Streamed("features", np.dtype(F32), (int(starts[-1]), FEATURES), features),
+            *(whole(key, array) for key, array in projections._asdict().items()),
+        ]
+        write_npz(folder / path.name, chain(arrays, _index(numbers, int(starts[-1]))))
+        (folder / path.name).replace(path)
+
+
+def _index(numbers: Sequence[Column], regions: int) -> Iterator[Streamed]:
+    """Yield the arrays of ``Buckets``; the second exists when the first has been written."""
+    ordered = [Column(column.file.with_suffix(".sorted"), column.kind) for column in numbers]
+    shape, kind = (len(numbers), regions), np.dtype(np.int32)
+    yield Streamed("index_order", kind, shape, chain.from_iterable(map(_by_bucket, numbers, ordered)))
+    yield Streamed("index_numbers", kind, shape, chain.from_iterable(ordered))
+
+
+def _by_bucket(numbers: Column, ordered: Column) -> Iterator[Ints]:
+    """Yield regions by the numbers of their buckets, those of some buckets at a time; put the numbers into
+    ``ordered``."""
+    least = min((int(piece.min()) for piece in numbers), default=0)
+    most = max((int(piece.max()) for piece in numbers), default=0)
+    step = (most - least) // 2**16 + 1
+    counts = sum((np.bincount((piece - least) // step, minlength=2**16) for piece in numbers), np.zeros(2**16, int))
+    cuts = np.flatnonzero(np.diff(np.cumsum(counts) // SORTED_ROWS)) + 1
+    done = 0
+    for low, high in pairwise([least, *(least + cuts * step), most + 1]):
+        chosen = [np.flatnonzero((piece >= low) & (piece < high)) for piece in numbers]
+        found = np.concatenate([at * TURN_ROWS + piece for at, piece in enumerate(chosen)])
+        values = np.concatenate([piece[here] for piece, here in zip(numbers, chosen, strict=True)])
+        order = np.argsort(values, kind="stable")
+        ordered.put(done, values[order])
+        done += len(order)
+        yield found[order]
 
 
 def load_database(path: Path) -> Database:

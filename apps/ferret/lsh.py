@@ -22,8 +22,8 @@ TABLES = 8
 HASHES = 17
 WIDTH = 4.0708  # of a hash's slots, in units of the feature space
 BUCKETS = 19_697  # of a table: some per region, for a database of thousands of regions
-TURN = 4096
-"""Regions whose products with all projections are held in memory at a time: 14 MB."""
+TURN = 1024
+"""Regions whose products with all projections are held in memory at a time: 4 MB."""
 F32 = np.float32
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from datapipe.spark.delta import TableKind, append, frame_of
-from datapipe.spark.messages import Key, StreamSource, TableSink
-from datapipe.spark.query import PartTable, streaming_rows, texts_of
+from datapipe.spark.messages import Fetch, Key, StreamSource, TableSink
+from datapipe.spark.query import PartTable, streaming_rows
 from datapipe.spark.session import CLASSES, SETTINGS, open_session
 
 LIMIT_S = 300.0
@@ -30,10 +30,14 @@ def _work(spark: Any, folder: Path) -> None:
     (folder / "in").mkdir()
     (folder / "in" / "a.csv").write_text("3,a\n5,b\n")
     rows = streaming_rows(spark, StreamSource("csv", str(folder / "in"), {"schema": "n INT, app STRING"}))
-    parts, kind = PartTable(spark, TableSink(str(folder / "parts"))), TableKind(folder / "table", KIND, ("app",))
+    kind = TableKind(folder / "table", KIND, ("app",))
 
     def batch(frame: Any, number: int) -> None:
-        parts.write(Key("q", number), 0, [f'{{"value": {text}}}' for text in texts_of(frame)])
+        columns = ("CAST(n AS BIGINT) AS row", "'' AS error", "app AS value", "0 AS part")
+        kinds = "row BIGINT, error STRING, value STRING, part INT"
+        results = frame.selectExpr(*columns).mapInArrow(lambda batches: batches, kinds)
+        rows = sum(1 for _ in results.toLocalIterator(prefetchPartitions=True))
+        PartTable(spark, TableSink(str(folder / "parts")), lambda _: results).write(Key("q", number), Fetch(0, 0, rows))
         append(frame.selectExpr("app", "CAST(n AS BIGINT) AS n", "current_timestamp() AS at"), kind, ("q", number))
 
     query = rows.writeStream.foreachBatch(batch).option("checkpointLocation", str(folder / "checkpoint"))

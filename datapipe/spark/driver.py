@@ -1,6 +1,7 @@
 """The Spark driver of a running app, a process of its own: ``python -m datapipe.spark.driver FD``.
 
-Rows of a micro-batch go to the runner, as many as it has room for; their results come back and are written in parts.
+Executors deliver the rows of a micro-batch to the runner, as many as it has room for, fetch their results and write
+them in parts. The driver learns numbers of rows alone.
 ``foreachBatch`` returns, and Spark commits the batch, when the results of all its rows are durable. A driver that dies
 before that is given the same batch again, and asks the table and the runner how far they are.
 """
@@ -11,39 +12,18 @@ import fcntl
 import os
 import sys
 import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from compositions.errors import RecomposeError
-from datapipe.spark.messages import (
-    Begin,
-    Durable,
-    Ended,
-    Failed,
-    Key,
-    Message,
-    ResultRows,
-    Room,
-    Rows,
-    Setup,
-    Wanted,
-)  # fmt: skip
-from datapipe.spark.query import (
-    NoTable,
-    PartTable,
-    Table,
-    in_order_of_text,
-    keeps_order,
-    one_line,
-    streaming_rows,
-    texts_of,
-)
+from datapipe.spark.executors import delivered, fetched
+from datapipe.spark.messages import Begin, Begun, Durable, Ended, Failed, Fetch, Key, Message, Ready, Setup
+from datapipe.spark.query import NoTable, PartTable, Table, in_order_of_text, keeps_order, one_line, streaming_rows
 
 
 class Progress:
@@ -52,45 +32,23 @@ class Progress:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._key: Key | None = None
-        self._first = self._until = -1
-        self._durable = 0
+        self._number: int | None = None
+        self._durable = self._ready = 0
         self._total: int | None = None
 
-    @property
-    def key(self) -> Key | None:
-        return self._key
-
-    @property
-    def durable(self) -> int:
-        """Results of the rows before it are in the table."""
-        return self._durable
-
-    def lacks(self, results: int) -> bool:
-        """Return whether more results are to come than these, which are to be written."""
-        return self._durable + results != self._total
-
-    # --- for the thread that sends rows -----------------------------------------------------------------------------
+    # --- for Spark's thread -----------------------------------------------------------------------------------------
 
     def begin(self, key: Key, durable: int) -> None:
         with self._changed:
-            self._key, self._durable, self._total = key, durable, None
-            self._first = self._until = -1
+            self._key, self._number, self._total = key, None, None
+            self._durable = self._ready = durable
 
-    def await_runner(self) -> None:
-        """Until the runner has said which rows it wants."""
+    def await_runner(self) -> int:
+        """Until the runner knows of the batch; the number that executors show it."""
         with self._changed:
-            self._changed.wait_for(lambda: self._until >= 0)
-
-    def known(self, first: int, count: int) -> int:
-        """Return how many of ``count`` rows from ``first`` on the runner has already."""
-        return min(max(0, self._first - first), count)
-
-    def await_room(self, until: int) -> Key:
-        """Until the runner has room for the rows before ``until``; of which batch they are."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._until >= until)
-            assert self._key is not None, "a batch has begun"
-            return self._key
+            self._changed.wait_for(lambda: self._number is not None)
+            assert self._number is not None
+            return self._number
 
     def await_end(self, total: int) -> None:
         """The batch has ``total`` rows; until their results are durable."""
@@ -101,17 +59,24 @@ class Progress:
 
     # --- for the thread that hears ----------------------------------------------------------------------------------
 
-    def wanted(self, key: Key, first: int, until: int) -> None:
+    def begun(self, key: Key, number: int) -> None:
         with self._changed:
             if key == self._key:
-                self._first, self._until = first, until
+                self._number = number
                 self._changed.notify_all()
 
-    def room(self, key: Key, until: int) -> None:
+    def ready(self, key: Key, until: int) -> None:
         with self._changed:
             if key == self._key:
-                self._until = max(self._until, until)
-                self._changed.notify_all()
+                self._ready = max(self._ready, until)
+
+    def waiting(self) -> tuple[Key, Fetch, bool] | None:
+        """Return the results that are to be written, and whether they are the last of the batch."""
+        with self._changed:
+            if self._key is None or self._number is None or self._ready == self._durable:
+                return None
+            what = Fetch(self._number, self._durable, self._ready - self._durable)
+            return self._key, what, self._ready == self._total
 
     def written(self, key: Key, until: int) -> None:
         with self._changed:
@@ -129,48 +94,34 @@ class Parts:
 
     def __init__(self, table: Table, progress: Progress) -> None:
         self._table, self._progress = table, progress
-        self._key: Key | None = None
-        self._results: deque[str] = deque()
         self._waiting_since_s: float | None = None
-
-    def add(self, key: Key, first: int, texts: list[str]) -> None:
-        """Takes what comes next of these results. A message that was meant for a driver before this one may overlap
-        with what is here, or lie ahead: then it comes again, as the runner began anew from what was durable."""
-        if key != self._progress.key:
-            return
-        if key != self._key:
-            self._key = key
-            self._results.clear()
-        expected = self._progress.durable + len(self._results)
-        self._results.extend(texts[expected - first :] if first <= expected else [])
-        self._waiting_since_s = self._waiting_since_s or monotonic()
 
     def write_due(self) -> list[Durable]:
         """Write all results that wait if a part is due; return what became durable. A part is a job of Spark, which
         costs as much as ten thousand results: they are written together if they come faster than parts are."""
-        waited = self._waiting_since_s is not None and monotonic() - self._waiting_since_s > PART_S
-        count = len(self._results)
-        return self.write(count) if count >= PART_ROWS or waited or not self._progress.lacks(count) else []
-
-    def write(self, count: int) -> list[Durable]:
-        """Writes a part of ``count`` results."""
-        key = self._key
-        if not count or key is None or key != self._progress.key:
+        waiting = self._progress.waiting()
+        if waiting is None:
+            self._waiting_since_s = None
             return []
-        first = self._progress.durable
-        self._table.write(key, first, [self._results.popleft() for _ in range(count)])
-        self._waiting_since_s = monotonic() if self._results else None
-        self._progress.written(key, first + count)
-        return [Durable(key, first + count)]
+        key, what, complete = waiting
+        self._waiting_since_s = self._waiting_since_s or monotonic()
+        if what.rows < PART_ROWS and monotonic() - self._waiting_since_s <= PART_S and not complete:
+            return []
+        self._table.write(key, what)
+        self._waiting_since_s = None
+        self._progress.written(key, what.first + what.rows)
+        return [Durable(key, what.first + what.rows)]
 
 
-CHUNK_ROWS = 32
+CHUNK_ROWS, BATCH_ROWS = 64, "spark.sql.execution.arrow.maxRecordsPerBatch"
+"""Rows that an executor sends at a time."""
 LOOK = {"processingTime": "200 milliseconds"}
 """How often Spark looks for input: by itself it would a hundred times a second, and use a core for that."""
 
 
 class Driver:
-    """Two threads share it: Spark's, which sends rows, and the one that hears the runner and writes parts."""
+    """Two threads share it: Spark's, for which executors deliver rows, and the one that hears the runner and writes
+    parts."""
 
     def __init__(self, connection: Connection, setup: Setup, table: Table) -> None:
         self._connection, self._setup, self._table = connection, setup, table
@@ -200,26 +151,15 @@ class Driver:
 
     def _batch(self, rows: Any, number: int) -> None:
         self._started.wait()  # the query's name is known when it has started
-        self._begin(Key(str(self._query.id), number))
-        texts = texts_of(rows if self._ordered else in_order_of_text(rows))
-        count = 0
-        while chunk := list(islice(texts, CHUNK_ROWS)):
-            self._feed(count, chunk)
-            count += len(chunk)
-        self._progress.await_end(count)
+        shown = self._begin(Key(str(self._query.id), number))
+        ordered = rows if self._ordered else in_order_of_text(rows)
+        self._progress.await_end(sum(delivered(ordered, self._setup.door, shown)))
 
-    def _begin(self, key: Key) -> None:
+    def _begin(self, key: Key) -> int:
         durable = self._table.durable(key)
         self._progress.begin(key, durable)
         self.tell(Begin(key, durable))
-        self._progress.await_runner()
-
-    def _feed(self, first: int, chunk: list[str]) -> None:
-        """Sends what of the chunk is new to the runner, when it has room."""
-        known = self._progress.known(first, len(chunk))
-        if known < len(chunk):
-            key = self._progress.await_room(first + len(chunk))
-            self.tell(Rows(key, first + known, chunk[known:]))
+        return self._progress.await_runner()
 
     # --- the listening thread ---------------------------------------------------------------------------------------
 
@@ -227,7 +167,7 @@ class Driver:
         """Ends the process when the runner is gone: another driver will go on from what is durable."""
         try:
             while True:
-                wait_s = PART_S / 4
+                wait_s = 0.05  # Spark's thread may learn meanwhile that the batch is complete
                 while self._connection.poll(wait_s):
                     self._hear(self._connection.recv())
                     wait_s = 0.0
@@ -241,12 +181,10 @@ class Driver:
 
     def _hear(self, message: Message) -> None:
         match message:
-            case Wanted(key, first, until):
-                self._progress.wanted(key, first, until)
-            case Room(key, until):
-                self._progress.room(key, until)
-            case ResultRows(key, first, texts):
-                self._parts.add(key, first, texts)
+            case Begun(key, number):
+                self._progress.begun(key, number)
+            case Ready(key, until):
+                self._progress.ready(key, until)
 
     def tell(self, message: Message) -> None:
         with self._sending:
@@ -266,10 +204,12 @@ def main() -> None:
 def _work(connection: Connection, setup: Setup) -> None:
     from pyspark.errors import PySparkException
 
-    from datapipe.spark.session import open_session
+    from datapipe.spark.session import SETTINGS, open_session
 
-    spark = open_session(f"recompose {setup.app}")
-    table = PartTable(spark, setup.sink) if setup.sink is not None else NoTable()
+    # Two partitions may wait for the runner, which may wait for a part: there is a thread for each beside the cores.
+    master = f"local[{len(os.sched_getaffinity(0)) + 3}]"
+    spark = open_session(f"recompose {setup.app}", master, SETTINGS | {BATCH_ROWS: str(CHUNK_ROWS)})
+    table = PartTable(spark, setup.sink, partial(fetched, spark, setup.door)) if setup.sink is not None else NoTable()
     try:
         Driver(connection, setup, table).run(spark)
     except PySparkException as error:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import Connection
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 from uuid import uuid4
@@ -15,90 +16,13 @@ from uuid import uuid4
 from compositions.errors import RecomposeError
 from datapipe.sources.fed import why_of
 from datapipe.sources.sources import Arrival, Clock
-from datapipe.spark.messages import Begin, Durable, Ended, Failed, Key, Message, ResultRows, Room, Rows, Setup, Wanted
+from datapipe.spark.door import Door
+from datapipe.spark.ledger import Ledger
+from datapipe.spark.messages import Begin, Begun, Deliver, Durable, Ended, Failed, Key, Message, Setup
 from datapipe.spark.process import DriverProcess
 
-# The runner's record of the current micro-batch: each row is taken once, each result kept until it is durable.
-#
-# Pure. The rows of a batch are numbered from 0. Three marks divide them: *durable* ≤ *sent* ≤ *taken*. A driver that
-# comes back after a crash begins the same batch again: rows before *taken* are not requested again, results from
-# *durable* on are sent again. A runner that comes back knows nothing: it requests rows from the driver's *durable* on.
-
-
-class Ledger:
-    def __init__(self) -> None:
-        self._key: Key | None = None
-        self._taken = self._sent = 0
-        self._on_the_way: deque[tuple[Key, int]] = deque()
-        self._results: dict[int, str] = {}
-
-    def begin(self, key: Key, durable: int) -> int:
-        """A driver begins ``key``, or begins it again. Returns the first row that is wanted of it."""
-        if key != self._key:
-            self._key, self._taken, self._results = key, durable, {}
-        self._sent = durable
-        self.durable(key, durable)
-        self._taken = max(self._taken, durable)
-        return self._taken
-
-    def take(self, key: Key, row: int) -> bool:
-        """Return whether this row is to be processed now: it is the next one of the batch that is on its way."""
-        if key != self._key or row != self._taken:
-            return False
-        self._taken += 1
-        self._on_the_way.append((key, row))
-        return True
-
-    def refuse(self, key: Key, row: int, result: str) -> None:
-        """The next row has its result without being processed."""
-        if self.take(key, row):
-            self._on_the_way.pop()
-            self._results[row] = result
-
-    def result(self, text: str) -> None:
-        """Store the result of the oldest row that is on its way. A result for a batch that a driver gave up is
-        dropped."""
-        key, row = self._on_the_way.popleft()
-        if key == self._key:
-            self._results[row] = text
-
-    def unsent(self, most: int) -> tuple[Key, int, list[str]] | None:
-        """The next results without a gap, ``most`` at a time; they count as sent from now on."""
-        if self._key is None:
-            return None
-        first, texts = self._sent, list[str]()
-        while len(texts) < most and first + len(texts) in self._results:
-            texts.append(self._results[first + len(texts)])
-        self._sent += len(texts)
-        return (self._key, first, texts) if texts else None
-
-    def durable(self, key: Key, until: int) -> None:
-        """Results of the rows before ``until`` need not be kept."""
-        if key == self._key:
-            for row in [row for row in self._results if row < until]:
-                del self._results[row]
-
-    @property
-    def has_unsent(self) -> bool:
-        return self._sent in self._results
-
-    @property
-    def kept(self) -> int:
-        """Results in memory."""
-        return len(self._results)
-
-    @property
-    def key(self) -> Key | None:
-        return self._key
-
-    @property
-    def taken(self) -> int:
-        return self._taken
-
-
 WINDOW_ROWS = 256
-"""Rows that a driver may send before they are taken: what the runner holds of its input, at most."""
-SEND_RESULTS = 500
+"""Rows that are here and not taken, from which on executors wait."""
 KEPT_RESULTS = 20_000
 """Results that wait to become durable before no more items are taken."""
 END_S = 60.0
@@ -126,7 +50,8 @@ class SparkLink:
 
     def __init__(self, setup: Setup, reads: Reads, *, clock: Clock, command: tuple[str, ...] = DRIVER) -> None:
         self._scratch: TemporaryDirectory[str] | None = None
-        """Checkpoint of a source that is to be read from its beginning in every run."""
+        """The door; and the checkpoint of a source that is to be read from its beginning in every run."""
+        self._door: Door | None = None
         self._setup, self._reads, self._clock = setup, reads, clock
         self._driver = DriverProcess(command, lambda: self._setup, self._hear, self._lost, clock)
         self._changed = threading.Condition()
@@ -135,16 +60,19 @@ class SparkLink:
         self._ready = False
         """The driver has begun a batch: it knows which results are meant."""
         self._closed = self._over = False
-        self._refused = 0
         self.failed: str | None = None
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._drive, self._send)]
         if setup.source is None:  # the items come from elsewhere, and are one endless batch
             self._ledger.begin(Key(setup.query, 0), 0)
 
     def start(self) -> None:
-        if self._scratch is None and self._setup.source is not None and self._setup.checkpoint is None:
-            self._scratch = TemporaryDirectory()
-            self._setup = self._setup._replace(checkpoint=self._scratch.name)
+        if self._scratch is None:
+            self._scratch = TemporaryDirectory(prefix="recompose-")
+            checkpoint = self._setup.checkpoint
+            if self._setup.source is not None and checkpoint is None:
+                checkpoint = f"{self._scratch.name}/checkpoint"
+            self._door = Door(f"{self._scratch.name}/door", self._serve)
+            self._setup = self._setup._replace(checkpoint=checkpoint, door=self._door.address)
         for thread in self._threads:
             if thread.ident is None:
                 thread.start()
@@ -178,18 +106,18 @@ class SparkLink:
             if self._closed or not self._rows:
                 return None
             row = self._rows.popleft()
-            key, number, _ = row
-        if number % (WINDOW_ROWS // 4) == 0:
-            self._driver.tell(Room(key, number + WINDOW_ROWS))
+            if len(self._rows) == WINDOW_ROWS - 1:
+                self._changed.notify_all()
         return row
 
     def _take(self, key: Key, row: int) -> bool:
         with self._changed:
+            if not self._rows:  # it may be a partition's last
+                self._changed.notify_all()
             return self._ledger.take(key, row)
 
     def _refuse(self, key: Key, row: int, why: str) -> None:
         with self._changed:
-            self._refused += 1
             self._ledger.refuse(key, row, json.dumps({"error": why}))
             self._changed.notify_all()
 
@@ -224,6 +152,8 @@ class SparkLink:
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()
+        if self._door is not None:
+            self._door.close()
         if self._scratch is not None:
             self._scratch.cleanup()
 
@@ -235,7 +165,7 @@ class SparkLink:
                 "restarts": self._driver.restarts,
                 "batch": key.batch if key is not None and self._setup.source is not None else None,
                 "rows_taken": self._ledger.taken,
-                "rows_refused": self._refused,
+                "rows_refused": self._ledger.refused,
                 "results_kept": self._ledger.kept,
             }
 
@@ -256,15 +186,13 @@ class SparkLink:
         with self._changed:
             self._ready = False
             self._rows.clear()
+            self._ledger.give_up()
+            self._changed.notify_all()
 
     def _hear(self, message: Message) -> None:
         match message:
             case Begin(key, durable):
                 self._driver.tell(self._begun(key, durable))
-            case Rows(key, first, texts):
-                with self._changed:
-                    self._rows.extend((key, first + n, text) for n, text in enumerate(texts))
-                    self._changed.notify_all()
             case Durable(key, until):
                 self._driver.progressed()
                 with self._changed:
@@ -276,23 +204,70 @@ class SparkLink:
                 self.failed = reason
                 self._driver.stop()
 
-    def _begun(self, key: Key, durable: int) -> Wanted:
+    def _begun(self, key: Key, durable: int) -> Begun:
         with self._changed:
             self._rows.clear()
-            first = self._ledger.begin(key, durable)
+            self._ledger.begin(key, durable)
             self._ready = True
             self._changed.notify_all()
-        return Wanted(key, first, first + WINDOW_ROWS)
+            return Begun(key, self._ledger.number)
 
     def _send(self) -> None:
-        """Results, as they come, while there is a driver that has begun their batch."""
+        """Offer results, as they come, while there is a driver that has begun their batch."""
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._over or (self._ready and self._ledger.has_unsent))
-                sent = self._ledger.unsent(SEND_RESULTS) if self._ready else None
-                if sent is None:
+                self._changed.wait_for(lambda: self._over or (self._ready and self._ledger.has_more))
+                ready = self._ledger.offer() if self._ready else None
+                if ready is None:
                     return
-            self._driver.tell(ResultRows(*sent))
+            self._driver.tell(ready)
+
+    # --- the driver's executors -------------------------------------------------------------------------------------
+
+    def _serve(self, executor: Connection) -> None:
+        """Answer one executor. The connection of one that no batch needs is closed without an answer."""
+        message = executor.recv()
+        if isinstance(message, Deliver):
+            self._receive(executor, *message)
+            return
+        with self._changed:
+            results = self._ledger.results(message)
+        if results is not None:
+            executor.send(results)
+
+    def _receive(self, executor: Connection, number: int, partition: int) -> None:
+        with self._changed:
+            if not self._await(number, lambda: self._ledger.first_of(partition) is not None):
+                return
+            key, first = self._ledger.key, self._ledger.first_of(partition)
+            assert key is not None
+            assert first is not None
+            known = max(0, self._ledger.taken - first)
+        executor.send(known)
+        row = first + known
+        while not isinstance(texts := executor.recv(), int):
+            with self._changed:
+                if not self._await(number, lambda: len(self._rows) < WINDOW_ROWS):
+                    return
+                self._rows.extend((key, row + n, text) for n, text in enumerate(texts))
+                self._changed.notify_all()
+            row += len(texts)
+        until = first + texts
+        with self._changed:
+            self._ledger.delivered(partition, until)
+            self._changed.notify_all()
+            if not self._await(number, lambda: self._ledger.taken >= until):
+                return
+        executor.send(texts)
+
+    def _await(self, number: int, what: Callable[[], bool]) -> bool:
+        """Return whether it happened before the batch was given up."""
+
+        def ended() -> bool:
+            return self._over or number != self._ledger.number
+
+        self._changed.wait_for(lambda: ended() or what())
+        return not ended()
 
 
 def new_query() -> str:

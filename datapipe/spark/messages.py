@@ -1,4 +1,7 @@
-"""Messages between a runner and its Spark driver, over a pipe. Rows and results are JSON texts."""
+"""Messages between a runner, its Spark driver (over a pipe) and this driver's executors (at the runner's door).
+
+Rows and results are JSON texts. They go between runner and executors; the driver learns their numbers.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,7 @@ class Setup(NamedTuple):
     checkpoint: str | None
     once: bool
     query: str
+    door: str = ""
 
 
 class Begin(NamedTuple):
@@ -50,35 +54,18 @@ class Begin(NamedTuple):
     durable: int
 
 
-class Wanted(NamedTuple):
-    """The answer: rows from ``first`` on are new to the runner, and it has room for those before ``until``."""
+class Begun(NamedTuple):
+    """The answer; executors show ``number``, which is another one each time that a batch begins."""
 
     key: Key
-    first: int
+    number: int
+
+
+class Ready(NamedTuple):
+    """A message to the driver: the runner has the results of all rows before ``until``."""
+
+    key: Key
     until: int
-
-
-class Room(NamedTuple):
-    """To the driver, while the batch goes on: there is room for the rows before ``until``."""
-
-    key: Key
-    until: int
-
-
-class Rows(NamedTuple):
-    """A message to the runner: rows ``first``, ``first + 1`` and so on."""
-
-    key: Key
-    first: int
-    texts: list[str]
-
-
-class ResultRows(NamedTuple):
-    """A message to the driver: the results of rows ``first``, ``first + 1`` and so on."""
-
-    key: Key
-    first: int
-    texts: list[str]
 
 
 class Durable(NamedTuple):
@@ -98,4 +85,21 @@ class Failed(NamedTuple):
     reason: str
 
 
-Message = Setup | Begin | Wanted | Room | Rows | ResultRows | Durable | Ended | Failed
+Message = Setup | Begin | Begun | Ready | Durable | Ended | Failed
+
+
+class Deliver(NamedTuple):
+    """The first message of an executor that has the rows of a partition. When all partitions before are with the
+    runner, it answers how many of the rows it knows. Lists of the others follow, then the number of all. The runner
+    repeats it when it has taken the last one."""
+
+    number: int
+    partition: int
+
+
+class Fetch(NamedTuple):
+    """The only message of an executor that writes the results of some ``rows`` from ``first`` on, which it gets."""
+
+    number: int
+    first: int
+    rows: int

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from compositions.errors import RecomposeError
-from datapipe.spark.messages import Key, StreamSource, TableSink
+from datapipe.spark.messages import Fetch, Key, StreamSource, TableSink
 
 FORMATS = ("parquet", "orc", "json", "csv")
 ROWS = pa.schema([("row", pa.int64()), ("error", pa.string()), ("value", pa.string()), ("part", pa.int32())])
@@ -23,7 +23,7 @@ class Table(Protocol):
     def durable(self, key: Key) -> int:
         """Rows of the batch, from 0 on, whose results are there."""
 
-    def write(self, key: Key, first: int, results: Sequence[str]) -> None: ...
+    def write(self, key: Key, what: Fetch) -> None: ...
 
 
 class NoTable:
@@ -32,18 +32,21 @@ class NoTable:
     def durable(self, key: Key) -> int:
         return 0
 
-    def write(self, key: Key, first: int, results: Sequence[str]) -> None:
+    def write(self, key: Key, what: Fetch) -> None:
         pass
 
 
 class PartTable:
-    """Raises: RecomposeError for a format that has no files."""
+    """``results`` makes a DataFrame of results, with the columns of ``ROWS``.
 
-    def __init__(self, spark: Any, sink: TableSink) -> None:
+    Raises: RecomposeError for a format that has no files.
+    """
+
+    def __init__(self, spark: Any, sink: TableSink, results: Callable[[Fetch], Any]) -> None:
         self._format = sink.format
         if self._format not in FORMATS:
             raise RecomposeError(f"sink format {self._format!r} is not accepted; {', '.join(FORMATS)} are")
-        self._spark, self._schema = spark, sink.schema
+        self._results, self._schema = results, sink.schema
         self._options = sink.options
         self._root = sink.path.rstrip("/")
         self._files = Files(spark, self._root)
@@ -51,15 +54,14 @@ class PartTable:
     def durable(self, key: Key) -> int:
         return covered(self._files.names(self._folder(key)))
 
-    def write(self, key: Key, first: int, results: Sequence[str]) -> None:
-        aside = f"{self._root}/_staging/{key.query}-{key.batch}-{first}"
-        rows = pa.Table.from_batches([row_for_each_value(range(first, first + len(results)), results)])
-        shaped(self._spark.createDataFrame(rows), self._schema).coalesce(1).write.format(self._format).options(
-            **self._options
-        ).mode("overwrite").save(aside)
+    def write(self, key: Key, what: Fetch) -> None:
+        aside = f"{self._root}/_staging/{key.query}-{key.batch}-{what.first}"
+        shaped(self._results(what), self._schema).coalesce(1).write.format(self._format).options(**self._options).mode(
+            "overwrite"
+        ).save(aside)
         (written,) = [name for name in self._files.names(aside) if name.startswith("part-")]
         suffix = written[written.index(".") :]
-        self._files.move(f"{aside}/{written}", self._folder(key), part_name(first, len(results)) + suffix)
+        self._files.move(f"{aside}/{written}", self._folder(key), part_name(what.first, what.rows) + suffix)
         self._files.remove(aside)
 
     def _folder(self, key: Key) -> str:
@@ -239,12 +241,6 @@ def in_order_of_text(rows: Any) -> Any:
     """The same rows in an order that is the same each time, as that in which a shuffle hands them on is not: a row's
     number must mean the same row when its batch comes again."""
     return rows.withColumn(_TEXT, as_json()).orderBy(_TEXT).drop(_TEXT)
-
-
-def texts_of(rows: Any) -> Iterator[str]:
-    """Yield the rows of a micro-batch as JSON, in the order of its partitions, each computed while the one before is
-    read."""
-    return (row["row"] for row in rows.select(as_json().alias("row")).toLocalIterator(prefetchPartitions=True))
 
 
 def as_json() -> Any:

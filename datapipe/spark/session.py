@@ -37,8 +37,9 @@ SETTINGS = {
     # Groups with lists are hashed, not sorted, as long as there are fewer than this many at a time.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "200000",
 }
-PYTHON_WORKS = {"spark.driver.extraJavaOptions": f"{JVM} -XX:TieredStopAtLevel=1"}
-"""For jobs whose work is done in Python: the JVM's second compiler costs more CPU than it saves them."""
+FIRST_COMPILER = {"spark.driver.extraJavaOptions": f"{JVM} -XX:TieredStopAtLevel=1"}
+"""For one question, and for jobs whose work is done in Python: the JVM's second compiler costs more CPU than it saves
+them."""
 
 
 class NoJava(RecomposeError):  # noqa: N818 - a sentence reads better with its name

@@ -96,8 +96,7 @@ def table(spark: Any, out: Path, name: str = TABLE) -> Any:
     from datapipe.spark.delta import frame_of
     from datapipe.telemetry.windows import BATCH, KEYS
 
-    if not (out / name / "_delta_log").is_dir():
-        raise TelemetryError(f"{str(out)!r} has no table of {name}; write one with recompose telemetry")
+    _need_table(out, name)
     rows = frame_of(spark, out / name)
     if name not in LAST and name != TABLE:
         return rows
@@ -106,8 +105,15 @@ def table(spark: Any, out: Path, name: str = TABLE) -> Any:
     return rows.withColumn("_", F.row_number().over(last)).where("_ = 1").drop("_", BATCH)
 
 
-def views(spark: Any, out: Path) -> None:
-    """Give all tables in ``out`` to Spark SQL, by their names."""
+def views(spark: Any, out: Path, query: str) -> None:
+    """Give the tables in ``out`` that ``query`` may name to Spark SQL, by their names. Raises: TelemetryError without
+    tables."""
+    _need_table(out, TABLE)
     for name in (TABLE, *SCHEMAS):
-        if (out / name / "_delta_log").is_dir():
+        if name in query.lower() and (out / name / "_delta_log").is_dir():
             table(spark, out, name).createOrReplaceTempView(name)
+
+
+def _need_table(out: Path, name: str) -> None:
+    if not (out / name / "_delta_log").is_dir():
+        raise TelemetryError(f"{str(out)!r} has no table of {name}; write one with recompose telemetry")

@@ -39,7 +39,7 @@ def backfill(
     """Compute APP's results of the rows of a table, into a table; interrupted, it goes on where it was."""
     from datapipe.datasets.backfill import Into, Range  # imported here, as Arrow takes a moment
     from datapipe.datasets.backfill import backfill as run
-    from datapipe.spark.session import PYTHON_WORKS, SETTINGS, open_session, told_in_a_sentence
+    from datapipe.spark.session import FIRST_COMPILER, SETTINGS, open_session, told_in_a_sentence
     from service.runner.backfill import Stages
     from service.runner.telemetry.accounts import version_of_app
 
@@ -49,7 +49,7 @@ def backfill(
     made.prepare()
     out = (out or Path("backfill") / app).absolute()
     of = Range(str(Path(table).absolute()), by, begin, end, app, version_of_app(type(made)))
-    session = open_session("recompose backfill", master, SETTINGS | PYTHON_WORKS)
+    session = open_session("recompose backfill", master, SETTINGS | FIRST_COMPILER)
     failed = told_in_a_sentence(f"the backfill into {str(out)!r} failed")
     with session as spark, failed, render.spinner() as bar:
         task = bar.add_task("cutting the range")

@@ -67,11 +67,11 @@ def _engine(make_recipe: MakeRecipe, place: Place, master: str | None, no_spark:
     """Spark, unless it is not wanted; where it is not there either, this process, with a notice."""
     from apps.data_sets.work import in_process
     from datapipe.datasets.ingest import on_spark
-    from datapipe.spark.session import NoJava, NoSpark, open_session
+    from datapipe.spark.session import FIRST_COMPILER, SETTINGS, NoJava, NoSpark, open_session
 
     session = nullcontext()
     try:
-        session = session if no_spark else open_session("recompose ingest", master)
+        session = session if no_spark else open_session("recompose ingest", master, SETTINGS | FIRST_COMPILER)
     except (NoJava, NoSpark) as error:
         if master is not None:
             raise

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from compositions.errors import RecomposeError
-from datapipe.spark.session import open_session, told_in_a_sentence
+from datapipe.spark.session import FIRST_COMPILER, SETTINGS, open_session, told_in_a_sentence
 from service.cli import render
 from service.cli.texts import FOLDER, master_option
 from service.daemon.store.database import default_directory
@@ -66,11 +66,10 @@ def telemetry(
 
 
 def _ask(out: Path, query: str, master: str | None) -> None:
-    from datapipe.telemetry.store import TABLE, table, views
+    from datapipe.telemetry.store import views
 
-    with open_session(NAME, master) as spark, told_in_a_sentence("the query failed"):
-        table(spark, out, TABLE)  # says what to do where there are none
-        views(spark, out)
+    with open_session(NAME, master, SETTINGS | FIRST_COMPILER) as spark, told_in_a_sentence("the query failed"):
+        views(spark, out, query)
         for row in spark.sql(query).toJSON().toLocalIterator():
             click.echo(row)
 

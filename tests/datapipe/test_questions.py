@@ -65,8 +65,8 @@ def out(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def asked(spark: Any, out: Path, words: str) -> list[dict[str, Any]]:
-    views(spark, out)
     (query,) = [query for question, query in QUESTIONS if words in question]
+    views(spark, out, query.upper())
     return [row.asDict() for row in spark.sql(query).collect()]
 
 

@@ -3,19 +3,23 @@
 import fcntl
 import json
 import os
+import random
 import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from apps.data_sets.files import Place
 from apps.data_sets.ingest import Ingested, ingest, keep
+from apps.data_sets.npz import Streamed, whole, write_npz
 from apps.data_sets.reader import Reader
+from apps.data_sets.rows import TURN_ROWS, Rows, write_rows
 from apps.data_sets.versions import Unusable, writing
 from apps.data_sets.work import Engine, chunks, in_process
 from compositions.errors import RecomposeError
@@ -41,8 +45,8 @@ class Lines:
             raise RecomposeError(f"{path} is bad")
         return [{"text": line, "length": len(line)} for line in data.decode().splitlines()]
 
-    def write_index(self, rows: pa.Table, place: Path) -> None:
-        place.write_text(json.dumps(rows.to_pylist()))
+    def write_index(self, rows: Rows, place: Path) -> None:
+        place.write_text(json.dumps([row for some in rows for row in some.to_pylist()]))
 
 
 @pytest.fixture
@@ -105,6 +109,40 @@ def test_only_what_is_new_or_changed_is_computed_and_the_end_is_the_same_as_from
     assert {name: there[name] for name in there if name != "manifest.json"} == {
         name: here[name] for name in here if name != "manifest.json"
     }
+
+
+def test_rows_of_many_parts_come_in_order_and_few_at_a_time(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    rows = [{"path": f"{file}", "row": row} for file in range(300) for row in range(chance.choice([0, 1, 2, 900]))]
+    schema = pa.schema([("path", pa.string()), ("row", pa.int32())])
+    parts = [tmp_path / f"{part}" for part in range(4)]
+    for number, part in enumerate(parts):  # the last has none
+        mine = [row for row in rows if int(row["path"]) % 3 == number]
+        write_rows(pa.Table.from_pylist(sorted(mine, key=lambda row: (row["path"], row["row"])), schema), part)
+    found = Rows(parts, pa.table({"path": ["0", "1"], "rows": [0, 1]}))
+    assert found.files["path"].to_pylist() == ["1"]
+    for _ in range(2):
+        got = [some.to_pylist() for some in found]
+        assert [row for some in got for row in some] == sorted(rows, key=lambda row: (row["path"], row["row"]))
+        assert max(map(len, got)) <= len(parts) * TURN_ROWS
+    assert found.to_table().num_rows == len(rows)
+
+
+def test_an_npz_file_in_pieces_is_that_of_numpy(tmp_path: Path) -> None:
+    arrays = {
+        "text": np.array("one"),
+        "names": np.array(["a", "\xe9\u20ac"]),
+        "flat": np.arange(10, dtype=np.int64),
+        "wide": np.arange(30, dtype=np.float32).reshape(10, 3),
+        "none": np.zeros((0, 2), np.int32),
+        "number": 7,
+    }
+    np.savez(tmp_path / "wanted.npz", **arrays)
+    pieces = Streamed("wide", np.dtype(np.float32), (10, 3), [arrays["wide"][:4], arrays["wide"][4:]])
+    write_npz(
+        tmp_path / "found.npz", (pieces if name == "wide" else whole(name, array) for name, array in arrays.items())
+    )
+    assert (tmp_path / "found.npz").read_bytes() == (tmp_path / "wanted.npz").read_bytes()
 
 
 def test_what_did_not_change_is_shared_with_the_version_before(folder: Path, tmp_path: Path) -> None:
@@ -346,9 +384,8 @@ def test_a_damaged_table_is_refused_and_left_as_it_is(folder: Path, tmp_path: Pa
 
 
 def test_a_folder_may_be_a_url_and_a_place_one_file(folder: Path, tmp_path: Path) -> None:
-    assert len(Place(f"file://{folder}").list(Lines.suffixes)) == 40
-    (only,) = Place(folder / "3.txt").list(Lines.suffixes)
-    assert only.path == "3.txt"
+    assert Place(f"file://{folder}").list(Lines.suffixes).num_rows == 40
+    assert Place(folder / "3.txt").list(Lines.suffixes)["path"].to_pylist() == ["3.txt"]
     assert Place(folder / "3.txt").read("3.txt") == b"3\nline two of 3"
     with pytest.raises(RecomposeError, match="cannot be read"):
         Place("gopher://host/files")
@@ -376,8 +413,8 @@ def test_each_file_is_there_once_whatever_links_lead_to_it(tmp_path: Path) -> No
         (inside / name).symlink_to(target)
     os.mkfifo(inside / "pipe.txt")
     found = Place(inside).list(frozenset({".txt"}))
-    assert [each.path for each in found] == ["b.txt", "c.txt", "deep/a.txt", "sub/a.txt"]
-    assert (found[0].size, found[0].mtime_ns) == (1, (inside / "b.txt").stat().st_mtime_ns)
+    assert found["path"].to_pylist() == ["b.txt", "c.txt", "deep/a.txt", "sub/a.txt"]
+    assert (found["size"][0].as_py(), found["mtime_ns"][0].as_py()) == (1, (inside / "b.txt").stat().st_mtime_ns)
 
 
 def test_a_name_that_is_no_utf_8_is_in_quarantine(folder: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from multiprocessing.connection import Client
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from compositions.errors import RecomposeError
 from datapipe.spark import process as module
 from datapipe.spark.link import SparkLink
-from datapipe.spark.messages import Setup, StreamSource, TableSink
+from datapipe.spark.messages import Deliver, Fetch, Setup, StreamSource, TableSink
 from service.runner.wiring.result_buffer import ResultBatch
 
 DOUBLE = Path(__file__).parent / "live_driver_double.py"
@@ -69,6 +70,20 @@ def test_a_driver_that_dies_is_replaced_and_no_row_is_processed_twice(tmp_path: 
     assert run(link) == [n for n in range(40) if n != 13]
     assert table(tmp_path) == WANTED
     assert link.status()["restarts"] == 1
+
+
+def test_an_executor_of_a_driver_that_died_is_turned_away(tmp_path: Path) -> None:
+    link = link_to(tmp_path, rows=100)
+    arrivals = iter(link)
+    for _ in range(5):
+        link.take(ResultBatch(0, [next(arrivals).value]))
+    for message in (Deliver(0, 0), Fetch(0, 0, 1)):
+        with Client(link._setup.door, "AF_UNIX") as executor:
+            executor.send(message)
+            with pytest.raises(EOFError):
+                executor.recv()
+    link.close()
+    link.finish()
 
 
 def test_a_runner_that_starts_anew_goes_on_from_what_is_durable(tmp_path: Path) -> None:

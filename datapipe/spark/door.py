@@ -1,0 +1,48 @@
+"""The runner's door: a socket of this machine to which the executors of its Spark driver connect."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+
+
+class Door:
+    """Each connection has a thread, in which ``serve`` gets it, and is closed when ``serve`` returns. Who may enter the
+    folder of ``address`` may connect."""
+
+    def __init__(self, address: str, serve: Callable[[Connection], None]) -> None:
+        self.address, self._serve = address, serve
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(address)
+        self._socket.listen()
+        self._open: dict[socket.socket, threading.Thread] = {}
+        self._accepts = threading.Thread(target=self._accept, daemon=True)
+        self._accepts.start()
+
+    def close(self) -> None:
+        """End all connections, and wait for their threads."""
+        self._end(self._socket, self._accepts)
+        for guest, thread in list(self._open.items()):
+            self._end(guest, thread)
+        self._socket.close()
+
+    def _end(self, connection: socket.socket, thread: threading.Thread) -> None:
+        with suppress(OSError):  # it has ended
+            connection.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                guest, _ = self._socket.accept()
+                self._open[guest] = threading.Thread(target=self._receive, args=(guest,), daemon=True)
+                self._open[guest].start()
+
+    def _receive(self, guest: socket.socket) -> None:
+        with guest, Connection(os.dup(guest.fileno())) as executor, suppress(EOFError, OSError):
+            self._serve(executor)
+        self._open.pop(guest, None)
