@@ -56,7 +56,7 @@ class MachineBudget:
     def units_of(self, amount: float) -> int:
         """That ``amount`` takes, in workers, or in cores where no workers are counted."""
         unit = 1.0 if self.workers is not None else (self.cores or 1.0) / PARTS
-        return ceil(amount / unit - 1e-9)
+        return ceil(amount / max(unit, 1e-9) - 1e-9)  # any budget above 0 is accepted
 
     def terms(self, app: str) -> Terms:
         return self.apps.get(app, Terms())

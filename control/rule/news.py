@@ -11,7 +11,7 @@ _LENGTHS = np.array([4, 8, 16, 32, 64, 128, 256])
 """Turns that are compared with those before."""
 _BLOCK = 64
 """Turns of the blocks whose scatter tells of slower movements."""
-_ERRORS = 5.0
+ERRORS = 5.0
 """Standard errors by which rate or work must differ from before to have changed: one false alarm in hours."""
 _MOVING = 3.0
 """Ratio of the scatter of longer stretches to that of turns, beyond which a stream moves all the time."""
@@ -65,7 +65,7 @@ class News:
             self._work(worked, begins, turns),
         )
         worst = int(np.argmax(off))
-        if off[worst] > _ERRORS:
+        if off[worst] > ERRORS:
             self.since = int(begins[worst])
 
     def forget(self, turns: int) -> None:

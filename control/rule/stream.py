@@ -16,7 +16,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from control.rule.news import News
+from control.rule.news import ERRORS, News
 from control.rule.settings import RuleSettings
 
 Array = npt.NDArray[np.float64]
@@ -33,6 +33,8 @@ _LOOKED = 1500
 _MOST_SCALED = 1.5
 """Logarithm of the most by which a past rate is scaled to the present one."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
+_TOLD_BY = 2
+"""Items by which a changed time of a stage is told."""
 _FEW_VARY = 0.01
 """Least squared coefficient of variation of an item's time while as many items as a mean is taken over are known."""
 
@@ -80,14 +82,25 @@ class _Work:
         """Items, by stage."""
         self.variance = 0.0
         """Of the time in all stages, relative to its mean."""
+        self._since = np.zeros(len(at_once))
+        """Items since the time last changed, by stage."""
+        self._varies = np.zeros(len(at_once))
+        """Variance of the logarithm of a stage's time between items."""
+        self._latest = np.zeros((2, len(at_once)))
+        """Items and their time, by stage, since it was last asked whether the time has changed."""
 
     def follow(self, done: Array, busy_s: Array) -> Array:
         """Note the items of a turn and the time that they took, and return the time of each; of a stage that finished
         nothing the usual one."""
         finished, busy_s = done > 0, busy_s / self._at_once
         row = np.where(finished, busy_s / np.maximum(done, 1.0), self.each_s)
+        before_s = np.where(self.seen > 0, self.each_s, row)
         self.seen += done
-        weight = np.minimum(1.0, done / np.maximum(1.0, np.minimum(self.seen, self._items)))
+        self._since += done
+        self._look(done, busy_s)
+        off2 = _log_ratio(row, before_s) ** 2 * done
+        self._varies += (off2 - self._varies) * np.minimum(1.0, done / np.clip(self.seen, 1.0, 300.0))
+        weight = np.minimum(1.0, done / np.maximum(1.0, np.minimum(self._since, self._items)))
         self.each_s = self.each_s + (row - self.each_s) * weight
         count = float(done[-1])
         if count and self.seen.min() > 5:
@@ -95,6 +108,24 @@ class _Work:
             share = min(1.0, count / min(float(self.seen.min()), 300.0))
             self.variance += (off_s**2 / count / max(float(self.each_s.sum()), 1e-9) ** 2 - self.variance) * share
         return row
+
+    def _look(self, done: Array, busy_s: Array) -> None:
+        """Begin the mean anew where the latest items took a time that neither chance nor earlier changes explain."""
+        self._latest += (done, busy_s)
+        items, took_s = self._latest
+        ripe = items >= _TOLD_BY
+        mean_s = took_s / np.maximum(items, 1.0)
+        error = np.sqrt(np.maximum(self._varies, _FEW_VARY) / np.maximum(items, 1.0))
+        other = ripe & (self.seen > 10) & (np.abs(_log_ratio(mean_s, self.each_s)) > ERRORS * error)
+        self.each_s = np.where(other, mean_s, self.each_s)
+        self._since = np.where(other, items, self._since)
+        self._latest[:, ripe] = 0.0
+
+
+def _log_ratio(one: Array, other: Array) -> Array:
+    """Return the logarithm of the ratio: times have a long tail, and their logarithms hardly any."""
+    told: Array = np.log(np.maximum(one, 1e-9) / np.maximum(other, 1e-9))
+    return told
 
 
 class Stream:

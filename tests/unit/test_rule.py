@@ -49,6 +49,25 @@ def test_items_that_are_alike_are_believed_to_be_so_when_many_are_known() -> Non
     assert many.cv < 0.03
 
 
+def one_after_the_other(stream: Stream, times_s: list[float]) -> Stream:
+    for each_s in times_s:
+        stream.add(TURN_S, 1.0, np.array([1.0, 1.0]), np.array([0.1, each_s]))
+    return stream
+
+
+def test_two_items_tell_that_a_stage_takes_longer_or_less_long() -> None:
+    stream = one_after_the_other(fed([4.0] * 60), [1.8, 1.8])
+    assert stream.each_s.tolist() == pytest.approx([0.1, 1.8])
+    assert one_after_the_other(stream, [0.3, 0.3, 0.3]).each_s.tolist() == pytest.approx([0.1, 0.3], rel=0.1)
+
+
+def test_where_times_have_a_long_tail_two_items_tell_nothing() -> None:
+    times_s = (0.3 * np.random.default_rng(1).lognormal(0.0, 1.2, 300)).tolist()
+    before_s = one_after_the_other(fed([4.0]), times_s).each_s[1]
+    after_s = one_after_the_other(fed([4.0]), [*times_s, 6 * before_s, 6 * before_s]).each_s[1]
+    assert after_s < 2 * before_s
+
+
 def test_after_a_jump_the_futures_are_of_the_new_rate() -> None:
     futures = fed([4.0] * 200 + [16.0] * 6).futures(5.0)
     assert futures.items.mean() / futures.step_s == pytest.approx(16.0, rel=0.3)
