@@ -9,15 +9,25 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
+from compositions.errors import RecomposeError
+
 
 class Door:
     """Each connection has a thread, in which ``serve`` gets it, and is closed when ``serve`` returns. Who may enter the
-    folder of ``address`` may connect."""
+    folder of ``address`` may connect.
+
+    Raises: RecomposeError where no socket can be made.
+    """
 
     def __init__(self, address: str, serve: Callable[[Connection], None]) -> None:
         self.address, self._serve = address, serve
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(address)
+        try:
+            self._socket.bind(address)
+        except OSError as error:  # a path for sockets has about a hundred characters
+            self._socket.close()
+            why = f"{error}; TMPDIR should name a folder with a short path that can be written"
+            raise RecomposeError(f"no socket can be made for Spark at {address!r}: {why}") from error
         self._socket.listen()
         self._open: dict[socket.socket, threading.Thread] = {}
         self._accepts = threading.Thread(target=self._accept, daemon=True)

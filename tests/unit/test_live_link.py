@@ -11,6 +11,7 @@ import pytest
 
 from compositions.errors import RecomposeError
 from datapipe.spark import process as module
+from datapipe.spark.door import Door
 from datapipe.spark.link import SparkLink
 from datapipe.spark.messages import Deliver, Fetch, Setup, StreamSource, TableSink
 from service.runner.wiring.result_buffer import ResultBatch
@@ -142,3 +143,8 @@ def test_a_stop_ends_the_driver_wherever_it_is(tmp_path: Path) -> None:
     assert pid is not None
     link.finish()
     assert link.status()["driver_pid"] is None
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RecomposeError, match="TMPDIR should name a folder with a short path"):
+        Door(f"{tmp_path}/{'long' * 30}", lambda _: None)
