@@ -20,7 +20,7 @@ from apps import registry
 from control.decisions import Trigger
 from control.objectives import objective_of
 from profiler.slo import Slo
-from runtime.placement.cluster import Amounts, Cluster, Node
+from runtime.placement.cluster import Amounts, Cluster, CpuReport, Gpu, Node, NodeReport
 from service import logs
 from service.api import create_app
 from service.api.guard import Access
@@ -275,7 +275,9 @@ class TwoNodes(LocalHost):
     """A node beside this one, with a GPU, on which Ferret's workers are."""
 
     def cluster(self) -> Cluster:
-        far = Node("far", Amounts(3.5, 1, 8 * 2**30), Amounts(1, 0.5, 2**30), address="10.0.0.5")
+        gpus = (Gpu("H", 0.25, 80 * 2**30, 2**30),)
+        seen = NodeReport(CpuReport(4, 4, 3.5), 9 * 2**30, 3 * 2**30, gpus)
+        far = Node("far", Amounts(3.5, 1, 8 * 2**30), Amounts(1, 0.5, 2**30), address="10.0.0.5", seen=seen)
         return Cluster((*super().cluster().nodes, far), "local")
 
 

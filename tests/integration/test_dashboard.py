@@ -91,11 +91,11 @@ def test_nodes_are_a_table_where_there_are_several(
     daemon: SceneDaemon, tmp_path: Path, chromium: Driver, nursery: Nursery
 ) -> None:
     (state := tmp_path / "two").mkdir()
-    far = ["10.0.0.5", "up", "3.5", "1", "0.5 of 1", "1.0 GiB of 8.0 GiB", "–"]
+    far = ["10.0.0.5", "up", "3.5", "1", "0.5 of 1 · 25 %", "1.0 GiB of 8.0 GiB", "3.0 GiB of 9.0 GiB", "–"]
     with scenes(state, "--nodes", nursery=nursery) as two, page(f"http://127.0.0.1:{two.port}", chromium) as seen:
         seen.open()
         seen.until(
-            lambda: seen.texts("#nodes-title + .scroll tr:first-child > :is(th, td)")[-7:] == far, "the far node"
+            lambda: seen.texts("#nodes-title + .scroll tr:first-child > :is(th, td)")[-8:] == far, "the far node"
         )
     with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
         seen.open()
