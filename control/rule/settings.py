@@ -1,4 +1,4 @@
-"""The numbers of the rule, each with its meaning. What half and double of a number change is in decision record 0045."""
+"""The numbers of the rule, each with its meaning. What half and double of a number change says decision record 0045."""
 
 from dataclasses import dataclass
 
