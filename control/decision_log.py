@@ -93,7 +93,7 @@ class Hindsight:
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s
-        self._awaited = deque[Decision]()
+        self._awaited = deque[Decision](maxlen=Calibration.KEPT)  # a strategy of small steps never asks
         self._compared: list[Decision] = []
         self._calibration = Calibration()
 

@@ -106,11 +106,12 @@ def table(spark: Any, out: Path, name: str = TABLE) -> Any:
 
 
 def views(spark: Any, out: Path, query: str) -> None:
-    """Give the tables in ``out`` that ``query`` may name to Spark SQL, by their names. Raises: TelemetryError without
-    tables."""
+    """Give the tables in ``out`` that ``query`` may name to Spark SQL, by their names; all if it names none, as ``SHOW
+    TABLES`` does. Raises: TelemetryError without tables."""
     _need_table(out, TABLE)
-    for name in (TABLE, *SCHEMAS):
-        if name in query.lower() and (out / name / "_delta_log").is_dir():
+    names = (TABLE, *SCHEMAS)
+    for name in [name for name in names if name in query.lower()] or names:
+        if (out / name / "_delta_log").is_dir():
             table(spark, out, name).createOrReplaceTempView(name)
 
 

@@ -1,10 +1,14 @@
 """Nine of ten outcomes are above what is said, however predictions err."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
-from control.decision_log import Calibration
+from control.assess import Assessment
+from control.decision_log import Calibration, Hindsight
+from control.decisions import Candidate, CandidateStatus, Decision, Trigger
+from profiler.slo import SloStatus
 
 
 def both_sides(draw, number):
@@ -44,3 +48,23 @@ def test_nothing_is_said_before_enough_is_known():
     calibration.note(0.9, 0.7)
     assert calibration.at_least(0.9) == pytest.approx(0.7)
     assert calibration.at_least(0.1) == 0.0
+
+
+def decided(number, at_s):
+    chosen = Candidate("wide", 5, CandidateStatus.CHOSEN, "", 20.0, 0.3, predicted_in_time=0.98)
+    return Decision(number, at_s, Trigger.SLO, "narrow", "wide", "", (chosen,))
+
+
+def test_a_decision_that_another_one_followed_is_compared_by_what_was_in_time_alone():
+    hindsight = Hindsight(10.0)
+    for number, at_s in ((1, 0.0), (2, 4.0)):
+        hindsight.expect(decided(number, at_s))
+    latency = SimpleNamespace(within=lambda limit_s: 0.9 if limit_s == 0.4 else 0.0)
+    seen = Assessment(SloStatus.MET, True, "met", 19.0, 0.35)
+    for now_s in (9.0, 11.0, 13.0, 15.0, 17.0):
+        hindsight.compare(SimpleNamespace(now_s=now_s, latency=latency), seen, 0.4)
+    first, second = hindsight.taken()
+    assert (first.chosen.measured_in_time, first.chosen.measured_throughput_per_s) == (0.9, None)
+    assert (second.chosen.measured_in_time, second.chosen.measured_throughput_per_s) == (0.9, 19.0)
+    assert first.outcome.endswith("another decision followed before its window was full")
+    assert "98.0 % in time, measured 19 items/s and 350 ms, 90.0 % in time; met" in second.outcome
