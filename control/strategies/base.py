@@ -91,6 +91,9 @@ class Strategy(ABC):
     """How it has one composition follow another unless a run says otherwise."""
     keeps_warm: ClassVar[bool] = True
     """Whether workers that are not needed stay for a while unless a run says otherwise."""
+    begins_cheap: ClassVar[bool] = False
+    """Whether it begins with the cheapest composition where it has an objective; as published, every stage runs by
+    itself first, for the most accurate profile."""
     drain_sample: ClassVar[str] = "schedule"
     """How the time of a drain is estimated unless a run says otherwise (:mod:`profiler.drain_samples`)."""
     several: ClassVar[bool] = False

@@ -66,6 +66,7 @@ class ExpectedCost(Strategy):
 
     name = "expected-cost"
     keeps_warm = False
+    begins_cheap = True
     several = True
 
     def __init__(self, settings: RuleSettings | None = None) -> None:

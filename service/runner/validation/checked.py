@@ -17,8 +17,10 @@ from compositions.enumeration import own_list
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage, all_sequential, held_by
 from compositions.resources import need_of
+from control.decisions import Mode
 from control.settings import Settings
 from control.strategies import check_takes
+from control.strategies.base import Strategy, cheapness
 from datapipe.source_kinds import open_source
 from datapipe.sources.sources import Source
 from profiler.snapshot import LatencyFrom
@@ -58,7 +60,7 @@ class CheckedSpec:
         self.compositions = spec.compositions or choices_for(self.app, cores=cores)
         self.listed = bool(spec.compositions) or self.compositions != own_list(self.stages, cores)
         """Whether somebody wrote the compositions."""
-        self.first = _first(spec, self.stages, self.compositions)
+        self.first = _first(spec, self.strategy, self.stages, self.compositions)
         _ = spec.batching.batching  # refuses what does not go together
         self.rate = rate_of(spec.input, spec.apps_dirs)
         self.link = open_link(spec, self.app)
@@ -90,19 +92,21 @@ class CheckedSpec:
         return replace(settings, measuring=measuring, style=self.style)
 
 
-def _first(spec: RunSpec, stages: tuple[Stage, ...], known: Sequence[Composition]) -> Composition:
-    """The named one; else the one that runs every stage by itself, for the most accurate profile.
+def _first(spec: RunSpec, strategy: Strategy, stages: tuple[Stage, ...], known: Sequence[Composition]) -> Composition:
+    """The named one; else the one with which the strategy begins.
 
     Raises: RecomposeError for a name that is not known.
     """
-    name, sequential = spec.composition, all_sequential(stages)
-    for composition in known:
-        if composition.name == name or (name is None and composition.shape == sequential.shape):
-            return composition
-    if name is None:
-        return sequential
-    names = ", ".join(composition.name for composition in known)
-    raise RecomposeError(f"unknown composition {name!r}; {spec.app} has {names}")
+    name = spec.composition
+    if name is not None:
+        if (named := next((each for each in known if each.name == name), None)) is not None:
+            return named
+        names = ", ".join(composition.name for composition in known)
+        raise RecomposeError(f"unknown composition {name!r}; {spec.app} has {names}")
+    if strategy.begins_cheap and spec.slo is not None and spec.mode is Mode.AUTO:
+        return min(known, key=cheapness)
+    sequential = all_sequential(stages)
+    return next((each for each in known if each.shape == sequential.shape), sequential)
 
 
 def source_of(spec: SourceSpec, app: App, link: SparkLink | None) -> Source:
