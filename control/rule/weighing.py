@@ -156,7 +156,7 @@ class Weighing:
         """Return what these numbers of replicas would cost."""
         now, futures = self._now, self._futures
         table = np.array(counts, dtype=np.float64)
-        wait_s = np.full((len(counts), *futures.items.shape), now.costing.hop_s * len(grouping))
+        wait_s = np.zeros((len(counts), *futures.items.shape))
         left: list[tuple[Array, Array, float, float]] = []
         for at, group in enumerate(grouping):
             # Plans that have as many workers here differ if others share a GPU with them.
@@ -167,8 +167,10 @@ class Weighing:
             room = self._room(group, grouping, table)
             staffed = table[plans, at], futures, (each_s, hop_s), now.start_s, room[plans]
             group_wait_s, left_s = waits(self._group(group), *staffed)
-            wait_s += group_wait_s[rows]
+            # The rates of groups in a row are those of the slowest: who has waited for it meets no queue behind it.
+            np.maximum(wait_s, group_wait_s[rows], out=wait_s)
             left.append((left_s[rows], np.minimum(table[:, at], room), each_s, self._load(group)))
+        wait_s += now.costing.hop_s * len(grouping)
         coming = max(float(futures.items.sum(axis=1).mean()), 1e-9)
         late = np.array([self._late(goal.bound_s, wait_s, left) for goal in now.goals])
         shares = np.minimum(1.0, late[:, :, 0] / coming)
@@ -200,7 +202,7 @@ class Weighing:
         for left_s, replicas, each_s, load in left:
             over = np.maximum(0.0, left_s - replicas[:, None] * slack_s).mean(axis=1) / each_s
             growing = np.maximum(0.0, load - replicas) / each_s * self._futures.horizon_s
-            after += np.maximum(over / (1 - np.minimum(load / replicas, 0.9)), growing)
+            after = np.maximum(after, np.maximum(over / (1 - np.minimum(load / replicas, 0.9)), growing))
         return np.stack([arriving, after], axis=1)
 
     def _room(self, group: Sequence[int], grouping: Grouping, table: Array) -> Array:
@@ -236,15 +238,12 @@ class Weighing:
         return settings.change + starts + settings.regroup * self._futures.horizon_s * present
 
     def _group(self, group: tuple[int, ...]) -> GroupNow:
-        """Return the group as it is, or as it would be; what has not begun waits for the group that is fullest."""
+        """Return the group as it is, or as it would be. All that is not behind it yet comes before what arrives."""
         now, active = self._now, self._now.active
+        inside = now.backlog + sum(now.inside[: group[-1] + 1])
         if group not in active.grouping:
-            inside = sum(now.inside[index] for index in group)
-            backlog = now.backlog if group[0] == 0 else 0.0
-            return GroupNow(group, int(_UNLIMITED), int(_UNLIMITED), inside + backlog, 0.0)
-        used = [self._load(each) / count for each, count in zip(active.grouping, active.replicas, strict=True)]
+            return GroupNow(group, int(_UNLIMITED), int(_UNLIMITED), inside, 0.0)
         at = active.grouping.index(group)
-        inside = sum(now.inside[index] for index in group) + (now.backlog if at == used.index(max(used)) else 0.0)
         replicas = active.replicas[at]
         missing = max(0, active.workers - now.alive)
         ready = max(0, replicas - missing) if at == active.replicas.index(max(active.replicas)) else replicas

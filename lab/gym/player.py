@@ -80,16 +80,16 @@ class _Playing:
     def __init__(self, play: Play, player: Player) -> None:
         self._play = play
         self._plant = Plant(play.work, play.stages, play.machine)
-        first = _first(play, player)
         if isinstance(player, Strategy):
             settings, strategy = DispatcherSettings(), player.made()
+            first = _first(play, player.first, cheap=strategy.begins_cheap)
             if not strategy.keeps_warm:
                 settings = settings.lean
             self.engine = Engine(Dispatcher(play.app_stages, first, settings), self._plant)
             self._steering: Steering = ByStrategy(play, strategy, self.engine, first, self._take)
         else:
             make = player.make(play) if isinstance(player, Knowing) else player
-            policy = make(given_of(play))
+            policy, first = make(given_of(play)), _first(play)
             warm = DispatcherSettings(spares=0, idle_worker_s=policy.WARM_S)
             self.engine = Engine(Dispatcher(play.app_stages, first, warm), self._plant)
             self._steering = ByPolicy(play, policy, self.engine, first, self._take)
@@ -143,10 +143,12 @@ class _Playing:
         return 0 if group is None else sum(self._prices.get(stage, 0) for stage in composition.groups[group].stages)
 
 
-def _first(play: Play, player: Player) -> Composition:
-    """Return the composition that a run begins with."""
-    if isinstance(player, Strategy) and player.first == "merged":
+def _first(play: Play, first: str = "apart", *, cheap: bool = False) -> Composition:
+    """Return the composition that a run begins with. ``cheap``: one worker, as users of the strategy get it."""
+    if first == "merged":
         return compose(play.merged, (1,) * len(play.merged))
+    if cheap and not play.opening:
+        return compose((tuple(stage.name for stage in play.stages),), (1,))
     return compose(play.apart, play.opening or (1,) * len(play.apart))
 
 
