@@ -413,3 +413,18 @@ def test_with_more_of_the_machine_an_app_reaches_no_less() -> None:
     assert all(each.plan.workers <= most for most, each in enumerate(found, 1))
     assert all(more >= fewer - 0.02 for fewer, more in pairwise(met))
     assert met[1] < 0.5 < 0.99 < met[-1]
+
+
+def test_workers_around_a_stage_that_can_have_no_more_are_not_asked_for() -> None:
+    # 8 items/s keep the stage with a state busy for 0.8 of the time; a fifth of them is late, so the price is high.
+    stages = (StageFacts("a"), StageFacts("b", most=1), StageFacts("c"))
+    active, rng, rule = Plan(((0,), (1,), (2,)), (1, 1, 1)), np.random.default_rng(5), Rule(stages)
+    for turn in range(1, 700):
+        came = float(rng.poisson(8.0 * TURN_S))
+        busy_s = came * np.array([0.08, 0.1, 0.08]) * rng.lognormal(0.0, 0.2, 3)
+        rule.observe(Seen(TURN_S * turn, TURN_S, came, np.full(3, came), busy_s, came, [0.2 * came]), GOALS)
+        if turn in (40, 690, 699):
+            choice = rule.choose(Now(active, 3, 0.0, [0, 0, 0], GOALS, 16, 1.0))
+            assert choice is not None
+            assert choice.chosen.plan == active
+    assert rule.prices[0].in_work > 100
