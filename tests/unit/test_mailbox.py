@@ -7,7 +7,7 @@ import pytest
 
 from compositions.errors import RecomposeError
 from service.runner.rpc.mailbox import Answers, Mailbox
-from service.runner.rpc.requests import PushMany, ReadStatus, ResetGaps
+from service.runner.rpc.requests import PushMany
 
 PATIENCE_S = 30.0
 
@@ -68,12 +68,6 @@ def test_a_request_that_is_not_served_in_time_says_so_and_is_never_carried_out()
     assert seen == []
 
 
-def test_after_the_loop_who_asks_is_served_at_once() -> None:
-    loop = Loop(lambda request: int(request.values[0]) + 1)
-    loop.close()
-    assert loop.mailbox.ask(PushMany((1,)), PATIENCE_S) == 2
-
-
 def test_a_request_that_comes_while_the_loop_ends_is_not_lost() -> None:
     entered, go_on = threading.Event(), threading.Event()
 
@@ -95,9 +89,3 @@ def test_a_request_that_comes_while_the_loop_ends_is_not_lost() -> None:
     for asker in askers:
         asker.join()
     assert sorted(answers) == [0, 1, 2, 3]
-
-
-def test_a_table_knows_what_it_answers() -> None:
-    answers = Answers(ResetGaps.by(lambda _: None))
-    assert ResetGaps() in answers
-    assert ReadStatus() not in answers

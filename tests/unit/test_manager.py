@@ -10,7 +10,7 @@ from control.decisions import CallOff, Decision, Grant, Mode, NoChange, ResetWin
 from control.manager import Manager, TickResult
 from control.objectives import objective_of
 from control.settings import Settings
-from control.strategies import DEFAULT, StrategyError, make_strategy
+from control.strategies import DEFAULT, make_strategy
 from profiler.budget import Budget
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import InputNow, LatencyStats, Snapshot, StageProfile
@@ -159,35 +159,6 @@ def test_a_switch_that_never_ends_is_given_up() -> None:
     assert commands(results)[:2] == ["wide", "wider"]
 
 
-def test_nothing_is_switched_while_a_switch_is_under_way() -> None:
-    target = manager()
-    tick(target, snapshot(20))
-    target.set_slo(Slo("throughput", "input_rate", 0.1))
-    results = [tick(target, snapshot(20 + k / 4, switching=True)) for k in range(1, 20)]
-    assert commands(results) == []
-
-
-def test_observe_says_what_it_would_do_and_does_nothing() -> None:
-    target = manager(mode=Mode.OBSERVE)
-    results = run(target, 20, 60)
-    decisions = [r.decision for r in results if isinstance(r.decision, Decision)]
-    assert commands(results) == []
-    assert [(d.acted, d.to_name) for d in decisions] == [(False, "wide")]
-    assert decisions[0].reason.count("would choose wide")
-
-
-def test_a_pinned_composition_is_switched_to_and_kept() -> None:
-    target = manager()
-    target.set_mode(Mode.PINNED, "wider")
-    assert tick(target, snapshot(20)).commands == (SwitchTo(WIDER),)
-    done = tick(target, snapshot(21, "wider", since_s=20.9))
-    assert isinstance(done.decision, Decision)
-    assert done.decision.trigger is Trigger.MANUAL
-    results = run(target, 21.25, 60, "wider", rate=60.0)
-    assert commands(results) == []
-    assert results[-1].slo_status is SloStatus.VIOLATED
-
-
 def test_a_pinned_composition_that_cannot_be_switched_to_is_not_asked_for_again() -> None:
     target = manager()
     target.set_mode(Mode.PINNED, "wider")
@@ -291,19 +262,6 @@ def test_infeasible_is_said_once_and_looked_at_again_when_something_changes() ->
     assert again.commands == (SwitchTo(Composition("widest", (Group(("a", "b"), Pattern.PAR, 30),))),)
 
 
-def test_the_published_look_again_at_each_check_where_nothing_helped() -> None:
-    """Step 6 of Vogel et al.: steps 3 to 5 are repeated while the check, every ten seconds, finds the objective missed;
-    here with trials of a second each and a pause of two after a decision."""
-    target = manager("pdp21", compositions=(ONE, WIDE), settings=Settings().overridden({"pdp21_trial_s": 1}))
-    active, since_s, found = "one", 20.0, list[tuple[float, str]]()
-    for turn in range(160):
-        result = tick(target, snapshot(20 + turn / 4, active, rate=100.0, since_s=since_s))
-        for name in commands([result]):
-            active, since_s = name, 20 + turn / 4
-            found.append((since_s, name))
-    assert found == [(22, "wide"), (33, "one"), (34, "wide"), (45, "one"), (46, "wide"), (57, "one"), (58, "wide")]
-
-
 def test_a_lost_worker_is_no_reason_for_a_decision_until_another_had_time_to_start() -> None:
     target = manager("vogel")
     run(target, 20, 30, rate=9.0)
@@ -319,17 +277,6 @@ def test_vogel_measures_anew_when_the_rate_rises() -> None:
     results = run(target, 30, 33, rate=15.0)
     assert ResetWindow() in [c for r in results for c in r.commands]
     assert commands(results) == ["wide"]
-
-
-def test_static_never_moves() -> None:
-    results = run(manager("static"), 20, 80)
-    assert commands(results) == []
-    assert results[-1].slo_status is SloStatus.VIOLATED
-
-
-def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
-    with pytest.raises(StrategyError, match="unknown strategy 'best'; there are expected-cost, vogel, pdp21, static"):
-        make_strategy("best")
 
 
 def test_the_name_of_the_former_default_means_the_default() -> None:
@@ -361,18 +308,6 @@ def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it
     ]
     assert "the arbiter gives 2 workers" in told[0].reason
     assert "; wide stays: 15 items/s of 110 ms, expected late: 0.0 % with 3 workers" in told[2].reason
-
-
-def test_a_share_that_was_lifted_before_it_was_told_is_not_told_later() -> None:
-    target = manager()
-    run(target, 20, 24.5)
-    run(target, 24.5, 30, "wide", since_s=24.4)
-    target.grant(grant(5))
-    target.set_mode(Mode.PINNED)
-    target.grant(None)
-    target.set_mode(Mode.AUTO)
-    told = [each.decision for each in run(target, 30, 36, "wide", since_s=24.4)]
-    assert not [each for each in told if isinstance(each, Decision) and each.trigger is Trigger.BUDGET]
 
 
 def test_a_share_that_is_taken_back_is_given_at_once_though_nothing_is_judged_after_a_switch() -> None:

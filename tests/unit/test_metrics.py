@@ -137,10 +137,6 @@ def test_what_nodes_tell_of_their_memory_and_gpus() -> None:
     }
 
 
-def test_no_apps_no_samples() -> None:
-    assert not [name for name, labels in samples([]) if "app" in dict(labels)]
-
-
 def test_a_bundled_app_has_no_series_until_it_runs_and_a_users_own_has_its_state(
     disk: DaemonStore, tmp_path: Path
 ) -> None:

@@ -33,13 +33,6 @@ def test_a_new_monitor_knows_nothing_and_says_so() -> None:
     assert (snapshot.window_start_s, snapshot.input_rate_windows) == (1000.0, ())
 
 
-def test_what_the_caller_knows_is_passed_on() -> None:
-    snapshot = look(monitor(), 1000.0, queued=7, in_flight=3)
-    assert (snapshot.composition, snapshot.queued, snapshot.in_flight) == ("1", 7, 3)
-    assert (snapshot.cores, snapshot.workers_alive) == (2, 3)
-    assert look(monitor(), 1000.0, cores=16).cores == 16
-
-
 def test_the_use_of_gpus_is_a_mean_and_until_it_is_known_a_call_has_its_gpu_all_the_time() -> None:
     """Ten calls a second of 50 ms, half of which is the GPU's; it was idle before they began."""
     seen = monitor()
@@ -54,20 +47,6 @@ def test_the_use_of_gpus_is_a_mean_and_until_it_is_known_a_call_has_its_gpu_all_
         found = gpu_s(turn / 10, 0.0 if turn < 10 else 0.2 if turn % 2 else 0.3)
         assert found == pytest.approx([0.0, 0.05]) or turn > 30
     assert found == pytest.approx([0.0, 0.025], rel=0.05)
-
-
-def test_a_steady_stream() -> None:
-    seen = monitor()
-    stream(seen, 3.0, 1000.0, 1030.0)
-    snapshot = look(seen, 1029.9)
-    assert snapshot.input_rate_per_s == pytest.approx(3.0)
-    assert snapshot.throughput_per_s == pytest.approx(3.0)
-    assert snapshot.delivered == 30
-    assert snapshot.latency is not None
-    assert snapshot.latency.mean_s == pytest.approx(0.2)
-    assert snapshot.inside is not None
-    assert snapshot.inside.p95_s == pytest.approx(0.1)
-    assert snapshot.window_start_s == pytest.approx(1019.9)
 
 
 def test_the_window_counts_only_what_came_after_the_reset() -> None:
@@ -95,14 +74,6 @@ def test_what_left_is_counted_across_a_reset_for_who_looks_on() -> None:
     assert snapshot.demand.delivered_per_s == pytest.approx(10.0)
 
 
-def test_a_stream_that_stopped_delivers_zero_after_the_window() -> None:
-    seen = monitor()
-    stream(seen, 10.0, 0.0, 10.0)
-    assert look(seen, 19.0).throughput_per_s == pytest.approx(1.1, abs=0.5)
-    stopped = look(seen, 21.0)
-    assert (stopped.throughput_per_s, stopped.input_rate_per_s, stopped.latency) == (0.0, 0.0, None)
-
-
 def test_offered_rate_counts_not_what_a_full_buffer_let_in() -> None:
     seen = monitor()
     seen.set_offered_rate(0.0, 10.0)
@@ -122,23 +93,6 @@ def test_a_step_of_the_offered_rate_shows_within_two_seconds() -> None:
     shown = [at_s for at_s in (30.5, 31.0, 31.5, 32.0) if input_rate_change(2.0, look(seen, at_s).input_rate_windows)]
     assert shown == [31.5, 32.0]
     assert look(seen, 32.0).input_rate_windows == (RateWindow(12.0, 1.0), RateWindow(12.0, 1.0))
-
-
-def test_counted_arrivals_say_that_they_are_counted() -> None:
-    seen = monitor()
-    stream(seen, 10.0, 0.0, 10.0)
-    older, newer = look(seen, 9.95).input_rate_windows
-    assert (older.counted, newer.counted) == (True, True)
-    assert (older.rate_per_s, newer.rate_per_s) == (10.0, 10.0)
-
-
-def test_queue_growth() -> None:
-    seen = monitor()
-    for i in range(20):
-        snapshot = look(seen, i * 0.25, queued=i)
-    assert snapshot.queued_change_per_s == pytest.approx(4.0)
-    seen.reset_window(5.0)
-    assert look(seen, 5.0, queued=20).queued_change_per_s is None
 
 
 def test_profiles_and_hop() -> None:
@@ -222,26 +176,6 @@ def test_a_stream_in_bundles_is_counted_in_items() -> None:
     assert a.samples == 30_000
     assert a.busy == pytest.approx(0.5, rel=0.02)
     assert snapshot.bundle_items == 100
-
-
-def test_how_many_items_travel_together_is_a_mean_of_tasks() -> None:
-    seen = monitor()
-    assert look(seen, 1000.0).bundle_items == 1
-    for at_s, items in ((1000.0, 1), (1000.5, 8), (1001.0, 3)):
-        seen.record_timings(at_s, (StageTiming("a", 0.1, 0.1),), items)
-    assert look(seen, 1001.0).bundle_items == 4
-
-
-def test_the_first_bundle_weighs_beside_single_items() -> None:
-    seen = monitor()
-    for item in range(10):
-        seen.record_deliveries(1000.0 + item, [1000.0 + item - 0.1], 1000.0, [1000.0 + item - 0.1])
-    seen.record_deliveries(1010.0, [1009.0] * 30, 1009.0, [1009.0] * 30)
-    snapshot = look(seen, 1010.0)
-    assert snapshot.delivered == 40
-    assert snapshot.latency is not None
-    assert snapshot.latency.mean_s == pytest.approx((10 * 0.1 + 30 * 1.0) / 40)
-    assert snapshot.latency.p50_s == pytest.approx(1.0)
 
 
 def test_a_stall_counts_from_the_last_delivery_or_from_when_something_came_into_an_empty_stream() -> None:

@@ -255,11 +255,6 @@ def test_a_stop_without_a_time_has_ten_minutes_and_only_a_forced_one_has_none(
     assert [each for each in asked if isinstance(each, Stop)] == [expected]
 
 
-@pytest.mark.parametrize("body", [{"timeout_s": -1}, {"force": "yes"}, {"hard": True}])
-def test_a_stop_that_is_not_understood_is_refused(http: TestClient, body: Any) -> None:
-    assert http.post("/apps/held/stop", json=body).status_code == 422
-
-
 def test_a_journal_that_cannot_be_read_counts_as_owing(tmp_path: Path) -> None:
     path = journal_path(str(tmp_path), "held", "r")
     path.parent.mkdir()

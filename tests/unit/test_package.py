@@ -16,7 +16,6 @@ from profiler.slo import parse_slo
 from recompose import (
     App,
     Options,
-    Outputs,
     RecomposeError,
     Result,
     RunFailed,
@@ -26,8 +25,6 @@ from recompose import (
     pipeline,
     run,
 )
-from recompose.live import Unread
-from service.runner.wiring.result_buffer import ResultBatch
 
 
 def double(value: int) -> int:
@@ -111,24 +108,6 @@ def test_a_partitioned_stage_takes_its_key_from_a_function() -> None:
     assert values == [("t", 1), ("c", 1), ("t", 2)]
 
 
-def test_a_pipeline_has_async_stages_and_stages_of_bundles() -> None:
-    async def fetch(value: int) -> int:
-        return value + 1
-
-    def halve(values: list[int]) -> list[float]:
-        return [value / 2 for value in values]
-
-    app = pipeline((Stage("fetch", concurrency=4), fetch), (Stage("halve", batch=True), halve))
-    assert [each.value for each in started(app, source=range(4))] == [0.5, 1.0, 1.5, 2.0]
-
-
-def test_names_of_event_time_are_those_of_the_package() -> None:
-    import recompose
-    from apps import event_time
-
-    assert all(getattr(recompose, name) is getattr(event_time, name) for name in event_time.__all__)
-
-
 def test_values_of_one_item_are_rows_of_its_serial_number() -> None:
     def letters(text: str) -> Iterator[str]:
         yield from text
@@ -162,17 +141,6 @@ def test_a_function_gets_each_result_and_wait_waits_for_it() -> None:
         next(iter(live))
 
 
-def test_a_file_gets_lines(tmp_path: Any) -> None:
-    started(source=[1, 2], sink=tmp_path / "out.jsonl").wait()
-    assert (tmp_path / "out.jsonl").read_text() == '{"serial": 0, "value": 2}\n{"serial": 1, "value": 6}\n'
-
-
-def test_what_nobody_reads_is_dropped_by_wait() -> None:
-    live = started(source=range(30))
-    assert live.wait().items.delivered == 30
-    assert list(live) == []
-
-
 # --- life -------------------------------------------------------------------------------------------------------------
 
 
@@ -203,15 +171,6 @@ def test_a_run_in_which_every_item_fails_says_why() -> None:
     with pytest.raises(RunFailed, match="all 2 items failed; the first: KeyError: 1") as told:
         list(started(pipeline(breaks), source=[1, 2]))
     assert "in breaks" in told.value.__notes__[0]
-
-
-def test_an_item_that_fails_is_a_result_with_an_error() -> None:
-    def inverse(value: int) -> float:
-        return 1 / value
-
-    rows = list(started(pipeline(inverse), source=[1, 0]))
-    assert rows[0].value == 1.0
-    assert "ZeroDivisionError" in rows[1].error
 
 
 @pytest.mark.logs_errors("the source failed")
@@ -299,15 +258,3 @@ def test_an_app_loads_without_what_serves_and_runs_it() -> None:
     told = f"import sys; from recompose import App, Stage; print({loaded})"
     ran = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
-
-
-def test_results_that_are_not_wanted_are_not_kept() -> None:
-    unread = Unread(most=2)
-    unread.take(ResultBatch(0, [1]))
-    assert unread.has_room
-    unread.take(ResultBatch(1, [Outputs([1, 2])]))
-    assert not unread.has_room
-    unread.discard()
-    unread.take(ResultBatch(2, [1]))
-    assert unread.has_room
-    assert unread.next(0.0) is None

@@ -1,6 +1,5 @@
 """Partitioned stages in the dispatcher: who has which partition, what is kept of it, and when it moves."""
 
-import json
 from collections import Counter, defaultdict, deque
 
 import pytest
@@ -10,7 +9,7 @@ from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from compositions.rules import groups_of_dyn
 from lab.simulation.invariants import CheckedDispatcher
 from runtime.dispatch.bundle import Bundle
-from runtime.dispatch.event_log import DispatcherError, Writer
+from runtime.dispatch.event_log import DispatcherError
 from runtime.dispatch.events import (
     BundleAdmitted,
     Event,
@@ -25,11 +24,10 @@ from runtime.dispatch.events import (
 )
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.keyed.partitions import Partitions
-from runtime.dispatch.keyed.split import Assembly, marked
+from runtime.dispatch.keyed.split import Assembly
 from runtime.dispatch.keys import Routes
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.settings import DispatcherSettings
-from tests.support.replay import Reader
 
 BY = Stage("by", StageKind.PARTITIONED, partitions=2)
 
@@ -75,16 +73,6 @@ class Bench:
 
     def picked(self, task: Task) -> bytes:
         return task.keyed.picked if task.keyed and task.keyed.picked else b"\1" * task.items
-
-
-def test_a_bundle_is_cut_by_owners_and_put_together_again():
-    bench = Bench(2)
-    bench.admit(0, 1, 1, 0)
-    assert sorted(bench.picked(task) for task in bench.tasks.values()) == [b"\0\1\1\0", b"\1\0\0\1"]
-    for worker in list(bench.tasks):
-        bench.done(worker)
-    [out] = [each for each in bench.out if isinstance(each, Delivered)]
-    assert out.payload.in_order(out.payload.parts) == [0, 1, 1, 0]
 
 
 def test_a_value_goes_from_dead_to_dead_at_the_price_of_one_loss():
@@ -138,13 +126,6 @@ def test_a_worker_has_the_next_piece_while_it_is_at_one_and_no_more():
     assert [len(tasks) for tasks in bench.waiting.values()] == [1, 1]
 
 
-def test_what_is_left_of_a_drain_counts_a_piece_that_waits_as_a_piece():
-    bench = Bench(2)
-    for _ in range(2):
-        bench.admit(0, 1, 0, 1)
-    assert [each.items for each in bench.dispatcher.view(0.0).pending["by"]] == [2, 2, 2, 2]
-
-
 def test_what_was_sent_behind_a_piece_that_fails_comes_back_without_blame_and_after_it():
     bench = Bench(1)
     bench.admit(0, 1)
@@ -176,13 +157,6 @@ def test_of_a_lost_worker_what_it_ran_is_blamed_and_what_it_had_behind_that_is_n
     assert [each.error for each in bench.out if isinstance(each, Delivered)] == ["worker w0 was lost: SIGKILL", None]
 
 
-def test_who_chooses_among_groups_has_one_piece():
-    bench = Bench(1, dyn=True)
-    bench.admit(0)
-    bench.admit(0)
-    assert [len(tasks) for tasks in bench.waiting.values()] == [1]
-
-
 def test_only_those_partitions_move_that_must():
     keys = Partitions(64)
     keys.share(["a", "b", "c"])
@@ -193,39 +167,6 @@ def test_only_those_partitions_move_that_must():
     assert moved == ["d"] * 16
     keys.share(["a", "b", "d"])
     assert sorted(Counter(keys.owners).values()) == [21, 21, 22]
-
-
-def test_partitions_are_shared_out_in_turns_and_those_in_work_elsewhere_are_not_to_be_had():
-    keys = Partitions(6)
-    keys.share(["a", "b"])
-    assert keys.owners[:2] != [keys.owners[0]] * 2
-    assert sum(keys.owned.values()) == marked(range(6))
-    assert keys.owned == {worker: marked([i for i in range(6) if keys.owners[i] == worker]) for worker in "ab"}
-    assembly = Assembly(Bundle(0, (0.0,) * 3, None), Routes(bytes([0, 1, 0])))
-    keys.enter(assembly, None)
-    piece = keys.next_piece(keys.owners[0])
-    assert piece.picked == b"\1\0\1"
-    assert assembly.wanted == marked([1])
-    keys.begin(keys.owners[0], piece)
-    assembly.again(piece)
-    assert assembly.wanted == marked([0, 1])
-    (other,) = {"a", "b"} - {keys.owners[0]}
-    keys.share([other])
-    assert keys.owners == [other] * 6
-    assert keys.next_piece(other).picked == b"\0\1\0"
-    keys.end(piece)
-    assert keys.next_piece(other).picked == b"\1\0\1"
-
-
-def test_what_is_kept_is_the_last_state_of_each_key_and_a_log_has_none_of_it():
-    keys = Partitions(2)
-    keys.commit({0: {"a": b"secret", "b": b"one"}, 1: {"c": b"two"}})
-    keys.commit({0: {"a": b"hidden", "b": None, "d": None}})
-    assert [keys.kept.of(each) for each in range(2)] == [{"a": b"hidden"}, {"c": b"two"}]
-    plain = json.dumps(Writer(len).plain(keys))
-    assert not any(text in plain for text in ("secret", "hidden", "two"))
-    read = Reader().value(json.loads(plain))
-    assert (len(read.kept), read.kept.count, read.known) == (0, 2, {0, 1})
 
 
 def test_partitions_with_states_move_step_by_step_while_their_owner_is_there():
@@ -245,21 +186,6 @@ def test_partitions_with_states_move_step_by_step_while_their_owner_is_there():
     assert not keys.moving
     keys.share(["b"])
     assert keys.owners == ["b"] * 128, "who has left has none"
-
-
-def test_who_leaves_a_group_keeps_its_partitions_until_they_have_moved_step_by_step():
-    keys = Partitions(64)
-    keys.share(["a", "b"])
-    for worker in "ab":
-        keys.lend(worker, [each for each, owner in enumerate(keys.owners) if owner == worker])
-    keys.commit({each: {each: b"state"} for each in range(64)})
-    for left in range(31, -1, -1):
-        keys.share(["a"], ["b"])
-        assert Counter(keys.owners)["b"] == left
-        keys.lend("a", [each for each, owner in enumerate(keys.owners) if owner == "a"])
-    assert (keys.owned.keys(), keys.moving, keys.needs("b")) == ({"a"}, {}, False)
-    keys.share(["a", "c"], ["b"])
-    assert "b" not in [*keys.moving.values(), *keys.owners], "who leaves gets none"
 
 
 def test_a_leaving_worker_ends_what_is_its_own_comes_back_when_wanted_and_leaves_when_nothing_comes():
@@ -286,31 +212,6 @@ def test_a_leaving_worker_ends_what_is_its_own_comes_back_when_wanted_and_leaves
     assert (group.leaving, len(group.workers)) == ([], 1)
 
 
-def test_keys_that_come_no_more_hold_up_no_partition_that_is_to_move():
-    keys = Partitions(64)
-    keys.share(["a"])
-    keys.lend("a", range(64))
-    keys.commit({each: {each: b"state"} for each in range(64)})
-    keys.share(["a", "b"])
-    of_a = [each for each, owner in enumerate(keys.owners) if owner == "a" and each in keys.moving]
-    first = [each for each, owner in enumerate(keys.owners) if owner == "b"]
-    assert len(first) == 1
-    for _ in range(len(of_a)):
-        assembly = Assembly(Bundle(0, (0.0,) * 2, None), Routes(bytes(of_a[-2:])))
-        keys.enter(assembly, None)
-        keys.share(["a", "b"])
-        for worker in "ab":
-            if (piece := keys.next_piece(worker)) is not None:
-                keys.begin(worker, piece)
-                assembly.put(piece, None, 0, None, 1)
-                keys.end(piece)
-        keys.leave(assembly)
-    keys.share(["a", "b"])
-    assert keys.holders[first[0]] == "a", "none of its keys came"
-    assert Counter(keys.owners) == {"a": 32, "b": 32}
-    assert not keys.moving
-
-
 def test_a_task_brings_a_part_of_the_states_and_the_values_of_the_others_come_after_it_in_order():
     keys = Partitions(32)
     keys.share(["a"])
@@ -325,17 +226,6 @@ def test_a_task_brings_a_part_of_the_states_and_the_values_of_the_others_come_af
         keys.end(piece)
         pieces.append((piece.assembly, piece.picked))
     assert pieces == [(first, b"\0\1\0\1"), (first, b"\1\0\1\0"), (later, b"\1\1")]
-
-
-def test_who_has_lost_a_partition_is_told_to_forget_it_with_the_next_task():
-    keys = Partitions(2)
-    assert keys.lend("a", [0, 1]) == {0: {}, 1: {}}
-    keys.commit({0: {"x": b"zero"}, 1: {"y": b"one"}})
-    assert keys.lend("b", [1]) == {1: {"y": b"one"}}
-    assert keys.lend("a", [0]) == {1: {}}
-    assert keys.lend("a", [0]) == {}
-    assert keys.lend("a", [1]) == {1: {"y": b"one"}}
-    assert keys.lend("b", []) == {1: {}}
 
 
 def test_a_piece_changes_no_partition_but_its_own():

@@ -1,8 +1,6 @@
 """Runs as their telemetry tells them: reports, plots over time, samples of long ago, and runs beside each other."""
 
 import os
-import weakref
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from written_telemetry import BEGAN_S, rewrite, row, write, write_items, write_switches
 
 from datapipe.report import data
@@ -18,11 +15,10 @@ from datapipe.report.build import summary_rows
 from datapipe.report.data import Period, load
 from datapipe.report.plots import course
 from datapipe.spark.delta import TableKind, commit, write_files
-from datapipe.telemetry import runs, traces
+from datapipe.telemetry import traces
 from datapipe.telemetry.past import snapshots_between
 from datapipe.telemetry.runs import records_of, runs_of
 from datapipe.telemetry.schema import INSTANT_OF, SCHEMAS
-from service.cli import main
 from service.daemon import past
 from service.daemon.past import compared, known_runs, samples_between
 from service.schemas.refusals import NotFoundError
@@ -71,15 +67,6 @@ def test_runs_are_compared_in_the_order_in_which_they_are_asked_for(tmp_path: Pa
             compared(nothing, "ferret", ["x"])
 
 
-def test_a_run_whose_items_are_all_shed_or_torn_has_no_latency(tmp_path: Path) -> None:
-    write(tmp_path, 0)
-    torn = tmp_path / "items" / "ferret--r-000000.parquet"
-    torn.parent.mkdir()
-    torn.write_text("torn")
-    (run,) = compared(TelemetrySpec(folder=str(tmp_path)), "ferret", ["r"])
-    assert (run.latency_ms.mean, run.items.delivered, run.cpu_ms_per_item) == (None, 0, None)
-
-
 def test_of_a_long_run_a_part_is_read_and_it_says_so(tmp_path: Path) -> None:
     for number in range(6):
         write(tmp_path, number)
@@ -87,28 +74,6 @@ def test_of_a_long_run_a_part_is_read_and_it_says_so(tmp_path: Path) -> None:
     found = records_of(tmp_path, "ferret", "r", most=3)
     assert found is not None
     assert (len(found.snapshots), found.items.delivered, found.items.all_of_them) == (30, 3, False)
-
-
-def test_of_a_file_of_items_nothing_but_their_latencies_is_kept_while_the_next_one_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, 0)
-    for number, took_s in enumerate(([0.1, 0.2], [0.3], [0.4])):
-        write_items(tmp_path, number, took_s)
-    read, held = runs.columns_of, []
-
-    def one_at_a_time(path: Path, columns: Sequence[str]) -> Any:
-        table = read(path, columns)
-        if path.parent.name == "items":
-            assert [each() for each in held[:-1]] == [None] * len(held[:-1])
-            held.append(weakref.ref(table))
-        return table
-
-    monkeypatch.setattr(runs, "columns_of", one_at_a_time)
-    found = records_of(tmp_path, "ferret", "r")
-    assert found is not None
-    assert (len(held), found.items.delivered) == (3, 4)
-    assert (found.items.mean_ms, found.items.p50_ms) == (250.0, 250.0)
 
 
 # Plots over time of a report: one instant at one place, and the time of day below it.
@@ -129,11 +94,6 @@ def test_axes_tell_the_clock_at_round_times(length_s: float, ticks: list[str]) -
     _, axes = course(BEGAN, length_s)
     assert [label.get_text() for label in axes.get_xticklabels()] == ticks
     assert axes.get_xlim() == (0, length_s)
-
-
-def test_axes_of_all_heights_are_aligned() -> None:
-    places = [course(BEGAN, 60.0, height)[1].get_position() for height in (0.95, 2.0, 2.8)]
-    assert len({(place.x0, place.x1) for place in places}) == 1
 
 
 # Reports from the tables are those from the files of runners; a part of the records tells the same as all.
@@ -199,18 +159,6 @@ def test_of_many_records_some_are_read_and_all_items_are_counted(source: Path, m
         name: expected[name] for name in ("objective", "met")
     }
     assert told["CPU of the stages"].split(" s")[0] == expected["CPU of the stages"].split(" s")[0]
-
-
-def test_a_report_of_all_apps_has_a_row_for_each(source: Path, tmp_path: Path) -> None:
-    tables = as_tables(source, tmp_path / "tables")
-    for folder in (source, tables):
-        out = tmp_path / "report.html"
-        result = CliRunner().invoke(main, ["report", "--from", str(folder), "--out", str(out)])
-        assert result.exit_code == 0, result.output
-        page = out.read_text()
-        assert page.count("<tr>") == 3
-        assert "990 delivered" in page
-        assert "<td>other</td>" in page
 
 
 # Samples of longer ago than a runner keeps.

@@ -52,11 +52,6 @@ def test_an_answer_that_is_late_is_waited_for_and_told_once() -> None:
     assert [(each["log_level"], each["without_answer_s"]) for each in logs] == [("warning", 0.5)]
 
 
-def test_what_is_no_delay_is_raised() -> None:
-    with pytest.raises(ConnectionError, match="gone"):
-        Patient(Late(0)).ask(SetRate(lambda _: 1.0))
-
-
 class Blocking(App):
     """Its output keeps the loop until ``go``."""
 

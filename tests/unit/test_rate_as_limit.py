@@ -77,20 +77,6 @@ def test_the_rate_is_kept_by_items_that_come_faster_one_by_one() -> None:
     assert taken == pytest.approx(400, abs=3)
 
 
-def test_a_limit_is_the_present_rate_where_what_is_there_lasts() -> None:
-    course = Course(40.0)
-    course.look(10)
-    assert course.pacing.offered_per_s(course.now_s) is None
-    course.dry = False
-    course.look(4)
-    assert course.pacing.offered_per_s(course.now_s) is None
-    course.look(2)
-    assert course.pacing.offered_per_s(course.now_s) == 40.0
-    course.dry = True
-    course.look(1)
-    assert course.pacing.offered_per_s(course.now_s) is None
-
-
 class Same(App):
     name = "same"
     stages = (Stage("same"),)

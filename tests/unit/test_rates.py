@@ -1,8 +1,6 @@
 """Patterns at the points where the paper's description fixes them (Garcia et al. 2023, section 3.3)."""
 
 import math
-import os
-from pathlib import Path
 
 import pytest
 
@@ -29,20 +27,6 @@ RANGE = {"period_s": 60.0, "min_per_s": 2.0, "max_per_s": 12.0}
 )
 def test_pattern_passes_through_the_points_of_the_paper(pattern, points):
     assert {t: pattern(t) for t in points} == pytest.approx(points)
-
-
-def test_equal_patterns_are_equal_and_different_kinds_are_not():
-    assert Wave(**RANGE) == Wave(**RANGE)
-    assert Wave(**RANGE) != Binary(**RANGE)
-
-
-def test_trace_has_the_rate_of_its_arrivals():
-    steady_then_double = [float(t) for t in range(0, 500, 1)] + [t / 2 for t in range(1000, 2001)]
-    trace = Trace(tuple(steady_then_double), period_s=10.0)
-    assert trace(2.5) == pytest.approx(100, rel=0.2)
-    assert trace(7.5) == pytest.approx(200, rel=0.2)
-    assert trace(12.5) == trace(2.5)
-    assert sum(trace(k * 0.1 + 0.05) * 0.1 for k in range(100)) == pytest.approx(len(steady_then_double))
 
 
 def test_trace_scaled_to_a_busiest_rate():
@@ -117,21 +101,3 @@ def test_trace_line_that_is_neither_form_is_named(tmp_path, line):
     file.write_text(f"1.5\n{line}\n")
     with pytest.raises(RecomposeError, match=r"line 2 of trace .*trace\.txt' is .*; must be a time in seconds"):
         read_arrivals(file)
-
-
-def test_trace_needs_a_length():
-    with pytest.raises(RecomposeError, match="arrivals at two different times"):
-        Trace((3.0, 3.0), period_s=5.0)
-
-
-def test_real_access_log():
-    if "RECOMPOSE_DATA" not in os.environ:
-        pytest.skip("RECOMPOSE_DATA is not set: the real access log is not here")
-    arrivals_s = read_arrivals(Path(os.environ["RECOMPOSE_DATA"]) / "clicks" / "apache_access_10k.log")
-    assert len(arrivals_s) == 10_000
-    assert (arrivals_s[-1] - arrivals_s[0]) / 3600 == pytest.approx(83.5, abs=0.5)
-    trace = Trace(arrivals_s, period_s=60.0, max_per_s=12.0)
-    rates = [trace(k * 0.6 + 0.3) for k in range(100)]
-    assert max(rates) == 12.0
-    assert min(rates) == 0.0  # the log has a hole
-    assert sum(rates) / 100 == pytest.approx(6, abs=3)

@@ -105,14 +105,6 @@ def test_a_worker_that_has_loaded_an_app_as_it_was_is_not_free(worker: _Actor, a
     assert worker.free() is None
 
 
-def test_who_is_asked_whether_it_is_free_waits_anew(worker: _Actor) -> None:
-    waited = worker._end
-    worker.free()
-    assert waited.finished.is_set(), "called off"
-    assert worker._end is not waited
-    assert worker._end.is_alive()
-
-
 def test_workers_of_the_pool_before_are_no_longer_asked_when_they_may_have_ended(
     worker: _Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,14 +152,6 @@ def test_workers_of_an_owner_that_was_started_anew_are_its_own(named: list[str])
     named.append("app")
     ray_actors.end_workers_of("app")
     assert len(named) == 6
-
-
-def test_a_ray_that_was_left_is_not_asked(named: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """To ask would start another one."""
-    named.clear()
-    monkeypatch.setattr("ray.get_actor", lambda name: pytest.fail("asked"))
-    monkeypatch.setattr(ray_actors, "list_named_actors", lambda: pytest.fail("asked"))
-    ray_actors.end_workers_of("app")
 
 
 class Played:

@@ -80,13 +80,6 @@ def link(ready: Message) -> tuple[EncryptedLink, list[Message]]:
     return made, came
 
 
-def test_answers_in_the_order_asked_are_delivered_of_whatever_kind() -> None:
-    made, came = link(Message(Kind.READY))
-    for kind, task_id in ((Kind.PARTLY, 1), (Kind.FAILED, 2), (Kind.DONE, 3)):
-        made.came(Message(kind, task_id))
-    assert [message.task_id for message in came] == [0, 1, 2, 3]
-
-
 def test_one_that_is_passed_over_was_lost() -> None:
     made, _ = link(Message(Kind.READY))
     with pytest.raises(OSError, match="task 1 was lost on its way: the answer to 2 came first"):

@@ -178,12 +178,6 @@ def test_a_refused_item_among_many_takes_no_room_for_good(start: Callable[..., R
     assert runner.wait(0)
 
 
-def test_what_cannot_be_stored_is_refused(start: Callable[..., Runner]):
-    runner = start(Whole)
-    with pytest.raises(RecomposeError, match=r"this item, a list, cannot be stored: .*; it must be what pickle takes"):
-        _ = runner.ask(PushMany(([threading.Lock()],))).serial
-
-
 def test_items_of_a_journal_that_an_edited_app_refuses_are_dead_letters(start: Callable[..., Runner]):
     first = start(Whole)
     assert first.ask(PushMany((1, 2, 3, 4))).serials == [0, 1, 2, 3]

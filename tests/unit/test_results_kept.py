@@ -81,30 +81,6 @@ def test_what_cannot_be_written_concerns_its_item_alone_and_every_value_is_encod
     assert [json.loads(line)["serial"] for line in (tmp_path / "dead").read_text().splitlines()] == [1, 2, 4]
 
 
-@pytest.mark.parametrize("value", [float("nan"), "\ud800", b"bytes", {1: {2}}])
-def test_values_that_are_no_json_text(value: Any, tmp_path: Path) -> None:
-    sink = sink_of(Plain(), tmp_path / "out")
-    sink.take(bundle(0, 1, value, "ü"))
-    sink.close()
-    assert [result.error is None for result in sink.buffer] == [True, False, True]
-    assert (tmp_path / "out").read_text().splitlines()[2] == '{"serial": 2, "value": "ü"}'
-
-
-def test_an_error_with_half_a_character_is_told_as_others_are(tmp_path: Path) -> None:
-    class Refuses(Plain):
-        def encode_result(self, value: str) -> Any:
-            raise ValueError(f"{value} is odd")
-
-    sink = sink_of(Refuses(), tmp_path / "out", tmp_path / "dead")
-    sink.take(Delivered(1.0, 0, (0.0,), 0.5, "c", None, error="\ud800 broke"))
-    sink.take(bundle(1, "\ud800"))
-    sink.close()
-    errors = [r"\ud800 broke", r"the result cannot be written: ValueError: \ud800 is odd"]
-    assert [error for _, _, error in told(sink)] == errors
-    for file in ("out", "dead"):
-        assert [json.loads(line)["error"] for line in (tmp_path / file).read_text().splitlines()] == errors
-
-
 NUMBERS = st.booleans() | st.integers() | st.floats()
 
 

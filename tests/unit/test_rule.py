@@ -43,12 +43,6 @@ def test_the_futures_of_a_calm_stream_have_its_rate_and_its_costs(rates: list[fl
     assert futures.each_s.mean(axis=(0, 1)) == pytest.approx([0.1, 0.3], rel=0.1)
 
 
-def test_items_that_are_alike_are_believed_to_be_so_when_many_are_known() -> None:
-    few, many = fed([4.0] * 5), fed([4.0] * 1000)
-    assert few.cv == pytest.approx(0.1, rel=0.2), "twenty may be alike by chance"
-    assert many.cv < 0.03
-
-
 def one_after_the_other(stream: Stream, times_s: list[float]) -> Stream:
     for each_s in times_s:
         stream.add(TURN_S, 1.0, np.array([1.0, 1.0]), np.array([0.1, each_s]))
@@ -59,13 +53,6 @@ def test_two_items_tell_that_a_stage_takes_longer_or_less_long() -> None:
     stream = one_after_the_other(fed([4.0] * 60), [1.8, 1.8])
     assert stream.each_s.tolist() == pytest.approx([0.1, 1.8])
     assert one_after_the_other(stream, [0.3, 0.3, 0.3]).each_s.tolist() == pytest.approx([0.1, 0.3], rel=0.1)
-
-
-def test_where_times_have_a_long_tail_two_items_tell_nothing() -> None:
-    times_s = (0.3 * np.random.default_rng(1).lognormal(0.0, 1.2, 300)).tolist()
-    before_s = one_after_the_other(fed([4.0]), times_s).each_s[1]
-    after_s = one_after_the_other(fed([4.0]), [*times_s, 6 * before_s, 6 * before_s]).each_s[1]
-    assert after_s < 2 * before_s
 
 
 def test_after_a_jump_the_futures_are_of_the_new_rate() -> None:
@@ -116,10 +103,6 @@ def test_chance_is_no_news_and_a_change_is_within_seconds() -> None:
         assert 1990 <= looked_at(changed).since <= 2060
 
 
-def test_a_camera_that_sends_a_frame_more_has_news() -> None:
-    assert looked_at([3.0] * 400 + [4.0] * 16).since >= 395
-
-
 def test_waves_are_never_calm() -> None:
     rng = np.random.default_rng(4)
     waves = [float(rng.poisson(5 + 4 * np.sin(turn / 100))) for turn in range(4000)]
@@ -147,13 +130,6 @@ def test_where_more_workers_bring_nothing_a_ceiling_is_known_for_a_while() -> No
     assert again.per_s(200.0) == pytest.approx(14.2, rel=0.05)
 
 
-def test_what_comes_out_where_workers_lack_items_tells_of_no_ceiling() -> None:
-    ceiling = Ceiling()
-    for turn in range(400):
-        ceiling.look(turn * TURN_S, TURN_S, 4 if turn < 200 else 8, 14.0 * TURN_S, full=turn % 2 == 0)
-    assert ceiling.per_s(100.0) == np.inf
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_chance_is_no_ceiling(seed: int) -> None:
     rng, ceiling = np.random.default_rng(seed), Ceiling()
@@ -161,11 +137,6 @@ def test_chance_is_no_ceiling(seed: int) -> None:
         workers = 4 + turn // 50
         ceiling.look(turn * TURN_S, TURN_S, workers, float(rng.poisson(3.0 * workers * TURN_S)), full=True)
         assert ceiling.per_s(turn * TURN_S) == np.inf
-
-
-def test_where_more_workers_bring_more_there_is_none() -> None:
-    assert fed_ceiling({4: 14.0, 8: 26.0}).per_s(20.0) == np.inf
-    assert fed_ceiling({8: 26.0, 4: 14.0}).per_s(20.0) == np.inf
 
 
 # --- waits ------------------------------------------------------------------------------------------------------------
@@ -200,14 +171,6 @@ def test_more_workers_never_make_anybody_wait_longer(came: list[float], waiting:
     now = GroupNow((0,), 2, 2, waiting, 0.0)
     _, left_s = waits(now, np.arange(1.0, 7.0), futures, (0.3, 0.0), start_s)
     assert all(more <= fewer + 1e-9 for fewer, more in pairwise(left_s[:, 0]))
-
-
-def test_the_share_of_long_items_is_that_of_the_log_normal() -> None:
-    drawn = np.random.default_rng(0).lognormal(0.0, 0.5, 200_000)
-    item = ItemTime.of(float(drawn.mean()), float(drawn.std() / drawn.mean()))
-    assert item.beyond(np.array([1.0, 2.0, 3.0])) == pytest.approx(
-        [(drawn > limit).mean() for limit in (1.0, 2.0, 3.0)], abs=0.01
-    )
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -257,16 +220,6 @@ def test_the_price_rises_while_items_are_late_and_falls_while_none_is() -> None:
     assert price.in_work == pytest.approx(RuleSettings().least_price, rel=0.01)
 
 
-def test_a_window_that_was_missed_is_remembered_for_longer_than_the_next_one() -> None:
-    price = Price(RuleSettings())
-    for turn in range(3600):  # fifteen minutes; in each first one a fifth is late
-        price.add(TURN_S * turn, TURN_S, 2.0, 0.4 if turn % 1200 < 240 else 0.0, 600.0, 0.95)
-    before = price.in_work
-    for turn in range(3600, 4800):
-        price.add(TURN_S * turn, TURN_S, 2.0, 0.0, 600.0, 0.95)
-    assert before > price.in_work > 2 * RuleSettings().usual_price
-
-
 # --- choice -----------------------------------------------------------------------------------------------------------
 
 
@@ -306,11 +259,6 @@ def test_neighbours_are_merged_and_what_waits_gets_more_workers() -> None:
     assert chosen(1.0, Plan(APART, (1, 1))).chosen.plan == Plan(MERGED, (1,))
     calm, pressed = (chosen(10.0, Plan(MERGED, (5,)), backlog=backlog).chosen.plan for backlog in (0.0, 60.0))
     assert pressed.workers > calm.workers
-
-
-def test_where_two_groups_are_short_both_get_more() -> None:
-    replicas = chosen(10.0, Plan(APART, (1, 1))).chosen.plan.replicas
-    assert sum(replicas) > 4
 
 
 def test_of_a_users_list_only_what_is_in_it() -> None:
@@ -355,21 +303,9 @@ def test_a_smaller_limit_counts_at_once_also_for_what_was_wanted_before() -> Non
 # --- several goals, limits and shares of a machine --------------------------------------------------------------------
 
 
-def test_of_several_goals_the_hardest_counts() -> None:
-    easy, hard = Goal(20.0, 0.95), Goal(0.8, 0.95)
-    one, other, both = (chosen(10.0, Plan(MERGED, (5,)), goals=each) for each in ((easy,), (hard,), (easy, hard)))
-    assert one.chosen.plan.workers <= other.chosen.plan.workers <= both.chosen.plan.workers
-
-
 def test_what_comes_beyond_the_rate_that_is_asked_for_gets_no_workers() -> None:
     kept_up, half = (chosen(10.0, Plan(MERGED, (5,)), goals=(Goal(2.0, 0.95, per_s),)) for per_s in (np.inf, 5.0))
     assert half.chosen.plan.workers <= 0.7 * kept_up.chosen.plan.workers
-
-
-def test_what_waits_beyond_the_rate_that_is_asked_for_gets_no_workers() -> None:
-    goals = (Goal(2.0, 0.95, 5.0),)
-    calm, full = (chosen(10.0, Plan(MERGED, (3,)), goals=goals, backlog=backlog) for backlog in (0.0, 500.0))
-    assert full.chosen.plan == calm.chosen.plan
 
 
 def test_more_workers_than_the_cores_keep_busy_are_not_asked_for() -> None:

@@ -52,13 +52,6 @@ def test_items_that_travel_together_share_their_hops(settings: Settings, arrival
     assert len(many.delivered) > 2 * len(one.delivered)
 
 
-@pytest.mark.parametrize("settings", [Settings(), DUE], ids=["read", "due"])
-def test_at_a_low_load_nobody_waits_for_a_bundle_to_fill(settings: Settings) -> None:
-    alone = replace(CALM, settings=settings)
-    one, many = simulate(alone), simulate(replace(alone, batching=Batching(64)))
-    assert late(many) == pytest.approx(late(one))
-
-
 def test_items_that_linger_leave_when_the_time_is_over_or_the_bundle_is_full() -> None:
     calm = replace(CALM, settings=DUE)
     aged = simulate(replace(calm, batching=Batching(64, linger_ms=50.0)))
@@ -93,18 +86,6 @@ def test_who_shares_a_core_is_slower_until_the_other_is_done() -> None:
     assert cores.next_in_s() == pytest.approx(0.2)
     cores.stop(one)
     assert (cores.busy, cores.next_in_s()) == (0, float("inf"))
-
-
-def test_threads_beside_the_workers_take_the_first_cores() -> None:
-    cores, workers = PairedCores[Worker](2, Threads(0.5, beside=1)), [Worker(), Worker(), Worker()]
-    cores.begin(workers[0], 1.0)
-    assert cores.next_in_s() == pytest.approx(1.0), "the other core"
-    cores.begin(workers[1], 0.1)
-    assert cores.next_in_s() == pytest.approx(0.2), "beside the thread that is no worker"
-    cores.begin(workers[2], 0.1)
-    assert cores.next_in_s() == pytest.approx(0.2)
-    with pytest.raises(ValueError, match="cannot be shared"):
-        cores.share(1.0)
 
 
 # A stage of 30 ms waiting, 300 items/s, in virtual time: one worker does it if its calls overlap.
@@ -150,11 +131,6 @@ def test_one_worker_does_it(bundle: int) -> None:
     out, _ = run(16, bundle)
     assert sum(each.count for each in out) >= RATE_PER_S * (SECONDS - 0.1)
     assert max(each.at_s - each.arrived_s[0] for each in out) < 2 * WAIT_S
-
-
-def test_without_overlap_it_does_a_tenth() -> None:
-    out, _ = run(1)
-    assert sum(each.count for each in out) == pytest.approx(SECONDS / WAIT_S, abs=5)
 
 
 def test_the_capacity_model_says_so_from_the_timings_of_the_run() -> None:

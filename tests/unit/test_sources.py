@@ -89,38 +89,6 @@ def values(arrivals):
 # --- replay -----------------------------------------------------------------------------------------------------------
 
 
-def test_replay_over_and_over():
-    source = open_source(Numbers(), "replay", clock=ticking())
-    assert values(itertools.islice(source, 7)) == [0, 1, 2, 0, 1, 2, 0]
-
-
-def test_replay_of_a_path(tmp_path):
-    file = tmp_path / "numbers.txt"
-    file.write_text("7 8")
-    assert values(open_source(Numbers(), "replay", str(file), clock=ticking(), loop=False)) == ["7", "8"]
-
-
-def test_replayed_item_arrives_when_its_read_begins():
-    now_s = [0.0]
-
-    class Slow(Numbers):
-        def items(self, path):
-            for value in self.data:
-                now_s[0] += 1.0  # decoding takes a second
-                yield value
-
-    arrivals = list(open_source(Slow(), "replay", clock=lambda: now_s[0], loop=False))
-    assert arrivals == [Arrival(1.0, 0), Arrival(1.0, 1), Arrival(2.0, 2)]  # the first was read when it was opened
-
-
-def test_closed_replay_ends():
-    source = open_source(Numbers(), "replay", clock=ticking())
-    iterator = iter(source)
-    next(iterator)
-    source.close()
-    assert list(iterator) == []
-
-
 @pytest.mark.parametrize(
     ("app", "kind", "path", "sentence"),
     [
@@ -168,31 +136,7 @@ def test_push_says_when_it_is_full_and_has_room_again():
     assert source.put("c") == 2
 
 
-def test_push_after_close_is_refused():
-    source = Push(2, clock=ticking())
-    source.close()
-    with pytest.raises(SourceClosed, match="takes no more items"):
-        source.put("a")
-
-
-def test_push_needs_room():
-    with pytest.raises(RecomposeError, match="capacity = 0"):
-        Push(0, clock=ticking())
-
-
 # --- the thread -------------------------------------------------------------------------------------------------------
-
-
-def test_thread_hands_over_everything_encoded_and_in_order(consumer):
-    source = open_source(Numbers(), "replay", clock=ticking(), loop=False)
-    consumer.run(source, clock=ticking(), encode=lambda values: [value * 10 for value in values], capacity=1)
-    assert values(consumer.rest()) == [0, 10, 20]
-    assert consumer.thread.error is None
-
-
-def test_limit_ends_an_endless_source(consumer):
-    consumer.run(open_source(Numbers(), "replay", clock=ticking()), clock=ticking(), items=5)
-    assert values(consumer.rest()) == [0, 1, 2, 0, 1]
 
 
 class Place:
@@ -260,15 +204,6 @@ def test_stop_ends_a_long_wait_for_the_next_item(consumer):
     assert thread.finished
 
 
-def test_stop_without_drain_frees_a_blocked_source(consumer):
-    source = open_source(Numbers(), "replay", clock=ticking())
-    thread = consumer.run(source, clock=ticking(), capacity=1)
-    consumer.awaited()
-    thread.stop(drain=False)
-    assert thread.join(WAIT_S)
-    assert values(thread.take()) == [0]
-
-
 def test_pushed_items_are_refused_once_the_limit_is_reached(consumer):
     source = Push(10, clock=ticking())
     thread = consumer.run(source, clock=ticking(), items=1)
@@ -276,16 +211,6 @@ def test_pushed_items_are_refused_once_the_limit_is_reached(consumer):
     assert thread.join(WAIT_S)
     with pytest.raises(SourceClosed):
         source.put("b")
-
-
-def test_pattern_can_be_set_while_the_source_waits(consumer):
-    source = open_source(Numbers(), "replay", clock=ticking(), loop=False)
-    thread = consumer.run(source, Fixed(1e-6), clock=lambda: 0.0)
-    consumer.awaited()
-    assert thread.offered_per_s(0.0) == 1e-6
-    thread.set_pattern(None)
-    assert thread.offered_per_s(0.0) is None
-    assert values(consumer.rest()) == [0, 1, 2]
 
 
 def test_failing_data_set_is_reported_and_what_was_read_stays(consumer):
@@ -345,11 +270,6 @@ def test_what_comes_by_itself_is_due_when_it_came_and_what_is_read_at_will_when_
     consumer.awaited()
     assert thread.take() == [Encoded(["a"], (100.0,), (100.0,))]
     thread.stop()
-
-
-def test_what_is_read_at_will_is_due_when_it_was_read(consumer):
-    consumer.run(open_source(Numbers(), "replay", clock=ticking(), loop=False), clock=lambda: 7000.0)
-    assert [each.due_s == each.arrived_s for each in consumer.rest()] == [True] * 3
 
 
 def test_a_push_source_counts_what_it_was_offered_and_what_it_refused():

@@ -7,7 +7,7 @@ from test_watchdog import Bench
 from control.strategies.start_times import StartTimes
 from runtime.pools.ray.pool import BEGIN_TIMES, StartLimits
 from service.daemon.supervision.restart_policy import waits_for
-from service.daemon.supervision.runner_slot import HOLD_S, StartQueue
+from service.daemon.supervision.runner_slot import StartQueue
 
 
 class Clock:
@@ -26,15 +26,6 @@ def test_a_few_start_at_a_time_in_the_order_in_which_they_asked() -> None:
     queue.leave("d")
     queue.leave("b")
     assert queue.ahead("e") == 0
-
-
-def test_a_start_that_takes_long_counts_no_more() -> None:
-    clock = Clock()
-    queue = StartQueue(1, clock)
-    assert (queue.ahead("slow"), queue.ahead("next")) == (0, 1)
-    clock.now_s = HOLD_S
-    assert queue.ahead("next") == 0
-    assert queue.ahead("slow") == 0, "it goes on itself"
 
 
 def test_the_limit_of_a_start_counts_from_the_beginning_of_the_process() -> None:
@@ -102,10 +93,3 @@ def test_a_loaded_worker_is_given_back_when_it_was_not_needed_for_as_long_as_its
     assert times.keeps(110.0, fewer, present) == "workers that have loaded model are kept, as it takes 20 s"
     assert times.keeps(119.0, fewer, present) is not None
     assert times.keeps(121.0, fewer, present) is None, "20 s after it was needed last"
-
-
-def test_light_workers_are_given_back_at_once_and_growth_waits_for_nothing() -> None:
-    times, present = known(), Counter({LIGHT: 4, MODEL: 3})
-    assert times.keeps(100.0, present, present) is None
-    assert times.keeps(101.0, Counter({LIGHT: 1, MODEL: 3}), present) is None
-    assert times.keeps(102.0, Counter({LIGHT: 7, MODEL: 2}), present) is None

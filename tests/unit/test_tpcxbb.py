@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 
 from apps.contract import App
-from apps.keys import Partitions
 from apps.registry import create
 from apps.tpcxbb import tables
 from apps.tpcxbb.__main__ import main as write_tables
@@ -86,14 +85,6 @@ def test_q3_tells_what_duckdb_finds(folder: Path, form: str) -> None:
     rows = [(each["from_s"], *row) for each in told for row in each["top"]]
     assert max(len(each["top"]) for each in told) == 30
     assert rows == answers(folder / "clicks", Q3_SQL)
-
-
-def test_with_the_hundred_partitions_of_the_paper_each_key_has_one_of_its_own(folder: Path) -> None:
-    app = made("tpcxbb_q2", folder / "clicks", item=101, partitions=100)
-    rows = [(each["from_s"], *row) for each in serial(app) for row in each["top"]]
-    assert rows == answers(folder / "clicks", Q2_SQL)
-    stage = next(stage for stage in app.stages if stage.name == "sessions")
-    assert list(Partitions(stage.partitions, stage.bounds).of(list(range(100)))) == list(range(100))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -176,8 +167,3 @@ def test_keys_that_the_benchmark_does_not_have_are_a_sentence(
     with pytest.raises(RecomposeError) as refused:
         made("tpcxbb_q15", tmp_path).setup()
     assert str(refused.value) == sentence
-
-
-def test_a_sum_that_is_no_number_counts_as_none() -> None:
-    batch = pa.RecordBatch.from_pylist([{"ss_sold_date_sk": 1, "ss_sold_time_sk": 2, "ss_net_paid": float("nan")}])
-    assert tables.columns_of(batch, STREAMS["store_sales"], ["ss_net_paid"])["ss_net_paid"].tolist() == [0]

@@ -64,16 +64,6 @@ def test_the_memory_of_a_worker_is_kept_by_class_and_told_once_where_it_is_more_
     )
 
 
-def test_workers_without_a_group_or_a_declared_memory_are_no_reason_to_warn() -> None:
-    usage, spare, light = Usage(), view(os.getpid(), group=None), view(os.getpid())
-    with capture_logs() as lines:
-        usage.record(0.0, (spare,), [((), Need(memory_bytes=1))])
-        assert usage.memory == {}
-        usage.record(1.0, (light,), [((), Need())])
-    assert usage.memory[()].peak_bytes > 1_000_000
-    assert not lines
-
-
 def test_what_others_keep_busy_is_the_rest_of_what_the_cores_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three cores, of which this process may use two: 1.6 s of them in two seconds, a guest's time counted once."""
     kinds = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest")
@@ -91,11 +81,3 @@ def test_what_others_keep_busy_is_the_rest_of_what_the_cores_do(monkeypatch: pyt
     assert usage.cost((worker,), cores=2).others_cores == pytest.approx(0.5), "1.6 s less 0.6 of the worker, in 2 s"
     usage.record(4.0, ())
     assert usage.cost((), cores=2).others_cores is None
-
-
-def test_workers_that_are_elsewhere_or_gone_have_no_cpu() -> None:
-    usage = Usage()
-    for now_s in (0.0, 1.0):
-        usage.record(now_s, (view(2**30), view(os.getpid(), node="203.0.113.7")))
-    cost = usage.cost((view(2**30),), cores=1)
-    assert (cost.worker_s, cost.cpu_s, cost.cpu_cores) == (2.0, None, None)

@@ -40,19 +40,3 @@ def test_nothing_begins_behind_a_task_that_is_alone_and_those_before_it_go_on() 
     asyncio.run(asyncio.wait_for(run(), 20))
     assert told[:5] == ["a begins", "b begins", "D begins", "-", "D ends"]
     assert told.index("e begins") > told.index("D ends")
-
-
-def test_what_is_done_before_the_next_comes_holds_nobody_up() -> None:
-    told: list[int] = []
-
-    async def tasks() -> AsyncIterator[int]:
-        for number in range(3):
-            yield number
-            while number not in told:
-                await asyncio.sleep(0)
-
-    async def work(number: int) -> None:
-        told.append(number)
-
-    asyncio.run(asyncio.wait_for(at_once(tasks(), work, lambda number: True), 20))
-    assert told == [0, 1, 2]

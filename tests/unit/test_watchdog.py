@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +17,7 @@ from compositions.model import Composition
 from control.decisions import Mode, State
 from profiler.slo import Slo
 from service.daemon.store.store import DaemonStore, Started
-from service.daemon.supervision import runner_slot, ticker, watchdog
+from service.daemon.supervision import runner_slot, ticker
 from service.daemon.supervision.desired_state import DesiredState
 from service.daemon.supervision.history import HistoryPuller, Remembered
 from service.daemon.supervision.restart_policy import (
@@ -45,13 +44,12 @@ from service.runner.rpc.requests import (
     SetMode,
     SetSlo,
     Start,
-    Stop,
 )
 from service.runner.rpc.vital import Vital
 from service.runner.validation.durable import open_journal
 from service.runner.validation.resolution import choices_for
 from service.schemas.figures import Items, LostWorker
-from service.schemas.refusals import DiskFullError, UnavailableError
+from service.schemas.refusals import UnavailableError
 from service.schemas.results import Result
 from service.schemas.spec import BatchingSpec, InputSpec, PlannedLoad, RunSpec, SourceSpec
 from service.schemas.status import RunnerBody, Status
@@ -231,38 +229,6 @@ def test_the_death_of_a_worker_and_of_a_runner_is_a_line_at_warning_with_place_a
     assert (died["event"], died["pid"], died["node"]) == ("runner died", 42, "10.0.0.7")
 
 
-def test_deaths_that_an_earlier_daemon_told_are_not_told_again_for_a_runner_that_is_found() -> None:
-    def loss(number: int) -> LostWorker:
-        at = "2026-11-23T20:00:00.000Z"
-        return LostWorker(number=number, at=at, id=f"w{number}", pid=1, node="10.0.0.5", reason="SIGKILL")
-
-    bench = Bench(having(PUSH, {"run": "known"}), attach=True, left_over=having(PUSH, {"run": "known"}))
-    bench.host.left_over.figures = {"losses": [loss(1), loss(2)]}
-    with capture_logs() as logs:
-        up(bench)
-        bench.host.left_over.figures = {"losses": [loss(1), loss(2), loss(3)]}
-        bench.step(2.0)
-    assert [line["worker"] for line in logs if line["event"] == "worker died"] == ["w3"]
-
-
-def test_the_first_look_at_a_new_runner_tells_whom_it_lost() -> None:
-    bench = Bench()
-    bench.step()
-    at = "2026-11-23T20:00:00.000Z"
-    lost = LostWorker(number=1, at=at, id="w1", pid=1, node="10.0.0.5", reason="SIGKILL")
-    bench.runner.figures = {"losses": [lost]}
-    with capture_logs() as logs:
-        bench.step(0.5)
-    assert [line["worker"] for line in logs if line["event"] == "worker died"] == ["w1"]
-
-
-def test_ids_of_decisions_go_on_after_a_restart() -> None:
-    bench = up(Bench())
-    revive(bench)
-    bench.step(0.5)
-    assert [each.id for each in bench.store.decisions("synthetic", 10)] == [3, 2, 1]
-
-
 def test_each_runner_has_a_run_of_its_own_and_says_why_it_is_another_one() -> None:
     bench = up(Bench())
     first = bench.runner.spec
@@ -322,13 +288,6 @@ def test_a_runner_that_is_found_again_goes_on_with_its_run() -> None:
     assert (bench.watchdog.desired.spec.origin.run, bench.watchdog.desired.spec.origin.epoch) == ("its own", 4)
     assert {each.run for each in bench.store.decisions("synthetic", 10)} == {"its own"}
     assert [each.trigger for each in bench.store.decisions("synthetic", 10)] == ["start"]
-
-
-def test_that_it_was_started_again_costs_no_runner_on_a_full_disk() -> None:
-    bench = up(Bench())
-    fill(bench.store)
-    revive(bench)
-    assert bench.watchdog.ask(ReadStatus()).origin.epoch == 2
 
 
 @pytest.mark.logs_errors("app failed")
@@ -402,23 +361,6 @@ def over(bench: Bench) -> None:
     bench.until(lambda: bench.is_in(Ended))
 
 
-@pytest.mark.parametrize("end", [lambda bench: bench.watchdog.stop(), over])
-@pytest.mark.parametrize("owes", [True, False])
-def test_what_a_durable_run_is_of_is_stored_before_its_runner_begins_for_as_long_as_it_may_owe(
-    tmp_path: Path, owes: bool, end: Callable[[Bench], None]
-) -> None:
-    bench = up(Bench(having(PUSH, {"durability": "exactly-once", "journals": str(tmp_path)})))
-    spec = bench.runner.spec
-    assert bench.store.durable_runs.is_same(spec, str(spec.origin.run)) is True
-    another = having(spec, {"source": SourceSpec(kind="replay")})
-    assert bench.store.durable_runs.is_same(another, str(spec.origin.run)) is False
-    with closing(open_journal(str(tmp_path), "synthetic", str(spec.origin.run), 1)) as journal:
-        journal.store(None, [Pushed(0, ("acknowledged",))] if owes else [])
-    end(bench)
-    assert bench.is_in(Ended)
-    assert bench.store.durable_runs.is_same(spec, str(spec.origin.run)) is (True if owes else None)
-
-
 def _push(bench: Bench, count: int) -> None:
     for _ in range(count):
         bench.watchdog.ask(PushMany(("item",)))
@@ -469,16 +411,6 @@ def test_a_silent_runner_is_replaced_when_its_lease_is_over_and_not_before(how: 
     assert ("hung: it has answered nothing for 12 s" if how == "silent" else "cut off: nothing was heard") in reason
 
 
-def test_a_runner_of_which_nothing_can_be_known_has_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = up(Bench(having(PUSH, {"settings": {"lease_s": 5}})))
-    bench.runner.silent = True
-    monkeypatch.setattr(Flaky, "vital", lambda _: (_ for _ in ()).throw(OSError("Name or service not known")))
-    bench.step(4.0)
-    assert bench.is_in(Up)
-    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
-    assert "cut off" in str(bench.watchdog.condition.deaths.reason)
-
-
 @pytest.mark.logs_errors("turn failed")
 def test_a_watch_goes_on_after_a_turn_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ticker, "AFTER_ERROR_S", 0.0)
@@ -512,14 +444,6 @@ def test_a_cut_that_is_shorter_than_the_lease_costs_nothing(durability: str) -> 
     )
     warned = [(line["event"], line["seen"]) for line in logs if line["log_level"] == "warning"]
     assert warned == [("runner does not answer", "cut off")]
-
-
-def test_a_runner_that_was_left_running_is_found_again() -> None:
-    bench = Bench(attach=True, first_decision=10, left_over=PUSH)
-    up(bench)
-    bench.step(0.5)
-    assert bench.host.runners == []
-    assert [each.id for each in bench.store.decisions("synthetic", 10)] == [11]
 
 
 def test_what_is_asked_during_the_start_is_told_after_it() -> None:
@@ -598,64 +522,12 @@ def test_a_move_does_not_wait_for_long_and_its_successor_is_of_use_after_a_death
     assert [bench.host.prepared[0].killed for bench in (died, stopped)] == [False, True]
 
 
-def test_a_runner_that_cannot_hand_over_is_replaced_as_after_a_loss() -> None:
-    bench = up(Bench())
-    bench.runner.silent = True
-    bench.watchdog.desired.move("node a is to go", 0.0)
-    with capture_logs() as logged:
-        bench.step(0.5)
-        bench.until(lambda: bench.is_in(Up))
-    assert logged[0]["event"] == "runner did not hand over by itself"
-    assert len(bench.host.runners) == 2
-
-
-def test_what_a_stop_gave_up_is_in_the_log_of_the_daemon() -> None:
-    bench = up(Bench())
-    bench.runner.failure = "the time to drain was over with 8 accepted items not delivered"
-    with capture_logs() as said:
-        bench.watchdog.stop()
-    told = [each for each in said if each["log_level"] == "error"]
-    assert [(each["event"], each["app"], each["reason"]) for each in told] == [
-        ("run failed", "synthetic", bench.runner.failure)
-    ]
-
-
 def test_a_runner_that_cannot_stop_is_killed() -> None:
     bench = up(Bench())
     bench.runner.silent = True
     bench.watchdog.stop()
     assert bench.runner.killed
     assert bench.is_in(Ended)
-
-
-def test_a_runner_that_is_being_retired_is_not_killed_by_a_second_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog, "END_S", 0.0)
-    bench = up(Bench())
-    retiring, hurried, killed = threading.Event(), threading.Event(), threading.Event()
-    ask, kill = bench.runner.ask, bench.runner.kill
-    early: list[bool] = []
-
-    def pull_all() -> None:
-        retiring.set()
-        assert hurried.wait(ANSWER_S)
-        early.append(killed.wait(0.3))
-
-    def asked(request: Request[Any], *, timeout_s: float = ANSWER_S) -> Any:
-        answer = ask(request, timeout_s=timeout_s)
-        if retiring.is_set() and isinstance(request, Stop):
-            hurried.set()
-        return answer
-
-    monkeypatch.setattr(bench.watchdog.history, "pull_all", pull_all)
-    monkeypatch.setattr(bench.runner, "ask", asked)
-    monkeypatch.setattr(bench.runner, "kill", lambda: (killed.set(), kill()))
-    first = threading.Thread(target=bench.watchdog.stop)
-    first.start()
-    assert retiring.wait(ANSWER_S)
-    bench.watchdog.stop(Stop(drain=False, timeout_s=0.0), 0.0)
-    first.join(ANSWER_S)
-    assert (early, killed.is_set(), bench.is_in(Ended)) == ([False], True, True)
-    assert bench.watchdog.remembered.status is not None
 
 
 def killed_at_its_stop(bench: Bench) -> None:
@@ -685,15 +557,6 @@ def test_workers_of_a_run_that_begins_anew_end_with_a_runner_that_died_but_not_w
     died.until(lambda: len(died.host.runners) == 2)
     moved.until(lambda: len(moved.host.runners) == 2)
     assert (died.host.swept, moved.host.swept) == (["name"], [])
-
-
-def test_what_a_dead_runner_left_ends_where_nobody_waits_for_another() -> None:
-    bench = up(Bench(DURABLE))
-    bench.runner.killed = True
-    bench.step(0.5)
-    assert bench.is_in(Starting)
-    bench.watchdog.stop()
-    assert bench.host.swept == ["name"]
 
 
 def test_a_full_disk_costs_history_not_the_stream() -> None:
@@ -760,28 +623,6 @@ def test_a_mode_that_was_acknowledged_outlives_a_runner_that_was_not_there_yet()
     assert (stored.mode, stored.composition) == (Mode.PINNED, "7")
 
 
-def test_what_the_runner_is_told_was_stored_before() -> None:
-    bench = up(Bench())
-    told: list[Mode] = []
-    hear = bench.runner.set_mode
-
-    def set_mode(mode: Mode, composition: str | None) -> None:
-        told.append(bench.store.started()["synthetic"].spec.mode)
-        hear(mode, composition)
-
-    bench.runner.set_mode = set_mode  # type: ignore[method-assign]
-    bench.watchdog.change(SetMode(Mode.PINNED, "7"))
-    assert told == [Mode.PINNED]
-
-
-def test_what_cannot_be_stored_is_not_told() -> None:
-    bench = up(Bench())
-    fill(bench.store)
-    with pytest.raises(DiskFullError):
-        bench.watchdog.change(SetMode(Mode.PINNED, "7"))
-    assert (bench.runner.spec.mode, bench.watchdog.desired.spec.mode) == (Mode.AUTO, Mode.AUTO)
-
-
 def test_what_the_runner_does_not_take_is_stored_no_more() -> None:
     bench = up(Bench())
     bench.runner.silent = True
@@ -836,23 +677,6 @@ def test_what_runs_under_a_name_is_not_replaced_by_what_it_means_by_now() -> Non
     assert bench.host.left_over.spec.compositions == bench.watchdog.desired.spec.compositions == (one,)
 
 
-def test_a_change_that_may_have_reached_a_silent_runner_is_taken_back_when_it_answers_again() -> None:
-    bench = up(Bench())
-    hear = bench.runner.set_slo
-
-    def set_slo(slo: Slo | None) -> None:
-        hear(slo)
-        raise TimeoutError
-
-    bench.runner.set_slo = set_slo  # type: ignore[method-assign]
-    with pytest.raises(UnavailableError):
-        bench.watchdog.change(SetSlo(Slo("latency", 1.0)))
-    assert bench.runner.spec.slo == Slo("latency", 1.0)
-    bench.runner.set_slo = hear  # type: ignore[method-assign]
-    bench.step(2.0)
-    assert bench.runner.spec.slo is None
-
-
 def test_a_runner_that_is_found_again_and_does_not_answer_has_its_lease() -> None:
     bench = Bench(having(PUSH, {"settings": {"lease_s": 5}}), attach=True)
     hung = bench.host.left_over = Flaky(PUSH)
@@ -862,14 +686,3 @@ def test_a_runner_that_is_found_again_and_does_not_answer_has_its_lease() -> Non
     assert (hung.killed, bench.host.runners) == (False, [])
     bench.until(lambda: len(bench.host.runners) == 1)
     assert hung.killed
-
-
-def test_a_runner_that_is_found_again_while_it_is_cut_off_begins_when_it_is_heard() -> None:
-    bench = Bench(attach=True)
-    found = bench.host.left_over = Flaky(PUSH)
-    found.cut_off = True
-    up(bench)
-    assert found.state is State.STARTING
-    found.cut_off = False
-    bench.until(lambda: found.state is State.STABLE)
-    assert bench.host.runners == []

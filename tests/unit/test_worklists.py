@@ -1,10 +1,7 @@
 """Worklists of operators by hand: who may have which tuple, in the three designs for keys; and the reorder ring."""
 
-import pytest
-
-from compositions.errors import RecomposeError
 from lab.papers.prasaad.station import ReorderRing
-from lab.papers.prasaad.worklists import QUEUE_NAMES, Entry, Fifo, Hybrid, Owned, Partitioned, Worklist, make_worklist
+from lab.papers.prasaad.worklists import Entry, Hybrid, Owned, Partitioned, Worklist
 from runtime.dispatch.keyed.partitions import COUNTED
 
 ANN, BOB, CAT = 1, 2, 3
@@ -31,37 +28,7 @@ def done(worklist: Worklist, worker: int, partition: str) -> bool:
 # --- by name ---------------------------------------------------------------------------------------------------------
 
 
-def test_they_have_the_names_of_the_table() -> None:
-    assert [make_worklist(name, 4, 2).name for name in QUEUE_NAMES] == list(QUEUE_NAMES)
-
-
-def test_what_there_is_not_is_refused() -> None:
-    with pytest.raises(RecomposeError, match="unknown queue 'fifo'; there are hybrid, partitioned, owned"):
-        make_worklist("fifo", 4)
-    with pytest.raises(RecomposeError, match="partitions is 0; it must be at least 1"):
-        make_worklist("hybrid", 0)
-
-
-@pytest.mark.parametrize("make", [Fifo, lambda: Hybrid(4), lambda: Partitioned(4)])
-def test_nothing_is_taken_that_the_ring_has_no_room_for(make: type[Worklist]) -> None:
-    worklist = filled(make(), "aab")
-    assert not worklist.ready(1)
-    assert taken(worklist, ANN, room_to=1) is None
-    assert worklist.ready(2)
-    assert taken(worklist, ANN, room_to=2) == 1
-    assert worklist.waiting == 2
-
-
 # --- without keys ----------------------------------------------------------------------------------------------------
-
-
-def test_without_keys_tuples_go_in_order_to_whoever_comes() -> None:
-    worklist = filled(Fifo(), "aaaa")
-    assert taken(worklist, ANN) == 1
-    assert [taken(worklist, BOB), taken(worklist, BOB)] == [2, 3]
-    assert not done(worklist, ANN, "a")
-    assert taken(worklist, ANN) == 4
-    assert not worklist.ready(1000)
 
 
 # --- partitioned: figure 6 -------------------------------------------------------------------------------------------
@@ -86,13 +53,6 @@ def test_partitioned_a_worker_comes_back_to_the_queue_that_it_had() -> None:
     assert taken(worklist, ANN) == 3, "hers is empty"
 
 
-def test_partitioned_a_queue_that_is_served_is_nobody_elses() -> None:
-    worklist = filled(Partitioned(1), "aa")
-    assert taken(worklist, ANN) == 1
-    assert not worklist.ready(1000)
-    assert taken(worklist, BOB) is None
-
-
 # --- hybrid: figure 7 ------------------------------------------------------------------------------------------------
 
 
@@ -107,22 +67,6 @@ def test_hybrid_a_tuple_of_a_partition_in_work_is_left_to_its_worker_and_the_nex
     assert taken(worklist, ANN) == 4
     assert not done(worklist, ANN, "a")
     assert worklist.waiting == 0
-
-
-def test_hybrid_what_comes_while_a_partition_is_in_work_waits_for_who_draws_it() -> None:
-    worklist = filled(Hybrid(2), "a")
-    assert taken(worklist, ANN) == 1
-    worklist.put(Entry(2, 0, 2))
-    assert not done(worklist, ANN, "a"), "nobody has drawn it"
-    assert taken(worklist, BOB) == 2
-
-
-def test_hybrid_tuples_are_not_drawn_beyond_the_room() -> None:
-    worklist = filled(Hybrid(3), "aab")
-    assert taken(worklist, ANN) == 1
-    assert taken(worklist, BOB, room_to=2) is None
-    assert not done(worklist, ANN, "a")
-    assert taken(worklist, ANN, room_to=3) == 2, "the draw beyond the room was not made, so that it was nobody's"
 
 
 # --- owned: the dispatcher's ------------------------------------------------------------------------------------------
@@ -163,10 +107,3 @@ def test_outputs_leave_in_order_and_only_within_the_ring() -> None:
     assert ring.put(3, "c")
     assert not ring.put(2, "b"), "it has left"
     assert ring.peek() == "c"
-
-
-def test_a_ring_tells_what_it_cannot_do() -> None:
-    with pytest.raises(ValueError, match="the output of 1 is not there yet"):
-        ReorderRing[str](2).pop()
-    with pytest.raises(ValueError, match="at least 1 slot, not 0"):
-        ReorderRing[str](0)
