@@ -50,15 +50,6 @@ def test_the_loops_thread_answers_and_what_it_raises_reaches_who_asked() -> None
     assert threading.current_thread() not in threads
 
 
-def test_what_was_put_before_there_was_a_loop_comes_first() -> None:
-    mailbox, seen = Mailbox(), []
-    early = [mailbox.put(PushMany((value,))) for value in range(3)]
-    mailbox.open(Answers(PushMany.by(lambda request: seen.append(request.values[0]) or len(seen))), mailbox.serve)
-    assert mailbox.ask(PushMany(("late",)), PATIENCE_S) == 4
-    assert seen == [0, 1, 2, "late"]
-    assert [each.result(0) for each in early] == [1, 2, 3]
-
-
 def test_a_request_that_is_not_served_in_time_says_so_and_is_never_carried_out() -> None:
     mailbox, seen = Mailbox(), []
     mailbox.open(Answers(PushMany.by(lambda request: seen.append(request.values[0]) or 0)), lambda: None)

@@ -6,7 +6,7 @@ import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage, all_sequential
 from control.choices import Choices, ManagerError
-from control.decisions import CallOff, Decision, Grant, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
+from control.decisions import CallOff, Decision, Grant, Mode, NoChange, State, SwitchTo, Trigger
 from control.manager import Manager, TickResult
 from control.objectives import objective_of
 from control.settings import Settings
@@ -20,7 +20,6 @@ STAGES = (Stage("a"), Stage("b"))
 ONE = replace(all_sequential(STAGES), name="one")
 WIDE = Composition("wide", (Group(("a",)), Group(("b",), Pattern.PAR, 2)))
 WIDER = Composition("wider", (Group(("a",)), Group(("b",), Pattern.PAR, 4)))
-MERGED = Composition("merged", (Group(("a", "b"), Pattern.PAR, 3),))
 RATE = Slo("throughput", "input_rate")
 
 
@@ -208,14 +207,6 @@ def test_a_new_objective_calls_off_what_waits_and_is_answered_with_a_decision_of
     assert "the switch to wide, whose workers were not all there, was called off" in done.reason
 
 
-def test_who_pins_what_a_switch_goes_to_lets_it_come() -> None:
-    target = manager()
-    tick(target, snapshot(20))
-    target.set_mode(Mode.PINNED, "wide")
-    assert tick(target, snapshot(20.25, switching=True)).commands == ()
-    assert commands(run(target, 20.5, 23, switching=True)) == []
-
-
 def test_who_pins_what_runs_has_a_switch_called_off_and_nothing_else() -> None:
     target = manager()
     tick(target, snapshot(20))
@@ -226,15 +217,6 @@ def test_who_pins_what_runs_has_a_switch_called_off_and_nothing_else() -> None:
     told = [reason(tick(target, snapshot(at_s))) for at_s in (20.5, 20.75)]
     why = "the switch to wide, whose workers were not all there, was called off"
     assert told == [f"pinned to one; {why}", "pinned to one"]
-
-
-def test_a_trial_that_a_request_overtakes_is_no_trial_any_more() -> None:
-    target = manager("vogel")
-    target.set_compositions((ONE, WIDE, MERGED))
-    assert tick(target, snapshot(20)).state is State.SWITCHING
-    assert tick(target, snapshot(21, "wide", since_s=20.9)).state is State.TRIAL
-    target.set_slo(Slo("throughput", "input_rate", 0.1))
-    assert tick(target, snapshot(21.25, "wide", since_s=20.9)).state is State.STABLE
 
 
 def test_pinning_the_unknown_is_refused_with_what_there_is() -> None:
@@ -269,14 +251,6 @@ def test_a_lost_worker_is_no_reason_for_a_decision_until_another_had_time_to_sta
     results = run(target, 30, 33, rate=9.0, throughput_per_s=5.0, queued=30)
     assert commands(results) == []
     assert "a worker was lost (killed)" in reason(results[0])
-
-
-def test_vogel_measures_anew_when_the_rate_rises() -> None:
-    target = manager("vogel")
-    run(target, 20, 30, rate=9.0)
-    results = run(target, 30, 33, rate=15.0)
-    assert ResetWindow() in [c for r in results for c in r.commands]
-    assert commands(results) == ["wide"]
 
 
 def test_the_name_of_the_former_default_means_the_default() -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from apps import registry
 from apps.military_server import MilitaryOptions, MilitaryServer
-from apps.military_server.app import phase_widths
 from apps.military_server.kernels import choice, compiled, vectors
 from apps.military_server.terrain import (
     KINDS,
@@ -203,28 +202,6 @@ def test_without_a_gpu_one_sentence_says_so(
     assert isinstance(choice.load_kernel("gpu", MAP), vectors.VectorKernel)
     told = capsys.readouterr().err
     assert told.strip() == "military_server: no GPU can be used (no driver); kernel numpy gives the same results"
-
-
-# --- the workload ----------------------------------------------------------------------------------------------------
-
-
-def test_widths_follow_the_phases_at_any_length() -> None:
-    widths = phase_widths(1000, 2, 12)
-    assert widths[0] == 2
-    assert widths[199] == widths[300] == 12
-    assert set(widths[500:520]) == {2}
-    assert set(widths[520:540]) == {12}
-    assert (np.diff(widths[:200]) >= 0).all()
-    assert (widths[200:300] == 2).mean() == pytest.approx(0.9, abs=0.05)
-    assert widths[700:1000:30].tolist() == [7] * 10, "every wave begins in the middle"
-
-
-def test_items_are_the_same_every_time_and_numbered() -> None:
-    records = list(server(tuples=5000).items(None))
-    assert records == list(server(tuples=5000).items(None))
-    assert [received(record)[0] for record in records] == list(range(5000))
-    assert [received(record)[1] for record in records] == phase_widths(5000, 2, 12).tolist()
-    assert records[:4096] != list(islice(server(tuples=5000, seed=1).items(None), 4096))
 
 
 # --- what comes from outside -----------------------------------------------------------------------------------------

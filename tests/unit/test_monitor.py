@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from profiler.monitor import LATENCY_BOUNDS_S, Hops, Monitor, MonitorSettings, Running
+from profiler.monitor import LATENCY_BOUNDS_S, Monitor, MonitorSettings, Running
 from profiler.service_time import GpuUse
 from profiler.snapshot import Demand, RateWindow, Snapshot, StageTiming
 from profiler.windows import input_rate_change
@@ -104,16 +104,6 @@ def test_profiles_and_hop() -> None:
     snapshot = look(seen, 1.0)
     assert [(p.name, p.service_time_s, p.cpu_time_s) for p in snapshot.stages] == [("a", 0.1, 0.08), ("b", 0.3, 0.0)]
     assert snapshot.hop_s == 0.002
-
-
-def test_machines_that_are_gone_are_forgotten_but_for_the_latest() -> None:
-    hops = Hops(5)
-    for day in range(100):
-        hops.add(0.001, f"n{day}")
-        hops.price_s({f"n{day}": 2})
-    assert hops.price_s({"n91": 1}) == 0.001, "it may have come back"
-    hops.add(0.5, "here")
-    assert hops.price_s({"n90": 1, "here": 1}) == 0.5, "that one is not known any more"
 
 
 def test_a_hop_is_priced_for_the_average_worker_not_for_the_average_task() -> None:

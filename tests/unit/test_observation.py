@@ -11,7 +11,7 @@ from service.daemon.daemon import Daemon
 from service.daemon.runs import EACH_OF_ALL_S
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
-from service.runner.rpc.requests import ReadHistory, ReadStatus
+from service.runner.rpc.requests import ReadStatus
 from service.schemas.base import utc_now
 from service.schemas.spec import RunSpec
 from service.schemas.status import Sample
@@ -54,14 +54,6 @@ def several(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daem
     yield daemon
     Waiting.held = type(None)
     daemon.close()
-
-
-def test_rates_are_asked_of_all_at_once_and_none_waits_for_another(several: Daemon) -> None:
-    Waiting.held = ReadHistory
-    told = several.observation.rates(60.0, 10)
-    assert [each.app for each in told] == list(NAMES)
-    assert [bool(each.at) for each in told] == [False, False, True, False]
-    assert Waiting.limits == [EACH_OF_ALL_S] * 3
 
 
 def test_statuses_are_asked_of_all_at_once_and_say_who_does_not_answer(several: Daemon) -> None:

@@ -135,13 +135,6 @@ def test_every_slot_tells_when_it_was_due_however_late_it_is_taken():
     assert late.lag_s(3.5) == pytest.approx(1.5, abs=1e-6)
 
 
-def test_due_times_follow_a_pattern_that_rests_and_one_that_replaces_it():
-    slots = schedule(Binary(4.0, 0.0, 5.0), catch_up_s=60.0)
-    slots.replace(Fixed(1.0), 4.0)
-    times = [slots.take(9.0) for _ in range(15)]
-    assert times == pytest.approx([2.0 + k / 5 for k in range(10)] + [4.0 + k for k in range(5)], abs=0.03)
-
-
 def test_a_slot_given_up_is_missed_and_those_after_it_keep_their_time():
     slots = schedule(Fixed(10.0), catch_up_s=1.0)
     assert slots.take(0.0) == 0.0
@@ -169,10 +162,3 @@ def test_nothing_was_due_before_reading_began():
     assert manager.turn().due_s == time.now_s
     assert manager.offer().behind == 0
     assert len(time.released(manager, 1.0)) == pytest.approx(10, abs=1)
-
-
-def test_looking_often_does_not_fill_the_memory():
-    slots = schedule(Fixed(5000.0), catch_up_s=60.0)
-    for k in range(200_000):
-        slots.take(k / 20_000)
-    assert max(len(slots._time_of), len(slots._slots_by)) < 1000

@@ -13,18 +13,7 @@ import numpy as np
 import pytest
 
 from profiler.slo import parse_slo
-from recompose import (
-    App,
-    Options,
-    RecomposeError,
-    Result,
-    RunFailed,
-    Stage,
-    StageKind,
-    objective,
-    pipeline,
-    run,
-)
+from recompose import App, Options, RecomposeError, Result, RunFailed, Stage, StageKind, objective, pipeline, run
 
 
 def double(value: int) -> int:
@@ -197,14 +186,10 @@ def test_a_sink_that_raises_ends_the_run_with_its_reason() -> None:
         ({"slo": "throughput<=5/s"}, "a throughput is ≥ its target, not <="),
         ({"slo": "p95<=fast"}, "'fast' is not a number with a unit"),
         ({"rat": 5}, r"run takes no 'rat' \(did you mean 'rate'\?\)"),
-        ({"sourc": 5}, r"run takes no 'sourc' \(did you mean 'source'\?\)"),
         ({"colour": 5}, "run takes no 'colour'; it takes source, slo, sink, rate, items"),
-        ({"rate": -1}, "^rate = -1: must be greater than 0"),
         ({"batch": 0}, r"^batch = 0: must be \"auto\""),
-        ({"batch": "64"}, r"^batch = '64': must be \"auto\""),
         ({"source": 5}, "source = 5: must be text such as replay:FILE, a path, or an iterable"),
         ({"slo": "throughput=input_rate"}, "the source has no rate of its own .* set a rate, or ask for fastest"),
-        ({"source": "video"}, "source video needs a path"),
         ({"source": "nowhere.txt"}, "'nowhere.txt' does not exist"),
         ({"composition": "huge"}, "unknown composition 'huge'"),
         ({"sink": "xml:folder"}, "'xml:folder' is no sink"),

@@ -8,7 +8,6 @@ from compositions.dynamic import Dyn
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from compositions.rules import groups_of_dyn
 from lab.simulation.invariants import CheckedDispatcher
-from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.event_log import DispatcherError
 from runtime.dispatch.events import (
     BundleAdmitted,
@@ -24,7 +23,6 @@ from runtime.dispatch.events import (
 )
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.keyed.partitions import Partitions
-from runtime.dispatch.keyed.split import Assembly
 from runtime.dispatch.keys import Routes
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.settings import DispatcherSettings
@@ -88,28 +86,6 @@ def test_a_value_goes_from_dead_to_dead_at_the_price_of_one_loss():
     bench.handle(WorkerLost(4.0, worker, "SIGKILL"))
     (dead,) = (each for each in bench.out if isinstance(each, Delivered))
     assert dead.error == f"worker {worker} was lost: SIGKILL"
-
-
-def test_a_partition_in_work_moves_when_its_task_is_over_and_brings_what_is_kept():
-    bench = Bench(2)
-    bench.admit(0, 1)
-    owner = {bench.tasks[worker].payload[bench.picked(bench.tasks[worker]).index(1)]: worker for worker in bench.tasks}
-    bench.admit(0, 1)
-    bench.admit(0, 1)
-    bench.handle(SwitchRequested(0.0, workers(1)))
-    stays = next(w.worker for w in bench.dispatcher.view(0.0).workers if w.group is not None)
-    (leaves,) = {"w0", "w1"} - {stays}
-    moving = next(partition for partition, worker in owner.items() if worker == leaves)
-    for _ in range(3):
-        assert moving not in [v for v, p in zip([0, 1], bench.picked(bench.tasks[stays]), strict=True) if p]
-        bench.done(stays)
-    assert stays not in bench.tasks
-    bench.done(leaves, b"first word")
-    assert stays not in bench.tasks, "its owner of old has another bundle of it"
-    bench.done(leaves, b"last word")
-    assert bench.tasks[stays].keyed.kept == {"by": {moving: {f"key {moving}": b"last word"}}}
-    bench.done(stays)
-    assert sum(each.count for each in bench.out if isinstance(each, Delivered)) == 6
 
 
 def test_a_worker_has_the_next_piece_while_it_is_at_one_and_no_more():
@@ -210,22 +186,6 @@ def test_a_leaving_worker_ends_what_is_its_own_comes_back_when_wanted_and_leaves
     assert len(group.leaving) == 1
     bench.handle(Tick(1.5))
     assert (group.leaving, len(group.workers)) == ([], 1)
-
-
-def test_a_task_brings_a_part_of_the_states_and_the_values_of_the_others_come_after_it_in_order():
-    keys = Partitions(32)
-    keys.share(["a"])
-    keys.commit({each: {each: b"state"} for each in range(32)})
-    first = Assembly(Bundle(0, (0.0,) * 4, None), Routes(bytes([9, 5, 9, 7])))
-    later = Assembly(Bundle(4, (0.0,) * 2, None), Routes(bytes([7, 9])))
-    for each in (first, later):
-        keys.enter(each, None)
-    pieces = []
-    while (piece := keys.next_piece("a")) is not None:
-        assert len(keys.begin("a", piece)) <= 2
-        keys.end(piece)
-        pieces.append((piece.assembly, piece.picked))
-    assert pieces == [(first, b"\0\1\0\1"), (first, b"\1\0\1\0"), (later, b"\1\1")]
 
 
 def test_a_piece_changes_no_partition_but_its_own():

@@ -13,7 +13,6 @@ from written_telemetry import BEGAN_S, rewrite, row, write, write_items, write_s
 from datapipe.report import data
 from datapipe.report.build import summary_rows
 from datapipe.report.data import Period, load
-from datapipe.report.plots import course
 from datapipe.spark.delta import TableKind, commit, write_files
 from datapipe.telemetry import traces
 from datapipe.telemetry.past import snapshots_between
@@ -74,26 +73,6 @@ def test_of_a_long_run_a_part_is_read_and_it_says_so(tmp_path: Path) -> None:
     found = records_of(tmp_path, "ferret", "r", most=3)
     assert found is not None
     assert (len(found.snapshots), found.items.delivered, found.items.all_of_them) == (30, 3, False)
-
-
-# Plots over time of a report: one instant at one place, and the time of day below it.
-
-
-BEGAN = datetime(2026, 3, 1, 9, 59, 58, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("length_s", "ticks"),
-    [
-        (9.0, ["09:59:58", "10:00:00", "10:00:02", "10:00:04", "10:00:06"]),
-        (400.0, ["10:00", "10:01", "10:02", "10:03", "10:04", "10:05", "10:06"]),
-        (3 * 3600.0, ["10:00", "10:30", "11:00", "11:30", "12:00", "12:30"]),
-    ],
-)
-def test_axes_tell_the_clock_at_round_times(length_s: float, ticks: list[str]) -> None:
-    _, axes = course(BEGAN, length_s)
-    assert [label.get_text() for label in axes.get_xticklabels()] == ticks
-    assert axes.get_xlim() == (0, length_s)
 
 
 # Reports from the tables are those from the files of runners; a part of the records tells the same as all.

@@ -3,8 +3,7 @@
 import pytest
 from dispatcher_bench import Bench, composition
 
-from compositions.model import Composition, Group, Pattern, Stage, TransitionKind
-from lab.simulation.invariants import CheckedDispatcher
+from compositions.model import Composition, Group, Pattern, TransitionKind
 from runtime.dispatch.event_log import Writer
 from runtime.dispatch.events import SwitchRequested, SwitchStyle, WorkerStartFailed
 from runtime.dispatch.instructions import SendTask, StartWorkers
@@ -134,15 +133,3 @@ def test_a_resize_under_way_is_in_the_log_and_goes_on_where_it_was():
     assert again.dispatcher.view(0.0) == bench.dispatcher.view(0.0)
     phase = Resizing(SwitchRequested(1.0, composition(TWO)), ONE, 61.0)  # as a log would open with it
     assert Reader().value(Writer(lambda payload: 0).plain(phase)) == phase
-
-
-def test_a_resize_needs_the_same_groups():
-    stages = (Stage("a"), Stage("b"))
-    one, two = (Composition(name, (Group(("a",)), Group(("b",), Pattern.PAR, n))) for name, n in (("x", 1), ("y", 4)))
-    merged = Composition("z", (Group(("a", "b")),))
-    assert one.transition_to(two) is TransitionKind.RESIZE
-    assert one.transition_to(merged) is TransitionKind.SWITCH
-    dispatcher = CheckedDispatcher(stages, one)
-    dispatcher.start(0.0)
-    assert dispatcher.handle(SwitchRequested(0.0, merged))[1] == []
-    assert dispatcher.view(0.0).switching

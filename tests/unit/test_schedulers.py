@@ -54,8 +54,6 @@ def test_a_turn_has_the_tuples_of_a_slice_and_one_at_least(name: str) -> None:
     ("settings", "refused"),
     [
         ({"slice_s": 0}, r"slice_s = 0, must be in \[0.000001, 60\] s"),
-        ({"window_s": -1}, r"window_s = -1, must be in"),
-        ({"capacity": 0.5}, "capacity = 0.5, must be a whole number"),
         ({"selectivity": "none"}, "selectivity = 'none', must be corrected or printed"),
         ({"depth": 1}, "unknown setting 'depth'; there are ahead, capacity, half_life"),
     ],

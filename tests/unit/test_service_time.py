@@ -4,16 +4,7 @@ import math
 
 import pytest
 
-from profiler.service_time import (
-    GpuUse,
-    ServiceTimes,
-    bottlenecks,
-    crowding,
-    free_service_s,
-    next_bottleneck,
-    on_gpus,
-    stage_costs,
-)
+from profiler.service_time import GpuUse, ServiceTimes, bottlenecks, crowding, free_service_s, on_gpus, stage_costs
 from profiler.snapshot import StageProfile, StageTiming
 
 
@@ -49,15 +40,6 @@ def test_an_old_phase_fades_by_time() -> None:
     assert times.profiles(now_s)[0].service_time_s == pytest.approx(0.050)
 
 
-def test_thousands_a_second_are_averaged_over_seconds_not_over_one_hiccup() -> None:
-    times = ServiceTimes(["a"])
-    feed(times, "a", [0.001] * 2000, from_s=0.0, every_s=0.001)
-    now_s = feed(times, "a", [0.009] * 100, from_s=2.0, every_s=0.001)
-    [a] = times.profiles(now_s)
-    assert a.samples == pytest.approx(2000, abs=2)
-    assert a.service_time_s == pytest.approx(0.001 + 0.008 * 100 / 2000, rel=0.01)
-
-
 def test_a_stage_that_runs_once_a_minute_keeps_its_newest_samples() -> None:
     times = ServiceTimes(["a"])
     feed(times, "a", [9.0] * 10 + [1.0] * 8, from_s=0.0, every_s=60.0)
@@ -83,14 +65,6 @@ def test_a_stage_that_runs_once_a_minute_keeps_its_newest_samples() -> None:
 )
 def test_bottleneck_is_20_percent_above_every_other(walls_s: dict[str, float], expected: tuple[str, ...]) -> None:
     assert bottlenecks(profiles(**walls_s)) == expected
-
-
-def test_additional_bottleneck_is_judged_among_the_rest() -> None:
-    unbalanced = profiles(f1=0.004, f2=0.012, f3=0.008)
-    assert next_bottleneck(unbalanced, ("f2",)) == "f3"
-    assert next_bottleneck(unbalanced, ("f2", "f3")) == "f1"
-    assert next_bottleneck(unbalanced, ("f1", "f2", "f3")) is None
-    assert next_bottleneck(profiles(f1=0.008, f2=0.012, f3=0.008), ("f2",)) is None
 
 
 # --- contention ------------------------------------------------------------------------------------------------------

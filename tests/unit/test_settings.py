@@ -15,8 +15,6 @@ from service.runner.validation.resolution import RunSettings, settings_for
         ({"trail_s": 3}, "unknown setting 'trail_s'; there are backlog_patience_s, bottleneck_threshold"),
         ({"trial_s": "3"}, "trial_s = '3', must be a number"),
         ({"min_samples": 1.5}, "min_samples = 1.5, must be a whole number"),
-        ({"trial_s": True}, "trial_s = True, must be a number"),
-        ({"trial_s": float("nan")}, "trial_s = nan, must be in"),
     ],
 )
 def test_faults_are_sentences(values: dict[str, object], text: str) -> None:

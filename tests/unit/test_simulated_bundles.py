@@ -1,6 +1,6 @@
 """Simulated machines and pools by hand: paired cores, bundles, and calls that wait."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -12,7 +12,7 @@ from compositions.capacity.costs import Conditions, StageCost
 from compositions.capacity.predict import predict
 from compositions.model import Composition, Group, Stage
 from control.settings import Measuring, Settings
-from lab.simulation.machine import Cost, Machine, PairedCores, Threads
+from lab.simulation.machine import Cost, Machine
 from lab.simulation.pool import SimulatedPool
 from lab.simulation.scenario import Scenario, SimulatedStage
 from lab.simulation.simulation import simulate
@@ -59,33 +59,6 @@ def test_items_that_linger_leave_when_the_time_is_over_or_the_bundle_is_full() -
     full = simulate(replace(calm, batching=Batching(3, linger_ms=50.0)))
     assert max(late(full)) == pytest.approx(0.02, abs=0.005)  # the first waits for two more, 10 ms apart
     assert full.in_order
-
-
-# Cores of two hardware threads in the simulation, by hand.
-
-
-@dataclass(eq=False)
-class Worker:
-    computing: bool = False
-    steps: int = 0
-
-
-def test_who_shares_a_core_is_slower_until_the_other_is_done() -> None:
-    """Two cores: the third worker joins the first on its core, where both have 0.6 of its speed."""
-    cores, (one, two, three) = PairedCores[Worker](2, Threads(0.6)), (Worker(), Worker(), Worker())
-    cores.begin(one, 1.0)
-    cores.begin(two, 1.0)
-    assert cores.next_in_s() == pytest.approx(1.0)
-    cores.begin(three, 0.3)
-    assert cores.next_in_s() == pytest.approx(0.5)
-    cores.pass_s(0.5)
-    assert cores.first_done() is three
-    assert (cores.busy, cores.next_in_s()) == (2, pytest.approx(0.5)), "the second; the first has 0.7 s left"
-    cores.pass_s(0.5)
-    assert cores.first_done() is two
-    assert cores.next_in_s() == pytest.approx(0.2)
-    cores.stop(one)
-    assert (cores.busy, cores.next_in_s()) == (0, float("inf"))
 
 
 # A stage of 30 ms waiting, 300 items/s, in virtual time: one worker does it if its calls overlap.

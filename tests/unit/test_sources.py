@@ -14,7 +14,7 @@ from compositions.errors import RecomposeError
 from compositions.model import Stage
 from datapipe.source_kinds import open_source
 from datapipe.sources.fed import Fed, Message
-from datapipe.sources.push import BufferFull, Push, SourceClosed
+from datapipe.sources.push import BufferFull, Push
 from datapipe.sources.source_thread import Encoded, SourceLimits, SourceThread
 from datapipe.sources.sources import Arrival
 
@@ -204,15 +204,6 @@ def test_stop_ends_a_long_wait_for_the_next_item(consumer):
     assert thread.finished
 
 
-def test_pushed_items_are_refused_once_the_limit_is_reached(consumer):
-    source = Push(10, clock=ticking())
-    thread = consumer.run(source, clock=ticking(), items=1)
-    source.put("a")
-    assert thread.join(WAIT_S)
-    with pytest.raises(SourceClosed):
-        source.put("b")
-
-
 def test_failing_data_set_is_reported_and_what_was_read_stays(consumer):
     class Broken(Numbers):
         def items(self, path):
@@ -238,15 +229,6 @@ def test_an_item_that_cannot_be_sent_is_refused_alone(consumer, bundle):
     (why,) = [each.error for each in came if each.error is not None]
     assert why.startswith("an item of the source, a function, cannot be sent to a worker (")
     assert why.endswith("); it must be what pickle takes")
-
-
-def test_data_set_that_empties_between_passes_is_reported_as_a_sentence(consumer):
-    app = Numbers()
-    source = open_source(app, "replay", clock=ticking())
-    app.data = ()
-    thread = consumer.run(source, clock=ticking())
-    assert values(consumer.rest()) == [0, 1, 2]
-    assert thread.error == "the data set of app 'numbers' has no items"
 
 
 # --- since when a user waits ------------------------------------------------------------------------------------------
@@ -281,16 +263,6 @@ def test_a_push_source_counts_what_it_was_offered_and_what_it_refused():
         source.put("c")
     now_s[0] = 12.5
     assert source.offer() == (3, 1, 2, 2.5)
-
-
-def test_of_a_source_that_has_ended_nothing_more_is_asked_for(consumer):
-    now_s = [0.0]
-    source = open_source(Numbers(), "replay", clock=lambda: now_s[0], loop=False)
-    thread = consumer.run(source, Fixed(1e6), clock=lambda: now_s[0], catch_up_s=60.0)
-    now_s[0] = 1.0
-    read = len(consumer.rest())
-    now_s[0] = 100.0
-    assert thread.offer() == (read, 0, 0, 0.0)
 
 
 def test_a_data_set_in_memory_is_read_once_and_before_the_first_item() -> None:

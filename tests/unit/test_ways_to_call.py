@@ -94,25 +94,11 @@ def ran(*stages: str, values: list[Any], app: Many | None = None, **states: Any)
     return run_stages(app or Many(), stages, values, states)
 
 
-def test_the_next_stage_gets_each_value_and_what_it_gives_is_never_nested() -> None:
-    done = ran("up_to", "odd", "twice", values=[0, 1, 4])
-    assert done.values == [[], [], [1, 1, 3, 3]]
-    assert [type(value) for value in done.values] == [Outputs] * 3
-    assert all(type(each) is int for each in done.values[2])
-
-
 def test_a_fault_of_one_of_its_values_is_a_fault_of_the_item() -> None:
     done = ran("up_to", "picky", "picky", values=[2, 5, 1])
     assert [(fault.position, fault.stage) for fault in done.faults] == [(1, "picky")]
     assert (done.values[0], done.values[2]) == ([0, 1], [0])
     assert "calls.py" not in done.faults[0].error
-
-
-def test_a_batch_stage_gets_the_values_of_all_items_together() -> None:
-    app = Many()
-    done = ran("up_to", "all", values=[0, 2, 3, 1], app=app)
-    assert done.values == [[], [0], [0, 20], [0]]
-    assert app.seen == [6]
 
 
 def test_a_batch_stage_that_raises_on_several_leaves_it_open_which_is_at_fault() -> None:
@@ -137,13 +123,6 @@ def test_what_a_batch_stage_returns_must_be_several_values(results: Any) -> None
     with pytest.raises(StageError) as caught:
         ran("given", values=[results, results])
     assert f"batch stage 'given' returned {results!r} for 2; it must return one for each" in caught.value.traceback_text
-
-
-def test_a_stateful_batch_stage_gets_and_leaves_a_state() -> None:
-    done = ran("ranks", values=[7, 7, 7], ranks=5)
-    assert (done.values, done.states) == ([5, 6, 7], {"ranks": 8})
-    empty = ran("up_to", "ranks", values=[0], ranks=5)
-    assert (empty.values, empty.states) == ([[]], {"ranks": 5})
 
 
 def test_declared_columns_come_as_a_record_batch_and_rows_go_on_as_dicts() -> None:

@@ -62,19 +62,6 @@ def row(found: WhatIf, name: str) -> Possibility:
     return next(each for each in found.compositions if each.name == name)
 
 
-def test_cores_limit_what_replicas_could_do() -> None:
-    busy = replace(
-        present(),
-        snapshot=replace(
-            present().snapshot, stages=tuple(replace(stage, cpu_time_s=0.01) for stage in present().snapshot.stages)
-        ),
-    )
-    few, many = (row(answer(Question(cores=cores), busy), "7") for cores in (1, 64))
-    assert few.predicted_throughput_per_s == pytest.approx(1 / 0.03, rel=0.01)
-    assert few.limited_by == ["cores"]
-    assert many.predicted_throughput_per_s > 5 * few.predicted_throughput_per_s
-
-
 @pytest.mark.parametrize(("rate_per_s", "chosen"), [(50.0, "1"), (170.0, "7")])
 def test_the_choice_is_what_the_manager_chooses_at_that_rate(rate_per_s: float, chosen: str) -> None:
     found = answer(Question(rate_per_s=rate_per_s), present(slo=Slo("throughput", "input_rate")))
