@@ -192,21 +192,6 @@ def test_a_switch_that_waits_for_workers_is_called_off_for_a_newer_request_and_t
     assert done.reason == f"requested by hand; {why}; wider was pinned"
 
 
-def test_a_new_objective_calls_off_what_waits_and_is_answered_with_a_decision_of_its_own() -> None:
-    target = manager()
-    assert tick(target, snapshot(20)).commands == (SwitchTo(WIDE),)
-    target.set_slo(RATE)
-    assert tick(target, snapshot(20.25, switching=True)).commands == (CallOff("the SLO was set"),)
-    target.switch_failed("called off", called_off=True)
-    tick(target, snapshot(20.5))
-    assert tick(target, snapshot(20.75)).commands == (SwitchTo(WIDE),), (
-        "it is not left alone for having been called off"
-    )
-    done = tick(target, snapshot(21, "wide", since_s=20.9)).decision
-    assert isinstance(done, Decision)
-    assert "the switch to wide, whose workers were not all there, was called off" in done.reason
-
-
 def test_who_pins_what_runs_has_a_switch_called_off_and_nothing_else() -> None:
     target = manager()
     tick(target, snapshot(20))

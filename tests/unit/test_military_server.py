@@ -5,7 +5,6 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from apps.military_server.terrain import (
     WOODED,
     terrain,
 )  # fmt: skip
-from runtime.pools.execute import StageError, run_stages
 
 NAMES = tuple(stage.name for stage in MilitaryServer.stages)
 MAP = terrain(0)
@@ -113,23 +111,6 @@ def test_a_bundle_gives_what_a_plain_loop_gives(kernel: str) -> None:
 @given(st.lists(tuples, min_size=1, max_size=4))
 def test_any_tuples_give_what_a_plain_loop_gives(given_tuples: list[Tuple]) -> None:
     assert through(APP, list(map(sent, given_tuples))) == list(map(plain, given_tuples))
-
-
-@pytest.mark.parametrize(
-    ("broken", "why"),
-    [
-        (b"short", "a record of 5 bytes; must be 154"),
-        (sent((1, 3, [(SIDE, 40)] * 32, [0] * 16)), "coordinates has 512; must be from 32 to 479"),
-        (sent((1, 33, [(90, 40)] * 32, [0] * 16)), "width has 33; must be from 1 to 32"),
-    ],
-)
-def test_a_record_that_cannot_be_flown_is_refused_by_the_first_stage(broken: bytes, why: str) -> None:
-    """Of a bundle nothing is done then: the dispatcher halves it until the record at fault is alone."""
-    (fault,) = run_stages(APP, NAMES, [broken], {}).faults
-    assert fault.stage == "load"
-    assert why in fault.error
-    with pytest.raises(StageError, match=why):
-        run_stages(APP, NAMES, [*islice(APP.items(None), 4), broken], {})
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------

@@ -63,17 +63,6 @@ def test_the_window_counts_only_what_came_after_the_reset() -> None:
     assert snapshot.latency.mean_s == pytest.approx(0.1)
 
 
-def test_what_left_is_counted_across_a_reset_for_who_looks_on() -> None:
-    seen = monitor()
-    stream(seen, 10.0, 0.0, 20.0, latency_s=0.0)
-    seen.record_demand(20.0, Demand(offered=200, admitted=200, missed=0, lag_s=0.0))
-    seen.reset_window(19.95)
-    snapshot = look(seen, 20.0)
-    assert snapshot.throughput_per_s is None
-    assert snapshot.demand is not None
-    assert snapshot.demand.delivered_per_s == pytest.approx(10.0)
-
-
 def test_offered_rate_counts_not_what_a_full_buffer_let_in() -> None:
     seen = monitor()
     seen.set_offered_rate(0.0, 10.0)

@@ -14,7 +14,7 @@ from lab.papers.prasaad import figures, page
 from lab.papers.prasaad.figures import Figure
 from lab.papers.prasaad.operators import Operator, bound_per_s, read_costs, serial_run, work_s
 from lab.papers.prasaad.plant import Plant, Setup
-from lab.papers.prasaad.runs import Run, run
+from lab.papers.prasaad.runs import Run
 from lab.papers.report import Finding, Verdict
 
 COSTS = Path(__file__).parents[2] / "lab" / "benchmarks" / "query_costs.json"
@@ -41,24 +41,6 @@ def test_a_stateful_operator_has_one_worker_and_the_others_run_what_comes_before
     trace = Plant([PLAIN, STATE], Setup("lp", workers=4)).run(range(3))
     assert [at_s for at_s, _, _ in trace.outputs] == pytest.approx([0.02, 0.03, 0.04])
     assert [value for *_, value in trace.outputs] == serial_run([PLAIN, STATE], range(3))
-
-
-def test_while_one_sends_others_wait_for_the_lock_but_not_for_the_flag() -> None:
-    """Two workers end at 10 ms; sending takes 5 ms an output. By the lock the second cannot go on before 15 ms."""
-    lock, flag = (
-        Plant([PLAIN], Setup("lp", workers=2, sending=way, send_s=0.005)).run(range(4), until_s=0.019)
-        for way in ("lock", "non-blocking")
-    )  # fmt: skip
-    assert lock.begun_s == pytest.approx([0.0, 0.0, 0.015, 0.0]), "4 is not begun before 20 ms"
-    assert flag.begun_s == pytest.approx([0.0, 0.0, 0.01, 0.0]), "3 is begun at once; the other sends both, to 20 ms"
-
-
-def test_a_run_counts_what_is_done_while_inputs_arrive() -> None:
-    found = run([PLAIN], Setup("lp", workers=4), inputs=400)
-    assert (found.share, found.worker_us) == (pytest.approx(1.0, rel=0.03), pytest.approx(10_000, rel=0.03))
-    assert found.latency_ms == pytest.approx(10, rel=0.01)
-    late = run([PLAIN], Setup("lp", workers=4), inputs=400, load=0.5)
-    assert late.throughput_per_s == pytest.approx(200, rel=0.03)
 
 
 # --- costs -----------------------------------------------------------------------------------------------------------
@@ -111,26 +93,6 @@ def test_a_lock_costs_speed(tmp_path: Path) -> None:
 
 def of(rates: Sequence[float]) -> list[Run]:
     return [Run(rate, 1.0, 1000.0, 1.0, (1,)) for rate in rates]
-
-
-@pytest.mark.parametrize(
-    ("hybrid", "verdict"),
-    [
-        ((900.0, 910.0, 905.0), "reproduced"),
-        ((800.0, 790.0, 810.0), "not reproduced"),
-        ((799.0, 850.0, 900.0), "not reproduced"),
-        ((801.0, 850.0, 900.0), "not reproduced"),
-        ((800.0, 800.0, 800.0), "not reproduced"),
-    ],
-)
-def test_a_difference_within_the_spread_of_the_runs_is_none(hybrid: Sequence[float], verdict: str) -> None:
-    """In the third case the median is 1.06, and one run of three is below; in the fourth none is, but just."""
-    rows = {
-        (query, queue, 16): of(hybrid if queue == "hybrid" else (800.0, 800.0, 800.0))
-        for query in ("q1", "q2", "q3", "q4", "q15") for queue in ("hybrid", "partitioned")
-    }  # fmt: skip
-    throughput, _ = page._queues(Figure("11", "", ("query", "queue", "workers"), rows))
-    assert throughput.verdict == verdict
 
 
 def test_the_recorded_runs_give_a_finding_about_every_figure() -> None:

@@ -133,14 +133,6 @@ def test_an_allocation_beyond_the_limit_of_data_fails() -> None:
     assert done.stdout.strip() == "no memory", done.stderr
 
 
-def test_a_group_of_its_own_ends_a_process_that_takes_more() -> None:
-    enter = "from runtime.pools import limits\nprint(limits._enter_group(limits.Limits(200)), flush=True)"
-    done = said(f"{enter}{TAKE}taken[::4096] = b'x' * len(taken[::4096])")
-    if "True" not in done.stdout:
-        pytest.skip("no control group for memory can be made here")
-    assert done.returncode == -9
-
-
 def test_the_watch_ends_a_process_with_a_sentence() -> None:
     hold = "from runtime.pools.limits import Limits, hold\nimport time\nhold(Limits(100), 'w1')"
     done = said(f"{hold}\nkept = b'x' * 108_000_000\ntime.sleep(30)")

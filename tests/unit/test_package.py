@@ -97,14 +97,6 @@ def test_a_partitioned_stage_takes_its_key_from_a_function() -> None:
     assert values == [("t", 1), ("c", 1), ("t", 2)]
 
 
-def test_values_of_one_item_are_rows_of_its_serial_number() -> None:
-    def letters(text: str) -> Iterator[str]:
-        yield from text
-
-    rows = [(each.serial, each.part, each.value) for each in started(pipeline(letters), source=["ab", "", "c"])]
-    assert rows == [(0, 0, "a"), (0, 1, "b"), (2, 0, "c")]
-
-
 def test_who_does_not_read_holds_the_source_back() -> None:
     made = itertools.count()
     live = started(source=made)

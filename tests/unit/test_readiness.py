@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from runtime.transport.connection import WRITE, Readiness
+from runtime.transport.connection import Readiness
 from runtime.transport.hub import EncryptedLink
 from runtime.transport.wire import Kind, Message
 
@@ -38,18 +38,6 @@ def test_handlers_are_called_for_what_is_ready_and_no_other(readiness: Readiness
         readiness.forget(right.fileno())
         readiness.serve(0.001)
         assert called == ["right"]
-
-
-def test_room_to_write_is_told_while_it_is_wanted(readiness: Readiness) -> None:
-    masks: list[int] = []
-    left, right = socket.socketpair()
-    with left, right:
-        readiness.watch(left.fileno(), masks.append)
-        readiness.watch_writing(left.fileno(), True)
-        readiness.serve(None)
-        readiness.watch_writing(left.fileno(), False)
-        readiness.serve(0.0)
-        assert masks == [WRITE]
 
 
 def test_a_wait_longer_than_the_system_knows_ends_when_something_comes(readiness: Readiness) -> None:

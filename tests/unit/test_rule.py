@@ -261,11 +261,6 @@ def test_neighbours_are_merged_and_what_waits_gets_more_workers() -> None:
     assert pressed.workers > calm.workers
 
 
-def test_of_a_users_list_only_what_is_in_it() -> None:
-    listed = (Plan(APART, (1, 1)), Plan(MERGED, (3,)), Plan(MERGED, (7,)))
-    assert chosen(10.0, listed[1], listed=Listing(listed)).chosen.plan == listed[2]
-
-
 def test_the_limit_of_workers_holds_and_the_lack_shows() -> None:
     choice = chosen(30.0, Plan(MERGED, (6,)), most=6)
     assert choice.chosen.plan.workers <= 6
@@ -277,27 +272,6 @@ def test_the_limit_of_workers_holds_and_the_lack_shows() -> None:
 def test_what_the_objective_tolerates_is_not_hopeless() -> None:
     strict, tolerant = (chosen(2.0, Plan(MERGED, (4,)), goals=(Goal(0.39, 0.95, tolerance=by),)) for by in (1.0, 1.5))
     assert (strict.hopeless, tolerant.hopeless) == (True, False)
-
-
-def test_nothing_is_chosen_before_each_stage_has_finished_some_items() -> None:
-    rule = Rule(STAGES)
-    rule.observe(Seen(1.0, 1.0, 9.0, np.array([9.0, 2.0]), np.array([0.9, 0.6]), 2.0, [0.0]), GOALS)
-    assert rule.choose(Now(Plan(APART, (1, 1)), 2, 0.0, [0, 0], GOALS, 8, 1.0)) is None
-
-
-def test_a_smaller_limit_counts_at_once_also_for_what_was_wanted_before() -> None:
-    rng, rule, plans = np.random.default_rng(5), Rule(STAGES), []
-    for turn in range(1, 400):
-        came = float(rng.poisson(10.0 * TURN_S))
-        rule.observe(
-            Seen(TURN_S * turn, TURN_S, came, np.full(2, came), came * np.array([0.1, 0.3]), came, [0.0]), GOALS
-        )
-        most = 16 if turn < 380 else 3
-        choice = rule.choose(Now(Plan(APART, (2, 4)), 6, 0.0, [0, 0], GOALS, most, 1.0))
-        if choice is not None and turn >= 380:
-            plans.append(choice.chosen.plan)
-    assert plans
-    assert all(plan.workers <= 3 for plan in plans)
 
 
 # --- several goals, limits and shares of a machine --------------------------------------------------------------------
@@ -316,24 +290,6 @@ def test_more_workers_than_the_cores_keep_busy_are_not_asked_for() -> None:
     assert computing.chosen.plan.workers <= 3
     assert computing.chosen.attained(GOALS) < 0.9
     assert waiting.chosen.attained(GOALS) == pytest.approx(1.0, abs=0.03)
-
-
-def test_more_workers_than_a_gpu_can_serve_are_not_asked_for() -> None:
-    # 10 items/s of 0.3 s are work for three GPUs; twenty workers share one, or each has its own.
-    shared, own, light = (
-        chosen(10.0, Plan(MERGED, (3,)), costing=Costing(cpu_share=(0.1, 0.1), gpu_share=(0, share), gpus=(0, gpus)))
-        for share, gpus in ((1, 0.05), (1, 1), (0.3, 0.05))
-    )
-    assert shared.chosen.plan.workers <= 3
-    assert shared.chosen.attained(GOALS) < 0.9
-    for each in (own, light):
-        assert 4 < each.chosen.plan.workers <= 6
-        assert each.chosen.attained(GOALS) == pytest.approx(1.0, abs=0.03)
-
-
-def test_the_way_between_groups_is_a_reason_to_merge() -> None:
-    light = Costing(hop_s=0.1)
-    assert chosen(5.0, Plan(APART, (1, 2)), costing=light).chosen.plan.grouping == MERGED
 
 
 def test_with_more_of_the_machine_an_app_reaches_no_less() -> None:

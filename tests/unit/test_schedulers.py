@@ -117,17 +117,6 @@ def test_ct_counts_tuples_and_not_time() -> None:
     assert chosen("ct", [ONE_MS._replace(spent_s=0.019), quick]) == 0
 
 
-def test_ct_as_printed_takes_an_operator_that_filters_for_one_that_is_ahead() -> None:
-    """Erratum of equation 3: operators 1 and 2 have had the same inputs; the printed form sees a hundredfold lead."""
-    looks = [
-        ONE_MS._replace(spent_s=0.1),
-        ONE_MS._replace(spent_s=0.05, selectivity=0.01),
-        ONE_MS._replace(waiting=0, ready=False, spent_s=0.001),
-    ]
-    assert chosen("ct", looks, selectivity="corrected") == 1
-    assert chosen("ct", looks, selectivity="printed") == 0
-
-
 # --- kanban ----------------------------------------------------------------------------------------------------------
 
 

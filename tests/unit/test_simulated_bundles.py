@@ -1,7 +1,6 @@
 """Simulated machines and pools by hand: paired cores, bundles, and calls that wait."""
 
 from dataclasses import replace
-from typing import Literal
 
 import pytest
 
@@ -33,23 +32,11 @@ CALM = Scenario(
     machine=Machine(cores=4, hop_s=200e-6, hop_cpu_s=400e-6),
     duration_s=2.5,
 )
-DEAR = replace(CALM, rate=Fixed(900.0), machine=Machine(cores=4, hop_s=2e-3, hop_cpu_s=4e-3), duration_s=2.0)
-"""A hop costs twenty times the work."""
 
 
 def late(trace: Trace) -> list[float]:
     """Latencies of the items after the start."""
     return [item.latency_s for item in trace.delivered if item.at_s > 2.0]
-
-
-@pytest.mark.parametrize("settings", [Settings(), DUE], ids=["read", "due"])
-@pytest.mark.parametrize("arrivals", ["paced", "poisson"])
-def test_items_that_travel_together_share_their_hops(settings: Settings, arrivals: Literal["paced", "poisson"]) -> None:
-    alone = replace(DEAR, settings=settings, arrivals=arrivals)
-    one, many = simulate(alone), simulate(replace(alone, batching=Batching(64)))
-    assert one.in_order
-    assert many.in_order
-    assert len(many.delivered) > 2 * len(one.delivered)
 
 
 def test_items_that_linger_leave_when_the_time_is_over_or_the_bundle_is_full() -> None:

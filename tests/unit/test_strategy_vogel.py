@@ -102,12 +102,6 @@ def test_when_none_meets_the_slo_the_best_value_is_kept_and_called_infeasible() 
     assert (choice.composition.name, choice.infeasible) == ("5", True)
 
 
-def test_for_latency_the_best_value_is_the_lowest() -> None:
-    at = situation(SYNTHETIC, {"f1": 4, "f2": 12, "f3": 8}, slo=Slo("latency", 50.0))
-    _, choice = tried_by(Vogel(), at, {"7": replace(MISSED, latency_s=1.0)})
-    assert choice.composition.name == "7"
-
-
 @pytest.mark.parametrize(("rate", "expected"), [(60.0, "1"), (110.0, "1"), (200.0, None)])
 def test_a_fallen_rate_leads_to_the_cheapest_that_keeps_up(rate: float, expected: str | None) -> None:
     at = situation(SYNTHETIC, {"f1": 8, "f2": 8, "f3": 8}, "7", MET, Trigger.INPUT_RATE, rate=rate)
