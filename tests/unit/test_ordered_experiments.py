@@ -12,7 +12,7 @@ from compositions.model import StageKind
 from lab.benchmarks import harness, ordered
 from lab.papers.prasaad import figures, page
 from lab.papers.prasaad.figures import Figure
-from lab.papers.prasaad.operators import Operator, bound_per_s, read_costs, serial_run, work_s
+from lab.papers.prasaad.operators import Operator, bound_per_s, serial_run, work_s
 from lab.papers.prasaad.plant import Plant, Setup
 from lab.papers.prasaad.runs import Run
 from lab.papers.report import Finding, Verdict
@@ -44,18 +44,6 @@ def test_a_stateful_operator_has_one_worker_and_the_others_run_what_comes_before
 
 
 # --- costs -----------------------------------------------------------------------------------------------------------
-
-
-def test_costs_are_read() -> None:
-    pipelines = read_costs(COSTS)
-    assert {name: [each.kind.value[:5] for each in found] for name, found in pipelines.items()} == {
-        "q1": ["state", "parti", "parti", "state"],
-        "q2": ["state", "parti", "state", "parti", "state"],
-        "q3": ["state", "parti", "parti"],
-        "q4": ["state", "parti", "state", "state"],
-        "q15": ["state", "state", "parti"],
-    }
-    assert pipelines["q15"][-1].partitions == 10
 
 
 # --- figures and findings --------------------------------------------------------------------------------------------

@@ -1,10 +1,8 @@
 """The frequency manager on a clock that moves only when told; sleeping overshoots as a real one does."""
 
-from itertools import pairwise
-
 import pytest
 
-from apps.rates import Binary, Custom, Fixed, Increasing
+from apps.rates import Binary, Fixed, Increasing
 from datapipe.sources.pacing import SLICE_S, FrequencyManager
 from datapipe.sources.schedule import Schedule
 
@@ -49,18 +47,6 @@ def test_waits_what_the_source_left_of_the_delay():
     time.waits.clear()
     assert manager.turn()
     assert sum(time.waits) == pytest.approx(0.350)
-
-
-def test_a_pattern_may_count_items_as_in_listing_1_of_the_paper():
-    """10 items/s at first, 0.5 more with each item: the wait after item n is 1 / (10 + 0.5 n)."""
-    time = Time()
-    manager = time.manager(Custom(lambda elapsed_s, items: 10 + 0.5 * items))
-    times = time.released(manager, 4.0)
-    waits_s = [later - before for before, later in pairwise(times)]
-    assert waits_s == pytest.approx([1 / (10 + 0.5 * item) for item in range(1, len(times))], rel=1e-3)
-    manager.set_pattern(Custom(lambda elapsed_s, items: 10 + 0.5 * items, factor=2.0))
-    again = time.released(manager, 1.0)
-    assert again[2] - again[1] == pytest.approx(1 / 21.5, rel=0.1), "a new pattern counts from its own first item"
 
 
 @pytest.mark.parametrize("rate_per_s", [0.5, 10.0, 100.0, 1000.0, 5000.0])

@@ -154,6 +154,15 @@ def test_a_run_in_which_every_item_fails_says_why() -> None:
     assert "in breaks" in told.value.__notes__[0]
 
 
+def test_an_item_that_fails_is_a_result_with_an_error() -> None:
+    def inverse(value: int) -> float:
+        return 1 / value
+
+    rows = list(started(pipeline(inverse), source=[1, 0]))
+    assert rows[0].value == 1.0
+    assert "ZeroDivisionError" in rows[1].error
+
+
 @pytest.mark.logs_errors("the source failed")
 def test_a_source_that_raises_ends_the_run_with_its_reason() -> None:
     def broken() -> Iterator[int]:

@@ -93,3 +93,8 @@ def test_trace_line_that_is_neither_form_is_named(tmp_path, line):
     file.write_text(f"1.5\n{line}\n")
     with pytest.raises(RecomposeError, match=r"line 2 of trace .*trace\.txt' is .*; must be a time in seconds"):
         read_arrivals(file)
+
+
+def test_trace_needs_a_length():
+    with pytest.raises(RecomposeError, match="arrivals at two different times"):
+        Trace((3.0, 3.0), period_s=5.0)

@@ -131,3 +131,11 @@ def test_workers_of_an_owner_that_was_started_anew_are_its_own(named: list[str])
     named.append("app")
     ray_actors.end_workers_of("app")
     assert len(named) == 6
+
+
+def test_a_ray_that_was_left_is_not_asked(named: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """To ask would start another one."""
+    named.clear()
+    monkeypatch.setattr("ray.get_actor", lambda name: pytest.fail("asked"))
+    monkeypatch.setattr(ray_actors, "list_named_actors", lambda: pytest.fail("asked"))
+    ray_actors.end_workers_of("app")

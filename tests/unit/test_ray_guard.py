@@ -47,6 +47,12 @@ def test_who_takes_a_connection_answers_and_nobody_else() -> None:
     assert answering({}) == set()
 
 
+def test_a_host_whose_name_does_not_resolve_does_not_answer() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as there:
+        addresses = {"nameless": ("no-such-host.invalid", 9), "there": there.getsockname()}
+        assert answering(addresses, timeout_s=0.3) == {"there"}
+
+
 @pytest.fixture
 def talkative() -> Iterator[None]:
     """Lines of level info are heard, whatever an earlier test in this process has set up."""

@@ -23,6 +23,7 @@ from service.daemon.supervision.restart_policy import (
     Refused,
     Silent,
     Starting,
+    StopAsked,
     Up,
     after,
     delay_s,
@@ -76,6 +77,14 @@ def test_a_start_waits_for_its_turn_without_losing_what_is_known() -> None:
     assert (waits_for(queued), waits_for(after(queued, Queued(7.0, 1)))) == ("3 apps start first", "1 app starts first")
     assert delay_s(queued, 6.0) == TURN_S
     assert not fails_to_start(queued)
+
+
+def test_what_is_being_stopped_can_only_end() -> None:
+    stopping = after(Up(0.0), StopAsked())
+    events = (Answered(), silent(0.0, 99.0, Vital.DEAD), Died(1.0, ""), Refused(1.0, ""), Postponed(1.0, ""))
+    assert follow(stopping, *events) == stopping
+    assert delay_s(stopping, 0.0) is None
+    assert after(stopping, Finished()) == Ended()
 
 
 def test_what_was_put_off_is_tried_for_as_long_as_it_takes_and_costs_no_attempt() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.contract import App, Outputs
+from apps.contract import App
 from compositions.model import Stage
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.transport.values import Broken
@@ -81,6 +81,15 @@ def test_what_cannot_be_written_concerns_its_item_alone_and_every_value_is_encod
     assert [json.loads(line)["serial"] for line in (tmp_path / "dead").read_text().splitlines()] == [1, 2, 4]
 
 
+@pytest.mark.parametrize("value", [float("nan"), "\ud800", b"bytes", {1: {2}}])
+def test_values_that_are_no_json_text(value: Any, tmp_path: Path) -> None:
+    sink = sink_of(Plain(), tmp_path / "out")
+    sink.take(bundle(0, 1, value, "ü"))
+    sink.close()
+    assert [result.error is None for result in sink.buffer] == [True, False, True]
+    assert (tmp_path / "out").read_text().splitlines()[2] == '{"serial": 2, "value": "ü"}'
+
+
 NUMBERS = st.booleans() | st.integers() | st.floats()
 
 
@@ -101,14 +110,6 @@ def has_text(value: Any) -> bool:
         return bool(JSON(value))
     except ValueError:
         return False
-
-
-def test_several_values_of_an_item_are_seen_where_this_process_has_made_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As those are that a journal of an earlier version has: pickle made them, and not a call."""
-    monkeypatch.setattr(Outputs, "made", False)
-    found = Outputs.__new__(Outputs)
-    found += [1, 2]
-    assert [(row["part"], row["value"]) for row in ResultBatch(7, [found]).rows()] == [(0, 1), (1, 2)]
 
 
 @given(st.lists(st.integers(1, 7), max_size=30), st.integers(1, 12), st.integers(-40, 40), st.integers(0, 9))

@@ -204,6 +204,15 @@ def test_stop_ends_a_long_wait_for_the_next_item(consumer):
     assert thread.finished
 
 
+def test_stop_without_drain_frees_a_blocked_source(consumer):
+    source = open_source(Numbers(), "replay", clock=ticking())
+    thread = consumer.run(source, clock=ticking(), capacity=1)
+    consumer.awaited()
+    thread.stop(drain=False)
+    assert thread.join(WAIT_S)
+    assert values(thread.take()) == [0]
+
+
 def test_failing_data_set_is_reported_and_what_was_read_stays(consumer):
     class Broken(Numbers):
         def items(self, path):

@@ -108,6 +108,18 @@ def test_a_full_socket_keeps_the_rest_and_the_order(pair: Pair) -> None:
     assert not writer.backlog
 
 
+def test_more_parts_than_one_call_takes(pair: Pair) -> None:
+    left, right = pair
+    writer, reader = MessageWriter(left), MessageReader(right)
+    sent = message(1, *[200] * 1500)
+    writer.send(sent)
+    got: list[Message] = []
+    while not got:
+        got = reader.read()
+        writer.flush()
+    assert told(got) == told([sent])
+
+
 def test_the_end_of_the_other_side_is_told_after_its_last_message(pair: Pair) -> None:
     left, right = pair
     MessageWriter(left).send(message(1, 5))

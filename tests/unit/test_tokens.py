@@ -54,6 +54,11 @@ def test_a_role_says_what_may_be_changed(
         assert answer.json()["detail"] == f"token 'ann' has the role {role}, which may not make this change"
 
 
+@pytest.mark.parametrize("path", ["/apps/synthetic/start", "/apps/synthetic/stop", "/slo", "/apps/synthetic/items"])
+def test_a_viewer_changes_nothing(service: TestClient, tokens: Tokens, path: str) -> None:
+    assert service.post(path, json={}, headers=bearer(tokens.add("tv", Role.VIEWER))).status_code == 403
+
+
 def test_a_revoked_token_is_refused_at_its_next_request(service: TestClient, tokens: Tokens) -> None:
     headers = bearer(tokens.add("ann", Role.ADMIN))
     assert service.get("/status", headers=headers).status_code == 200

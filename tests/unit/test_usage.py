@@ -77,3 +77,11 @@ def test_what_others_keep_busy_is_the_rest_of_what_the_cores_do(monkeypatch: pyt
     assert usage.cost((worker,), cores=2).others_cores == pytest.approx(0.5), "1.6 s less 0.6 of the worker, in 2 s"
     usage.record(4.0, ())
     assert usage.cost((), cores=2).others_cores is None
+
+
+def test_workers_that_are_elsewhere_or_gone_have_no_cpu() -> None:
+    usage = Usage()
+    for now_s in (0.0, 1.0):
+        usage.record(now_s, (view(2**30), view(os.getpid(), node="203.0.113.7")))
+    cost = usage.cost((view(2**30),), cores=1)
+    assert (cost.worker_s, cost.cpu_s, cost.cpu_cores) == (2.0, None, None)

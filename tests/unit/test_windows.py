@@ -84,6 +84,11 @@ def test_input_rate_changed_when_both_windows_say_so(rates: tuple[float, ...], e
     assert input_rate_change(10.0, windows(*rates)) == expected
 
 
+def test_from_and_to_zero_is_a_change() -> None:
+    assert input_rate_change(0.0, windows(3.0, 3.0)) == 3.0
+    assert input_rate_change(3.0, windows(0.0, 0.0)) == 0.0
+
+
 def test_the_scatter_of_counted_random_arrivals_is_no_change() -> None:
     rng = np.random.default_rng(3)
     pairs = rng.poisson(10.0, size=(4000, 2))
