@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from apps import registry
 from apps.military_server import MilitaryOptions, MilitaryServer
@@ -31,13 +29,6 @@ NAMES = tuple(stage.name for stage in MilitaryServer.stages)
 MAP = terrain(0)
 APP = MilitaryServer()
 APP.setup(MilitaryServer.computing)
-places = st.integers(WIDEST, SIDE - WIDEST - 1)
-tuples = st.tuples(
-    st.integers(0, 2**63 - 1),
-    st.integers(1, WIDEST // 2),
-    st.lists(st.tuples(places, places), min_size=32, max_size=32),
-    st.lists(st.integers(0, KINDS - 1), min_size=16, max_size=16),
-)
 Tuple = tuple[int, int, Sequence[tuple[int, int]], Sequence[int]]
 
 
@@ -105,12 +96,6 @@ def test_a_bundle_gives_what_a_plain_loop_gives(kernel: str) -> None:
     app = server(tuples=40, narrowest=1, widest=12, kernel=kernel)
     records = list(app.items(None))
     assert through(app, records) == [plain(received(record)) for record in records]
-
-
-@settings(max_examples=10)
-@given(st.lists(tuples, min_size=1, max_size=4))
-def test_any_tuples_give_what_a_plain_loop_gives(given_tuples: list[Tuple]) -> None:
-    assert through(APP, list(map(sent, given_tuples))) == list(map(plain, given_tuples))
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------

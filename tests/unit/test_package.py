@@ -97,6 +97,13 @@ def test_a_partitioned_stage_takes_its_key_from_a_function() -> None:
     assert values == [("t", 1), ("c", 1), ("t", 2)]
 
 
+def test_names_of_event_time_are_those_of_the_package() -> None:
+    import recompose
+    from apps import event_time
+
+    assert all(getattr(recompose, name) is getattr(event_time, name) for name in event_time.__all__)
+
+
 def test_who_does_not_read_holds_the_source_back() -> None:
     made = itertools.count()
     live = started(source=made)
@@ -120,6 +127,12 @@ def test_a_function_gets_each_result_and_wait_waits_for_it() -> None:
     assert [each.serial for each in got] == list(range(50))
     with pytest.raises(RecomposeError, match="go to its sink"):
         next(iter(live))
+
+
+def test_what_nobody_reads_is_dropped_by_wait() -> None:
+    live = started(source=range(30))
+    assert live.wait().items.delivered == 30
+    assert list(live) == []
 
 
 # --- life -------------------------------------------------------------------------------------------------------------

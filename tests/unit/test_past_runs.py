@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from written_telemetry import BEGAN_S, rewrite, row, write, write_items, write_switches
 
 from datapipe.report import data
@@ -18,6 +19,7 @@ from datapipe.telemetry import traces
 from datapipe.telemetry.past import snapshots_between
 from datapipe.telemetry.runs import records_of, runs_of
 from datapipe.telemetry.schema import INSTANT_OF, SCHEMAS
+from service.cli import main
 from service.daemon import past
 from service.daemon.past import compared, known_runs, samples_between
 from service.schemas.refusals import NotFoundError
@@ -138,6 +140,18 @@ def test_of_many_records_some_are_read_and_all_items_are_counted(source: Path, m
         name: expected[name] for name in ("objective", "met")
     }
     assert told["CPU of the stages"].split(" s")[0] == expected["CPU of the stages"].split(" s")[0]
+
+
+def test_a_report_of_all_apps_has_a_row_for_each(source: Path, tmp_path: Path) -> None:
+    tables = as_tables(source, tmp_path / "tables")
+    for folder in (source, tables):
+        out = tmp_path / "report.html"
+        result = CliRunner().invoke(main, ["report", "--from", str(folder), "--out", str(out)])
+        assert result.exit_code == 0, result.output
+        page = out.read_text()
+        assert page.count("<tr>") == 3
+        assert "990 delivered" in page
+        assert "<td>other</td>" in page
 
 
 # Samples of longer ago than a runner keeps.

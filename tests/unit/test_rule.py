@@ -55,11 +55,6 @@ def test_two_items_tell_that_a_stage_takes_longer_or_less_long() -> None:
     assert one_after_the_other(stream, [0.3, 0.3, 0.3]).each_s.tolist() == pytest.approx([0.1, 0.3], rel=0.1)
 
 
-def test_after_a_jump_the_futures_are_of_the_new_rate() -> None:
-    futures = fed([4.0] * 200 + [16.0] * 6).futures(5.0)
-    assert futures.items.mean() / futures.step_s == pytest.approx(16.0, rel=0.3)
-
-
 def test_what_followed_a_rise_before_is_expected_of_the_next() -> None:
     wave = [4.0] * 30 + [6.0, 9.0, 13.0, 18.0] + [20.0] * 30
     futures = fed(wave * 8 + wave[:33], seed=3).futures(5.0)
@@ -101,12 +96,6 @@ def test_chance_is_no_news_and_a_change_is_within_seconds() -> None:
     for factor in (0.5, 1.6):
         changed = [*calm[:2000], *rng.poisson(2.5 * factor, 60).astype(float).tolist()]
         assert 1990 <= looked_at(changed).since <= 2060
-
-
-def test_waves_are_never_calm() -> None:
-    rng = np.random.default_rng(4)
-    waves = [float(rng.poisson(5 + 4 * np.sin(turn / 100))) for turn in range(4000)]
-    assert looked_at(waves).moving
 
 
 # --- ceiling ----------------------------------------------------------------------------------------------------------
@@ -280,16 +269,6 @@ def test_what_the_objective_tolerates_is_not_hopeless() -> None:
 def test_what_comes_beyond_the_rate_that_is_asked_for_gets_no_workers() -> None:
     kept_up, half = (chosen(10.0, Plan(MERGED, (5,)), goals=(Goal(2.0, 0.95, per_s),)) for per_s in (np.inf, 5.0))
     assert half.chosen.plan.workers <= 0.7 * kept_up.chosen.plan.workers
-
-
-def test_more_workers_than_the_cores_keep_busy_are_not_asked_for() -> None:
-    computing, waiting = (
-        chosen(10.0, Plan(MERGED, (2,)), cores=2.0, costing=Costing(cpu_share=share))
-        for share in ((1, 1), (0.05, 0.05))
-    )
-    assert computing.chosen.plan.workers <= 3
-    assert computing.chosen.attained(GOALS) < 0.9
-    assert waiting.chosen.attained(GOALS) == pytest.approx(1.0, abs=0.03)
 
 
 def test_with_more_of_the_machine_an_app_reaches_no_less() -> None:

@@ -2,12 +2,12 @@
 
 from collections import Counter
 
-from watchdog_bench import Bench
+from test_watchdog import Bench
 
 from control.strategies.start_times import StartTimes
 from runtime.pools.ray.pool import BEGIN_TIMES, StartLimits
 from service.daemon.supervision.restart_policy import waits_for
-from service.daemon.supervision.runner_slot import StartQueue
+from service.daemon.supervision.runner_slot import HOLD_S, StartQueue
 
 
 class Clock:
@@ -26,6 +26,15 @@ def test_a_few_start_at_a_time_in_the_order_in_which_they_asked() -> None:
     queue.leave("d")
     queue.leave("b")
     assert queue.ahead("e") == 0
+
+
+def test_a_start_that_takes_long_counts_no_more() -> None:
+    clock = Clock()
+    queue = StartQueue(1, clock)
+    assert (queue.ahead("slow"), queue.ahead("next")) == (0, 1)
+    clock.now_s = HOLD_S
+    assert queue.ahead("next") == 0
+    assert queue.ahead("slow") == 0, "it goes on itself"
 
 
 def test_the_limit_of_a_start_counts_from_the_beginning_of_the_process() -> None:

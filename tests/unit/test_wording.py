@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from compositions.wording import did_you_mean, figure, without_users
+from compositions.wording import apart, did_you_mean, figure, without_users
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,6 +31,13 @@ def test_no_sentence_of_a_decision_can_have_an_exponent() -> None:
     folders = [ROOT / "control", ROOT / "profiler", ROOT / "service" / "cli"]
     lines = [line for folder in folders for path in folder.rglob("*.py") for line in path.read_text().splitlines()]
     assert [line for line in lines if re.search(r"\{[^{}]*:\.\d+g\}", line)] == []
+
+
+def test_values_that_differ_are_written_apart() -> None:
+    assert apart(359.0, 480.0) == ("359", "480")
+    assert apart(1.23999, 1.24) == ("1.23999", "1.24")
+    assert apart(100.00001, 100.0) == ("100.00001", "100")
+    assert apart(1.2, 1.2) == ("1.2", "1.2")
 
 
 def test_a_name_is_suggested_only_if_it_is_close() -> None:
