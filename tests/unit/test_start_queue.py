@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from test_watchdog import Bench
+from watchdog_bench import Bench
 
 from control.strategies.start_times import StartTimes
 from runtime.pools.ray.pool import BEGIN_TIMES, StartLimits
