@@ -35,7 +35,7 @@ def snapshot(
     now_s: float, composition: str = "one", rate: float = 15.0, since_s: float = 0.0, **more: object
 ) -> Snapshot:
     """A 100 ms and 10 ms pipeline that keeps up with 10 items/s, or with 20 where b is doubled."""
-    capacity, done = {"one": 10.0, "wide": 20.0, "wider": 40.0, "merged": 27.0}[composition], int(rate * now_s)
+    capacity, done = {"one": 10.0, "wide": 20.0, "wider": 40.0}[composition], int(rate * now_s)
     keeps_up = rate <= capacity
     values: dict[str, object] = {
         "now_s": now_s,

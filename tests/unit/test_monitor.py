@@ -14,8 +14,8 @@ def monitor(**settings: Any) -> Monitor:
     return Monitor(MonitorSettings(**settings), ["a", "b"], cores=2)
 
 
-def look(seen: Monitor, now_s: float, queued: int = 0, in_flight: int = 0, cores: int | None = None) -> Snapshot:
-    return seen.snapshot(now_s, Running("1", False, 0.0, queued, in_flight, 3, cores))
+def look(seen: Monitor, now_s: float, in_flight: int = 0) -> Snapshot:
+    return seen.snapshot(now_s, Running("1", False, 0.0, 0, in_flight, 3, None))
 
 
 def stream(seen: Monitor, per_s: float, from_s: float, to_s: float, latency_s: float = 0.2) -> None:

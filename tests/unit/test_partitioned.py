@@ -4,9 +4,7 @@ from collections import Counter, defaultdict, deque
 
 import pytest
 
-from compositions.dynamic import Dyn
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
-from compositions.rules import groups_of_dyn
 from lab.simulation.invariants import CheckedDispatcher
 from runtime.dispatch.event_log import DispatcherError
 from runtime.dispatch.events import (
@@ -35,12 +33,9 @@ def workers(count: int) -> Composition:
 
 
 class Bench:
-    def __init__(self, count: int, losses: int = 3, dyn: bool = False) -> None:
+    def __init__(self, count: int, losses: int = 3) -> None:
         settings = DispatcherSettings(spares=0, losses=losses)
-        composition = workers(count)
-        if dyn:
-            composition = Composition("Dyn", groups_of_dyn((BY,), count), dyn=Dyn(count, "lp"))
-        self.dispatcher = CheckedDispatcher((BY,), composition, settings)
+        self.dispatcher = CheckedDispatcher((BY,), workers(count), settings)
         self.dispatcher.start(0.0)
         self.waiting: dict[str, deque[Task]] = defaultdict(deque)
         self.out: list[Outcome] = []

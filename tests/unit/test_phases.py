@@ -1,4 +1,4 @@
-"""Which phase follows which, and that a phase says of itself what the user sees."""
+"""Which phase follows which, and which compositions can be had."""
 
 import pytest
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from control.rule.ceiling import Ceiling
 from control.rule.grouping import Grouping, StageFacts, cheapest, grouping_cost
 from control.rule.news import News
-from control.rule.plans import Choice, Costing, Goal, Listing, Now, Plan, Seen
+from control.rule.plans import Choice, Goal, Now, Plan, Seen
 from control.rule.price import Price
 from control.rule.queueing import GroupNow, ItemTime, waits
 from control.rule.rule import Rule
@@ -213,15 +213,7 @@ def test_the_price_rises_while_items_are_late_and_falls_while_none_is() -> None:
 
 
 def chosen(
-    rate_per_s: float,
-    active: Plan,
-    *,
-    listed: Listing | None = None,
-    backlog: float = 0.0,
-    most: int = 16,
-    goals: tuple[Goal, ...] = GOALS,
-    cores: float = 16.0,
-    costing: Costing = Costing(),  # noqa: B008  # frozen
+    rate_per_s: float, active: Plan, *, backlog: float = 0.0, most: int = 16, goals: tuple[Goal, ...] = GOALS
 ) -> Choice:
     rng, rule = np.random.default_rng(5), Rule(STAGES)
     choice = None
@@ -230,7 +222,7 @@ def chosen(
         done, late = np.full(2, came), [0.0] * len(goals)
         rule.observe(Seen(TURN_S * turn, TURN_S, came, done, came * np.array([0.1, 0.3]), came, late), goals)
         waits = backlog if turn > 340 else 0.0
-        now = Now(active, active.workers, waits, [0, 0], goals, most, 1.0, cores, listed=listed, costing=costing)
+        now = Now(active, active.workers, waits, [0, 0], goals, most, 1.0, 16.0)
         choice = rule.choose(now)
         if choice is not None and choice.chosen.plan != active:
             rule.changed(choice.chosen.plan, active, active.workers)

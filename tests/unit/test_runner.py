@@ -47,8 +47,6 @@ class Plan:
     def __init__(self) -> None:
         self.setup, self.work, self.close = Gate(), Gate(), Gate()
         self.close_error: Exception | None = None
-        self.item_error: Exception | None = None
-        self.result: Any = None
 
 
 class Held(App):
@@ -67,9 +65,7 @@ class Held(App):
 
     def work(self, value: Any) -> Any:
         self.plan.work.pass_through()
-        if self.plan.item_error is not None:
-            raise self.plan.item_error
-        return self.plan.result if self.plan.result is not None else value
+        return value
 
     def open_output(self, path: Path) -> Output:
         return Output(self.plan)

@@ -1,4 +1,4 @@
-"""Simulated machines and pools by hand: paired cores, bundles, and calls that wait."""
+"""Simulated machines and pools by hand: bundles, and calls that wait."""
 
 from dataclasses import replace
 

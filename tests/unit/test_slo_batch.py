@@ -56,9 +56,9 @@ def test_the_shape_is_learned_from_bundles_of_different_sizes(fixed_s: float, ov
 # --- the level -------------------------------------------------------------------------------------------------------
 
 
-def learned(level: Level, values: list[float], step: int = 10) -> None:
+def learned(level: Level, values: list[float]) -> None:
     for number, value in enumerate(values):
-        at = float(step * number)
+        at = float(10 * number)
         level.learn(at, value, level.forecasts(at))
 
 

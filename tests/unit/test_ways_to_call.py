@@ -22,47 +22,25 @@ class Many(App):
     name = "many"
     stages = (
         Stage("up_to"),
-        Stage("odd"),
-        Stage("twice"),
         Stage("picky"),
-        Stage("sum", StageKind.STATEFUL),
         Stage("all", batch=True),
         Stage("few", batch=True),
         Stage("given", batch=True),
-        Stage("ranks", StageKind.STATEFUL, batch=True),
         Stage("dear", batch=True, columns=(("id", "int64"), ("price", "float64"))),
-        Stage("fetch", concurrency=3),
     )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[int] = []
-        self.inside = self.most = 0
-        self.full = asyncio.Event()
 
     def up_to(self, value: int) -> Iterator[int]:
         yield from range(value)
-
-    def odd(self, value: int) -> Any:
-        return value if value % 2 else Outputs()
-
-    def twice(self, value: int) -> Outputs:
-        return Outputs([value, Outputs([value])])
 
     def picky(self, value: int) -> int:
         if value == 3:
             raise ValueError("not three")
         return value
 
-    def sum(self, value: int, state: int | None) -> tuple[Any, int]:
-        state = (state or 0) + value
-        return Outputs([value, state]), state
-
     def all(self, values: list[int]) -> list[Any]:
-        self.seen.append(len(values))
         if 3 in values:
             raise ValueError("three is among them")
-        return [Outputs() if value == 1 else value * 10 for value in values]
+        return values
 
     def few(self, values: list[int]) -> list[int]:
         return values[:-1]
@@ -70,28 +48,13 @@ class Many(App):
     def given(self, values: list[Any]) -> Any:
         return values[0]
 
-    def ranks(self, values: list[int], state: int | None) -> tuple[list[int], int]:
-        state = state or 0
-        return [state + place for place in range(len(values))], state + len(values)
-
     def dear(self, batch: pa.RecordBatch) -> Any:
         assert batch.schema == pa.schema([("id", pa.int64()), ("price", pa.float64())])
         return batch.append_column("dear", pa.array([price > 10 for price in batch["price"].to_pylist()]))
 
-    async def fetch(self, value: int) -> Any:
-        self.inside += 1
-        self.most = max(self.most, self.inside)
-        if self.inside == 3:
-            self.full.set()
-        await self.full.wait()
-        self.inside -= 1
-        if value == 3:
-            raise ValueError("not three")
-        return Outputs([value] * value)
 
-
-def ran(*stages: str, values: list[Any], app: Many | None = None, **states: Any) -> Executed:
-    return run_stages(app or Many(), stages, values, states)
+def ran(*stages: str, values: list[Any]) -> Executed:
+    return run_stages(Many(), stages, values, {})
 
 
 def test_a_fault_of_one_of_its_values_is_a_fault_of_the_item() -> None:

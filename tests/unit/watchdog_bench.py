@@ -34,7 +34,6 @@ class Flaky(FakeRunner):
     def __init__(self, spec: RunSpec, refuse: Exception | None = None) -> None:
         super().__init__(spec)
         self.refuse, self.silent, self.cut_off = refuse, False, False
-        self.failure: str | None = None
         self.figures: dict[str, Any] = {}
 
     def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
@@ -45,8 +44,7 @@ class Flaky(FakeRunner):
         if isinstance(request, Start) and self.refuse:
             raise self.refuse
         answer = super().ask(request)
-        told = {"failure": self.failure, **self.figures}
-        return having(answer, told) if isinstance(answer, Status) else answer
+        return having(answer, self.figures) if isinstance(answer, Status) else answer
 
     def vital(self) -> Vital:
         return Vital.CUT_OFF if self.cut_off else super().vital()
@@ -98,7 +96,6 @@ class Bench:
         *,
         attach: bool = False,
         left_over: RunSpec | None = None,
-        first_decision: int = 0,
         queue: StartQueue | None = None,
         name: str = "name",
     ) -> None:
@@ -108,8 +105,8 @@ class Bench:
             self.host.left_over = Flaky(left_over)
             self.host.left_over.start()
         slot = RunnerSlot(name, self.host, queue, attach=attach)
-        started = Started(spec, first_decision)
-        history = HistoryPuller(spec.app, slot, self.store, first_decision)
+        started = Started(spec, 0)
+        history = HistoryPuller(spec.app, slot, self.store, 0)
         wanted = DesiredState(started, self.store)
         self.watchdog = Watchdog(wanted, slot, history, Ticker("watchdog"), clock=lambda: self.now_s)
 
