@@ -6,6 +6,7 @@ import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from lab.simulation.invariants import CheckedDispatcher
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.event_log import DispatcherError
 from runtime.dispatch.events import (
     BundleAdmitted,
@@ -21,6 +22,7 @@ from runtime.dispatch.events import (
 )
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.keyed.partitions import Partitions
+from runtime.dispatch.keyed.split import Assembly
 from runtime.dispatch.keys import Routes
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.settings import DispatcherSettings
@@ -181,6 +183,31 @@ def test_a_leaving_worker_ends_what_is_its_own_comes_back_when_wanted_and_leaves
     assert len(group.leaving) == 1
     bench.handle(Tick(1.5))
     assert (group.leaving, len(group.workers)) == ([], 1)
+
+
+def test_keys_that_come_no_more_hold_up_no_partition_that_is_to_move():
+    keys = Partitions(64)
+    keys.share(["a"])
+    keys.lend("a", range(64))
+    keys.commit({each: {each: b"state"} for each in range(64)})
+    keys.share(["a", "b"])
+    of_a = [each for each, owner in enumerate(keys.owners) if owner == "a" and each in keys.moving]
+    first = [each for each, owner in enumerate(keys.owners) if owner == "b"]
+    assert len(first) == 1
+    for _ in range(len(of_a)):
+        assembly = Assembly(Bundle(0, (0.0,) * 2, None), Routes(bytes(of_a[-2:])))
+        keys.enter(assembly, None)
+        keys.share(["a", "b"])
+        for worker in "ab":
+            if (piece := keys.next_piece(worker)) is not None:
+                keys.begin(worker, piece)
+                assembly.put(piece, None, 0, None, 1)
+                keys.end(piece)
+        keys.leave(assembly)
+    keys.share(["a", "b"])
+    assert keys.holders[first[0]] == "a", "none of its keys came"
+    assert Counter(keys.owners) == {"a": 32, "b": 32}
+    assert not keys.moving
 
 
 def test_a_piece_changes_no_partition_but_its_own():
