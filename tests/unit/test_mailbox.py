@@ -7,7 +7,7 @@ import pytest
 
 from compositions.errors import RecomposeError
 from service.runner.rpc.mailbox import Answers, Mailbox
-from service.runner.rpc.requests import PushMany, ReadStatus, ResetGaps
+from service.runner.rpc.requests import PushMany
 
 PATIENCE_S = 30.0
 
@@ -50,15 +50,6 @@ def test_the_loops_thread_answers_and_what_it_raises_reaches_who_asked() -> None
     assert threading.current_thread() not in threads
 
 
-def test_what_was_put_before_there_was_a_loop_comes_first() -> None:
-    mailbox, seen = Mailbox(), []
-    early = [mailbox.put(PushMany((value,))) for value in range(3)]
-    mailbox.open(Answers(PushMany.by(lambda request: seen.append(request.values[0]) or len(seen))), mailbox.serve)
-    assert mailbox.ask(PushMany(("late",)), PATIENCE_S) == 4
-    assert seen == [0, 1, 2, "late"]
-    assert [each.result(0) for each in early] == [1, 2, 3]
-
-
 def test_a_request_that_is_not_served_in_time_says_so_and_is_never_carried_out() -> None:
     mailbox, seen = Mailbox(), []
     mailbox.open(Answers(PushMany.by(lambda request: seen.append(request.values[0]) or 0)), lambda: None)
@@ -66,12 +57,6 @@ def test_a_request_that_is_not_served_in_time_says_so_and_is_never_carried_out()
         mailbox.ask(PushMany(("late",)), 0.01)
     mailbox.serve()
     assert seen == []
-
-
-def test_after_the_loop_who_asks_is_served_at_once() -> None:
-    loop = Loop(lambda request: int(request.values[0]) + 1)
-    loop.close()
-    assert loop.mailbox.ask(PushMany((1,)), PATIENCE_S) == 2
 
 
 def test_a_request_that_comes_while_the_loop_ends_is_not_lost() -> None:
@@ -95,9 +80,3 @@ def test_a_request_that_comes_while_the_loop_ends_is_not_lost() -> None:
     for asker in askers:
         asker.join()
     assert sorted(answers) == [0, 1, 2, 3]
-
-
-def test_a_table_knows_what_it_answers() -> None:
-    answers = Answers(ResetGaps.by(lambda _: None))
-    assert ResetGaps() in answers
-    assert ReadStatus() not in answers

@@ -5,17 +5,13 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from apps import registry
 from apps.military_server import MilitaryOptions, MilitaryServer
-from apps.military_server.app import PHASES, loads_of, phase_widths, phase_workload, scaled
 from apps.military_server.kernels import choice, compiled, vectors
 from apps.military_server.terrain import (
     KINDS,
@@ -28,20 +24,11 @@ from apps.military_server.terrain import (
     WOODED,
     terrain,
 )  # fmt: skip
-from compositions.document.loader import load
-from runtime.pools.execute import StageError, run_stages
 
 NAMES = tuple(stage.name for stage in MilitaryServer.stages)
 MAP = terrain(0)
 APP = MilitaryServer()
 APP.setup(MilitaryServer.computing)
-places = st.integers(WIDEST, SIDE - WIDEST - 1)
-tuples = st.tuples(
-    st.integers(0, 2**63 - 1),
-    st.integers(1, WIDEST // 2),
-    st.lists(st.tuples(places, places), min_size=32, max_size=32),
-    st.lists(st.integers(0, KINDS - 1), min_size=16, max_size=16),
-)
 Tuple = tuple[int, int, Sequence[tuple[int, int]], Sequence[int]]
 
 
@@ -109,51 +96,6 @@ def test_a_bundle_gives_what_a_plain_loop_gives(kernel: str) -> None:
     app = server(tuples=40, narrowest=1, widest=12, kernel=kernel)
     records = list(app.items(None))
     assert through(app, records) == [plain(received(record)) for record in records]
-
-
-@settings(max_examples=10)
-@given(st.lists(tuples, min_size=1, max_size=4))
-def test_any_tuples_give_what_a_plain_loop_gives(given_tuples: list[Tuple]) -> None:
-    assert through(APP, list(map(sent, given_tuples))) == list(map(plain, given_tuples))
-
-
-def test_some_units_stand_well_and_some_do_not() -> None:
-    """Else stage D would validate nothing."""
-    fits = {result["fit"] for result in through(APP, list(islice(APP.items(None), 200)))}
-    assert len(fits) > 5
-
-
-@pytest.mark.parametrize("size", [1, 7, 50])
-def test_how_many_travel_together_changes_nothing(size: int) -> None:
-    records = list(islice(APP.items(None), 50))
-    parts = [through(APP, records[start : start + size]) for start in range(0, 50, size)]
-    assert [result for part in parts for result in part] == through(APP, records)
-
-
-@pytest.mark.parametrize("groups", [[NAMES], [NAMES[:2], NAMES[2:]], [(name,) for name in NAMES]], ids=len)
-def test_however_stages_are_grouped(groups: list[tuple[str, ...]]) -> None:
-    records = list(islice(APP.items(None), 20))
-    values: list[Any] = records
-    for group in groups:
-        values = run_stages(APP, group, values, {}).values
-    assert [APP.encode_result(value) for value in values] == through(APP, records)
-
-
-@pytest.mark.parametrize(
-    ("broken", "why"),
-    [
-        (b"short", "a record of 5 bytes; must be 154"),
-        (sent((1, 3, [(SIDE, 40)] * 32, [0] * 16)), "coordinates has 512; must be from 32 to 479"),
-        (sent((1, 33, [(90, 40)] * 32, [0] * 16)), "width has 33; must be from 1 to 32"),
-    ],
-)
-def test_a_record_that_cannot_be_flown_is_refused_by_the_first_stage(broken: bytes, why: str) -> None:
-    """Of a bundle nothing is done then: the dispatcher halves it until the record at fault is alone."""
-    (fault,) = run_stages(APP, NAMES, [broken], {}).faults
-    assert fault.stage == "load"
-    assert why in fault.error
-    with pytest.raises(StageError, match=why):
-        run_stages(APP, NAMES, [*islice(APP.items(None), 4), broken], {})
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
@@ -228,43 +170,6 @@ def test_without_a_gpu_one_sentence_says_so(
     assert told.strip() == "military_server: no GPU can be used (no driver); kernel numpy gives the same results"
 
 
-# --- the workload ----------------------------------------------------------------------------------------------------
-
-
-def test_the_phase_workload_has_a_million_tuples_and_its_shares() -> None:
-    assert MilitaryOptions().tuples == len(phase_workload()) == 1_000_000
-    assert [(each.pattern, each.tuples / 1e6, each.cycles) for each in PHASES] == [
-        ("increasing", 0.2, 1), ("spike", 0.1, 5), ("decreasing", 0.2, 1), ("binary", 0.2, 5), ("wave", 0.3, 10),
-    ]  # fmt: skip
-
-
-def test_widths_follow_the_phases_at_any_length() -> None:
-    widths = phase_widths(1000, 2, 12)
-    assert widths[0] == 2
-    assert widths[199] == widths[300] == 12
-    assert set(widths[500:520]) == {2}
-    assert set(widths[520:540]) == {12}
-    assert (np.diff(widths[:200]) >= 0).all()
-    assert (widths[200:300] == 2).mean() == pytest.approx(0.9, abs=0.05)
-    assert widths[700:1000:30].tolist() == [7] * 10, "every wave begins in the middle"
-
-
-@pytest.mark.parametrize("count", [1, 7, 999, 1_500_001])
-def test_a_course_of_any_length_keeps_its_shape(count: int) -> None:
-    loads = scaled(loads_of(PHASES[:1]), count)
-    assert len(loads) == count
-    assert (np.diff(loads) >= 0).all()
-    assert loads[-1] == pytest.approx(1 - 1 / count, abs=1e-5)
-
-
-def test_items_are_the_same_every_time_and_numbered() -> None:
-    records = list(server(tuples=5000).items(None))
-    assert records == list(server(tuples=5000).items(None))
-    assert [received(record)[0] for record in records] == list(range(5000))
-    assert [received(record)[1] for record in records] == phase_widths(5000, 2, 12).tolist()
-    assert records[:4096] != list(islice(server(tuples=5000, seed=1).items(None), 4096))
-
-
 # --- what comes from outside -----------------------------------------------------------------------------------------
 
 
@@ -308,11 +213,3 @@ def test_options_that_do_not_fit_are_refused() -> None:
         registry.create("military_server", {"narrowest": 5, "widest": 2})
     with pytest.raises(Exception, match="takes no path"):
         APP.items(registry.Path("x"))
-
-
-def test_its_compositions_are_of_its_stages() -> None:
-    file = registry.compositions_file(MilitaryServer)
-    assert file is not None
-    document = load(file.read_bytes(), {"military_server": MilitaryServer.stages})
-    assert document.app == "military_server"
-    assert [each.workers for each in document.compositions] == [5, 1, 6, 2, 3, 2, 4]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from profiler.monitor import LATENCY_BOUNDS_S, Hops, Monitor, MonitorSettings, Running
+from profiler.monitor import LATENCY_BOUNDS_S, Monitor, MonitorSettings, Running
 from profiler.service_time import GpuUse
 from profiler.snapshot import Demand, RateWindow, Snapshot, StageTiming
 from profiler.windows import input_rate_change
@@ -14,8 +14,8 @@ def monitor(**settings: Any) -> Monitor:
     return Monitor(MonitorSettings(**settings), ["a", "b"], cores=2)
 
 
-def look(seen: Monitor, now_s: float, queued: int = 0, in_flight: int = 0, cores: int | None = None) -> Snapshot:
-    return seen.snapshot(now_s, Running("1", False, 0.0, queued, in_flight, 3, cores))
+def look(seen: Monitor, now_s: float, in_flight: int = 0) -> Snapshot:
+    return seen.snapshot(now_s, Running("1", False, 0.0, 0, in_flight, 3, None))
 
 
 def stream(seen: Monitor, per_s: float, from_s: float, to_s: float, latency_s: float = 0.2) -> None:
@@ -31,13 +31,6 @@ def test_a_new_monitor_knows_nothing_and_says_so() -> None:
     assert (snapshot.input_rate_per_s, snapshot.throughput_per_s, snapshot.latency, snapshot.inside) == (None,) * 4
     assert (snapshot.queued_change_per_s, snapshot.stages, snapshot.delivered) == (None, (), 0)
     assert (snapshot.window_start_s, snapshot.input_rate_windows) == (1000.0, ())
-
-
-def test_what_the_caller_knows_is_passed_on() -> None:
-    snapshot = look(monitor(), 1000.0, queued=7, in_flight=3)
-    assert (snapshot.composition, snapshot.queued, snapshot.in_flight) == ("1", 7, 3)
-    assert (snapshot.cores, snapshot.workers_alive) == (2, 3)
-    assert look(monitor(), 1000.0, cores=16).cores == 16
 
 
 def test_the_use_of_gpus_is_a_mean_and_until_it_is_known_a_call_has_its_gpu_all_the_time() -> None:
@@ -56,20 +49,6 @@ def test_the_use_of_gpus_is_a_mean_and_until_it_is_known_a_call_has_its_gpu_all_
     assert found == pytest.approx([0.0, 0.025], rel=0.05)
 
 
-def test_a_steady_stream() -> None:
-    seen = monitor()
-    stream(seen, 3.0, 1000.0, 1030.0)
-    snapshot = look(seen, 1029.9)
-    assert snapshot.input_rate_per_s == pytest.approx(3.0)
-    assert snapshot.throughput_per_s == pytest.approx(3.0)
-    assert snapshot.delivered == 30
-    assert snapshot.latency is not None
-    assert snapshot.latency.mean_s == pytest.approx(0.2)
-    assert snapshot.inside is not None
-    assert snapshot.inside.p95_s == pytest.approx(0.1)
-    assert snapshot.window_start_s == pytest.approx(1019.9)
-
-
 def test_the_window_counts_only_what_came_after_the_reset() -> None:
     seen = monitor()
     stream(seen, 10.0, 0.0, 20.0, latency_s=2.0)
@@ -82,25 +61,6 @@ def test_the_window_counts_only_what_came_after_the_reset() -> None:
     assert snapshot.throughput_per_s == pytest.approx(5.0)
     assert snapshot.latency is not None
     assert snapshot.latency.mean_s == pytest.approx(0.1)
-
-
-def test_what_left_is_counted_across_a_reset_for_who_looks_on() -> None:
-    seen = monitor()
-    stream(seen, 10.0, 0.0, 20.0, latency_s=0.0)
-    seen.record_demand(20.0, Demand(offered=200, admitted=200, missed=0, lag_s=0.0))
-    seen.reset_window(19.95)
-    snapshot = look(seen, 20.0)
-    assert snapshot.throughput_per_s is None
-    assert snapshot.demand is not None
-    assert snapshot.demand.delivered_per_s == pytest.approx(10.0)
-
-
-def test_a_stream_that_stopped_delivers_zero_after_the_window() -> None:
-    seen = monitor()
-    stream(seen, 10.0, 0.0, 10.0)
-    assert look(seen, 19.0).throughput_per_s == pytest.approx(1.1, abs=0.5)
-    stopped = look(seen, 21.0)
-    assert (stopped.throughput_per_s, stopped.input_rate_per_s, stopped.latency) == (0.0, 0.0, None)
 
 
 def test_offered_rate_counts_not_what_a_full_buffer_let_in() -> None:
@@ -124,23 +84,6 @@ def test_a_step_of_the_offered_rate_shows_within_two_seconds() -> None:
     assert look(seen, 32.0).input_rate_windows == (RateWindow(12.0, 1.0), RateWindow(12.0, 1.0))
 
 
-def test_counted_arrivals_say_that_they_are_counted() -> None:
-    seen = monitor()
-    stream(seen, 10.0, 0.0, 10.0)
-    older, newer = look(seen, 9.95).input_rate_windows
-    assert (older.counted, newer.counted) == (True, True)
-    assert (older.rate_per_s, newer.rate_per_s) == (10.0, 10.0)
-
-
-def test_queue_growth() -> None:
-    seen = monitor()
-    for i in range(20):
-        snapshot = look(seen, i * 0.25, queued=i)
-    assert snapshot.queued_change_per_s == pytest.approx(4.0)
-    seen.reset_window(5.0)
-    assert look(seen, 5.0, queued=20).queued_change_per_s is None
-
-
 def test_profiles_and_hop() -> None:
     seen = monitor()
     assert look(seen, 0.0).hop_s == MonitorSettings().hop_s
@@ -150,16 +93,6 @@ def test_profiles_and_hop() -> None:
     snapshot = look(seen, 1.0)
     assert [(p.name, p.service_time_s, p.cpu_time_s) for p in snapshot.stages] == [("a", 0.1, 0.08), ("b", 0.3, 0.0)]
     assert snapshot.hop_s == 0.002
-
-
-def test_machines_that_are_gone_are_forgotten_but_for_the_latest() -> None:
-    hops = Hops(5)
-    for day in range(100):
-        hops.add(0.001, f"n{day}")
-        hops.price_s({f"n{day}": 2})
-    assert hops.price_s({"n91": 1}) == 0.001, "it may have come back"
-    hops.add(0.5, "here")
-    assert hops.price_s({"n90": 1, "here": 1}) == 0.5, "that one is not known any more"
 
 
 def test_a_hop_is_priced_for_the_average_worker_not_for_the_average_task() -> None:
@@ -222,26 +155,6 @@ def test_a_stream_in_bundles_is_counted_in_items() -> None:
     assert a.samples == 30_000
     assert a.busy == pytest.approx(0.5, rel=0.02)
     assert snapshot.bundle_items == 100
-
-
-def test_how_many_items_travel_together_is_a_mean_of_tasks() -> None:
-    seen = monitor()
-    assert look(seen, 1000.0).bundle_items == 1
-    for at_s, items in ((1000.0, 1), (1000.5, 8), (1001.0, 3)):
-        seen.record_timings(at_s, (StageTiming("a", 0.1, 0.1),), items)
-    assert look(seen, 1001.0).bundle_items == 4
-
-
-def test_the_first_bundle_weighs_beside_single_items() -> None:
-    seen = monitor()
-    for item in range(10):
-        seen.record_deliveries(1000.0 + item, [1000.0 + item - 0.1], 1000.0, [1000.0 + item - 0.1])
-    seen.record_deliveries(1010.0, [1009.0] * 30, 1009.0, [1009.0] * 30)
-    snapshot = look(seen, 1010.0)
-    assert snapshot.delivered == 40
-    assert snapshot.latency is not None
-    assert snapshot.latency.mean_s == pytest.approx((10 * 0.1 + 30 * 1.0) / 40)
-    assert snapshot.latency.p50_s == pytest.approx(1.0)
 
 
 def test_a_stall_counts_from_the_last_delivery_or_from_when_something_came_into_an_empty_stream() -> None:

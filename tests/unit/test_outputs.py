@@ -4,14 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
 from datapipe.spark.query import row_for_each_value
 from runtime.dispatch.outcomes import Delivered
-from runtime.transport.values import Broken, FrameCodec, pickled, unpickled
+from runtime.transport.values import pickled, unpickled
 from service.runner.rpc.requests import ReadResults
 from service.runner.rpc.window import Window
 from service.runner.wiring.result_buffer import ResultBatch, ResultBuffer
@@ -22,33 +21,12 @@ from service.schemas.refusals import ResultsGoneError
 VALUES = [1, Outputs(), Outputs(["a", None]), [2], Outputs([Outputs])]
 
 
-class Unkind:
-    """Cannot be unpickled."""
-
-    def __reduce__(self) -> Any:
-        return int, ("no number",)
-
-
 @pytest.mark.parametrize("values", [VALUES[:4], VALUES, [Outputs()], [Outputs([1])], [Outputs(), Outputs()]])
 def test_they_come_back_as_they_went(values: list[Any]) -> None:
     back = unpickled(pickled(values), ())
     assert back == values
     assert [type(value) for value in back] == [type(value) for value in values]
     assert unpickled(pickled(values), (), 1, 3) == values[1:3]
-
-
-def test_one_that_cannot_be_had_is_alone() -> None:
-    read = unpickled(pickled([Outputs([1]), Outputs([Unkind()]), Outputs()]), ())
-    assert (read[0], type(read[1]), read[2]) == ([1], Broken, [])
-
-
-def test_arrays_among_them_have_frames_of_their_own() -> None:
-    codec, array = FrameCodec(), np.arange(100_000)
-    payload = codec.encode([Outputs([array, array + 1]), 5, Outputs()])
-    first, *rest = codec.decode(payload)
-    assert len(payload) == 3
-    assert [part.tolist() for part in first] == [array.tolist(), (array + 1).tolist()]
-    assert rest == [5, []]
 
 
 class Doubled(App):

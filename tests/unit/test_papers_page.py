@@ -51,14 +51,3 @@ def test_what_was_not_run_is_said(tmp_path: Path) -> None:
     assert {each.verdict for each in found} == {"not run"}
     assert found[1].why.startswith("no results of spbench_fig06_sequential-bzip2")
     assert garcia.Finding(**asdict(found[0])) == found[0]
-
-
-def test_a_figure_that_was_not_run_keeps_what_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {each.item: each for each in garcia.recorded()}
-    monkeypatch.setattr(garcia, "RECORDED", tmp_path / "garcia.json")
-    garcia.RECORDED.write_text(json.dumps([asdict(each) for each in before.values()]))
-    for app in ("bzip2", "face_recognizer", "ferret"):
-        stored(tmp_path, f"patterns_{app}-spike", [100.0] * 20 + [400.0] * 5 + [100.0] * 40)
-    garcia.record(tmp_path)
-    changed = [each.item for each in garcia.recorded() if each != before[each.item]]
-    assert changed == ["figure 16"]

@@ -1,8 +1,6 @@
 """Runs as their telemetry tells them: reports, plots over time, samples of long ago, and runs beside each other."""
 
 import os
-import weakref
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,9 +14,8 @@ from written_telemetry import BEGAN_S, rewrite, row, write, write_items, write_s
 from datapipe.report import data
 from datapipe.report.build import summary_rows
 from datapipe.report.data import Period, load
-from datapipe.report.plots import course
 from datapipe.spark.delta import TableKind, commit, write_files
-from datapipe.telemetry import runs, traces
+from datapipe.telemetry import traces
 from datapipe.telemetry.past import snapshots_between
 from datapipe.telemetry.runs import records_of, runs_of
 from datapipe.telemetry.schema import INSTANT_OF, SCHEMAS
@@ -71,15 +68,6 @@ def test_runs_are_compared_in_the_order_in_which_they_are_asked_for(tmp_path: Pa
             compared(nothing, "ferret", ["x"])
 
 
-def test_a_run_whose_items_are_all_shed_or_torn_has_no_latency(tmp_path: Path) -> None:
-    write(tmp_path, 0)
-    torn = tmp_path / "items" / "ferret--r-000000.parquet"
-    torn.parent.mkdir()
-    torn.write_text("torn")
-    (run,) = compared(TelemetrySpec(folder=str(tmp_path)), "ferret", ["r"])
-    assert (run.latency_ms.mean, run.items.delivered, run.cpu_ms_per_item) == (None, 0, None)
-
-
 def test_of_a_long_run_a_part_is_read_and_it_says_so(tmp_path: Path) -> None:
     for number in range(6):
         write(tmp_path, number)
@@ -87,53 +75,6 @@ def test_of_a_long_run_a_part_is_read_and_it_says_so(tmp_path: Path) -> None:
     found = records_of(tmp_path, "ferret", "r", most=3)
     assert found is not None
     assert (len(found.snapshots), found.items.delivered, found.items.all_of_them) == (30, 3, False)
-
-
-def test_of_a_file_of_items_nothing_but_their_latencies_is_kept_while_the_next_one_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, 0)
-    for number, took_s in enumerate(([0.1, 0.2], [0.3], [0.4])):
-        write_items(tmp_path, number, took_s)
-    read, held = runs.columns_of, []
-
-    def one_at_a_time(path: Path, columns: Sequence[str]) -> Any:
-        table = read(path, columns)
-        if path.parent.name == "items":
-            assert [each() for each in held[:-1]] == [None] * len(held[:-1])
-            held.append(weakref.ref(table))
-        return table
-
-    monkeypatch.setattr(runs, "columns_of", one_at_a_time)
-    found = records_of(tmp_path, "ferret", "r")
-    assert found is not None
-    assert (len(held), found.items.delivered) == (3, 4)
-    assert (found.items.mean_ms, found.items.p50_ms) == (250.0, 250.0)
-
-
-# Plots over time of a report: one instant at one place, and the time of day below it.
-
-
-BEGAN = datetime(2026, 3, 1, 9, 59, 58, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("length_s", "ticks"),
-    [
-        (9.0, ["09:59:58", "10:00:00", "10:00:02", "10:00:04", "10:00:06"]),
-        (400.0, ["10:00", "10:01", "10:02", "10:03", "10:04", "10:05", "10:06"]),
-        (3 * 3600.0, ["10:00", "10:30", "11:00", "11:30", "12:00", "12:30"]),
-    ],
-)
-def test_axes_tell_the_clock_at_round_times(length_s: float, ticks: list[str]) -> None:
-    _, axes = course(BEGAN, length_s)
-    assert [label.get_text() for label in axes.get_xticklabels()] == ticks
-    assert axes.get_xlim() == (0, length_s)
-
-
-def test_axes_of_all_heights_are_aligned() -> None:
-    places = [course(BEGAN, 60.0, height)[1].get_position() for height in (0.95, 2.0, 2.8)]
-    assert len({(place.x0, place.x1) for place in places}) == 1
 
 
 # Reports from the tables are those from the files of runners; a part of the records tells the same as all.

@@ -12,49 +12,11 @@ from apps import registry
 from apps.contract import App
 from compositions.model import Stage
 from service.runner.rpc.port import Patient
-from service.runner.rpc.requests import ReadSpec, ReadStatus, ReadSummary, Request, SetRate, Start
+from service.runner.rpc.requests import ReadStatus, ReadSummary, Request, Start
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec, SourceSpec
 
 PATIENCE_S = 20.0
-
-
-class Late:
-    """A runner that is late ``times`` times, and refuses a rate."""
-
-    def __init__(self, times: int) -> None:
-        self.left = times
-        self.waits_s: list[float] = []
-
-    def ask(self, request: Request[Any], *, timeout_s: float = 1.0) -> Any:
-        self.waits_s.append(timeout_s)
-        if isinstance(request, SetRate):
-            raise ConnectionError("gone")
-        self.left -= 1
-        if self.left >= 0:
-            raise TimeoutError("the loop did not come to it")
-        return "the answer"
-
-    def alive(self) -> bool:
-        return True
-
-    def kill(self) -> None: ...
-
-
-def test_an_answer_that_is_late_is_waited_for_and_told_once() -> None:
-    late = Late(3)
-    with capture_logs() as logs:
-        patient = Patient(late, answer_s=0.5)
-        assert patient.ask(ReadSpec()) == "the answer"  # type: ignore[comparison-overlap]
-        late.left = 2
-        patient.ask(ReadSpec())
-    assert late.waits_s == [0.5] * 7
-    assert [(each["log_level"], each["without_answer_s"]) for each in logs] == [("warning", 0.5)]
-
-
-def test_what_is_no_delay_is_raised() -> None:
-    with pytest.raises(ConnectionError, match="gone"):
-        Patient(Late(0)).ask(SetRate(lambda _: 1.0))
 
 
 class Blocking(App):

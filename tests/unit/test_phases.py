@@ -1,16 +1,16 @@
-"""Which phase follows which, and that a phase says of itself what the user sees."""
+"""Which phase follows which, and which compositions can be had."""
 
 import pytest
 
-from compositions.model import Composition, Stage, all_sequential
+from compositions.model import Stage, all_sequential
 from compositions.notation import parse
-from control.choices import Choices, ManagerError
+from control.choices import Choices
 from control.decision_log import Episode
 from control.decisions import Trigger
-from control.phases.phase import Drop, Fail, Leave, Move, Phase, Remain, Rest, TryOut
+from control.phases.phase import Drop, Fail, Move, Phase
 from control.phases.resting import HandsOff, Profiling, Resting
 from control.phases.switching import Switching, Trying
-from control.phases.transitions import after, first
+from control.phases.transitions import after
 from control.strategies.base import Settle, Try
 
 STAGES = (Stage("a"), Stage("b"))
@@ -18,16 +18,6 @@ ONE = all_sequential(STAGES, "one")
 EPISODE = Episode(Trigger.SLO, "the SLO was set", 10.0, ONE)
 SETTLE, TRY = Settle(ONE, (), "it will do"), Try(ONE, 3.0, (), "it may do")
 SWITCHING, TRYING = Switching(SETTLE, 10.0, EPISODE), Trying(TRY, EPISODE)
-ALL: tuple[Phase, ...] = (Profiling(), Resting(), HandsOff(), SWITCHING, TRYING)
-
-
-@pytest.mark.parametrize("phase", ALL, ids=lambda phase: type(phase).__name__)
-def test_from_any_phase(phase: Phase) -> None:
-    assert after(phase, Remain(), hands_off=False) is phase
-    assert after(phase, Rest(), hands_off=False) == Resting()
-    assert after(phase, Rest(), hands_off=True) == HandsOff()
-    assert after(phase, Leave(SETTLE, 12.0, EPISODE), hands_off=False) == Switching(SETTLE, 12.0, EPISODE)
-    assert after(phase, TryOut(TRY, EPISODE), hands_off=False) == TRYING
 
 
 @pytest.mark.parametrize(
@@ -49,31 +39,11 @@ def test_requests_and_failures_from_outside(phase: Phase, move: Move, hands_off:
     assert after(phase, move, hands_off=hands_off) == expected
 
 
-def test_an_app_begins_by_profiling_where_there_is_somebody_to_decide_for() -> None:
-    assert (first(hands_off=False), first(hands_off=True)) == (Profiling(), HandsOff())
-
-
 def test_what_could_not_be_switched_to_is_left_alone_for_a_while() -> None:
     choices = Choices(STAGES, (ONE,), ONE)
     choices.bar(ONE, 20.0, "no memory")
     assert choices.unavailable(19.0) == {"one": "no memory"}
     assert choices.unavailable(20.0) == {}
-
-
-def test_a_composition_that_was_switched_to_is_known_though_it_can_no_longer_be_chosen() -> None:
-    gone = Composition("gone", ONE.groups)
-    choices = Choices(STAGES, (ONE,), ONE)
-    choices.activate(gone)
-    assert choices.recognise("gone") is gone
-    with pytest.raises(ManagerError, match="unknown composition 'gone'; there are one"):
-        choices.named("gone")
-
-
-def test_without_a_first_composition_the_first_snapshot_names_it() -> None:
-    choices = Choices(STAGES, (ONE,))
-    with pytest.raises(ManagerError, match="without an active composition"):
-        _ = choices.active
-    assert choices.recognise("one") is choices.active
 
 
 def test_what_the_nodes_have_no_room_for_is_not_available() -> None:

@@ -9,14 +9,10 @@ import pytest
 from apps import registry
 from apps.contract import App
 from apps.rates import Fixed
-from compositions.model import Composition, Group, Pattern, Stage
-from control.decisions import Trigger
+from compositions.model import Stage
 from datapipe.sources.pacing import FrequencyManager
 from datapipe.sources.schedule import Offer
-from lab.simulation.machine import Machine
-from lab.simulation.scenario import Scenario, SimulatedStage, steps
-from lab.simulation.simulation import simulate
-from profiler.slo import Slo, SloStatus, parse_slo
+from profiler.slo import SloStatus, parse_slo
 from service.runner.rpc.requests import PushMany, ReadDecisions, ReadStatus, Start
 from service.runner.runner import Runner
 from service.schemas.spec import InputSpec, RunSpec, SourceSpec
@@ -77,20 +73,6 @@ def test_the_rate_is_kept_by_items_that_come_faster_one_by_one() -> None:
     assert taken == pytest.approx(400, abs=3)
 
 
-def test_a_limit_is_the_present_rate_where_what_is_there_lasts() -> None:
-    course = Course(40.0)
-    course.look(10)
-    assert course.pacing.offered_per_s(course.now_s) is None
-    course.dry = False
-    course.look(4)
-    assert course.pacing.offered_per_s(course.now_s) is None
-    course.look(2)
-    assert course.pacing.offered_per_s(course.now_s) == 40.0
-    course.dry = True
-    course.look(1)
-    assert course.pacing.offered_per_s(course.now_s) is None
-
-
 class Same(App):
     name = "same"
     stages = (Stage("same"),)
@@ -135,26 +117,3 @@ def test_an_idle_source_is_idle(kind: str, tmp_path: Path, monkeypatch: pytest.M
             assert "40 items/s" not in decision.model_dump_json()
     finally:
         runner.kill()
-
-
-WIDE = tuple(Composition(f"wide{n}", (Group(("a",), Pattern.PAR, n),)) for n in (2, 3, 4, 8))
-WORKERS = {each.name: each.workers for each in WIDE}
-
-
-@pytest.mark.parametrize("course", [[(0.0, 8.0), (10.0, 18.0)], [(0.0, 4.0), (8.0, 9.0), (16.0, 17.0), (24.0, 26.0)]])
-def test_no_decision_for_a_rising_rate_has_fewer_workers(course: list[tuple[float, float]]) -> None:
-    scenario = Scenario(
-        stages=(SimulatedStage("a", 0.1, cv=0.4, wait_share=1.0),),
-        compositions=WIDE,
-        slo=Slo("latency", 200.0),
-        rate=steps(course),
-        duration_s=32.0,
-        machine=Machine(cores=8),
-        first=WIDE[-1],
-        arrivals="poisson",
-        seed=0,
-    )
-    rose = [each for each in simulate(scenario).decisions if each.trigger is Trigger.INPUT_RATE]
-    assert rose, "such a rate asks for decisions"
-    for decision in rose:
-        assert WORKERS[decision.to_name] >= WORKERS[decision.from_name], decision.reason

@@ -7,11 +7,9 @@ import os
 import sys
 import weakref
 from collections.abc import Iterator
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -20,8 +18,7 @@ from runtime.arena.frame_store import TaskShelf, shelf_of
 from runtime.arena.reference import Segment
 from runtime.pools.ray import actors as ray_actors
 from runtime.pools.ray import worker as ray_worker
-from runtime.pools.ray.actors import Actors, _Actor
-from runtime.pools.ray.settings import RayPoolSettings
+from runtime.pools.ray.actors import _Actor
 from runtime.pools.ray.worker import POOL_GONE, Part
 from runtime.transport.wire import Message
 
@@ -105,32 +102,6 @@ def test_a_worker_that_has_loaded_an_app_as_it_was_is_not_free(worker: _Actor, a
     assert worker.free() is None
 
 
-def test_who_is_asked_whether_it_is_free_waits_anew(worker: _Actor) -> None:
-    waited = worker._end
-    worker.free()
-    assert waited.finished.is_set(), "called off"
-    assert worker._end is not waited
-    assert worker._end.is_alive()
-
-
-def test_workers_of_the_pool_before_are_no_longer_asked_when_they_may_have_ended(
-    worker: _Actor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now_s = [100.0]
-    monkeypatch.setattr(ray_actors, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
-    old = [(Played(f"old {number}"), loads) for number, loads in [(1, ()), (2, ("model",)), (3, ()), (4, ())]]
-    monkeypatch.setattr(ray_actors, "_orphans", lambda prefix: old)
-    monkeypatch.setattr(ray_actors, "_WorkerActor", Played("new"))
-    part = Part(lambda: None, ())  # type: ignore[arg-type, return-value]
-    actors = Actors(part, RayPoolSettings(orphan_s=30), lambda *_: None, lambda *_: None)
-    model = ("model",)
-    for number, (at_s, loads) in enumerate([(100.0, ()), (101.0, model), (101.0, model), (131.0, ()), (132.0, ())]):
-        now_s[0] = at_s
-        actors.start(SimpleNamespace(worker=f"w{number}"), None, loads)  # type: ignore[arg-type]
-    started = [actors._actors[f"w{number}"].who for number in range(5)]
-    assert started == ["old 4", "old 2", "new", "new", "new"], "each takes one of its class"
-
-
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names that Ray has actors of; "app/late" ends between two questions."""
@@ -168,17 +139,3 @@ def test_a_ray_that_was_left_is_not_asked(named: list[str], monkeypatch: pytest.
     monkeypatch.setattr("ray.get_actor", lambda name: pytest.fail("asked"))
     monkeypatch.setattr(ray_actors, "list_named_actors", lambda: pytest.fail("asked"))
     ray_actors.end_workers_of("app")
-
-
-class Played:
-    """An actor, and what makes one."""
-
-    def __init__(self, who: str) -> None:
-        self.who = who
-        self.run = self.begin = SimpleNamespace(remote=lambda *_: SimpleNamespace(future=Future))
-
-    def options(self, **_: Any) -> Played:
-        return self
-
-    def remote(self, *_: Any) -> Played:
-        return self

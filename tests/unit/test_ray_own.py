@@ -35,12 +35,6 @@ def test_a_token_that_is_there_stays_and_is_closed_to_others(tmp_path: Path) -> 
     assert (kept.read_text(), mode(kept)) == ("known", 0o600)
 
 
-@pytest.mark.parametrize("name", ray_own.TOKEN_FROM)
-def test_a_token_that_is_given_needs_no_file(tmp_path: Path, name: str) -> None:
-    ray_own.guard_token(tmp_path, {name: "given"})
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_ray_inherits_and_that_we_get_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOMPOSE_TOKEN", "secret")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from runtime.transport.connection import WRITE, Readiness
+from runtime.transport.connection import Readiness
 from runtime.transport.hub import EncryptedLink
 from runtime.transport.wire import Kind, Message
 
@@ -40,18 +40,6 @@ def test_handlers_are_called_for_what_is_ready_and_no_other(readiness: Readiness
         assert called == ["right"]
 
 
-def test_room_to_write_is_told_while_it_is_wanted(readiness: Readiness) -> None:
-    masks: list[int] = []
-    left, right = socket.socketpair()
-    with left, right:
-        readiness.watch(left.fileno(), masks.append)
-        readiness.watch_writing(left.fileno(), True)
-        readiness.serve(None)
-        readiness.watch_writing(left.fileno(), False)
-        readiness.serve(0.0)
-        assert masks == [WRITE]
-
-
 def test_a_wait_longer_than_the_system_knows_ends_when_something_comes(readiness: Readiness) -> None:
     called: list[int] = []
     left, right = socket.socketpair()
@@ -78,13 +66,6 @@ def link(ready: Message) -> tuple[EncryptedLink, list[Message]]:
     for task_id in (1, 2, 3):
         made.send([Message(Kind.TASK, task_id)])
     return made, came
-
-
-def test_answers_in_the_order_asked_are_delivered_of_whatever_kind() -> None:
-    made, came = link(Message(Kind.READY))
-    for kind, task_id in ((Kind.PARTLY, 1), (Kind.FAILED, 2), (Kind.DONE, 3)):
-        made.came(Message(kind, task_id))
-    assert [message.task_id for message in came] == [0, 1, 2, 3]
 
 
 def test_one_that_is_passed_over_was_lost() -> None:

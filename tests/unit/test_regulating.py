@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from compositions.settings import SettingsError
 from control.regulators import RegulatorSettings, Spar, Step, TwoSided
 
 Row = tuple[float | None, int]
@@ -43,33 +42,6 @@ def test_spar_is_that_of_the_table(case: tuple[int, float, int]) -> None:
     for latency_ms, expected in TABLES[case]:
         replicas = spar.regulate(Step(replicas, None if latency_ms is None else latency_ms / 1e3)).replicas
         assert replicas == expected, latency_ms
-
-
-def test_two_cores_leave_one_replica() -> None:
-    spar = Spar(RegulatorSettings(cores=2))
-    assert spar.regulate(Step(1, 0.001)).replicas == 1
-
-
-def test_it_says_why() -> None:
-    spar = Spar(RegulatorSettings(cores=8))
-    assert spar.regulate(Step(3, 0.2)).reason == "spar: latency 200 ms against 144 to 180 ms: 2 of at most 6"
-    assert spar.regulate(Step(3, None)).reason == "spar: no item was finished in this step"
-
-
-def test_with_too_few_replicas_for_a_paced_source_it_goes_the_wrong_way() -> None:
-    """What the sign costs: items queue for too few replicas, the latency rises, and there are fewer still."""
-    spar, replicas, latency_s = Spar(RegulatorSettings(cores=8)), 4, 0.2
-    for _ in range(3):
-        replicas = spar.regulate(Step(replicas, latency_s)).replicas
-        latency_s *= 2
-    assert replicas == 1
-
-
-def test_settings_have_ranges() -> None:
-    with pytest.raises(SettingsError) as error:
-        RegulatorSettings().overridden({"scaling_factor": 0, "threshold": 1.0, "interval_s": 0})
-    for told in ("scaling_factor = 0, must be in [1, 64]", "threshold = 1.0, must be in", "interval_s = 0, must be in"):
-        assert told in str(error.value)
 
 
 def two_sided(target_ms: float = 90.0, threads: int = 24, cores: int = 12) -> TwoSided:

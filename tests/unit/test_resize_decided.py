@@ -20,7 +20,6 @@ from runtime.dispatch.outcomes import SwitchEnded
 from service.runner.loop import ControlLoop
 from service.runner.validation.checked import CheckedSpec
 from service.schemas.base import time_text
-from service.schemas.decisions import Decision as DecisionBody
 from service.schemas.decisions import Switch
 from service.schemas.spec import RunSpec
 
@@ -54,23 +53,6 @@ def test_what_is_missing_for_it_is_told() -> None:
     assert done.decision.reason.endswith("; a resize in place, for which 1 worker starts")
 
 
-def test_a_resize_that_fails_is_one() -> None:
-    target = manager()
-    target.set_mode(Mode.PINNED, "wider")
-    tick(target, snapshot(20))
-    target.switch_failed("no memory")
-    assert reason(tick(target, snapshot(20.25))) == "the resize to wider failed: no memory"
-
-
-def test_with_drains_it_is_a_switch() -> None:
-    target = manager(Settings(style=SwitchStyle.DRAIN))
-    assert reason(tick(target, snapshot(20))) == "switching to wide"
-    done = tick(target, snapshot(21, "wide", since_s=20.9))
-    assert isinstance(done.decision, Decision)
-    assert done.decision.transition is TransitionKind.SWITCH
-    assert "resize" not in done.decision.reason
-
-
 @pytest.mark.parametrize(("style", "commands"), [(SwitchStyle.SEAMLESS, (SwitchTo(TWIN),)), (SwitchStyle.DRAIN, ())])
 def test_another_name_for_the_same_can_be_pinned_where_that_moves_nothing(style: SwitchStyle, commands: object) -> None:
     target = manager(Settings(style=style))
@@ -87,17 +69,6 @@ def test_a_resize_that_ended_has_no_figures_of_a_drain_and_is_counted() -> None:
     first, second = (Switch.of(record, time_text) for record in journal.switches)
     assert (first.transition, first.drain_mean_ms, first.drain_estimate_ms) == ("resize", None, None)
     assert (second.transition, second.drain_mean_ms, second.drain_estimate_ms) == ("switch", 200.0, 400.0)
-
-
-def test_the_bodies_say_it() -> None:
-    target = manager()
-    tick(target, snapshot(20))
-    done = tick(target, snapshot(20.25, "wide", since_s=20.0)).decision
-    assert isinstance(done, Decision)
-    body = DecisionBody.of(done, time_text, None).model_dump(mode="json", by_alias=True)
-    assert body["transition"] == "resize"
-    chosen = next(each for each in body["candidates"] if each["name"] == "wide")
-    assert (chosen["transition"], chosen["transition_ms"]) == ("resize", 0.0)
 
 
 def running(until_s: float) -> ControlLoop:

@@ -62,11 +62,6 @@ def test_the_table_tells_how_large_bundles_were_where_they_held_more_than_one_it
     assert "items in a bundle, at most" not in dict(summary_rows(summary(60, bundle_sizes=[1])))
 
 
-def test_the_table_is_silent_where_all_came_out_or_nothing_is_known() -> None:
-    assert "asked for" not in dict(summary_rows(summary(60, offered=60, admitted=60, missed=0, lag_s=0.0)))
-    assert "asked for" not in dict(summary_rows(Summary(failure="it never began")))
-
-
 def test_a_run_leads_with_the_figures_that_were_asked_for() -> None:
     slo = together([parse_slo(text) for text in ("p95=400ms", "share95=300ms", "throughput=input_rate")])
     spec = RunSpec(app="plain", pool="local", source=SourceSpec(loop=False), input=InputSpec(rate_per_s=10), slo=slo)

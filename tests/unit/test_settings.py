@@ -1,40 +1,12 @@
 """Settings: one error names every value that is wrong."""
 
-import re
-from collections.abc import Callable
-
 import pytest
 
 from compositions.settings import SettingsError, names, overridden
-from control.settings import GONE, Measuring, Settings, Trials
+from control.settings import GONE, Measuring, Settings
 from profiler.drain_samples import PaperSample, ScheduleSample
-from profiler.monitor import MonitorSettings
-from profiler.service_time import ProfileSettings
-from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.ray.settings import WAYS, RayPoolSettings
 from service.runner.validation.resolution import RunSettings, settings_for
-
-
-def test_defaults_are_those_of_the_paper() -> None:
-    settings = Settings()
-    assert settings.trials.trial_s == 5.0
-    assert settings.trials.pdp21_trial_s == 1.0
-    assert settings.rhythm.check_interval_s == 10.0
-    assert settings.rhythm.change_ratio == 0.2
-
-
-@pytest.mark.parametrize(
-    ("make", "told"),
-    [
-        (lambda: Settings(trials=Trials(trial_s=1000)), "trial_s = 1000, must be in [0.1, 600] s"),
-        (lambda: MonitorSettings(window_s=0), "window_s = 0, must be in [0.5, 3600] s"),
-        (lambda: ProfileSettings(timings_kept=1), "timings_kept = 1, must be in"),
-        (lambda: DispatcherSettings(losses=0), "losses = 0, must be in"),
-    ],
-)
-def test_a_group_out_of_range_is_refused_however_it_is_built(make: Callable[[], object], told: str) -> None:
-    with pytest.raises(SettingsError, match=re.escape(told)):
-        make()
 
 
 @pytest.mark.parametrize(
@@ -43,8 +15,6 @@ def test_a_group_out_of_range_is_refused_however_it_is_built(make: Callable[[], 
         ({"trail_s": 3}, "unknown setting 'trail_s'; there are backlog_patience_s, bottleneck_threshold"),
         ({"trial_s": "3"}, "trial_s = '3', must be a number"),
         ({"min_samples": 1.5}, "min_samples = 1.5, must be a whole number"),
-        ({"trial_s": True}, "trial_s = True, must be a number"),
-        ({"trial_s": float("nan")}, "trial_s = nan, must be in"),
     ],
 )
 def test_faults_are_sentences(values: dict[str, object], text: str) -> None:
@@ -89,19 +59,9 @@ def test_settings_of_the_strategy_that_is_gone_are_accepted_and_mean_nothing() -
         settings_for({"vote": 1})
 
 
-def test_no_two_settings_of_a_run_share_a_plain_name() -> None:
-    known = names(RunSettings())
-    assert len(known) == len(set(known))
-
-
 def test_the_pool_and_its_transport_are_set_with_the_run() -> None:
     settings = overridden(RunSettings(), {"worker_cpus": 0.5, "start_timeout_s": 90.0, "strangers": 16}).pool
     assert (settings.worker_cpus, settings.start_timeout_s, settings.lobby.strangers) == (0.5, 90.0, 16)
-
-
-def test_what_is_out_of_range_is_named() -> None:
-    with pytest.raises(SettingsError, match=r"start_timeout_s = 0.* \[0\.1, 3600\]"):
-        overridden(RunSettings(), {"start_timeout_s": 0.0})
 
 
 def test_no_two_settings_of_a_run_share_a_name() -> None:

@@ -1,7 +1,6 @@
-"""Simulated machines and pools by hand: paired cores, bundles, and calls that wait."""
+"""Simulated machines and pools by hand: bundles, and calls that wait."""
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +11,7 @@ from compositions.capacity.costs import Conditions, StageCost
 from compositions.capacity.predict import predict
 from compositions.model import Composition, Group, Stage
 from control.settings import Measuring, Settings
-from lab.simulation.machine import Cost, Machine, PairedCores, Threads
+from lab.simulation.machine import Cost, Machine
 from lab.simulation.pool import SimulatedPool
 from lab.simulation.scenario import Scenario, SimulatedStage
 from lab.simulation.simulation import simulate
@@ -33,30 +32,11 @@ CALM = Scenario(
     machine=Machine(cores=4, hop_s=200e-6, hop_cpu_s=400e-6),
     duration_s=2.5,
 )
-DEAR = replace(CALM, rate=Fixed(900.0), machine=Machine(cores=4, hop_s=2e-3, hop_cpu_s=4e-3), duration_s=2.0)
-"""A hop costs twenty times the work."""
 
 
 def late(trace: Trace) -> list[float]:
     """Latencies of the items after the start."""
     return [item.latency_s for item in trace.delivered if item.at_s > 2.0]
-
-
-@pytest.mark.parametrize("settings", [Settings(), DUE], ids=["read", "due"])
-@pytest.mark.parametrize("arrivals", ["paced", "poisson"])
-def test_items_that_travel_together_share_their_hops(settings: Settings, arrivals: Literal["paced", "poisson"]) -> None:
-    alone = replace(DEAR, settings=settings, arrivals=arrivals)
-    one, many = simulate(alone), simulate(replace(alone, batching=Batching(64)))
-    assert one.in_order
-    assert many.in_order
-    assert len(many.delivered) > 2 * len(one.delivered)
-
-
-@pytest.mark.parametrize("settings", [Settings(), DUE], ids=["read", "due"])
-def test_at_a_low_load_nobody_waits_for_a_bundle_to_fill(settings: Settings) -> None:
-    alone = replace(CALM, settings=settings)
-    one, many = simulate(alone), simulate(replace(alone, batching=Batching(64)))
-    assert late(many) == pytest.approx(late(one))
 
 
 def test_items_that_linger_leave_when_the_time_is_over_or_the_bundle_is_full() -> None:
@@ -66,45 +46,6 @@ def test_items_that_linger_leave_when_the_time_is_over_or_the_bundle_is_full() -
     full = simulate(replace(calm, batching=Batching(3, linger_ms=50.0)))
     assert max(late(full)) == pytest.approx(0.02, abs=0.005)  # the first waits for two more, 10 ms apart
     assert full.in_order
-
-
-# Cores of two hardware threads in the simulation, by hand.
-
-
-@dataclass(eq=False)
-class Worker:
-    computing: bool = False
-    steps: int = 0
-
-
-def test_who_shares_a_core_is_slower_until_the_other_is_done() -> None:
-    """Two cores: the third worker joins the first on its core, where both have 0.6 of its speed."""
-    cores, (one, two, three) = PairedCores[Worker](2, Threads(0.6)), (Worker(), Worker(), Worker())
-    cores.begin(one, 1.0)
-    cores.begin(two, 1.0)
-    assert cores.next_in_s() == pytest.approx(1.0)
-    cores.begin(three, 0.3)
-    assert cores.next_in_s() == pytest.approx(0.5)
-    cores.pass_s(0.5)
-    assert cores.first_done() is three
-    assert (cores.busy, cores.next_in_s()) == (2, pytest.approx(0.5)), "the second; the first has 0.7 s left"
-    cores.pass_s(0.5)
-    assert cores.first_done() is two
-    assert cores.next_in_s() == pytest.approx(0.2)
-    cores.stop(one)
-    assert (cores.busy, cores.next_in_s()) == (0, float("inf"))
-
-
-def test_threads_beside_the_workers_take_the_first_cores() -> None:
-    cores, workers = PairedCores[Worker](2, Threads(0.5, beside=1)), [Worker(), Worker(), Worker()]
-    cores.begin(workers[0], 1.0)
-    assert cores.next_in_s() == pytest.approx(1.0), "the other core"
-    cores.begin(workers[1], 0.1)
-    assert cores.next_in_s() == pytest.approx(0.2), "beside the thread that is no worker"
-    cores.begin(workers[2], 0.1)
-    assert cores.next_in_s() == pytest.approx(0.2)
-    with pytest.raises(ValueError, match="cannot be shared"):
-        cores.share(1.0)
 
 
 # A stage of 30 ms waiting, 300 items/s, in virtual time: one worker does it if its calls overlap.
@@ -150,11 +91,6 @@ def test_one_worker_does_it(bundle: int) -> None:
     out, _ = run(16, bundle)
     assert sum(each.count for each in out) >= RATE_PER_S * (SECONDS - 0.1)
     assert max(each.at_s - each.arrived_s[0] for each in out) < 2 * WAIT_S
-
-
-def test_without_overlap_it_does_a_tenth() -> None:
-    out, _ = run(1)
-    assert sum(each.count for each in out) == pytest.approx(SECONDS / WAIT_S, abs=5)
 
 
 def test_the_capacity_model_says_so_from_the_timings_of_the_run() -> None:

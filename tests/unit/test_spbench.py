@@ -7,12 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from apps.rates import Custom, Fixed, Rate
+from apps.rates import Fixed, Rate
 from datapipe.sources.sources import Arrival
-from lab.experiments.contender import Contender, compositions_of
-from lab.experiments.live import LiveDriver
 from lab.experiments.spbench import FrequencyManager
-from lab.experiments.spec import Experiment
 
 
 class Reading:
@@ -47,27 +44,3 @@ def test_the_sleep_is_the_delay_less_what_the_source_took() -> None:
     reading = Reading(Fixed(2.0), work_s=0.15)
     assert begins(reading) == pytest.approx([0.5] * 19)
     assert reading.slept_s == pytest.approx([0.0] + [0.35] * 20)
-
-
-def test_what_a_sleep_overshoots_is_lost_and_a_slow_source_is_not_made_up_for() -> None:
-    assert begins(Reading(Fixed(1000.0), overshoot_s=1e-4)) == pytest.approx([1.1e-3] * 19)
-    assert begins(Reading(Fixed(10.0), work_s=0.3)) == pytest.approx([0.3] * 19)
-
-
-def test_a_pattern_may_count_items_as_in_listing_1() -> None:
-    waits_s = begins(Reading(Custom(lambda elapsed_s, items: 10 + 0.5 * items)))
-    assert waits_s == pytest.approx([1 / (10 + 0.5 * item) for item in range(1, 20)])
-
-
-def test_an_experiment_reads_by_delays_and_takes_items_out_of_order() -> None:
-    """Item 30 takes 0.4 s and the others 10 ms: in order, none would leave meanwhile."""
-    experiment = Experiment.model_validate({
-        "title": "t", "shows": "s", "app": "synthetic", "driver": "local", "compositions": {"farm": "Par*4(f1,f2,f3)"},
-        "options": {"total_ms": 10, "compute": "wait", "phases": "30=40,31=1"}, "static": ["farm"], "duration_s": 1.5,
-        "input": {"steps": [[0, 40]], "control": "delays"}, "ordered": False,
-    })  # fmt: skip
-    (farm,) = compositions_of(experiment)
-    run = LiveDriver(experiment, [farm]).run(Contender("farm", composition=farm), 0, experiment.input.rate(0.0))
-    rates = [sample.throughput_per_s for sample in run.samples]
-    assert min(rates) > 0, rates
-    assert 20 < sum(rates) / len(rates) < 44

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from test_watchdog import Bench
+from watchdog_bench import Bench
 
 from control.strategies.start_times import StartTimes
 from runtime.pools.ray.pool import BEGIN_TIMES, StartLimits
@@ -102,10 +102,3 @@ def test_a_loaded_worker_is_given_back_when_it_was_not_needed_for_as_long_as_its
     assert times.keeps(110.0, fewer, present) == "workers that have loaded model are kept, as it takes 20 s"
     assert times.keeps(119.0, fewer, present) is not None
     assert times.keeps(121.0, fewer, present) is None, "20 s after it was needed last"
-
-
-def test_light_workers_are_given_back_at_once_and_growth_waits_for_nothing() -> None:
-    times, present = known(), Counter({LIGHT: 4, MODEL: 3})
-    assert times.keeps(100.0, present, present) is None
-    assert times.keeps(101.0, Counter({LIGHT: 1, MODEL: 3}), present) is None
-    assert times.keeps(102.0, Counter({LIGHT: 7, MODEL: 2}), present) is None

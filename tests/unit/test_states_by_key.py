@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.keys import Partitions
 from runtime.dispatch import keys as by_key
 from runtime.dispatch.keys import StatesByKey
 
@@ -46,22 +45,3 @@ def test_keys_that_come_and_go_for_ever_leave_nothing_behind() -> None:
         states.put({key: b"state", key - 3: None}, lambda key=key: {key: 0, key - 3: 0})  # type: ignore[misc]
     assert sorted(states.of(0)) == [9997, 9998, 9999]
     assert len(states._keys[0]) < 200
-
-
-def test_who_is_not_asked_for_partitions_is_told_of_known_keys_alone() -> None:
-    states = StatesByKey(2)
-    states.put({"a": 1, "b": 2}, lambda: {"a": 0, "b": 1})
-    states.put({"a": 3}, lambda: pytest.fail("no key is new or forgotten"))
-    assert (states.of(0), states.of(1)) == ({"a": 3}, {"b": 2})
-
-
-def test_of_very_many_keys_each_is_where_it_would_be_among_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    some: list[Any] = [*range(-500, 500), *map(str, range(500)), *((b"k%d" % each, None) for each in range(500))]
-    few = Partitions(64).of(some)
-    monkeypatch.setattr("apps.keys._REMEMBERED", 100)
-    monkeypatch.setattr("apps.keys._ASKED", 4_000)
-    many = Partitions(64)
-    for _ in range(5):
-        assert many.of(some) == few
-        assert many.of(some[:1000]) == few[:1000]
-    assert len(many) <= len(some), "not all that ever came are noted"

@@ -9,7 +9,7 @@ import pytest
 from compositions.batch_settings import BatchSettings, Sizes, Steps
 from compositions.batching import Batching, SizeControl
 from control.bundles import port
-from control.bundles.batch_control import FOLLOW_EVERY_S, OURS, Circumstances, Steering, control_for
+from control.bundles.batch_control import Circumstances, Steering, control_for
 from control.bundles.port import BatchController, BundleOpening, Choice
 from profiler.snapshot import StageTiming
 from runtime.dispatch.outcomes import Delivered, TaskTimed
@@ -70,22 +70,6 @@ def test_what_a_controller_is_told_of_a_bundle(heard: Heard) -> None:
     assert told.work_s == pytest.approx(0.002 + 0.003 + 0.004 + 2 * 0.001)
 
 
-def test_serial_numbers_count_from_where_it_began(heard: Heard) -> None:
-    steering = Steering(FAF, 50)
-    steering.admitted(10_000_000, 4, seen(1.0))
-    steering.admitted(10_000_004, 4, seen(2.0))
-    steering.delivered(left(10_000_004, 1.9, 1.9, 1.9, 1.9, at_s=2.5))
-    assert [each.first for each in heard.asked] == [0, 0, 4]
-    assert [each.first for each in heard.told] == [4]
-
-
-def test_bundles_that_follow_each_other_too_closely_are_not_followed(heard: Heard) -> None:
-    steering = Steering(FAF, 50)
-    steering.admitted(0, 1, seen(1.0))
-    assert not steering.due(1.0 + FOLLOW_EVERY_S / 2)
-    assert steering.due(1.0 + FOLLOW_EVERY_S)
-
-
 def test_what_was_split_shed_or_failed_tells_nothing(heard: Heard) -> None:
     steering = Steering(FAF, 50)
     for number in range(4):
@@ -107,8 +91,3 @@ def test_a_published_controller_follows_the_latency_of_bundles() -> None:
     steering.delivered(left(0, *[1.0] * 50, at_s=1.01))
     assert steering.admitted(50, 50, seen(2.0)).items == 60  # 10 ms is below 20: a step of 10 more
     assert steering.settings["target_ms"] == 20.0
-
-
-def test_it_begins_within_its_bounds() -> None:
-    assert Steering(FAF, 5000).choice.items == 1000
-    assert Steering(OURS, 16).choice.items == 16

@@ -14,9 +14,6 @@ from control.settings import Settings
 from control.situation import Situation
 from control.strategies.base import Settle, Stay, Trial, Try
 from control.strategies.published import Vogel
-from lab.experiments.contender import Measurement, Point
-from lab.papers.report import less, near, shown, worst
-from lab.papers.vogel.record import run_of
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, Snapshot, StageProfile
 
@@ -105,17 +102,6 @@ def test_when_none_meets_the_slo_the_best_value_is_kept_and_called_infeasible() 
     assert (choice.composition.name, choice.infeasible) == ("5", True)
 
 
-def test_for_latency_the_best_value_is_the_lowest() -> None:
-    at = situation(SYNTHETIC, {"f1": 4, "f2": 12, "f3": 8}, slo=Slo("latency", 50.0))
-    _, choice = tried_by(Vogel(), at, {"7": replace(MISSED, latency_s=1.0)})
-    assert choice.composition.name == "7"
-
-
-def test_a_met_slo_needs_no_training() -> None:
-    at = situation(SYNTHETIC, {"f1": 8, "f2": 8, "f3": 8}, seen=MET, trigger=Trigger.START)
-    assert isinstance(Vogel().propose(at, ()), Stay)
-
-
 @pytest.mark.parametrize(("rate", "expected"), [(60.0, "1"), (110.0, "1"), (200.0, None)])
 def test_a_fallen_rate_leads_to_the_cheapest_that_keeps_up(rate: float, expected: str | None) -> None:
     at = situation(SYNTHETIC, {"f1": 8, "f2": 8, "f3": 8}, "7", MET, Trigger.INPUT_RATE, rate=rate)
@@ -125,42 +111,3 @@ def test_a_fallen_rate_leads_to_the_cheapest_that_keeps_up(rate: float, expected
     else:
         assert isinstance(step, Settle)
         assert step.composition.name == expected
-
-
-def test_the_only_one_left_is_infeasible_when_it_is_active_and_misses() -> None:
-    step = Vogel().propose(situation(SYNTHETIC, {"f1": 8, "f2": 8, "f3": 8}, "7"), ())
-    assert isinstance(step, Settle)
-    assert (step.composition.name, step.infeasible) == ("7", True)
-
-
-def test_an_order_counts_when_the_means_differ_by_more_than_both_spreads() -> None:
-    assert less([1.0, 2.0], [4.0, 5.0]) == "reproduced"
-    assert less([1.0, 2.0], [1.5, 3.0]) == "trend only", "0.75 apart, spread 1.06"
-    assert less([1.0], [1.0]) == "not reproduced"
-    assert worst("reproduced", "not reproduced", "trend only") == "not reproduced"
-    assert shown([1.0, 3.0], 1) == "2.0 ± 1.4"
-
-
-@pytest.mark.parametrize(("found", "verdict"), [(-5.0, "reproduced"), (-2.0, "trend only"), (0.5, "not reproduced")])
-def test_a_printed_difference_may_be_off_by_a_third(found: float, verdict: str) -> None:
-    assert near(found, -6.3) == verdict
-
-
-def test_what_is_kept_of_a_run() -> None:
-    """Half seconds up to 24 s; from 22 s on one worker more and 190 instead of 150 ms inside."""
-    points = tuple(
-        Point(
-            at_s,
-            10.0,
-            10.0,
-            200.0,
-            "b" if at_s > 22 else "a",
-            1 + (at_s > 22),
-            True,
-            inside_ms=150.0 + 40 * (at_s > 22),
-        )
-        for at_s in (number / 2 for number in range(1, 49))
-    )
-    run = run_of(Measurement("vogel", 0, points, 10.0, 10.0, 200.0, 1.0, 1, 0, 1.0, 150.0))
-    assert run.above == {180: 0.5, 200: 0.0}
-    assert (run.changes, run.moved, run.visited) == (1, 1, ((0.5, "a"), (22.5, "b")))

@@ -1,7 +1,6 @@
 """Messages over a real socket pair: any sizes, any fragmentation, a full socket, the end of the other side."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -109,21 +108,6 @@ def test_a_full_socket_keeps_the_rest_and_the_order(pair: Pair) -> None:
     assert not writer.backlog
 
 
-def test_a_blocking_side_gets_large_messages_from_a_blocking_side(pair: Pair) -> None:
-    left, right = pair
-    left.setblocking(True)
-    right.setblocking(True)
-    sent = message(1, 3_000_000)
-    thread = threading.Thread(target=lambda: MessageWriter(left).send(sent))
-    thread.start()
-    reader = MessageReader(right)
-    got: list[Message] = []
-    while not got:
-        got = reader.read()
-    thread.join()
-    assert told(got) == told([sent])
-
-
 def test_more_parts_than_one_call_takes(pair: Pair) -> None:
     left, right = pair
     writer, reader = MessageWriter(left), MessageReader(right)
@@ -156,10 +140,6 @@ def test_an_end_in_the_middle_of_a_message_is_an_end(pair: Pair, size: int) -> N
     left.close()
     with pytest.raises(EOFError):
         reader.read()
-
-
-def test_nothing_there_is_no_message_and_no_error(pair: Pair) -> None:
-    assert MessageReader(pair[1]).read() == []
 
 
 def test_a_message_above_the_limit_is_refused_before_memory_is_taken(pair: Pair) -> None:

@@ -61,14 +61,6 @@ def test_a_job_that_fails_says_why_and_is_tried_again_later_and_later(tmp_path: 
     made.close()
 
 
-@pytest.mark.parametrize("program", [WORKS, FAILS])
-def test_nothing_is_run_where_nothing_was_recorded(tmp_path: Path, program: str) -> None:
-    made, turns = job(tmp_path, program)
-    assert [turns.turn() for _ in range(3)] == [600] * 3
-    assert made.status.state == "waiting"
-    made.close()
-
-
 def test_the_end_of_the_service_ends_a_job_that_is_at_work(tmp_path: Path) -> None:
     write_items(tmp_path, 0, [0.1])
     made = TableJob([sys.executable, "-c", "import time; time.sleep(600)"], tmp_path, 0.01)

@@ -2,7 +2,7 @@
 
 from apps.rates import Fixed
 from compositions.model import Composition, Group, Pattern
-from control.decisions import Decision, NoChange, Trigger
+from control.decisions import NoChange
 from control.journal import Journal
 from lab.simulation.machine import Machine
 from lab.simulation.scenario import Scenario, SimulatedStage
@@ -41,22 +41,3 @@ def test_reasons_that_take_turns_are_an_entry_each() -> None:
         ("too few samples: 237 of 300", 80), ("the SLO is met", 160),
     ]  # fmt: skip
     assert [(entry.first_at_s, entry.last_at_s) for entry in journal.no_changes] == [(0.0, 237.0), (1.0, 239.0)]
-
-
-def test_a_decision_ends_the_entries_before_it() -> None:
-    journal = Journal()
-    for at_s in (1.0, 2.0):
-        journal.record(NoChange(at_s, "the SLO is met"))
-        journal.record(Decision(int(at_s), at_s, Trigger.VIOLATION, "1", "2", "because", ()))
-    assert [(entry.first_at_s, entry.count) for entry in journal.no_changes] == [(1.0, 1), (2.0, 1)]
-
-
-def test_more_reasons_than_are_kept_cost_the_oldest() -> None:
-    journal = Journal()
-    names = [f"{chr(97 + k % 26)}{chr(97 + k // 26 % 26)}{chr(97 + k // 676)}" for k in range(Journal.KEPT + 5)]
-    for at, name in enumerate([*names, names[0], names[-1]]):
-        journal.record(NoChange(float(at), f"{name} waits"))
-    assert len(journal.no_changes) == Journal.KEPT
-    assert [(entry.reason, entry.count) for entry in journal.no_changes][-2:] == [
-        (f"{names[0]} waits", 1), (f"{names[-1]} waits", 2),
-    ]  # fmt: skip

@@ -34,15 +34,6 @@ def test_a_video_and_its_table(tmp_path: Path) -> None:
     assert rows == [["frame", "what"], *[[str(number), "a, b"] for number in range(7)]]
 
 
-def test_a_table_alone_and_neither(tmp_path: Path) -> None:
-    output = video_output(tmp_path / "only.csv", ("frame", "what"), show)
-    assert output is not None
-    output.write(0, (0, (48, 64)))
-    output.close()
-    assert [path.name for path in tmp_path.iterdir()] == ["only.csv"]
-    assert video_output(tmp_path / "x.jsonl", ("frame",), show) is None
-
-
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(RecomposeError, match="give a file in a folder that exists"):
         video_output(tmp_path / "none" / "x.avi", ("frame",), show)

@@ -138,16 +138,6 @@ def test_one_that_works_says_so_before_the_tasks_behind_the_question(hub: Hub, w
     hub.send("w1", [Message(Kind.EXIT)])
 
 
-def test_it_ends_when_told_to_though_tasks_wait(hub: Hub, worker: threading.Thread) -> None:
-    send(hub, 1, 1, 0)
-    for number in range(2, TOGETHER + 2):
-        send(hub, number, 0, 0)
-    replies(hub, TOGETHER)
-    hub.send("w1", [Message(Kind.EXIT)])
-    worker.join(PATIENCE_S)
-    assert not worker.is_alive()
-
-
 def test_it_ends_when_the_pool_is_gone(hub: Hub, worker: threading.Thread) -> None:
     send(hub, 1, 1, 0)
     hub.close()

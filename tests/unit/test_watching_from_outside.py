@@ -10,7 +10,7 @@ import yaml
 
 from control.decisions import State
 from control.strategies import STRATEGIES
-from datapipe.report.plots import BANDS, HUES, hue_of
+from datapipe.report.plots import BANDS, HUES
 from datapipe.source_kinds import KINDS
 from profiler.slo import SloStatus
 from service.api.metrics import METRICS
@@ -64,13 +64,6 @@ def test_the_page_offers_every_source_that_a_path_or_nothing_describes() -> None
 
 
 STYLE = Path(__file__).parents[2] / "service" / "dashboard" / "style.css"
-
-
-@pytest.mark.parametrize(
-    ("name", "hue"), [("1", 0), ("12", 11), ("13", 12), ("17", 0), ("01", 7), ("wide", 9), ("größe", 2)]
-)
-def test_numbers_count_and_names_are_hashed(name: str, hue: int) -> None:
-    assert hue_of(name) == hue
 
 
 def test_the_page_has_as_many_colours() -> None:

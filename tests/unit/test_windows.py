@@ -1,6 +1,5 @@
 """Rates and windows: right for slow streams, absent before enough is known, zero when the stream has stopped."""
 
-import random
 from collections.abc import Iterable
 from itertools import pairwise
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 
 from profiler.snapshot import RateWindow
-from profiler.stats import Samples, latency_stats, slope_per_s
+from profiler.stats import Samples, slope_per_s
 from profiler.windows import input_rate_change, mean_of_steps, offered_windows, rate_per_s
 
 
@@ -24,13 +23,6 @@ def rate(times_s: Iterable[float], now_s: float, *, window_s: float = 10.0, sinc
 
 
 # --- rates -----------------------------------------------------------------------------------------------------------
-
-
-def test_before_two_gaps_nothing_is_reported() -> None:
-    assert rate([], 3.0) is None
-    assert rate([1.0], 3.0) is None
-    assert rate([1.0, 2.0], 3.0) is None
-    assert rate([1.0, 2.0, 3.0], 3.0) == pytest.approx(1.0)
 
 
 def test_a_whole_window_without_any_event_is_zero() -> None:
@@ -54,23 +46,10 @@ def test_a_slow_stream_is_not_taken_as_stopped() -> None:
     assert rate(times_s, 141.0) == 0.0
 
 
-def test_events_after_now_do_not_count() -> None:
-    assert rate([0.0, 1.0, 2.0, 2.1, 2.2], 2.0) == pytest.approx(1.0)
-
-
 def test_items_let_go_together_do_not_inflate_the_rate() -> None:
     clumps = [float(second) for second in range(5) for _ in range(4)]
     assert rate(clumps, 4.5) == pytest.approx(4.0)
     assert rate(clumps, 4.5, window_s=0.25) == pytest.approx(4.0)
-
-
-def test_a_random_stream_is_measured_without_much_bias() -> None:
-    rng = random.Random(7)
-    seen = []
-    for _ in range(400):
-        times_s = np.cumsum([rng.expovariate(5.0) for _ in range(200)])
-        seen.append(rate(times_s.tolist(), 20.0))
-    assert np.mean(seen) == pytest.approx(5.0, rel=0.03)
 
 
 # --- offered and counted input rate ----------------------------------------------------------------------------------
@@ -105,11 +84,6 @@ def test_input_rate_changed_when_both_windows_say_so(rates: tuple[float, ...], e
     assert input_rate_change(10.0, windows(*rates)) == expected
 
 
-def test_nothing_to_compare_is_no_change() -> None:
-    assert input_rate_change(None, windows(5.0, 5.0)) is None
-    assert input_rate_change(5.0, ()) is None
-
-
 def test_from_and_to_zero_is_a_change() -> None:
     assert input_rate_change(0.0, windows(3.0, 3.0)) == 3.0
     assert input_rate_change(3.0, windows(0.0, 0.0)) == 0.0
@@ -128,26 +102,12 @@ def test_the_scatter_of_counted_random_arrivals_is_no_change() -> None:
 # --- statistics ------------------------------------------------------------------------------------------------------
 
 
-def test_latency_statistics_of_1_to_100_ms() -> None:
-    stats = latency_stats(np.arange(1, 101) / 1000)
-    assert stats is not None
-    assert stats.samples == 100
-    assert [stats.statistic(name) for name in ("mean", "p50", "p95", "p99")] == pytest.approx(
-        [0.0505, 0.0505, 0.09505, 0.09901]
-    )
-
-
 def test_growth_is_the_least_squares_slope() -> None:
     times_s = np.array([100.0, 100.5, 101.0, 102.0])
     noise = np.array([0.4, -0.3, 0.2, -0.1])
     values = 7 + 3 * times_s + noise
     expected = np.polyfit(times_s - 100, values, 1)[0]
     assert slope_per_s(times_s, values, min_span_s=1.0) == pytest.approx(expected)
-
-
-def test_growth_needs_three_samples_and_some_time() -> None:
-    assert slope_per_s(np.array([0.0, 9.0]), np.array([1.0, 2.0]), min_span_s=1.0) is None
-    assert slope_per_s(np.array([0.0, 0.1, 0.2]), np.array([1.0, 2.0, 3.0]), min_span_s=1.0) is None
 
 
 def test_samples_of_a_slow_stream_do_not_pile_up_to_the_bound_of_a_fast_one() -> None:
@@ -162,14 +122,3 @@ def test_samples_of_a_slow_stream_do_not_pile_up_to_the_bound_of_a_fast_one() ->
         samples.add(1000 + i / 10_000)
         most = max(most, len(samples))
     assert 32_768 <= most <= 65_536
-
-
-def test_samples_keep_the_newest_and_stay_bounded() -> None:
-    samples = Samples(100)
-    for i in range(1050):
-        samples.add(float(i), 2.0 * i, 3.0 * i)
-    assert 100 <= len(samples) < 200
-    assert (samples.at(-1), samples.last_x(), samples.ys()[-1]) == (1049.0, 2098.0, 3147.0)
-    assert samples.times()[0] == 1050 - len(samples)
-    samples.clear()
-    assert (len(samples), samples.xs().size) == (0, 0)

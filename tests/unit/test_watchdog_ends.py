@@ -1,0 +1,242 @@
+"""The watch over one started app: its end, its moves, a full disk, and runners that are found again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from full_disk import fill, free
+from structlog.testing import capture_logs
+from watchdog_bench import DURABLE, PUSH, Bench, Flaky, over, revive, up
+
+from compositions.errors import RecomposeError
+from compositions.model import Composition
+from control.decisions import Mode, State
+from profiler.slo import Slo
+from service.daemon.store.store import Started
+from service.daemon.supervision.restart_policy import Ended, Failed, Starting, Up
+from service.runner.rpc.requests import PushMany, ReadStatus, SetInput, SetMode, SetSlo
+from service.schemas.results import Result
+from service.schemas.spec import InputSpec, PlannedLoad
+from tests.support.bodies import having
+
+
+def test_what_is_asked_during_the_start_is_told_after_it() -> None:
+    bench = Bench()
+    slo = Slo("throughput", "input_rate")
+    bench.watchdog.change(SetSlo(slo))
+    bench.step()
+    bench.runner.state = State("starting")
+    bench.watchdog.change(SetInput(InputSpec(rate_per_s=3)))
+    assert bench.runner.spec.input.rate_per_s is None
+    bench.runner.state = State("stable")
+    bench.step(2.0)
+    assert (bench.runner.spec.slo, bench.runner.spec.input.rate_per_s) == (slo, 3)
+
+
+def test_the_end_of_a_run_leaves_its_results_and_frees_the_runner() -> None:
+    bench = up(Bench())
+    bench.watchdog.ask(PushMany(("last words",)))
+    bench.runner.stop()
+    bench.until(lambda: bench.is_in(Ended))
+    assert bench.runner.killed
+    assert list(bench.watchdog.remembered.results) == [
+        Result(serial=0, value="last words", run=bench.runner.spec.origin.run)
+    ]
+    assert bench.store.started() == {}
+
+
+def test_stop_drains_and_keeps_what_came_out() -> None:
+    bench = up(Bench())
+    bench.runner.hold = True
+    bench.watchdog.ask(PushMany((1,)))
+    bench.watchdog.stop()
+    assert list(bench.watchdog.remembered.results) == [Result(serial=0, value=1, run=bench.runner.spec.origin.run)]
+    assert bench.watchdog.remembered.status is not None
+    assert bench.watchdog.remembered.status.items.delivered == 1
+    assert bench.runner.killed
+
+
+def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on() -> None:
+    bench = up(Bench())
+    first = bench.runner
+    first.hold = True
+    bench.watchdog.ask(PushMany((1,)))
+    bench.watchdog.desired.move("node a is to go", 5.0)
+    for _ in range(3):
+        bench.step(0.5)
+        assert bench.is_in(Up), "it goes on until another one has loaded what it needs"
+        assert bench.watchdog.ask(ReadStatus()).items.delivered == 0
+    (successor,) = bench.host.prepared
+    successor.is_ready = True
+    with capture_logs() as logged:
+        bench.step(0.5)
+        assert bench.is_in(Starting)
+        assert first.killed
+        bench.until(lambda: bench.is_in(Up))
+    assert bench.watchdog.remembered.unfinished == 0
+    assert [each["event"] for each in logged if each["log_level"] != "debug"] == ["runner moves", "runner up"]
+    origin = bench.runner.spec.origin
+    assert (origin.epoch, origin.started_again) == (2, "node a is to go")
+    assert bench.watchdog.condition.deaths.restarts == 0
+    bench.step(0.5)
+    assert (len(bench.host.runners), len(bench.host.prepared)) == (2, 1), "it moves once"
+
+
+def test_a_move_does_not_wait_for_long_and_its_successor_is_of_use_after_a_death_too() -> None:
+    late, died, stopped = up(Bench()), up(Bench()), up(Bench())
+    late.watchdog.desired.move("node a is to go", 0.0)
+    late.step(0.5)
+    assert late.is_in(Starting)
+    for bench in (died, stopped):
+        bench.watchdog.desired.move("node a is to go", 60.0)
+        bench.step(0.5)
+    died.runner.killed = True
+    died.until(lambda: len(died.host.runners) == 2)
+    stopped.watchdog.stop()
+    assert [bench.host.prepared[0].killed for bench in (died, stopped)] == [False, True]
+
+
+def test_a_runner_that_cannot_stop_is_killed() -> None:
+    bench = up(Bench())
+    bench.runner.silent = True
+    bench.watchdog.stop()
+    assert bench.runner.killed
+    assert bench.is_in(Ended)
+
+
+def killed_at_its_stop(bench: Bench) -> None:
+    bench.runner.silent = True
+    bench.watchdog.stop()
+
+
+def refused(bench: Bench) -> None:
+    bench.runner.killed, bench.host.refuse = True, RecomposeError("no such composition")
+    bench.until(lambda: bench.is_in(Failed))
+
+
+@pytest.mark.logs_errors("app failed")
+@pytest.mark.parametrize("end", [lambda bench: bench.watchdog.stop(), killed_at_its_stop, refused, over])
+def test_what_is_kept_for_another_runner_ends_with_the_run_and_not_before(end: Callable[[Bench], None]) -> None:
+    bench = up(Bench(DURABLE))
+    revive(bench)
+    assert bench.host.swept == [], "they are the next runner's"
+    end(bench)
+    assert bench.host.swept == ["name"]
+
+
+def test_workers_of_a_run_that_begins_anew_end_with_a_runner_that_died_but_not_with_one_that_moved() -> None:
+    died, moved = up(Bench()), up(Bench())
+    died.runner.killed = True
+    moved.watchdog.desired.move("node a is to go", 0.0)
+    died.until(lambda: len(died.host.runners) == 2)
+    moved.until(lambda: len(moved.host.runners) == 2)
+    assert (died.host.swept, moved.host.swept) == (["name"], [])
+
+
+def test_history_that_did_not_fit_is_stored_once_there_is_room() -> None:
+    bench = up(Bench())
+    fill(bench.store)
+    bench.runner.set_mode(Mode.AUTO, "5")
+    bench.step(2.0)
+    assert [each.to for each in bench.store.decisions("synthetic", 10)] == ["1"]
+    assert (bench.is_in(Up), len(bench.host.runners), bench.runner.killed) == (True, 1, False)
+    free(bench.store)
+    bench.step(2.0)
+    assert [each.to for each in bench.store.decisions("synthetic", 10)] == ["5", "1"]
+    assert bench.store.started()["synthetic"].spec.composition == "5"
+
+
+def test_that_a_run_has_ended_is_stored_before_its_runner_goes() -> None:
+    bench = up(Bench())
+    bench.store.put_started("synthetic", Started(PUSH, 0))
+    bench.watchdog.ask(PushMany(("last words",)))
+    bench.runner.stop()
+    fill(bench.store)
+    for _ in range(6):
+        bench.step(2.0)
+    assert (bench.is_in(Up), bench.runner.killed) == (True, False)
+    free(bench.store)
+    bench.until(lambda: bench.is_in(Ended))
+    assert bench.store.started() == {}
+    assert [each.value for each in bench.watchdog.remembered.results] == ["last words"]
+
+
+def test_a_run_that_closes_for_half_a_minute_is_left_alone() -> None:
+    bench = up(Bench())
+    bench.runner.state = State.CLOSING
+    for _ in range(60):
+        bench.step(0.5)
+    assert (bench.is_in(Up), len(bench.host.runners)) == (True, 1)
+    bench.runner.state = State.STOPPED
+    bench.until(lambda: bench.is_in(Ended))
+    assert len(bench.host.runners) == 1
+
+
+def test_a_mode_that_was_acknowledged_outlives_a_runner_that_was_not_there_yet() -> None:
+    """The status that was under way when the mode was set tells of the composition before."""
+    bench = up(Bench())
+    bench.watchdog.change(SetMode(Mode.PINNED, "7"))
+    bench.runner.active = next(each for each in PUSH.compositions if each.name == "1")
+    bench.step(2.0)
+    revive(bench)
+    reborn = bench.runner.spec
+    assert (reborn.mode, reborn.composition, bench.runner.active.name) == (Mode.PINNED, "7", "7")
+    stored = bench.store.started()["synthetic"].spec
+    assert (stored.mode, stored.composition) == (Mode.PINNED, "7")
+
+
+def left_running(*, started: bool = True) -> Bench:
+    """An earlier daemon's runner, and a daemon that was told other things while it was away from it."""
+    bench = Bench(WANTED, attach=True)
+    bench.host.left_over = Flaky(PUSH)
+    if started:
+        bench.host.left_over.start()
+    return up(bench)
+
+
+FIVE = next(each for each in PUSH.compositions if each.name == "5")
+OTHER = Composition("other", FIVE.groups)
+WANTED = having(
+    PUSH,
+    {
+        "slo": Slo("latency", 250.0),
+        "input": InputSpec(rate_per_s=9),
+        "announced": (PlannedLoad(from_epoch_s=4e9, until_epoch_s=4.1e9, rate_per_s=80),),
+        "compositions": (*PUSH.compositions, OTHER),
+        "mode": Mode.PINNED,
+        "composition": "other",
+    },
+)
+
+
+def test_a_runner_that_is_found_again_is_told_what_was_asked_while_the_daemon_was_away() -> None:
+    runner = left_running().host.left_over
+    assert runner is not None
+    assert runner.spec == WANTED
+    assert runner.active == OTHER
+
+
+def test_a_runner_that_was_built_and_not_started_is_started_by_the_next_daemon() -> None:
+    runner = left_running(started=False).host.left_over
+    assert runner is not None
+    assert runner.state is State.STABLE
+    assert [each.trigger for each in runner.decided] == ["start", "manual"]
+
+
+def test_what_runs_under_a_name_is_not_replaced_by_what_it_means_by_now() -> None:
+    bench = Bench(having(PUSH, {"compositions": (Composition("1", FIVE.groups),)}), attach=True, left_over=PUSH)
+    up(bench)
+    one = next(each for each in PUSH.compositions if each.name == "1")
+    assert bench.host.left_over.spec.compositions == bench.watchdog.desired.spec.compositions == (one,)
+
+
+def test_a_runner_that_is_found_again_and_does_not_answer_has_its_lease() -> None:
+    bench = Bench(having(PUSH, {"settings": {"lease_s": 5}}), attach=True)
+    hung = bench.host.left_over = Flaky(PUSH)
+    hung.silent = True
+    up(bench)
+    bench.step(4.0)
+    assert (hung.killed, bench.host.runners) == (False, [])
+    bench.until(lambda: len(bench.host.runners) == 1)
+    assert hung.killed
