@@ -382,15 +382,20 @@ def _tab_to(seen: Browser, what: str, within: int) -> bool:
     return False
 
 
-def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, chromium: Driver) -> None:
+@pytest.mark.parametrize(
+    "states",
+    [["overloaded"], pytest.param([*SCENES], marks=pytest.mark.long)],
+    ids=["one", "all"],
+)
+def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, chromium: Driver, states: list[str]) -> None:
     """By axe-core in both schemes, nothing wider than the page, nothing that moves for who asks for no motion; pictures
     for who names a folder (RECOMPOSE_PICTURES)."""
     daemon.ferret()
     daemon.send("POST", "/slo", LATENCY)
     with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
         seen.colours("light")
-        for name, told in SCENES.items():
-            daemon.ferret(**told)
+        for name in states:
+            daemon.ferret(**SCENES[name])
             seen.resize(1440, 900)
             seen.open("#/app/ferret")
             seen.driver.refresh()

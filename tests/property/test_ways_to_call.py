@@ -3,7 +3,7 @@ the size of bundles, the loss of workers and the switches, what comes out is wha
 
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compositions.model import Composition, Group
@@ -18,6 +18,7 @@ from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.keyed import routing
 from runtime.pools.local import LocalPool, PickleCodec
+from tests.support.examples import examples
 
 
 class Run:
@@ -94,7 +95,7 @@ def check(run: Run, drawn: Drawn, data: st.DataObject) -> None:
         run.engine.close()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_in_virtual_time(data: st.DataObject) -> None:
     drawn, cost = Drawn(data), Cost(0.001, 0.001)
@@ -102,7 +103,7 @@ def test_in_virtual_time(data: st.DataObject) -> None:
     check(Run(pool, drawn.app(), drawn.composition()), drawn, data)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.data())
 def test_in_threads(data: st.DataObject) -> None:
     drawn = Drawn(data)
