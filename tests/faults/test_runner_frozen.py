@@ -7,12 +7,12 @@ import pytest
 from runners import Process, frozen_for_a_while
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_every_acknowledged_item_leaves_once_however_often_the_runner_dies(
-    tmp_path: Path, processes: list[Process], kills: int
+    tmp_path: Path, processes: list[Process]
 ) -> None:
     acknowledged, seen = 0, list[int]()
-    for epoch in range(1, kills + 1):
+    for epoch in range(1, 6):
         processes.append(runner := Process(epoch, tmp_path))
         assert runner.shown(len(seen))[: len(seen)] == seen, "what was seen is there, and in its place"
         for _ in range(3 * epoch):
@@ -22,7 +22,7 @@ def test_every_acknowledged_item_leaves_once_however_often_the_runner_dies(
         seen = runner.ask("results")
         assert seen == list(range(len(seen)))
         runner.signal(signal.SIGKILL)
-    processes.append(last := Process(kills + 1, tmp_path))
+    processes.append(last := Process(6, tmp_path))
     assert last.shown(acknowledged) == list(range(acknowledged))
 
 
