@@ -13,36 +13,17 @@ from lab.benchmarks.daemon import Daemon, daemon
 SLO = {"app": "synthetic", "metric": "throughput", "target": "input_rate"}
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with daemon(tmp_path_factory.mktemp("state")) as up:
+@pytest.fixture
+def running(tmp_path: Any) -> Iterator[Daemon]:
+    with daemon(tmp_path) as up:
+        up.send("POST", "/slo", SLO)
+        up.send("POST", "/apps/synthetic/start", {"input": {"rate_per_s": 150}, "options": {"compute": "wait"}})
+        up.wait_for(lambda: bool(decisions(up)), 60, "a decision")
         yield up
-
-
-@pytest.fixture
-def up(served: Daemon) -> Iterator[Daemon]:
-    """The daemon, with nothing running before and after a test."""
-    yield served
-    served.http.post("/apps/synthetic/stop", json={})
-    served.http.delete("/slo/synthetic")
-    served.wait_for(lambda: served.status("synthetic")["state"] in ("stopped", "failed"), 60, "the app to end")
-
-
-@pytest.fixture
-def running(up: Daemon) -> Daemon:
-    up.send("POST", "/slo", SLO)
-    up.send("POST", "/apps/synthetic/start", {"input": {"rate_per_s": 150}, "options": {"compute": "wait"}})
-    up.wait_for(lambda: bool(of_this_run(up)), 60, "a decision")
-    return up
 
 
 def decisions(up: Daemon) -> list[dict[str, Any]]:
     return [entry for entry in up.get("/decisions/synthetic") if entry["kind"] == "decision"]
-
-
-def of_this_run(up: Daemon) -> list[dict[str, Any]]:
-    run = up.status("synthetic")["run"]
-    return [entry for entry in decisions(up) if entry["run"] == run]
 
 
 def works(up: Daemon) -> bool:
@@ -71,54 +52,55 @@ def test_a_killed_runner_comes_back_and_leaves_no_worker_behind(running: Daemon)
     after = running.status("synthetic")
     assert after["slo"]["metric"] == "throughput"
     assert len(decisions(running)) >= 1
-    assert after["epoch"] == before["epoch"] + 1
-    assert (after["run"] != before["run"], bool(after["started_again"])) == (True, True)
-    (again,) = [entry for entry in of_this_run(running) if entry["trigger"] == "failure"]
-    assert after["started_again"] in again["reason"]
+    assert (after["epoch"], after["run"] != before["run"], bool(after["started_again"])) == (2, True, True)
+    (again,) = [entry for entry in decisions(running) if entry["trigger"] == "failure"]
+    assert (again["run"], after["started_again"] in again["reason"]) == (after["run"], True)
     told = running.http.get("/results/synthetic", params=cursor)
     assert (told.status_code, told.json()["run"]) == (410, after["run"]), "never the items of another run"
 
 
 @pytest.mark.parametrize("orphan_s", [30, pytest.param(0.2, marks=pytest.mark.long)])
-def test_a_killed_runner_of_a_durable_run_goes_on_with_it(up: Daemon, orphan_s: float) -> None:
-    options = {"compute": "wait", "total_ms": 30}
-    how = {"durability": "exactly-once", "settings": {"orphan_s": orphan_s, "spares": 2}}
-    up.send("POST", "/apps/synthetic/start", {"source": "push", "options": options, **how})
-    up.wait_for(lambda: up.status("synthetic")["state"] not in ("starting", "stopped"), 60, "the app to be up")
-    before = up.status("synthetic")
-    taken = up.http.post("/apps/synthetic/items", params={"many": "true"}, json=list(range(50))).json()
-    assert taken["serials"] == list(range(50))
-    up.wait_for(lambda: len(up.get("/results/synthetic")) >= 5, 30, "some results")
-    seen = up.get("/results/synthetic")
-    up.wait_for(lambda: len(up.status("synthetic")["workers"]) >= 3, 60, "the spares")
-    hung, *others = (worker["pid"] for worker in up.status("synthetic")["workers"])
-    os.kill(hung, signal.SIGSTOP)
-    os.kill(before["runner_pid"], signal.SIGKILL)
-    up.wait_for(lambda: up.status("synthetic").get("runner_pid") not in (None, before["runner_pid"]), 60, "another")
-    cursor = {"run": before["run"], "after": seen[-1]["serial"]}
-    up.wait_for(lambda: up.status("synthetic")["items"]["delivered"] == 50, 60, "all that was acknowledged")
-    behind = up.get("/results/synthetic", **cursor)
-    assert [row["serial"] for row in [*seen, *behind]] == list(range(50)), "the cursor goes on"
-    after = up.status("synthetic")
-    assert (after["run"], after["epoch"], after["durability"]) == (before["run"], before["epoch"] + 1, "exactly-once")
-    up.wait_for(lambda: not psutil.pid_exists(hung), 20, "the worker that hangs to be ended")
-    taken_over = {worker["pid"] for worker in after["workers"]} & set(others)
-    assert taken_over == (set(others) if orphan_s > 1 else set()), "those that wait are the next runner's"
-    assert [psutil.pid_exists(pid) for pid in others] == [orphan_s > 1] * len(others), (
-        "those that nobody took have ended"
-    )
+def test_a_killed_runner_of_a_durable_run_goes_on_with_it(tmp_path: Any, orphan_s: float) -> None:
+    with daemon(tmp_path) as up:
+        options = {"compute": "wait", "total_ms": 30}
+        how = {"durability": "exactly-once", "settings": {"orphan_s": orphan_s, "spares": 2}}
+        up.send("POST", "/apps/synthetic/start", {"source": "push", "options": options, **how})
+        up.wait_for(lambda: up.status("synthetic")["state"] not in ("starting", "stopped"), 60, "the app to be up")
+        before = up.status("synthetic")
+        taken = up.http.post("/apps/synthetic/items", params={"many": "true"}, json=list(range(50))).json()
+        assert taken["serials"] == list(range(50))
+        up.wait_for(lambda: len(up.get("/results/synthetic")) >= 5, 30, "some results")
+        seen = up.get("/results/synthetic")
+        up.wait_for(lambda: len(up.status("synthetic")["workers"]) >= 3, 60, "the spares")
+        hung, *others = (worker["pid"] for worker in up.status("synthetic")["workers"])
+        os.kill(hung, signal.SIGSTOP)
+        os.kill(before["runner_pid"], signal.SIGKILL)
+        up.wait_for(lambda: up.status("synthetic").get("runner_pid") not in (None, before["runner_pid"]), 60, "another")
+        cursor = {"run": before["run"], "after": seen[-1]["serial"]}
+        up.wait_for(lambda: up.status("synthetic")["items"]["delivered"] == 50, 60, "all that was acknowledged")
+        behind = up.get("/results/synthetic", **cursor)
+        assert [row["serial"] for row in [*seen, *behind]] == list(range(50)), "the cursor goes on"
+        after = up.status("synthetic")
+        assert (after["run"], after["epoch"], after["durability"]) == (before["run"], 2, "exactly-once")
+        up.wait_for(lambda: not psutil.pid_exists(hung), 20, "the worker that hangs to be ended")
+        taken_over = {worker["pid"] for worker in after["workers"]} & set(others)
+        assert taken_over == (set(others) if orphan_s > 1 else set()), "those that wait are the next runner's"
+        assert [psutil.pid_exists(pid) for pid in others] == [orphan_s > 1] * len(others), (
+            "those that nobody took have ended"
+        )
 
 
 @pytest.mark.parametrize("dead", ["runner", pytest.param("none", marks=pytest.mark.long)])
-def test_workers_of_a_durable_run_end_with_it_also_one_that_hangs(up: Daemon, dead: str) -> None:
-    how = {"durability": "restart", "settings": {"spares": 1, "leave_s": 1.0}}
-    up.send("POST", "/apps/synthetic/start", {"source": "push", "options": {"compute": "wait"}, **how})
-    up.wait_for(lambda: len(up.status("synthetic").get("workers", ())) >= 2, 60, "workers")
-    status = up.status("synthetic")
-    workers = [worker["pid"] for worker in status["workers"]]
-    os.kill(workers[0], signal.SIGSTOP)
-    if dead == "runner":
-        os.kill(status["runner_pid"], signal.SIGKILL)
-    up.send("POST", "/apps/synthetic/stop", None)
-    up.wait_for(lambda: not any(map(psutil.pid_exists, workers)), 10, "its workers to end")
-    assert up.get("/readyz"), "its Ray is still there"
+def test_workers_of_a_durable_run_end_with_it_also_one_that_hangs(tmp_path: Any, dead: str) -> None:
+    with daemon(tmp_path) as up:
+        how = {"durability": "restart", "settings": {"spares": 1, "leave_s": 1.0}}
+        up.send("POST", "/apps/synthetic/start", {"source": "push", "options": {"compute": "wait"}, **how})
+        up.wait_for(lambda: len(up.status("synthetic").get("workers", ())) >= 2, 60, "workers")
+        status = up.status("synthetic")
+        workers = [worker["pid"] for worker in status["workers"]]
+        os.kill(workers[0], signal.SIGSTOP)
+        if dead == "runner":
+            os.kill(status["runner_pid"], signal.SIGKILL)
+        up.send("POST", "/apps/synthetic/stop", None)
+        up.wait_for(lambda: not any(map(psutil.pid_exists, workers)), 10, "its workers to end")
+        assert up.get("/readyz"), "its Ray is still there"
