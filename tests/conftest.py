@@ -15,16 +15,21 @@ import psutil
 import pytest
 import structlog
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from compositions import logger
+from tests.support.examples import SHARE, examples
 
 ROOT = Path(__file__).parents[1]
 LEAK_CHECKED = [ROOT / "tests" / name for name in ("contract", "integration", "faults")]
+TOGETHER = {"tests/contract": "one Ray", "tests/datapipe": "one session of Spark"}
+TOGETHER |= {f"tests/contract/test_{name}.py": "one RabbitMQ" for name in ("places", "queues", "sinks")}
+"""Folders and files that run in one process, one after the other, and what they share there."""
 GRACE_S = 30.0
 """Ray takes seconds to end a process, and more than ten where the machine is busy."""
 
 
-settings.register_profile("house", deadline=None)  # how long an example takes is the machine's affair
+settings.register_profile("house", examples(100))
 settings.load_profile("house")
 
 
@@ -40,15 +45,41 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with tests that take long begin first: what takes long at the end has nothing beside it."""
+    """Files with tests that take long begin first: what takes long at the end has nothing beside it. With all of their
+    examples, tests of properties are of lane ``long`` too."""
+    for item in items:
+        if SHARE >= 1 and item.path.parent.name == "property":
+            item.add_marker("long")
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[item.path])
 
 
+class ByGroup(LoadFileScheduling):
+    """Distribute files to processes; files that share something go to one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return TOGETHER.get(file) or TOGETHER.get(file.rpartition("/")[0], file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup | None:
+    return ByGroup(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 @pytest.fixture(scope="module", autouse=True)
-def ray_ends_with_its_module() -> Iterator[None]:
-    """Ray takes over the environment of who starts it, so that one for all modules would know the first one's only."""
+def ray_ends_with_its_module(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Ray takes over the environment of who starts it, so that one for all modules would know the first one's only.
+    The contract's files start it in one environment, and share it."""
+    if request.path.parent == ROOT / "tests" / "contract":
+        yield
+        return
+    _end_ray()
     yield
+    _end_ray()
+
+
+def _end_ray() -> None:
     if _ray_is_connected():
         sys.modules["ray"].shutdown()
 

@@ -5,6 +5,7 @@ flaky: the run goes on, names it at the end and counts it.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -64,6 +65,8 @@ def _failed_in(cache: str) -> list[str]:
 
 def main(lane: str) -> int:
     failed: list[str] = []
+    if lane == "long":
+        os.environ["RECOMPOSE_EXAMPLES"] = "1"
     if lane != "test":
         FLAKY.write_text("")
     for part in LANES[lane]:

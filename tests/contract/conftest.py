@@ -2,12 +2,14 @@
 
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "hosts")]
@@ -49,6 +51,8 @@ def make_local(name: str, options: dict[str, object]) -> Made:
 
 
 def make_ray(name: str, options: dict[str, object]) -> Made:
+    if not ray.is_initialized():
+        KeptActors.free.clear()  # they ended with the Ray before
     cluster.connect(os.environ.get("RAY_ADDRESS"))
     names = tuple(stage.name for stage in create(name, options, [APPS]).stages)
     make_app = partial(create, name, options, [APPS])
@@ -78,21 +82,17 @@ def make_simulated(name: str, options: dict[str, object]) -> Made:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """On Ray one composition of keys and one of ways to call are enough for every change: mixed runs have them all."""
+    """On Ray one case of each test is enough for every change, the second: it has several workers in a group."""
+    on_ray = defaultdict(list)
     for item in items:
-        given = item.callspec.params if hasattr(item, "callspec") else {}
-        shapes = getattr(item.module, "SHAPES", []) if item.path.stem in ("test_keys", "test_ways_to_call") else []
-        if given.get("make_rig") == "ray" and given.get("shape") in {*shapes} - {*shapes[1:2]}:
-            item.add_marker(pytest.mark.long)
+        if hasattr(item, "callspec") and item.callspec.params.get("make_rig") == "ray":
+            on_ray[item.path, item.originalname].append(item)
+    for cases in on_ray.values():
+        for case in {*cases} - {*cases[:2][-1:]}:
+            case.add_marker(pytest.mark.long)
 
 
 MAKERS = {"local": make_local, "ray": make_ray, "simulated": make_simulated}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kept_actors_end_with_their_ray() -> Iterator[None]:
-    yield
-    KeptActors.free.clear()
 
 
 @pytest.fixture(params=sorted(MAKERS))

@@ -12,7 +12,6 @@ from compositions.errors import RecomposeError
 from control.decisions import Grant, Mode
 from profiler.budget import Budget
 from profiler.slo import Slo
-from runtime.pools.ray import cluster as ray_cluster
 from service.daemon.supervision.ray_host import RayHost
 from service.runner.rpc import requests as ask
 from service.runner.rpc.port import RunnerPort
@@ -61,12 +60,6 @@ def make(request: pytest.FixtureRequest) -> Iterator[MakeRunner]:
     yield kept
     for runner in made:
         runner.kill()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
-    yield
-    ray_cluster.shutdown()
 
 
 def until(runner: RunnerPort, true: Callable[[Status], bool]) -> Status:

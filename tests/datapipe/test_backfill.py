@@ -60,7 +60,7 @@ def stream_results(tmp_path: Path) -> Counter[tuple[str | None, str | None]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.long)])
 def test_an_interrupted_backfill_ends_in_the_results_of_the_stream(tmp_path: Path, kills: int) -> None:
     write_table(tmp_path / "in")
     chunks = ["--chunk-rows", str(ROWS // (2 * kills + 2))]

@@ -55,6 +55,7 @@ def test_spark_and_one_process_make_the_same_files(spark: Any, tmp_path: Path) -
 
 
 @needs_data
+@pytest.mark.long  # for every change: tests/integration/test_ferret_golden.py
 def test_features_and_answers_are_the_originals(spark: Any, tmp_path: Path) -> None:
     options = {"projections": str(FERRET / "golden" / "lsh_bsds500.npz")}
     photos, out = Place(FERRET / "bsds500"), tmp_path / "out"
@@ -111,7 +112,8 @@ def golden_features() -> dict[str, list[list[float]]]:
     return photos
 
 
-def test_a_job_killed_at_any_moment_ends_in_the_same_data_set(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.long)])
+def test_a_job_killed_at_any_moment_ends_in_the_same_data_set(tmp_path: Path, kills: int) -> None:
     """Processes, so that a kill is one; without Spark, whose part in it is only to compute records."""
     photos = write_photos(tmp_path / "photos", 60)
     keep(recipe_of("ferret", {"images": str(photos)}), photos, tmp_path / "wanted")
@@ -120,7 +122,7 @@ def test_a_job_killed_at_any_moment_ends_in_the_same_data_set(tmp_path: Path) ->
     began_s = monotonic()
     subprocess.run([*command, str(tmp_path / "timed")], check=True, capture_output=True)
     whole_s = monotonic() - began_s
-    for _ in range(4):
+    for _ in range(kills):
         job = subprocess.Popen([*command, str(tmp_path / "out")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         sleep(chance.uniform(0.5, 1.0) * whole_s)
         job.kill()

@@ -59,7 +59,7 @@ def test_a_killed_runner_comes_back_and_leaves_no_worker_behind(running: Daemon)
     assert (told.status_code, told.json()["run"]) == (410, after["run"]), "never the items of another run"
 
 
-@pytest.mark.parametrize("orphan_s", [30, 0.2])
+@pytest.mark.parametrize("orphan_s", [30, pytest.param(0.2, marks=pytest.mark.long)])
 def test_a_killed_runner_of_a_durable_run_goes_on_with_it(tmp_path: Any, orphan_s: float) -> None:
     with daemon(tmp_path) as up:
         options = {"compute": "wait", "total_ms": 30}
@@ -90,7 +90,7 @@ def test_a_killed_runner_of_a_durable_run_goes_on_with_it(tmp_path: Any, orphan_
         )
 
 
-@pytest.mark.parametrize("dead", ["runner", "none"])
+@pytest.mark.parametrize("dead", ["runner", pytest.param("none", marks=pytest.mark.long)])
 def test_workers_of_a_durable_run_end_with_it_also_one_that_hangs(tmp_path: Any, dead: str) -> None:
     with daemon(tmp_path) as up:
         how = {"durability": "restart", "settings": {"spares": 1, "leave_s": 1.0}}

@@ -131,8 +131,13 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> None:
         stream.delivers(50)
 
 
-@pytest.mark.parametrize("size", [1, 200])
-@pytest.mark.parametrize("overload", ["block", "shed"])
+@pytest.mark.parametrize(
+    ("overload", "size"),
+    [
+        *(pytest.param(how, size, marks=pytest.mark.long) for how, size in (("block", 200), ("shed", 1))),
+        *(("block", 1), ("shed", 200)),
+    ],
+)
 def test_memory_stays_within_the_budgets(tmp_path: Path, overload: Literal["block", "shed"], size: int) -> None:
     before = memory_bytes()
     stream = Stream(tmp_path, overload, BatchingSpec(items=size, linger_ms=0 if size == 1 else 500))

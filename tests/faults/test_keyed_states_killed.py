@@ -12,7 +12,7 @@ from apps import registry
 from tests.support.waiting import wait_until
 
 APPS = Path(__file__).parent / "apps"
-ITEMS, ROUNDS = 100, 4
+ITEMS, ROUNDS = 100, 3
 """To each runner; some are not out when it dies."""
 SHAPES = ("Par*3-Seq", "Par(f1,f2)", "Seq(f1,f2)")
 
@@ -28,7 +28,7 @@ def serial_run(numbers: range) -> list[int]:
     return out
 
 
-@pytest.mark.parametrize("durability", ["restart", "exactly-once"])
+@pytest.mark.parametrize("durability", [pytest.param("restart", marks=pytest.mark.long), "exactly-once"])
 def test_the_sink_has_what_a_serial_run_gives_however_often_the_runner_dies(
     tmp_path: Path, processes: list[Process], durability: str
 ) -> None:

@@ -3,9 +3,11 @@
 import signal
 from pathlib import Path
 
+import pytest
 from runners import Process, frozen_for_a_while
 
 
+@pytest.mark.long
 def test_every_acknowledged_item_leaves_once_however_often_the_runner_dies(
     tmp_path: Path, processes: list[Process]
 ) -> None:

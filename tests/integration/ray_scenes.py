@@ -48,26 +48,6 @@ def started(pool: RayPool, count: int) -> list[WorkerJoined]:
     return of(until(pool, lambda events: len(of(events, WorkerJoined)) == count), WorkerJoined)
 
 
-def machine_lost(cluster: Cluster) -> None:
-    far = cluster.add_node(num_cpus=1, object_store_memory=MEMORY_BYTES)
-    pool = pool_on(cluster)
-    workers = started(pool, 8)
-    raylet = far.all_processes["raylet"][0].process.pid
-    gone = [worker for worker in workers if psutil.Process(worker.pid).ppid() == raylet]
-    assert gone, "Ray spreads workers over its machines"
-    began_s = pool.now_s()
-    for pid in (raylet, *(worker.pid for worker in gone)):
-        os.kill(pid, signal.SIGKILL)
-    until(pool, lambda events: len(of(events, WorkerLost)) == len(gone))
-    told_s = pool.now_s() - began_s
-    pool.start(len(gone))
-    events = until(pool, lambda events: len(events) >= len(gone))
-    assert not of(events, WorkerStartFailed), events
-    assert len(of(events, WorkerJoined)) == len(gone)
-    print("every worker of the machine was replaced, none on it", flush=True)
-    print(f"{len(gone)} losses told after {told_s:.2f} s, replaced after {pool.now_s() - began_s:.2f} s", flush=True)
-
-
 def head_lost(cluster: Cluster) -> None:
     pool = pool_on(cluster)
     lost, left = started(pool, 2)
@@ -131,7 +111,7 @@ def main() -> None:
     cluster = Cluster()
     cluster.add_node(num_cpus=1, include_dashboard=False, object_store_memory=MEMORY_BYTES)
     try:
-        {"machine_lost": machine_lost, "head_lost": head_lost, "gpus": gpus}[sys.argv[1]](cluster)
+        {"head_lost": head_lost, "gpus": gpus}[sys.argv[1]](cluster)
     except BaseException:
         traceback.print_exc()
     for process in psutil.Process().children(recursive=True):

@@ -1,103 +1,18 @@
-"""The OpenAPI document against the application, by schemathesis: generated requests, all its checks, no failure.
+"""The OpenAPI document against the application, by schemathesis, in a process of its own: to import it and to make its
+cases takes eleven seconds of CPU, and each process of pytest would collect them."""
 
-Twice: with the names it invents, where even "valid data must be accepted" holds (404 counts as such); and on an app
-that runs, where a 422 can be right for a body that its schema allows, because no schema can say which options an app
-has or that a minimum lies below a maximum. Those sentences have tests of their own.
-"""
-
-from collections.abc import Iterator
-from typing import Any
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, settings
-from schemathesis.specs.openapi import checks
 
-from service.api import create_app
-from service.daemon.daemon import Daemon
-from service.daemon.store.store import DaemonStore
-from service.schemas.requests import StartRequest
-from service.schemas.spec import SourceSpec
-from tests.support.fakes import fake_daemon
-
-pytest_plugins = ("schemathesis.pytest.plugin",)
-HERE = {"Host": "localhost"}
-STREAM = "/status/{app}/stream"
-"""Never ends for an app that exists; that of all apps never ends."""
-NOT_WHEN_RUNNING = [checks.positive_data_acceptance, checks.ensure_resource_availability, checks.use_after_free]
-CANNOT_SAY = (
-    "PUT /alerts",
-    *("POST /compositions", "POST /apps/{app}/items", "POST /slo", "PUT /budget"),
-    *("POST /apps/{app}/announce", "PUT /apps/{app}/batching", "POST /apps/{app}/start"),
-)
-"""A schema cannot express the rules of docs/guide/compositions.md, JSON lines, a share without statistic share,
-a budget without workers, cores or registered apps, a load that ends before it begins, items with a controller, or the
-text of an objective."""
-BRIEF = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-BROAD = settings(BRIEF, max_examples=30)
+CASES = Path(__file__).with_name("api_cases.py")
 
 
-DAEMON = fake_daemon(DaemonStore(None))
-
-
-@schemathesis.serializer("application/x-ndjson", "application/x-npy")
-def as_it_is(context: schemathesis.SerializationContext, value: Any) -> bytes:
-    return bytes(value) if isinstance(value, bytes) else str(value).encode(errors="replace")
-
-
-def schema_of(examples: int, *phases: str) -> schemathesis.BaseSchema:
-    schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(DAEMON), headers=HERE)
-    schema.config.generation.update(max_examples=examples)
-    schema.config.phases.update(phases=[*phases])
-    return schema
-
-
-drawn = schema_of(BRIEF.max_examples, "examples", "fuzzing")
-covered = schema_of(BRIEF.max_examples, "examples", "coverage", "fuzzing")
-broad = schema_of(BROAD.max_examples, "examples", "coverage", "fuzzing")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def daemon() -> Iterator[Daemon]:
-    DAEMON.restore()
-    yield DAEMON
-    DAEMON.close()
-
-
-@covered.exclude(path="/stream").parametrize()
-@BRIEF
-def test_invented_names(case: schemathesis.Case) -> None:
-    call_with_invented_names(case)
-
-
-@drawn.exclude(path=[STREAM, "/stream"]).parametrize()
-@BRIEF
-def test_a_running_app(case: schemathesis.Case) -> None:
-    call_of_a_running_app(case)
-
-
-@pytest.mark.long
-@broad.exclude(path="/stream").parametrize()
-@BROAD
-def test_many_invented_names(case: schemathesis.Case) -> None:
-    call_with_invented_names(case)
-
-
-@pytest.mark.long
-@broad.exclude(path=[STREAM, "/stream"]).parametrize()
-@BROAD
-def test_a_running_app_often(case: schemathesis.Case) -> None:
-    call_of_a_running_app(case)
-
-
-def call_with_invented_names(case: schemathesis.Case) -> None:
-    cannot_say = case.operation.label in CANNOT_SAY
-    case.call_and_validate(headers=HERE, excluded_checks=[checks.positive_data_acceptance] if cannot_say else [])
-
-
-def call_of_a_running_app(case: schemathesis.Case) -> None:
-    if DAEMON.observation.status("synthetic").state != "stable":
-        DAEMON.apps.start(StartRequest(source=SourceSpec(kind="push")).spec("synthetic"))
-    if "app" in case.path_parameters:
-        case.path_parameters["app"] = "synthetic"
-    case.call_and_validate(headers=HERE, excluded_checks=NOT_WHEN_RUNNING)
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("marked", ["not long", pytest.param("long", marks=pytest.mark.long)])
+def test_no_generated_request_is_answered_against_the_document(marked: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marked, str(CASES)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-6000:]

@@ -53,16 +53,11 @@ def test_the_overview_has_a_card_for_every_app(daemon: SceneDaemon, chromium: Dr
         seen.sees("bottleneck", ".drawing")
 
 
-def test_the_overview_has_the_shares_of_a_budget_in_a_line(daemon: SceneDaemon, chromium: Driver) -> None:
+def test_the_overview_has_the_worst_first_sums_up_and_has_the_shares_of_a_budget(
+    daemon: SceneDaemon, chromium: Driver
+) -> None:
     five, one, eight = ({"workers": count, "cores": None} for count in (5, 1, 8))
     more = {"more": one, "reached_with_more": 1.0, "composition_with_more": "13", "reason": "it gains most"}
-    daemon.ferret(grant={**five, "total": eight, "reached": 0.83, **more})
-    with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
-        seen.open()
-        seen.sees("Budget 8 workers · ferret 5 workers: 83 % of its objective, 100 % with 1 worker more", ".shares")
-
-
-def test_the_overview_has_the_worst_first_and_sums_up(daemon: SceneDaemon, chromium: Driver) -> None:
     daemon.ferret()
     daemon.send("POST", "/slo", LATENCY)
     with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
@@ -76,6 +71,8 @@ def test_the_overview_has_the_worst_first_and_sums_up(daemon: SceneDaemon, chrom
             lambda: [each.split()[0] for each in seen.texts(".card h2")] == ["synthetic", "ferret"], "the worst first"
         )
         seen.sees("2 of 2 running · 1 violated · 1 met", ".fleet")
+        daemon.ferret(grant={**five, "total": eight, "reached": 0.83, **more})
+        seen.sees("Budget 8 workers · ferret 5 workers: 83 % of its objective, 100 % with 1 worker more", ".shares")
 
 
 def test_without_apps_it_says_what_to_do(tmp_path: Path, chromium: Driver, nursery: Nursery) -> None:
@@ -133,7 +130,7 @@ def test_an_slo_through_the_form_changes_the_composition(ferret: Browser) -> Non
     ferret.sees("switched from composition 1 to 13", "#news")
 
 
-def test_how_many_items_travel_together_is_drawn_where_it_is_more_than_one(
+def test_how_many_items_travel_together_and_workers_between_stages_are_drawn(
     ferret: Browser, daemon: SceneDaemon
 ) -> None:
     together = {"items": "auto", "bytes": 4194304, "linger_ms": 0.0, "controller": "slo-batch", "size": 64}
@@ -141,9 +138,6 @@ def test_how_many_items_travel_together_is_drawn_where_it_is_more_than_one(
     daemon.ferret(batching={**together, "reason": "0.2 + 0.01 · 64 ms of work"})
     ferret.sees("Items that may travel together", ".charts")
     ferret.sees("Up to 64 items travel together", ".pipeline")
-
-
-def test_workers_of_a_dynamic_composition_are_drawn_between_stages(ferret: Browser, daemon: SceneDaemon) -> None:
     stages = ("segment", "extract", "vectorize", "rank")
     groups = [{"stages": [stage], "pattern": "par", "replicas": 4} for stage in stages]
     dyn = {"workers": 4, "scheduler": "lp", "settings": {"slice_s": 0.002, "least_waiting": 1}}
@@ -205,17 +199,13 @@ def test_pin_observe_and_adapt(ferret: Browser, daemon: SceneDaemon) -> None:
     assert daemon.status("ferret")["mode"] == "observe"
 
 
-def test_the_input_pattern(ferret: Browser, daemon: SceneDaemon) -> None:
+@pytest.mark.parametrize("ferret", [(422,)], indirect=True)
+def test_the_input_pattern_and_one_that_is_refused_in_words(ferret: Browser) -> None:
     ferret.unfold(INPUT)
     ferret.choose("Items arrive", "wave", INPUT)
     ferret.write("Highest rate", "25", INPUT)
     ferret.press("Change input", INPUT)
     ferret.sees("The input has changed.", INPUT)
-
-
-@pytest.mark.parametrize("ferret", [(422,)], indirect=True)
-def test_a_pattern_that_is_none_is_refused_in_words(ferret: Browser) -> None:
-    ferret.unfold(INPUT)
     ferret.choose("Items arrive", "spike", INPUT)
     ferret.write("Lowest rate", "30", INPUT)
     ferret.press("Change input", INPUT)
@@ -382,15 +372,20 @@ def _tab_to(seen: Browser, what: str, within: int) -> bool:
     return False
 
 
-def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, chromium: Driver) -> None:
+@pytest.mark.parametrize(
+    "states",
+    [["overloaded"], pytest.param([*SCENES], marks=pytest.mark.long)],
+    ids=["one", "all"],
+)
+def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, chromium: Driver, states: list[str]) -> None:
     """By axe-core in both schemes, nothing wider than the page, nothing that moves for who asks for no motion; pictures
     for who names a folder (RECOMPOSE_PICTURES)."""
     daemon.ferret()
     daemon.send("POST", "/slo", LATENCY)
     with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
         seen.colours("light")
-        for name, told in SCENES.items():
-            daemon.ferret(**told)
+        for name in states:
+            daemon.ferret(**SCENES[name])
             seen.resize(1440, 900)
             seen.open("#/app/ferret")
             seen.driver.refresh()

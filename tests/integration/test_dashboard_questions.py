@@ -27,6 +27,7 @@ ENTRIES = ".decisions li:not(.episode)"
 COMPOSITIONS = "#act-compositions"
 
 
+@pytest.mark.parametrize("ferret", [(404,)], indirect=True)
 def test_why_and_what_it_costs_stand_under_the_figures(ferret: Browser, daemon: SceneDaemon) -> None:
     daemon.send("POST", "/slo", LATENCY)
     ferret.sees("1 → 13", ".why")
@@ -49,10 +50,6 @@ def test_why_and_what_it_costs_stand_under_the_figures(ferret: Browser, daemon: 
     assert "not what was decided last" not in ferret.texts(".why")[0]
     daemon.ferret(last_decision={**last, "to": "12"})
     ferret.sees("Runs 13", ".why")
-
-
-@pytest.mark.parametrize("ferret", [(404,)], indirect=True)
-def test_a_decision_that_is_not_kept_is_told(ferret: Browser) -> None:
     ferret.open("#/app/ferret/decision/999")
     ferret.sees("Decision 999 is not kept any more", ".app")
 
@@ -89,13 +86,15 @@ Promise.all(["decisions", "names"].map((name) => import(`/dashboard/${name}.js`)
 
 
 def test_a_burst_of_decisions_is_one_entry_that_unfolds(ferret: Browser) -> None:
-    """Four decisions that follow each other within a minute; three are still told one by one."""
+    """Four decisions that follow each other within a minute; three are still told one by one. And whoever reads on does
+    not make the page grow."""
     entries, told, inside, items = ferret.driver.execute_async_script(BURST)
     assert entries == [["decision", 0]] * 3 + [["episode", 4], ["decision", 0]]
     assert "5 decisions in 95 s" in told
     assert "Last: stays with a: late" in told
     assert inside == 5
     assert items == 10
+    assert ferret.driver.execute_async_script(READ_ON) == [1000, 1000, 1000, True]
 
 
 READ_ON = """
@@ -112,10 +111,6 @@ Promise.all(["decisions", "names"].map((name) => import(`/dashboard/${name}.js`)
   done([list.list.children.length, list.entries.size, list.items.size, newest]);
 });
 """
-
-
-def test_who_reads_on_in_the_decisions_does_not_make_the_page_grow(ferret: Browser) -> None:
-    assert ferret.driver.execute_async_script(READ_ON) == [1000, 1000, 1000, True]
 
 
 def test_a_load_too_high_looks_like_one(ferret: Browser, daemon: SceneDaemon) -> None:
@@ -173,12 +168,6 @@ def test_an_alert_is_shown_until_it_ends(ferret: Browser, daemon: SceneDaemon) -
     assert "alert" not in ferret.texts(".head .chip")
 
 
-def test_a_composition_has_the_colour_that_reports_give_it(ferret: Browser) -> None:
-    names = ["1", "13", "17", "01", "wide", "größe", "c2", "two-wide"]
-    script = "const [names, done] = arguments; import('/dashboard/names.js').then((it) => done(names.map(it.hueOf)))"
-    assert ferret.driver.execute_async_script(script, names) == [hue_of(name) for name in names]
-
-
 NUMBERS = """
 const done = arguments[0];
 Promise.all(["format", "chart"].map((name) => import(`/dashboard/${name}.js`))).then(([format, { scale }]) => done([
@@ -188,7 +177,10 @@ Promise.all(["format", "chart"].map((name) => import(`/dashboard/${name}.js`))).
 """
 
 
-def test_figures_are_for_people(ferret: Browser) -> None:
+def test_figures_are_for_people_and_a_composition_has_the_colour_that_reports_give_it(ferret: Browser) -> None:
+    names = ["1", "13", "17", "01", "wide", "größe", "c2", "two-wide"]
+    script = "const [names, done] = arguments; import('/dashboard/names.js').then((it) => done(names.map(it.hueOf)))"
+    assert ferret.driver.execute_async_script(script, names) == [hue_of(name) for name in names]
     told = ferret.driver.execute_async_script(NUMBERS)
     assert told[:2] == ["12.5 s", "0.00 ms"]
     assert told[2:7] == ["2.5 s", "0", "99.9 %", "29 % above its bound", "a 9th of its bound"]

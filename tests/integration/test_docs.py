@@ -5,7 +5,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -119,11 +121,17 @@ def test_what_runs_the_other_commands_is_there(place: str) -> None:
     assert wanted in (ROOT / file).read_text()
 
 
+def _run() -> Iterator[Any]:
+    """Those with commands to run; a newcomer's, and the one that has all commands, for every change."""
+    for each in DOCUMENTS:
+        if any(_is_run_here(command) for _, command in commands(each)):
+            name, first = str(each.relative_to(ROOT)), each.name in ("README.md", "first-hour.md", "command-line.md")
+            yield pytest.param(each, id=name, marks=[] if first else pytest.mark.long)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "document", [each for each in DOCUMENTS if any(_is_run_here(command) for _, command in commands(each))], ids=str
-)
+@pytest.mark.parametrize("document", [*_run()])
 def test_commands_do_what_they_say(document: Path, tmp_path: Path) -> None:
     """All of one document in order, in one shell, from a folder that has all files of the project."""
     for file in ROOT.iterdir():
@@ -155,6 +163,7 @@ def _for_test(command: str, port: str, document: Path) -> str:
     return f"watch {command}" if re.search("--watch|recompose watch", command) else command
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_the_demo_of_the_readme_runs_on_photos() -> None:
     """``make run``, after its setup, with shorter steps."""

@@ -107,7 +107,7 @@ def test_features_are_the_originals_to_the_last_digit_it_printed(name: str) -> N
         assert [[f"{value:.7g}" for value in row] for row in np.column_stack((weights, features))] == rows, photo
 
 
-@pytest.mark.parametrize("top_k", [5, 10, 50])
+@pytest.mark.parametrize("top_k", [10, *(pytest.param(k, marks=pytest.mark.long) for k in (5, 50))])
 def test_ordered_lists_are_the_originals_with_both_kernels(top_k: int) -> None:
     wanted = answers(f"bsds500_first30_top{top_k}.txt")
     options = {"images": FERRET / "bsds500", "projections": GOLDEN / "lsh_bsds500.npz", "top_k": top_k}
@@ -120,7 +120,7 @@ def test_ordered_lists_are_the_originals_with_both_kernels(top_k: int) -> None:
             assert ask(exact, query) == found
 
 
-@pytest.mark.parametrize("case", ["simdev", "test"])
+@pytest.mark.parametrize("case", [pytest.param("simdev", marks=pytest.mark.long), "test"])
 def test_answers_from_the_originals_own_database_are_its_own(case: str, tmp_path: Path) -> None:
     database = original_database(FERRET / f"parsec_{case}" / "corel", GOLDEN / "lsh_simdev.npz")
     database.save(tmp_path / "original.npz")

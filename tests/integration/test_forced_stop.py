@@ -59,7 +59,10 @@ def looping(daemon: Daemon) -> tuple[Any, list[int]]:
     return status, [each.pid for each in status.workers]
 
 
-@pytest.mark.parametrize(("how", "limit_s"), [(Stop(timeout_s=3.0), 3.0), (Stop(drain=False, timeout_s=0.0), 0.0)])
+@pytest.mark.parametrize(
+    ("how", "limit_s"),
+    [(Stop(timeout_s=3.0), 3.0), pytest.param(Stop(drain=False, timeout_s=0.0), 0.0, marks=pytest.mark.long)],
+)
 def test_a_stage_in_an_endless_loop_is_ended_within_the_limit_and_two_seconds(
     daemon: Daemon, how: Stop, limit_s: float
 ) -> None:

@@ -230,6 +230,7 @@ live.stop(drain="yes")
 """
 
 
+@pytest.mark.long
 def test_a_type_checker_reads_what_is_installed(installed: Installed, tmp_path: Path) -> None:
     """The script of the documentation has no fault; each wrong use is one, with its line."""
     (tmp_path / "wrong.py").write_text(WRONG)

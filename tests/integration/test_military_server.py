@@ -1,6 +1,8 @@
 """Military Server through whole runs: whatever the workers, bundles and groups, results are those of a plain loop."""
 
 import json
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,9 +39,17 @@ def spec(notation: str, bundle: int, pool: Literal["local", "ray"], **more: Any)
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("bundle", [1, 64])
-@pytest.mark.parametrize("notation", ["Seq-Seq-Seq-Seq-Seq", "Par*2(f1,f2,f3,f4,f5)", "Par*2(f1,f2)-Seq(f3,f4,f5)"])
-@pytest.mark.parametrize("pool", ["local", "ray"])
+NOTATIONS = "Seq-Seq-Seq-Seq-Seq", "Par*2(f1,f2,f3,f4,f5)", "Par*2(f1,f2)-Seq(f3,f4,f5)"
+
+
+def ways() -> Iterator[Any]:
+    """The last one of each pool for every change."""
+    for pool, notation, bundle in product(("local", "ray"), NOTATIONS, (1, 64)):
+        last = (notation, bundle) == (NOTATIONS[-1], 64)
+        yield pytest.param(pool, notation, bundle, marks=[] if last else pytest.mark.long)
+
+
+@pytest.mark.parametrize(("pool", "notation", "bundle"), [*ways()])
 def test_every_way_to_run_it_gives_what_a_plain_loop_gives(
     pool: Literal["local", "ray"], notation: str, bundle: int, tmp_path: Path
 ) -> None:

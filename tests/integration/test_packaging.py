@@ -49,6 +49,7 @@ def test_the_laboratory_is_a_wheel_of_its_own(wheel: zipfile.ZipFile, tmp_path: 
     assert "from recompose.lab.gym.contest import Contest" in program
 
 
+@pytest.mark.long
 def test_the_source_archive_makes_the_same_wheel(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "--target"]
     subprocess.run([*build, "sdist", "--directory", str(tmp_path)], cwd=ROOT, check=True, capture_output=True)

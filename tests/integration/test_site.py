@@ -17,7 +17,7 @@ from selenium import webdriver
 
 import recompose
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(300)]
 QUESTIONS = {
     "rate of a broker": "docs/connect/",
     "default SQL table": "docs/connect/sql/",

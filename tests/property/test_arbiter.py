@@ -4,10 +4,11 @@ import itertools
 from dataclasses import replace
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from control.arbitration.arbiter import Arbiter, Claim, divide, worth
+from tests.support.examples import examples
 
 REACH = st.lists(st.floats(0, 1), min_size=1, max_size=12).map(tuple)
 PRIORITY = st.sampled_from([0.5, 1.0, 2.0, 5.0])
@@ -46,7 +47,7 @@ def test_where_all_gains_fall_no_other_division_is_worth_more(claims: list[Claim
     assert found >= max(worth(falling, each) for each in _divisions(falling, units)) - 1e-6
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(2, 5), st.integers(4, 16), st.integers(0, 10_000))
 def test_noise_moves_nothing_after_a_while(apps: int, units: int, seed: int) -> None:
     random = Random(seed)

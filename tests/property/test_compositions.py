@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 
 import pytest
 import yaml
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from compositions.batch_settings import BatchSettings, Gains, LatencyAim, Sizes, Steps
@@ -23,8 +23,9 @@ from compositions.errors import CompositionError, Fault
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from compositions.notation import format_notation, parse, short_notation
 from compositions.rules import most_replicas
+from tests.support.examples import examples
 
-LAW = settings(deadline=None)
+LAW = examples(100)
 
 T = TypeVar("T")
 
@@ -194,7 +195,7 @@ def test_the_loader_only_ever_refuses_text(text: str | bytes) -> None:
     load_or_refuse(text)
 
 
-@settings(LAW, max_examples=300)
+@examples(300)
 @given(DOCUMENTS)
 def test_the_loader_only_ever_refuses_structures(data: Any) -> None:
     load_or_refuse(yaml.dump(data, Dumper=yaml.SafeDumper, allow_unicode=True))

@@ -13,7 +13,7 @@ from random import Random
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compositions.dynamic import SCHEDULER_NAMES, Dyn, SchedulerName
@@ -44,6 +44,7 @@ from runtime.dispatch.keyed import partitions as keyed_partitions
 from runtime.dispatch.keys import Mosaic, Routes
 from runtime.dispatch.outcomes import Delivered, Shed, SwitchEnded
 from runtime.dispatch.settings import DispatcherSettings
+from tests.support.examples import examples
 from tests.support.replay import replay
 
 STAGES = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
@@ -391,7 +392,7 @@ def serial_of(history: tuple[object, ...]) -> int:
     [STAGES, WAITING, KEYED, KEYED_FIRST, HEAVY, HEAVY_KEYED],
     ids=["one at a time", "at once", "by key", "by two keys", "loaded", "by key, loaded"],
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(data=st.data())
 def test_every_item_leaves_once_in_order_and_complete(stages: tuple[Stage, ...], data: st.DataObject) -> None:
     overload = data.draw(st.sampled_from(["block", "shed"]))
@@ -497,7 +498,7 @@ def seen_by_state(out: Delivered | Shed) -> list[int]:
 
 
 @pytest.mark.parametrize("stages", [STAGES, KEYED_FIRST], ids=["one state", "states by key"])
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(data=st.data())
 def test_a_checkpoint_has_what_left_and_the_state_of_just_that(stages: tuple[Stage, ...], data: st.DataObject) -> None:
     limits = DispatcherSettings(buffer_items=4, losses=2, time_limit_s=1e9, drain_limit_s=0.5)

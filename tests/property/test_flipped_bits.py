@@ -4,13 +4,14 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from compositions.errors import NotNow, RecomposeError
 from runtime.dispatch.checkpoint import Checkpoint
 from service.runner.durable.journal import Journal
 from service.runner.durable.values import Commit, Left, Pushed, Resumption
+from tests.support.examples import examples
 
 
 class Copies:
@@ -56,7 +57,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Copies:
     return Copies(tmp_path_factory.mktemp("flipped"))
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(where=st.integers(0, 2**40))
 def test_a_flipped_bit_changes_nothing_or_is_told(copies: Copies, where: int) -> None:
     content = bytearray(copies.content)

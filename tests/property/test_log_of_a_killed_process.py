@@ -11,12 +11,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compositions.errors import RecomposeError
 from service.runner.durable.journal import Journal
 from service.runner.durable.log_check import FRAME_HEADER_BYTES, HEADER_BYTES, log_damage, log_index
+from tests.support.examples import examples
 
 STORED = 20
 FRAME_BYTES = FRAME_HEADER_BYTES + 4096
@@ -85,7 +86,7 @@ def all_of_it() -> list[object]:
     return [f"item {serial}" for serial in range(STORED)]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.data())
 def test_a_flipped_bit_in_what_was_stored_is_told(killed: tuple[Path, bool], data: st.DataObject) -> None:
     folder, sync = killed
@@ -99,7 +100,7 @@ def test_a_flipped_bit_in_what_was_stored_is_told(killed: tuple[Path, bool], dat
         assert {each.name: each.read_bytes() for each in journal.parent.iterdir()} == before, "nothing was changed"
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.data())
 def test_a_flipped_bit_in_the_index_refuses_no_journal_that_is_whole(
     killed: tuple[Path, bool], data: st.DataObject

@@ -1,6 +1,6 @@
 """Whatever the monitor says, the manager keeps its laws."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compositions.model import Composition, Group, Pattern, Stage, all_sequential
@@ -11,6 +11,7 @@ from control.settings import Settings
 from control.strategies import STRATEGIES, make_strategy
 from profiler.slo import Slo
 from profiler.snapshot import LatencyStats, Snapshot, StageProfile
+from tests.support.examples import examples
 
 STAGES = (Stage("a"), Stage("b"))
 CHOICES = (
@@ -47,7 +48,7 @@ def readings(draw: st.DrawFn) -> dict[str, object]:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     name=st.sampled_from(sorted(STRATEGIES)),
     slo=st.sampled_from(SLOS),

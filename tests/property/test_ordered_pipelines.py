@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compositions.batch_settings import SchedulerSettings
@@ -11,6 +11,7 @@ from compositions.model import StageKind
 from lab.papers.prasaad.operators import Operator, serial_run
 from lab.papers.prasaad.plant import Plant, Setup, Trace
 from lab.papers.prasaad.worklists import QUEUE_NAMES, Entry, make_worklist
+from tests.support.examples import examples
 
 OPERATORS = st.builds(
     Operator,
@@ -43,7 +44,7 @@ SETUPS = st.builds(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     operators=st.lists(OPERATORS, min_size=1, max_size=4),
     setup=SETUPS,
@@ -63,7 +64,7 @@ def values(trace: Trace) -> list[int]:
     return [value for *_, value in trace.outputs]
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     queue=st.sampled_from(QUEUE_NAMES),
     partitions=st.lists(st.integers(0, 3), max_size=40),

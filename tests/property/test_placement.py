@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import lil_matrix
@@ -14,9 +14,10 @@ from scipy.sparse import lil_matrix
 from lab.benchmarks.placing import a_cluster, some_shapes
 from runtime.placement.cluster import Amounts, Cluster, NodeState
 from runtime.placement.place import Placement, Seats, Shape, place
+from tests.support.examples import examples
 
 GB = 10**9
-LAW = settings(deadline=None, max_examples=400)
+LAW = examples(400)
 
 
 @st.composite
@@ -91,7 +92,7 @@ def test_no_node_has_more_workers_than_it_has_resources_for(
     assert overruns(later, fewer, place(later, fewer, found.seats)) == []
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(problems())
 def test_workers_that_are_there_stay_where_they_are(problem: tuple[Cluster, list[Shape]]) -> None:
     cluster, shapes = problem
@@ -102,7 +103,7 @@ def test_workers_that_are_there_stay_where_they_are(problem: tuple[Cluster, list
         assert not any(after.ended(before.seats).values())
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.integers(0, 2**32), st.integers(1, 20))
 def test_what_fits_on_the_runners_node_is_there(seed: int, count: int) -> None:
     rng = random.Random(seed)

@@ -24,23 +24,27 @@ def run(file: str, contender: str, part: str = "") -> tuple[Run, Run]:
     return run_of(measured), recorded().runs[name][contender][0]
 
 
+RECORDED = [
+    ("fig04a_synthetic_balanced", "vogel", ""),
+    ("spar_fig04_07_lane_latency", "spar", "fig05_sf1"),
+    ("fig02_ferret_static", "12", "b"),
+    ("fig04a_synthetic_balanced", "pdp21", ""),
+    ("fig04b_synthetic_unbalanced", "vogel", ""),
+    ("fig04b_synthetic_unbalanced", "pdp21", ""),
+    ("fig05a_ferret_throughput", "vogel", ""),
+    ("fig05b_person_throughput", "vogel", ""),
+    ("fig06a_ferret_latency", "vogel", ""),
+    ("fig06b_person_latency", "vogel", ""),
+    ("fig07_ferret_adaptive", "vogel", ""),
+    ("fig08_person_adaptive", "vogel", ""),
+    ("spar_fig02_lane_replicas", "22", ""),
+]
+"""One of each paper first, for every change."""
+
+
 @pytest.mark.parametrize(
     ("file", "contender", "part"),
-    [
-        ("fig02_ferret_static", "12", "b"),
-        ("fig04a_synthetic_balanced", "vogel", ""),
-        ("fig04a_synthetic_balanced", "pdp21", ""),
-        ("fig04b_synthetic_unbalanced", "vogel", ""),
-        ("fig04b_synthetic_unbalanced", "pdp21", ""),
-        ("fig05a_ferret_throughput", "vogel", ""),
-        ("fig05b_person_throughput", "vogel", ""),
-        ("fig06a_ferret_latency", "vogel", ""),
-        ("fig06b_person_latency", "vogel", ""),
-        ("fig07_ferret_adaptive", "vogel", ""),
-        ("fig08_person_adaptive", "vogel", ""),
-        ("spar_fig02_lane_replicas", "22", ""),
-        ("spar_fig04_07_lane_latency", "spar", "fig05_sf1"),
-    ],
+    [*RECORDED[:2], *(pytest.param(*each, marks=pytest.mark.long) for each in RECORDED[2:])],
 )
 def test_what_is_recorded_is_what_a_run_gives(file: str, contender: str, part: str) -> None:
     now, before = run(file, contender, part)

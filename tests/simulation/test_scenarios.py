@@ -6,6 +6,7 @@ A file holds ``should`` (the sentence), the app (``stages`` in ms, ``composition
 (``decisions``).
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -33,10 +34,21 @@ from service.schemas.spec import BatchingSpec
 HERE = Path(__file__).parent
 SHIPPED = HERE.parent.parent / "compositions"
 SCENARIOS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(HERE.glob("*.yaml"))}
-RUNS = [(name, strategy) for name, document in SCENARIOS.items() for strategy in document["strategies"]]
+SECOND = {
+    *("constant_load_latency", "ferret_rank", "ferret_rank_model", "ferret_second_bottleneck", "held_back_users"),
+    *("person_recognition", "poisson_due", "regulator_two_sided_paced", "synthetic_unbalanced_model"),
+}
+"""They show once more what another one shows."""
 
 
-@pytest.mark.parametrize(("name", "strategy"), RUNS)
+def runs() -> Iterator[Any]:
+    """Each scenario but the second ones, with its first strategy, for every change."""
+    for name, document in SCENARIOS.items():
+        for number, strategy in enumerate(document["strategies"]):
+            yield pytest.param(name, strategy, marks=pytest.mark.long if number or name in SECOND else [])
+
+
+@pytest.mark.parametrize(("name", "strategy"), [*runs()])
 def test_scenario(name: str, strategy: str) -> None:
     document = SCENARIOS[name]
     trace = simulate(scenario_of(document, strategy))

@@ -1,6 +1,7 @@
 """What if: what was said of other cores, against the run that was then made on them."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -23,6 +24,7 @@ SIMULATED_S = 30.0
 SIMULATED = ((2, 1), (2, 8), (1, 8), (8, 1), (8, 2))
 
 
+@cache
 def simulated(
     cores: int, rate_per_s: float = FLOOD_PER_S, stages: tuple[SimulatedStage, ...] = STAGES
 ) -> tuple[float, Snapshot]:
