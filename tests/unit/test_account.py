@@ -120,19 +120,6 @@ def test_a_new_frame_is_copied_the_first_time_and_has_room_from_then_on(
     assert arena.used_bytes == 0
 
 
-def test_a_worker_that_says_it_lives_takes_no_room_of_the_task_of_that_number(
-    account: Account, worker: Worker, codec: One
-) -> None:
-    payload = codec.encode(frame())
-    worker.does(account, payload, lambda value: value + 1)
-
-    def asked_meanwhile(value: np.ndarray) -> np.ndarray:
-        account.came(Message(Kind.ALIVE, 2))
-        return value + 1
-
-    assert len(references(worker.does(account, payload, asked_meanwhile))) == 1
-
-
 def test_room_that_is_not_used_comes_back_and_is_asked_for_no_more(
     arena: Arena, account: Account, worker: Worker, codec: One
 ) -> None:
@@ -143,39 +130,6 @@ def test_room_that_is_not_used_comes_back_and_is_asked_for_no_more(
         worker.does(account, payload, lambda value: None)
         assert arena.used_bytes == in_pages(SIZE)
     assert account.going([Message(Kind.TASK, 99, 0, 1, payload)])[0].blocks == ()
-
-
-def test_a_stage_that_writes_in_place_makes_a_new_frame_and_a_retry_gets_the_old(
-    account: Account, worker: Worker, codec: One
-) -> None:
-    def brighter(value: np.ndarray) -> np.ndarray:
-        value += 1
-        return value
-
-    payload = codec.encode(frame())
-    for _ in range(3):
-        result = worker.does(account, payload, brighter)
-        np.testing.assert_array_equal(codec.decode(result.payload), frame(4))
-        np.testing.assert_array_equal(codec.decode(payload), frame(3))
-
-
-def test_a_stage_that_keeps_its_frame_keeps_the_block_and_nothing_else(
-    arena: Arena, account: Account, worker: Worker, codec: One
-) -> None:
-    kept: list[np.ndarray] = []
-
-    def difference(value: np.ndarray) -> float:
-        last = kept.pop() if kept else value
-        kept.append(value)
-        return float(value[0]) - float(last[0])
-
-    seen = [codec.decode(worker.does(account, codec.encode(frame(n)), difference).payload) for n in (3, 5, 9, 10, 4)]
-    assert seen == [0, 2, 4, 1, -6]
-    assert arena.used_bytes == in_pages(SIZE)
-    assert (kept[0] == 4).all()
-    kept.clear()
-    worker.does(account, codec.encode(None))
-    assert arena.used_bytes == 0
 
 
 def test_states_travel_by_reference_as_well(arena: Arena, account: Account, codec: One) -> None:
@@ -208,15 +162,6 @@ def test_a_lost_worker_frees_what_it_read_and_its_room_when_it_has_ended(
     assert held is not None
 
 
-def test_a_result_outlives_its_worker(arena: Arena, account: Account, worker: Worker, codec: One) -> None:
-    results = [worker.does(account, codec.encode(frame()), lambda value: value + 1) for _ in range(2)]
-    ours, its = socket.socketpair()
-    account.close(ours)
-    its.close()
-    worker.close()
-    np.testing.assert_array_equal(codec.decode(results[1].payload), frame(4))
-
-
 @pytest.mark.parametrize("reference", [Reference(0, 0, SIZE), Reference(4096, 4096, 70_000)])
 def test_a_worker_that_refers_to_what_it_was_not_given_is_refused(account: Account, reference: Reference) -> None:
     with pytest.raises(OSError, match="which it was not given"):
@@ -239,9 +184,3 @@ def test_a_worker_elsewhere_gets_the_bytes(arena: Arena, codec: One) -> None:
     plain = One()
     np.testing.assert_array_equal(plain.decode(over_the_wire(full).payload)[0], frame())
     np.testing.assert_array_equal(plain.decode(over_the_wire(full).states[2]), frame(5))
-
-
-def test_without_an_arena_nobody_has_an_account() -> None:
-    accounts = Accounts(None)
-    message = Message(Kind.TASK, 1, payload=[b"x" * SIZE])
-    assert (accounts.open(), tuple(accounts.handed), accounts.in_full(message)) == (None, (), message)

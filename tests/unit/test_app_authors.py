@@ -106,14 +106,6 @@ def some_are_broken(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_check_names_a_broken_file(some_are_broken: Path, tmp_path: Path) -> None:
-    (tmp_path / "x.yaml").write_text("app: good\ncompositions: [{name: a, notation: Seq}]\n")
-    done = CliRunner().invoke(main, ["check", str(tmp_path / "x.yaml"), "--apps", str(some_are_broken)])
-    assert done.exit_code == 1
-    broken = some_are_broken / "broken.py"
-    assert f"{broken}: cannot be loaded: ModuleNotFoundError: No module named 'nothing_of_that_name'" in done.stderr
-
-
 def test_run_names_the_broken_compositions_beside_an_app(some_are_broken: Path) -> None:
     file = some_are_broken / "good.yaml"
     file.write_text("app: good\ncompositions: [{name: a, notation: Seq(fisrt)}]\n")

@@ -37,14 +37,6 @@ def test_a_frame_is_written_once_and_freed_when_nobody_refers_to_it(arena: Arena
     assert arena.used_bytes == 0
 
 
-def test_without_room_nothing_is_stored_and_what_is_freed_is_room_again(arena: Arena) -> None:
-    kept = [arena.store(FRAME) for _ in range(2)]
-    assert None not in kept
-    assert arena.store(FRAME) is None
-    kept.clear()
-    assert arena.store(FRAME) is not None
-
-
 def test_frames_that_come_and_go_take_no_more_memory() -> None:
     arena = Arena(Segment.create(1 << 30))
     for _ in range(50):
@@ -80,14 +72,6 @@ def test_an_arena_leaves_no_name_anywhere_and_no_descriptor() -> None:
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
-def test_a_closed_arena_takes_nothing_and_keeps_what_is_referred_to(arena: Arena) -> None:
-    reference = arena.store(FRAME)
-    arena.close()
-    assert arena.store(FRAME) is None
-    assert reference is not None
-    assert bytes(arena.segment.view(reference.start, reference.size)) == FRAME.tobytes()
-
-
 def test_room_of_a_worker_that_may_still_run_is_nobodys_until_its_connection_ends(arena: Arena) -> None:
     ours, its = socket.socketpair()
     room = arena.take(60 * PAGESIZE)
@@ -99,18 +83,6 @@ def test_room_of_a_worker_that_may_still_run_is_nobodys_until_its_connection_end
     assert arena.take(60 * PAGESIZE) is None
     its.close()
     assert arena.take(60 * PAGESIZE) is not None
-
-
-def test_room_is_cut_into_what_was_written_and_the_rest_comes_back(arena: Arena) -> None:
-    room = arena.take(40 * PAGESIZE)
-    assert room is not None
-    first, second = Reference(room.start, room.start, 5 * PAGESIZE), Reference(20 * PAGESIZE, 20 * PAGESIZE, 1)
-    blocks = room.cut([first, second, Reference(50 * PAGESIZE, 50 * PAGESIZE, 9)])
-    assert {start: block.size for start, block in blocks.items()} == {0: 5 * PAGESIZE, 20 * PAGESIZE: PAGESIZE}
-    del room
-    assert arena.used_bytes == 6 * PAGESIZE
-    blocks.clear()
-    assert arena.used_bytes == 0
 
 
 @pytest.mark.parametrize("start", [0, PAGESIZE])

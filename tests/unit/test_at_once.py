@@ -1,13 +1,11 @@
 """A group whose calls wait: its workers have several tasks at once, answer in any order, and are lost with several."""
 
-from collections import Counter
-
 from dispatcher_bench import Bench
 
 from compositions.model import Stage
 from runtime.dispatch.events import BundleAdmitted, WorkerLost
 from runtime.dispatch.instructions import KillWorker
-from runtime.dispatch.outcomes import Delivered, TaskTimed
+from runtime.dispatch.outcomes import Delivered
 
 STAGES = (Stage("ask", concurrency=3, time_limit_s=5.0), Stage("use"))
 
@@ -28,29 +26,6 @@ def test_a_worker_has_as_many_items_as_may_wait():
     here = bench()
     here.admit(5)
     assert [serial for _, serial, _ in here.running()] == [0, 1, 2]
-
-
-def test_bundles_count_by_their_items():
-    here = bench()
-    for _ in range(4):
-        here.handle(BundleAdmitted(0.0, (0.0, 0.0), "items"))
-    assert [serial for _, serial, _ in here.running()] == [0, 2]
-
-
-def test_work_goes_to_the_worker_with_the_fewest_items():
-    here = bench("Par*2(ask,use)", "w1", "w2")
-    here.admit(5)
-    assert sorted(Counter(worker for worker, _, _ in here.running()).values()) == [2, 3]
-
-
-def test_a_hop_is_timed_where_nothing_overlapped():
-    here = bench()
-    here.admit(2)
-    here.now_s = 0.5
-    here.done(0, busy_s=0.4)
-    here.done(1, busy_s=0.4)
-    first, second = here.of(TaskTimed)
-    assert (round(first.hop_s, 6), second.hop_s) == (0.1, None)
 
 
 def test_only_the_task_that_is_late_counts_a_loss():

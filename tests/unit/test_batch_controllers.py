@@ -5,10 +5,7 @@ Target 3 ms, threshold 5 % (band 2.85 … 3.15 ms), step 10, every latency a dec
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from compositions.batch_settings import BatchSettings, Gains, LatencyAim, Sizes, Steps
@@ -111,25 +108,11 @@ def test_it_decides_on_new_latencies_only(name: str) -> None:
     assert controller.next(BundleOpening(200)) is second
 
 
-def test_it_takes_the_mean_of_the_newest() -> None:
-    """Of five, the newest three count: the mean of 2, 3 and 4 ms is on target, that of all is not."""
-    controller = make_batch_controller("faf", replace(SETTINGS, steps=Steps(10.0, 3)))
-    tell(controller, 9.0, 9.0, 2.0, 3.0, 4.0)
-    assert controller.next(BundleOpening(0)).items == 50
-
-
 @pytest.mark.parametrize("name", BATCH_CONTROLLERS)
 def test_sizes_stay_within_bounds(name: str) -> None:
     controller = make_batch_controller(name, replace(SETTINGS, sizes=Sizes(5, 60, 50)))
     extremes = [1e-9, 0.0, 1e-9, 1e9, 1e9, 3.0, 0.01, 0.01, 0.01]
     assert all(5 <= items <= 60 for items in sizes(controller, extremes))
-
-
-@pytest.mark.parametrize("name", BATCH_CONTROLLERS)
-def test_a_decision_says_why(name: str) -> None:
-    controller = make_batch_controller(name, SETTINGS)
-    tell(controller, 1.5)
-    assert controller.next(BundleOpening(0)).reason
 
 
 def test_a_step_is_told_with_its_figures() -> None:
@@ -143,8 +126,3 @@ def test_each_is_known_by_its_own_name() -> None:
     assert names == {name: name for name in BATCH_CONTROLLERS}
     with pytest.raises(BatchControllerError, match=r"unknown batch controller 'bafp'; there are fixed, faf, "):
         make_batch_controller("bafp", SETTINGS)
-
-
-def means(latencies_ms: np.ndarray[Any, Any], sample: int) -> pd.DataFrame:
-    frame = pd.DataFrame({"latency_ms": latencies_ms})
-    return frame.groupby(frame.index // sample).mean().assign(r=lambda each: each.latency_ms / 3.0)

@@ -22,27 +22,6 @@ def calls(woken: threading.Semaphore) -> Iterator[BlockingCalls]:
     calls.close(PATIENCE_S)
 
 
-def test_answers_come_in_the_order_asked_and_in_the_loop_s_own_thread(
-    calls: BlockingCalls, woken: threading.Semaphore
-) -> None:
-    heard: list[tuple[int, int]] = []
-    for number in range(3):
-        calls.ask(lambda number=number: number, lambda value: heard.append((value, threading.get_ident())))
-    for _ in range(3):
-        assert woken.acquire(timeout=PATIENCE_S)
-    calls.answer()
-    assert heard == [(number, threading.get_ident()) for number in range(3)]
-
-
-def test_a_call_that_blocks_does_not_block_who_asked(calls: BlockingCalls) -> None:
-    go_on = threading.Event()
-    heard: list[bool] = []
-    calls.ask(lambda: go_on.wait(PATIENCE_S), heard.append)
-    calls.answer()
-    assert heard == []
-    go_on.set()
-
-
 def test_a_call_that_raises_is_told_and_does_not_end_the_others(
     calls: BlockingCalls, woken: threading.Semaphore
 ) -> None:

@@ -109,11 +109,6 @@ def test_status_of_all_and_of_one(invoke: Invoke) -> None:
     assert [each["app"] for each in json.loads(told(invoke("status", "--json")))] == ["synthetic"]
 
 
-def test_watch_shows_what_the_stream_tells(invoke: Invoke) -> None:
-    assert json.loads(told(invoke("status", "synthetic", "--watch", "--json")))["app"] == "synthetic"
-    assert "stable" in told(invoke("status", "synthetic", "--watch"))
-
-
 def test_decisions_with_their_reasons(invoke: Invoke) -> None:
     text = told(invoke("decisions", "synthetic"))
     assert "told to run 1" in text
@@ -144,26 +139,14 @@ def test_what_the_service_refuses_is_one_sentence_and_exit_1(invoke: Invoke, arg
     )
 
 
-def test_a_faulty_file_is_refused_with_every_fault(invoke: Invoke, tmp_path: Path) -> None:
-    file = tmp_path / "bad.yaml"
-    file.write_text("app: synthetic\ncompositions: [{name: a, notation: Seq}, {name: a, notation: Sqe}]")
-    text = told(invoke("compositions", "synthetic", "--add", str(file)), 1)
-    assert "compositions[0].notation" in text
-    assert "compositions[1].notation" in text
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("slo", "synthetic", "latency=x"), "accepted are latency=400ms"),
         (("slo", "synthetic", "latency=400ms", "--threshold", "2"), "2.0 is not in the range 0<=x<=1"),
-        (("slo", "synthetic", "p95=1s", "p95=2s"), "p95 latency is asked for twice"),
-        (("slo", "synthetic", "p95=1s", "--budget", "money=3"), "accepted are workers=8 and cores=3"),
-        (("slo", "synthetic"), "Missing argument 'OBJECTIVE"),
         (("slo", "synthetic", "p95=1s", "--statistic", "p50"), "exclude each other"),
         (("status", "--watch"), "--watch needs an APP"),
         (("decisions", "synthetic", "--limit", "0"), "0 is not in the range"),
-        (("status", "--frob"), "No such option"),
         (("frobnicate",), "No such command"),
         (("compositions", "synthetic", "--add", "/nope.yaml"), "does not exist"),
     ],
@@ -179,10 +162,6 @@ def test_a_service_that_is_not_there(url: str) -> None:
     result = CliRunner().invoke(main, ["status", "--url", url])
     assert told(result, 1).startswith("Error: ")
     assert "start it with recompose serve" in result.stderr or "is not a URL such as" in result.stderr
-
-
-def test_names_become_one_segment_of_a_path(invoke: Invoke) -> None:
-    assert "there is no app 'a b?c'" in told(invoke("status", "a b?c"), 1)
 
 
 def test_fields_of_a_later_version_are_no_trouble_and_missing_ones_are_told(invoke: Invoke) -> None:

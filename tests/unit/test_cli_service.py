@@ -16,7 +16,6 @@ from apps.registry import discover
 from service.api import create_app
 from service.cli import clients, items, main, runs
 from service.cli.http import Client
-from service.cli.items import BYTES, LINES, _portions
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
@@ -117,14 +116,6 @@ def test_what_the_service_refuses_is_a_sentence(invoke: Invoke) -> None:
     assert "results 0 to" not in told(invoke("results", "readings"))
 
 
-def test_apps_are_listed(invoke: Invoke) -> None:
-    table = told(invoke("apps"))
-    assert any(
-        line.split()[:2] == ["repeats", "stopped"] and "shingle, minhash, match" in line for line in table.splitlines()
-    )
-    assert "readings" in {app["name"] for app in json.loads(told(invoke("apps", "--json")))}
-
-
 def test_logs_are_the_latest_lines_of_all_or_of_one_app(invoke: Invoke, recent: Recent) -> None:
     for event, about in (("too old", {}), ("app left out", {"app": "readings"}), ("listening", {"port": 1})):
         recent(None, "info", {"event": event, "level": "info", "at": "2026-11-22T10:00:00Z", **about})
@@ -149,12 +140,6 @@ def test_logs_are_the_latest_lines_of_all_or_of_one_app(invoke: Invoke, recent: 
     assert "nothing" in told(invoke("logs", "nothing"), 1)
 
 
-def test_items_are_sent_in_portions_that_the_service_takes() -> None:
-    assert [len(each) for each in _portions(str(number) for number in range(LINES + 1))] == [LINES, 1]
-    heavy = "x" * (BYTES // 2 + 1)
-    assert list(_portions([heavy, "", heavy, "1"])) == [[heavy], [heavy, "1"]]
-
-
 # --- without a service ------------------------------------------------------------------------------------------------
 
 
@@ -176,11 +161,6 @@ def test_a_new_app_passes_its_own_test(tmp_path: Path, monkeypatch: pytest.Monke
     again = CliRunner().invoke(main, ["new", "word_count"])
     assert "'word_count/word_count.py' is there already; give another NAME" in told(again, 1)
     assert "must be lower-case letters" in told(CliRunner().invoke(main, ["new", "Word-Count"]), 2)
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_shells_complete(shell: str) -> None:
-    assert "_RECOMPOSE_COMPLETE" in told(CliRunner().invoke(main, ["completion", shell]))
 
 
 def test_names_of_apps_and_commands_are_completed() -> None:

@@ -7,15 +7,13 @@ from typing import Any, get_args
 import click
 import pytest
 from click.testing import CliRunner
-from pydantic import TypeAdapter, ValidationError
 
 from compositions.errors import RecomposeError
 from control.strategies import STRATEGIES, StrategyName
-from profiler.slo import Slo, SloError, parse_slo
+from profiler.slo import Slo
 from service.cli import run as run_module
 from service.cli.run import run
 from service.cli.texts import parse_batch, parse_options, parse_pattern, parse_rate
-from service.schemas.requests import SloRequest
 from service.schemas.spec import BatchingSpec, InputSpec, RunSpec
 
 SPIKE = InputSpec(pattern="spike", period_s=9, min_per_s=0, max_per_s=2, size_percent=20)
@@ -37,12 +35,8 @@ def test_patterns(text: str, expected: InputSpec) -> None:
     ("text", "sentence"),
     [
         ("wave:perio=3", "'perio=3' is not one of period, min, max, size, path with a value"),
-        ("wave:period", "'period' is not one of"),
         ("wave:period=long", "period = 'long' is not a number"),
-        ("wave:period=-1", "period_s = -1.0: must be greater than 0"),
-        ("wave:period=inf", "period_s = inf"),
         ("sawtooth:period=1", "pattern = 'sawtooth'"),
-        ("", "pattern = ''"),
     ],
 )
 def test_what_is_no_pattern(text: str, sentence: str) -> None:
@@ -69,23 +63,6 @@ def test_options_keep_their_text_but_for_lists_and_objects() -> None:
     for text in ("novalue", "=1"):
         with pytest.raises(click.BadParameter, match="is not KEY=VALUE"):
             parse_options([text])
-
-
-@pytest.mark.parametrize("metric", ["latency", "throughput"])
-def test_the_command_line_and_the_api_have_the_same_limit_of_a_target(metric: str) -> None:
-    unit = {"latency": "ms", "throughput": "/s"}[metric]
-    for target, accepted in ((1e9, True), (1.1e9, False)):
-        assert _accepted(lambda target=target: parse_slo(f"{metric}={target:.0f}{unit}")) is accepted
-        body = {"app": "x", "metric": metric, "target": target}
-        assert _accepted(lambda body=body: TypeAdapter(SloRequest).validate_python(body)) is accepted
-
-
-def _accepted(parse: Callable[[], object]) -> bool:
-    try:
-        parse()
-    except (SloError, ValidationError):
-        return False
-    return True
 
 
 def test_strategies_have_one_list() -> None:
@@ -158,7 +135,6 @@ def test_a_run_takes_its_data_set_into_memory(asked: Callable[..., RunSpec]) -> 
     ("text", "sentence"),
     [
         ("pid:kp=-1", "kp = -1, must be in [0, 100,000]"),
-        ("pid:kp", "kp = '' is not a number, such as pid:kp=10,ki=15"),
         ("pid:k=1", "unknown setting 'k'; there are threshold"),
         ("pod:kp=1", "or one of faf, pbaf, pbaf-wt, mbaf, pmbaf, pid, slo-batch, such as pid:kp=10,ki=15"),
     ],

@@ -1,20 +1,19 @@
 """The live view of an app in a terminal."""
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from apps import registry
-from compositions.batching import Batching
-from control.decisions import State, Trigger
+from control.decisions import Mode, State, Trigger
 from profiler.slo import SloStatus
 from service.cli import render
-from service.cli.http import ServiceError
-from service.cli.watch_view import WatchView, spark, waiting
-from service.schemas.batching import BatchingStatus
-from service.schemas.compositions import ActiveComposition, Group
+from service.cli.demo import plan_for
+from service.cli.watch_view import WatchView
+from service.schemas.compositions import ActiveComposition, Choice, Group
 from service.schemas.decisions import Decision
 from service.schemas.figures import Items, Latency, StageStatus, Worker
 from service.schemas.slo import ObjectiveInForce, SloInForce
@@ -114,47 +113,11 @@ def test_it_fits_the_terminal(width: int, height: int) -> None:
     assert "█" in text
 
 
-def test_decisions_are_asked_for_only_when_there_are_new_ones() -> None:
-    asked = []
-    view = WatchView(lambda: asked.append(1) or [DECISION])  # type: ignore[func-returns-value]
-    for _ in range(8):
-        drawn(view, a_status(last_decision=DECISION))
-    assert len(asked) == 1
-    drawn(view, a_status(last_decision=DECISION.model_copy(update={"outcome": "as predicted"})))
-    assert len(asked) == 2
-
-
-def test_a_service_that_does_not_tell_its_decisions_is_asked_again() -> None:
-    answers: list[Any] = [ServiceError("busy"), [DECISION]]
-
-    def ask() -> Any:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    view = WatchView(ask)
-    assert "1 → 13" not in drawn(view, a_status(composition=None, workers=[]))
-    assert "1 → 13" in drawn(view, a_status())
-
-
 def test_an_app_that_does_not_run_shows_its_stages() -> None:
     text = drawn(WatchView(list), a_status(composition=None, workers=[], state=State.FAILED, failure="x\nno memory"))
     assert "not running" in text
     assert "extract 24.5 ms" in text
     assert "no memory" in text
-
-
-@pytest.mark.parametrize(
-    ("values", "bars"), [([], ""), ([None, 0.0, 5.0, 10.0], " ▁▅█"), ([0.0, 0.0], "▁▁"), ([None], " ")]
-)
-def test_a_course_as_bars(values: list[float | None], bars: str) -> None:
-    assert spark(values) == bars
-
-
-def test_what_a_worker_holds_does_not_wait() -> None:
-    assert waiting({"rank": 1}, GROUPS[1], [a_worker(1, 2)]) == 0
-    assert waiting({}, GROUPS[1], []) == 0
 
 
 def test_what_holds_the_stream_up_is_shown() -> None:
@@ -165,14 +128,51 @@ def test_what_holds_the_stream_up_is_shown() -> None:
     assert "3 workers for 4 groups, shared in turn" in drawn(WatchView(list), status)
 
 
-def test_how_many_items_a_bundle_may_hold_is_shown_while_it_runs() -> None:
-    status = a_status(
-        batching=BatchingStatus.of(
-            Batching(), controller="auto", size=16, reason="a hop of 0.3 ms is dear against 0.2 ms of work"
-        )
-    )
-    told = "at most 16 items (auto: a hop of 0.3 ms is dear against 0.2 ms of work)"
-    assert render.batching_text(status) == told
-    assert told in drawn(WatchView(list), status)
-    assert render.batching_text(a_status()) is None, "nobody has decided it yet"
-    assert "in a bundle" not in drawn(WatchView(list), a_status())
+# --- the plan of the demo ---------------------------------------------------------------------------------------------
+
+
+RESTING = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None)
+STEPS_S = (1.0, 10.0, 2.0)
+
+
+def composition(groups: Sequence[Group] = ()) -> ActiveComposition:
+    return ActiveComposition(name="1", notation="", workers=len(groups), groups=list(groups))
+
+
+def status(times_ms: list[float], latency_ms: float | None = None) -> Status:
+    names = [f"f{number}" for number in range(len(times_ms))]
+    rest = {"kind": "stateless", "samples": 9, "bottleneck": False, "cpu_time_ms": None, "cv": None}
+    known = {
+        "stages": [StageStatus(name=n, service_time_ms=t, **rest) for n, t in zip(names, times_ms, strict=True)],
+        "composition": composition([Group(stages=[name], pattern="seq", replicas=1) for name in names]),
+        "latency_ms": Latency(mean=None, p50=latency_ms, p95=None, p99=None),
+    }
+    return having(RESTING, known)
+
+
+def choices(*rates: float | None) -> list[Choice]:
+    rest = {"app": "synthetic", "active": False, "predicted_latency_ms": None, **dict(composition())}
+    return [Choice(predicted_throughput_per_s=rate, **rest) for rate in rates]
+
+
+@pytest.mark.parametrize(
+    ("rates", "high_per_s"),
+    [
+        pytest.param((20, 40), 24, id="beyond the first composition"),
+        pytest.param((20, 25), 21.25, id="within the best"),
+        pytest.param((20,), 17, id="where nothing does more than the first, within it"),
+        pytest.param((None, None), 17, id="nothing is predicted"),
+    ],
+)
+def test_the_high_input_is_beyond_the_first_composition_and_within_the_best(
+    rates: tuple[float | None, ...], high_per_s: float
+) -> None:
+    low, watched, high, last = plan_for(status([10, 40, 50]), choices(*rates), STEPS_S).scenes
+    assert [each.rate_per_s for each in (low, watched, high, last)] == pytest.approx([10, high_per_s, high_per_s, 10])
+    assert [each.mode for each in (low, watched, high, last)] == [Mode.OBSERVE, Mode.OBSERVE, Mode.AUTO, Mode.AUTO]
+    assert (low.seconds, watched.seconds + high.seconds, last.seconds) == STEPS_S
+
+
+def test_the_objective_leaves_room_above_what_is_measured_at_rest() -> None:
+    assert plan_for(status([10, 40, 50]), choices(20), STEPS_S).target_ms == 250
+    assert plan_for(status([10, 40, 50], latency_ms=130), choices(20), STEPS_S).target_ms == pytest.approx(325)

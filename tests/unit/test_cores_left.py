@@ -72,12 +72,6 @@ def test_the_cores_are_back_when_nothing_is_stretched_any_more() -> None:
     assert known == pytest.approx(ALONE_S), "and what was timed meanwhile is still not mistaken"
 
 
-def test_what_nobody_tells_of_any_more_is_not_believed_for_ever() -> None:
-    times, now_s = in_vain()
-    assert times.cores_left(now_s + 5.0, CORES, waiting=False) == 4
-    assert times.cores_left(now_s + 60.0, CORES, waiting=False) is None
-
-
 @pytest.mark.parametrize(
     ("why", "stretch", "waits_s", "cores"),
     [

@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from apps import registry
 from compositions.errors import RecomposeError
 from datapipe.sources.rate_spec import RateSpec, from_spec
-from lab.experiments.spec import Load
 from service.cli.texts import parse_pattern
 from service.daemon.checks import check_input
 from service.runner.validation.resolution import rate_of
@@ -52,12 +50,9 @@ def test_it_is_the_same_from_the_command_line_and_in_a_body(folder: Path) -> Non
     ("pattern", "why"),
     [
         ("custom:yours:sawtooth", "there is no module 'yours' in the folders of apps: /"),
-        ("custom:os:abort", "there is no module 'os' in the folders of apps"),
         ("custom:mine:square", "module 'mine' has no function 'square'"),
-        ("custom:mine:FIVE", "module 'mine' has no function 'FIVE'"),
         ("custom:mine:broken", "fails at 0 s: ZeroDivisionError"),
         ("custom:mine:negative", "returned -1 at 0 s; must be items/s, 0 or more and finite"),
-        ("custom:mine:no_arguments", "fails at 0 s: TypeError"),
         ("custom:faulty:rate", "cannot be loaded: ZeroDivisionError"),
     ],
 )
@@ -79,23 +74,3 @@ def test_without_folders_of_apps_the_sentence_says_what_to_give() -> None:
 def test_another_form_is_refused(pattern: object) -> None:
     with pytest.raises(ValidationError, match=r"must be wave, binary, .* or custom:MODULE:FUNCTION"):
         InputSpec.model_validate({"pattern": pattern})
-
-
-def test_it_takes_no_range_beside_it(folder: Path) -> None:
-    given = InputSpec(pattern="custom:mine:sawtooth", max_per_s=3)
-    with pytest.raises(RecomposeError, match="takes no max_per_s"):
-        rate_of(given, [str(folder)])
-
-
-def test_an_experiment_takes_it_as_shares_of_what_is_sustained(folder: Path) -> None:
-    load = Load(pattern="custom:mine:sawtooth", path=str(folder), share=True, composition="1")
-    assert [load.rate(10.0)(0.0), load.rate(10.0)(1.0)] == [20.0, 30.0]
-    assert Load(pattern="custom:mine:sawtooth", path=str(folder)).rate(10.0)(1.0) == 3.0
-
-
-def test_a_package_is_a_module_too(tmp_path: Path) -> None:
-    package = tmp_path / "rates"
-    package.mkdir()
-    (package / "__init__.py").write_text("from .inner import flat")
-    (package / "inner.py").write_text("def flat(elapsed_s):\n    return 4\n")
-    assert registry.module_named("rates", [tmp_path]).flat(1.0) == 4

@@ -42,8 +42,6 @@ def loaded(rate_per_s: float | None, *times_ms: tuple[str, float, float]) -> Sta
         (loaded(21, ("decode", 100, 40)), [DECODE], {CORE: 2}),
         (loaded(20, ("decode", 10, 10), ("detect", 100, 1)), [DECODE, DETECT], {CORE: 1, GPU: 3}),
         (loaded(None, ("decode", 100, 40)), [DECODE], {}),
-        (loaded(20), [DECODE], {}),
-        (loaded(0, ("decode", 100, 40)), [DECODE], {}),
     ],
 )
 def test_the_load_and_the_times_of_the_stages_say_what_is_needed(

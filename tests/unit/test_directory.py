@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from compositions.document import directory as directory_module
 from compositions.document.directory import CompositionDirectory, Problem
 from compositions.errors import CompositionError
 from compositions.model import Stage
@@ -45,21 +44,6 @@ def test_files_of_all_folders_are_merged_in_order(tmp_path: Path) -> None:
     assert names(single) == {"x": 3}
 
 
-def test_only_changed_files_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "a.yaml", "Seq-Seq", name="a")
-    write(tmp_path / "b.yaml", "Seq-Seq", name="b")
-    found = CompositionDirectory([tmp_path], APPS)
-    found.refresh()
-    loaded: list[bytes] = []
-    load = directory_module.load
-    monkeypatch.setattr(directory_module, "load", lambda text, apps: (loaded.append(text), load(text, apps))[1])
-    write(tmp_path / "b.yaml", "Par-Seq", name="b")
-    found.refresh()
-    found.refresh()
-    assert [b"Par-Seq" in text for text in loaded] == [True]
-    assert names(found) == {"a": 2, "b": 3}
-
-
 def test_a_faulty_file_is_refused_whole_and_what_it_gave_stays(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     write(file, "Seq-Seq")
@@ -81,24 +65,6 @@ def test_a_removed_file_takes_its_compositions_along(tmp_path: Path) -> None:
     found = CompositionDirectory([tmp_path], APPS)
     found.refresh()
     (tmp_path / "a.yaml").unlink()
-    assert found.refresh() == []
-    assert names(found) == {"b": 2}
-
-
-def test_a_file_that_vanishes_while_being_read_counts_as_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path / "a.yaml", "Seq-Seq", name="a")
-    write(tmp_path / "b.yaml", "Seq-Seq", name="b")
-    found = CompositionDirectory([tmp_path], APPS)
-    real_open = Path.open
-
-    def vanish(path: Path, mode: str) -> object:
-        if path.name == "a.yaml":
-            path.unlink()
-        return real_open(path, mode)
-
-    monkeypatch.setattr(Path, "open", vanish)
     assert found.refresh() == []
     assert names(found) == {"b": 2}
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -67,14 +66,6 @@ def test_what_is_no_photo_is_refused_with_a_sentence(tmp_path: Path) -> None:
         embed.items(tmp_path)
     with pytest.raises(ValueError, match="no multiple of 16"):
         EmbedOptions(side=100)
-
-
-def test_photos_of_a_folder_come_by_name(tmp_path: Path) -> None:
-    for name, level in (("b.png", 200), ("a.jpg", 10)):
-        cv2.imwrite(str(tmp_path / name), np.full((20, 30, 3), level, np.uint8))
-    embed = app()
-    means = [embed.decode(photo).mean() for photo in embed.items(tmp_path)]
-    assert means == pytest.approx([10, 200], abs=2)
 
 
 def test_without_a_gpu_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

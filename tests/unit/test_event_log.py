@@ -1,19 +1,24 @@
 """The dispatcher's log: what failed once fails again, from a file; it is bounded, and keeps no payload."""
 
+import re
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from compositions.batching import Batching
+from compositions.errors import RecomposeError
 from compositions.model import Stage, all_sequential
 from lab.simulation.invariants import CheckedDispatcher
 from profiler.snapshot import StageTiming
 from runtime.dispatch import event_log
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.event_log import Blob, DispatcherError
+from runtime.dispatch.event_log import DispatcherError
 from runtime.dispatch.events import BundleAdmitted, TaskDone, Tick, WorkerJoined
 from runtime.dispatch.instructions import SendTask
 from runtime.dispatch.outbox import Outbox
+from service.runner.runner import failure_text
 from tests.support.replay import read, replay
 
 STAGES = (Stage("a"), Stage("b"))
@@ -86,14 +91,6 @@ def test_payloads_are_not_in_it_but_their_sizes_are():
     assert f'"size_bytes": {len(SECRET)}' in text
 
 
-def test_when_an_item_arrived_and_was_due_is_told_again():
-    dispatcher = Dispatcher(STAGES, all_sequential(STAGES), size_of=len)
-    dispatcher.start(0.0)
-    dispatcher.handle(BundleAdmitted(3.0, (2.0,), SECRET, (1.0,)))
-    (_, admitted) = read(dispatcher.log.lines()).events
-    assert admitted == BundleAdmitted(3.0, (2.0,), Blob(len(SECRET)), (1.0,))
-
-
 def test_another_file_is_refused_with_a_sentence():
     with pytest.raises(ValueError, match="not a log of the dispatcher"):
         read(['{"serial": 1}'])
@@ -102,3 +99,39 @@ def test_another_file_is_refused_with_a_sentence():
     lines = list(run(1).log.lines())
     with pytest.raises(ValueError, match="'Popen' is no class of the dispatcher"):
         read([lines[0], '{"$": "Popen", "number": 0}'])
+
+
+# --- what a run says of the error that ended it -----------------------------------------------------------------------
+
+
+def failed_dispatcher() -> DispatcherError:
+    dispatcher = Dispatcher(STAGES, all_sequential(STAGES))
+    dispatcher.start(0.0)
+    with pytest.raises(DispatcherError) as failed:
+        dispatcher.handle(Tick(None))  # type: ignore[arg-type]  # a fault, for this test
+    return failed.value
+
+
+def test_an_error_of_the_dispatcher_names_a_file_that_fails_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    text = failure_text(failed_dispatcher(), "demo")
+    assert "internal error of the dispatcher at event 2, Tick: TypeError" in text
+    found = re.search(r"in (\S+\.events\.jsonl);", text)
+    assert found is not None
+    path = Path(found[1])
+    assert path.parent == tmp_path
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(DispatcherError, match="at event 2, Tick: TypeError"):
+        replay(path.read_text().splitlines())
+
+
+def test_where_no_file_can_be_written_it_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    assert "The events that led to it could not be written" in failure_text(failed_dispatcher(), "demo")
+
+
+def test_users_read_sentences_and_others_a_stack():
+    assert failure_text(RecomposeError("no such stage"), "demo") == "no such stage"
+    with pytest.raises(KeyError) as stumbled:
+        {}["x"]
+    assert "Traceback" in failure_text(stumbled.value, "demo")

@@ -10,7 +10,11 @@ import pytest
 
 from apps.contract import App
 from compositions.model import Stage, StageKind
-from runtime.pools.execute import StageError, run_stages
+from runtime.dispatch.instructions import Task
+from runtime.pools.calls import Calls
+from runtime.pools.execute import StageError, run_now, run_stages
+from runtime.pools.local import CODEC
+from runtime.pools.perform import perform, perform_alone
 
 
 class Small(App):
@@ -70,24 +74,6 @@ def test_values_pass_from_stage_to_stage_and_states_come_back() -> None:
     assert [timing.stage for timing in done.timings] == ["double", "count", "double"]
 
 
-def test_the_first_item_of_a_stateful_stage_sees_none() -> None:
-    assert run_stages(Small(), ("count",), [0], {}).states == {"count": 1}
-
-
-def test_an_instance_may_have_stages_of_its_own() -> None:
-    app = Small()
-    app.stages = (Stage("double", StageKind.STATEFUL),)  # type: ignore[misc]
-    with pytest.raises(StageError, match="positional argument"):
-        run_stages(app, ("double",), [1], {})
-    assert run_stages(Small(), ("double",), [1], {}).values == [2]
-
-
-def test_given_states_are_left_alone() -> None:
-    given = {"count": 7}
-    run_stages(Small(), ("count",), [0], given)
-    assert given == {"count": 7}
-
-
 def test_a_computing_stage_has_cpu_time_up_to_its_wall_time() -> None:
     first, second = run_stages(Small(), ("burn", "double"), [1], {}).timings
     assert 0.02 <= first.cpu_s <= first.wall_s + 0.005  # the two clocks tick differently
@@ -142,3 +128,37 @@ def test_where_a_state_is_kept_a_fault_is_the_end_of_the_task() -> None:
 def test_a_state_passes_from_item_to_item() -> None:
     done = run_stages(Small(), ("count",), [0, 0, 0], {"count": 4})
     assert (done.values, done.states) == ([5, 6, 7], {"count": 7})
+
+
+# --- a task of one item through plain stages, which has a short way of its own ----------------------------------------
+
+
+def task(*stages: str, values: tuple[int, ...] = (5,)) -> Task:
+    return Task(1, 0, stages, CODEC.encode(list(values)), {}, 0, len(values))
+
+
+def test_one_item_through_plain_stages_comes_out_as_by_the_way_of_all_others() -> None:
+    calls, given = Calls(Small()), task("double", "double")
+    alone, others = perform_alone(calls, given.stages, given, CODEC), run_now(perform(calls, given, CODEC))
+    assert alone is not None
+    payload, times_s = alone
+    assert CODEC.decode(payload) == CODEC.decode(others.payload) == [20]
+    assert len(times_s) == 2 * len(others.timings) == 4
+    assert times_s[0] > 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [task("double", "count"), task("absent"), task("double", values=(1, 2))],
+    ids=["stateful", "absent", "several"],
+)
+def test_what_is_not_plain_is_left_to_that_way(given: Task) -> None:
+    assert perform_alone(Calls(Small()), given.stages, given, CODEC) is None
+
+
+def test_a_plain_stage_that_raises_is_named_and_its_traceback_begins_in_it() -> None:
+    given = task("broken")
+    with pytest.raises(StageError, match="division by zero") as caught:
+        perform_alone(Calls(Small()), given.stages, given, CODEC)
+    assert (caught.value.stage, caught.value.position) == ("broken", 0)
+    assert "pools/perform.py" not in caught.value.traceback_text

@@ -52,21 +52,8 @@ def test_compositions_and_what_if_say_the_same(windows: tuple[RateWindow, ...]) 
     assert offered == asked
 
 
-def test_what_is_needed_is_the_risen_rate_not_the_mean_that_lags_behind() -> None:
-    assert _latency_s(seen(RISING)) > _latency_s(seen())
-
-
 def test_users_who_come_in_bunches_wait_longer() -> None:
     assert _latency_s(seen(COUNTED)) > 1.05 * _latency_s(replace(seen(), input_rate_per_s=50.0))
-
-
-def test_a_question_about_another_rate_keeps_the_kind_of_arrivals() -> None:
-    bunches = outlook(Question(rate_per_s=60.0), present(seen(COUNTED))).options
-    paced = outlook(Question(rate_per_s=60.0), present(seen())).options
-    first = [next(c.prediction for c in found if c.composition.name == "1") for found in (bunches, paced)]
-    assert all(each is not None for each in first)
-    waits = [each.latency_s for each in first if each is not None and each.latency_s is not None]
-    assert waits[0] > 1.05 * waits[1]
 
 
 def test_what_travels_in_bundles_is_told_at_their_size_and_at_a_lower_rate_they_hold_fewer() -> None:
@@ -84,14 +71,6 @@ def test_what_travels_in_bundles_is_told_at_their_size_and_at_a_lower_rate_they_
         )
         assert told is not None
         assert told.throughput_per_s == pytest.approx(items / (items * 0.01 + 0.01))
-
-
-def test_what_may_travel_together_counts_also_where_it_is_asked_what_if() -> None:
-    free = replace(seen(), hop_s=0.01, demand=Demand(0, 0, 0, 0.0, bundle_limit=10))
-    told = [_first(expect(COMPOSITIONS, free)).throughput_per_s]
-    found = outlook(Question(rate_per_s=60.0), present(free)).options
-    told += [each.prediction.throughput_per_s for each in found if each.prediction and each.composition.name == "1"]
-    assert told == pytest.approx([10 / (10 * 0.01 + 0.01)] * 2)
 
 
 def test_each_composition_is_judged_with_the_bundles_that_it_would_have() -> None:

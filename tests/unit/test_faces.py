@@ -12,8 +12,7 @@ from apps.data_sets.ingest import keep
 from apps.data_sets.reader import Unversioned
 from apps.face_recognizer import FaceRecognizer, FaceRecognizerOptions
 from apps.faces.data_set import FaceRecipe
-from apps.faces.results import Box, Gallery, Marked, Person, Recognizer, equalised, recognized
-from apps.frames import Frame
+from apps.faces.results import Box, Gallery, Marked, Person, Recognizer, equalised
 from apps.person_recognition import PersonRecognition, PersonRecognitionOptions
 from compositions.errors import RecomposeError
 
@@ -51,16 +50,6 @@ def test_the_sample_clip_shows_the_face_that_the_sample_gallery_knows() -> None:
     encoded = app.encode_result(values[0])
     assert encoded["frame"] == 0
     assert encoded["faces"][0].keys() == {"x", "y", "w", "h", "label", "distance"}
-
-
-def test_the_digest_is_of_the_marked_frame_without_its_texts() -> None:
-    app = PersonRecognition(PersonRecognitionOptions(denoise="fast"))
-    app.prepare()
-    app.setup()
-    marked = app.detect(next(app.items(None)))
-    first, again = app.recognize(marked), app.recognize(marked)
-    assert first.digest == again.digest
-    assert not np.array_equal(first.image, marked.image), "the name is written into the picture"
 
 
 def test_the_face_recognizer_marks_the_wanted_person_green_and_others_red() -> None:
@@ -105,39 +94,3 @@ def test_training_folders_that_give_nobody(tmp_path: Path, content: str | None) 
     sentences = {None: "does not exist", "empty": "has no files of a data set", "faceless": "there is no face in wall"}
     with pytest.raises(RecomposeError, match=sentences[content]):
         PersonRecognition(PersonRecognitionOptions(training=folder)).prepare()
-
-
-@pytest.mark.parametrize("shape", [(0, 10, 3), (10, 10, 1), (10, 10)])
-def test_a_frame_of_another_form_is_refused_with_a_sentence(shape: tuple[int, ...]) -> None:
-    with pytest.raises(RecomposeError, match=r"frame 4 has shape .*; must be height × width × 3"):
-        PersonRecognition().denoise(Frame(4, np.zeros(shape, np.uint8)))
-
-
-def test_a_stranger_has_no_name_in_json_and_an_empty_cell_in_the_table(tmp_path: Path) -> None:
-    app = PersonRecognition()
-    image = np.zeros((8, 8, 3), np.uint8)
-    value = recognized(3, image, (Box(1, 2, 3, 4),), (Person(None, None),))
-    (face,) = app.encode_result(value)["faces"]
-    assert face == {"x": 1, "y": 2, "w": 3, "h": 4, "label": None, "distance": None}
-    output = app.open_output(tmp_path / "x.csv")
-    assert output is not None
-    output.write(0, value)
-    output.close()
-    assert (tmp_path / "x.csv").read_text() == "frame,x,y,w,h,label,distance\n3,1,2,3,4,,\n"
-
-
-@pytest.mark.skipif(not DATA, reason="RECOMPOSE_DATA is not set: the ORL faces are not here")
-def test_more_rows_find_small_faces_as_the_page_of_the_app_says() -> None:
-    """Faces of 6 % of a frame of 720 rows: below the 24 pixels of the cascade at 260 rows."""
-
-    def found(height: int) -> int:
-        app = PersonRecognition(PersonRecognitionOptions(height=height))
-        app.prepare()
-        app.setup()
-        return sum(len(app.detect(app.from_frame(frame, 0)).faces) for frame in frames)
-
-    frames = []
-    for subject in sorted((Path(DATA or "") / "faces" / "orl").iterdir())[:5]:
-        frames.append(np.full((720, 1280, 3), 90, np.uint8))
-        frames[-1][150:216, 500:554] = cv2.resize(np.asarray(cv2.imread(str(subject / "7.pgm")), np.uint8), (54, 66))
-    assert (found(260), found(720) >= 4) == (0, True)

@@ -5,14 +5,11 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from apps import samples
-from apps.data_sets.rows import Rows, write_rows
 from apps.ferret import database as module
 from apps.ferret.app import images_of
-from apps.ferret.data_set import RegionRecipe, display_names
 from apps.ferret.database import Database, load_database
 from apps.ferret.lsh import draw_projections
 from apps.ferret.options import FerretOptions
@@ -45,48 +42,6 @@ def test_what_is_saved_is_what_is_loaded(built: Database, tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["db.npz"]
 
 
-def test_the_same_database_is_the_same_file(built: Database, tmp_path: Path) -> None:
-    built.save(tmp_path / "a.npz")
-    built.save(tmp_path / "b.npz")
-    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
-
-
-def test_an_index_that_is_sorted_in_parts_is_that_of_all_regions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "TURN_ROWS", 64)
-    monkeypatch.setattr(module, "SORTED_ROWS", 100)
-    whole = Database.of([signature(str(k), k) for k in range(40)], DRAWN)
-    half = len(whole.weights) // 2
-    pieces = [(half, whole.weights[half:], whole.features[half:]), (0, whole.weights[:half], whole.features[:half])]
-    module.save(tmp_path / "db.npz", module.whole("names", whole.names), whole.starts, pieces, DRAWN)
-    loaded = load_database(tmp_path / "db.npz")
-    assert (loaded.features == whole.features).all()
-    numbers = DRAWN.bucket_numbers(whole.features).T
-    assert loaded.buckets is not None
-    assert (loaded.buckets.numbers == np.sort(numbers, axis=1)).all()
-    assert (loaded.buckets.order == np.argsort(numbers, axis=1, kind="stable")).all()
-
-
-def test_images_stand_folder_by_folder_whatever_the_order_of_their_paths(tmp_path: Path) -> None:
-    paths = ["a b/1.png", "a-b/1.png", "a.png", "a/2.png", "a/b/3.png"]
-    kept = pa.table(
-        {
-            "path": [path for path in paths for _ in range(2)],
-            "row": pa.array([0, 1] * 5, pa.int32()),
-            "weight": pa.array(range(10), pa.float32()),
-            "features": pa.array([[float(number)] * 14 for number in range(10)], pa.list_(pa.float32())),
-        }
-    )
-    write_rows(kept, tmp_path / "part")
-    rows = Rows([tmp_path / "part"], pa.table({"path": paths, "rows": [2] * 5}))
-    RegionRecipe(lambda: tmp_path, lambda: DRAWN).write_index(rows, tmp_path / "db.npz")
-    loaded = load_database(tmp_path / "db.npz")
-    assert loaded.names == ("2.png", "3.png", "a b/1.png", "a-b/1.png", "a.png")
-    assert loaded.weights.tolist() == [6, 7, 8, 9, 0, 1, 2, 3, 4, 5]
-    assert loaded.features[:, 0].tolist() == loaded.weights.tolist()
-
-
 @pytest.mark.parametrize("fault", ["missing", "text", "torn", "version"])
 def test_what_is_no_database_is_refused_with_a_sentence(
     built: Database, tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
@@ -102,23 +57,6 @@ def test_what_is_no_database_is_refused_with_a_sentence(
         path.write_bytes(path.read_bytes()[:300])
     with pytest.raises(RecomposeError, match=r"db\.npz' is no Ferret database .* with the option images"):
         load_database(path)
-
-
-def test_the_regions_of_some_images_alone() -> None:
-    signatures = [
-        Signature(str(k), np.full(k + 1, k, np.float32), np.full((k + 1, 14), k, np.float32)) for k in range(4)
-    ]
-    database = Database.of(signatures, DRAWN)
-    weights, features, starts = database.regions_of(np.array([1, 3]))
-    assert weights.tolist() == [1, 1, 3, 3, 3, 3]
-    assert features[:, 13].tolist() == weights.tolist()
-    assert starts.tolist() == [0, 2, 6]
-    assert database.owners(np.array([0, 1, 2, 5, 9])).tolist() == [0, 1, 2, 3]
-
-
-def test_images_are_called_by_their_file_names_where_those_tell_them_apart() -> None:
-    names = display_names(pa.array(["a/1.png", "b/1.png", "b/2.png"]))
-    assert names.to_pylist() == ["a/1.png", "b/1.png", "2.png"]
 
 
 def test_it_may_be_read_by_those_who_may_read_what_lies_beside_it(built: Database, tmp_path: Path) -> None:
@@ -145,11 +83,6 @@ def test_photos_of_subfolders_go_by_their_file_names_in_the_order_of_their_paths
 def test_the_same_file_name_twice_is_told_apart_by_the_path(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.jpg", "b/1.jpg", "b/2.jpg")
     assert [name for name, _ in list_photos(tmp_path)] == ["a/1.jpg", "b/1.jpg", "2.jpg"]
-
-
-def test_one_photo_is_a_list_of_one(tmp_path: Path) -> None:
-    touch(tmp_path, "1.jpg")
-    assert list_photos(tmp_path / "1.jpg") == [("1.jpg", tmp_path / "1.jpg")]
 
 
 def test_no_photos_is_a_sentence(tmp_path: Path) -> None:

@@ -9,15 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compositions.model import Composition
-from lab.gym.bounds import digest
 from lab.gym.floor import floor_of
-from lab.gym.hindsight import search, shared
+from lab.gym.hindsight import shared
 from lab.gym.model import Floats, Machine, Play, StageModel, Work, windows_of
 from lab.gym.plant import VERSION
 from lab.gym.player import Run, play_run
 from lab.gym.policies.port import Given, Measured, Policy
 from lab.gym.score import late_by_minute, score_of
-from lab.gym.steering import given_of
 
 READY_S = 5.0
 """When the first worker of each group is there, and a change is over."""
@@ -84,54 +82,11 @@ def test_one_worker_is_a_queue_after_lindley(steps: list[tuple[float, float]]) -
     np.testing.assert_allclose(finished_s(run), expected, atol=1e-6)
 
 
-def test_workers_share_the_cores_evenly() -> None:
-    one_core = replace(NO_HOPS, cores=1)
-    run = played(play_of([5.0, 5.0, 5.5], [[1.0], [1.0], [0.5]], machine=one_core), workers=3)
-    # Two of them get half of a core for half a second, then three a third each, until the last has its 0.5 s.
-    np.testing.assert_allclose(finished_s(run), [7.5, 7.5, 7.5], atol=0.51)
-    assert finished_s(run).max() == pytest.approx(7.5)
-
-
-def test_a_stage_with_one_server_serves_one_at_a_time() -> None:
-    single = (StageModel("a", servers=1),)
-    run = played(play_of([5.0] * 3, [[1.0]] * 3, stages=single), workers=3)
-    np.testing.assert_allclose(finished_s(run), [6.0, 7.0, 8.0], atol=1e-6)
-
-
-def test_waiting_takes_no_core() -> None:
-    one_core = replace(NO_HOPS, cores=1)
-    run = played(play_of([5.0] * 3, [[1e-9]] * 3, machine=one_core, wait_s=[[2.0]] * 3), workers=3)
-    np.testing.assert_allclose(finished_s(run), [7.0] * 3, atol=1e-6)
-
-
-def test_the_bandwidth_of_the_memory_is_shared() -> None:
-    moving = (StageModel("a", bandwidth=0.75),)
-    run = played(play_of([5.0, 5.0, 20.0], [[1.0]] * 3, stages=moving), workers=2)
-    np.testing.assert_allclose(finished_s(run), [6.5, 6.5, 21.0], atol=1e-6)
-
-
-def test_a_slow_worker_takes_longer() -> None:
-    slow = replace(NO_HOPS, speeds=(0.5,))
-    np.testing.assert_allclose(finished_s(played(play_of([5.0], [[1.0]], machine=slow))), [7.0], atol=1e-6)
-
-
-def test_cores_that_others_take_are_missing() -> None:
-    taken = replace(NO_HOPS, cores=2, taken=((6.0, 2), (8.0, 0)))
-    np.testing.assert_allclose(finished_s(played(play_of([5.5], [[1.0]], machine=taken))), [8.5], atol=1e-6)
-
-
 def test_a_worker_that_dies_is_replaced_and_its_item_runs_again() -> None:
     deadly = replace(NO_HOPS, start_s=2.0, deaths_s=(6.5,))
     run = played(play_of([6.0], [[1.0]], machine=deadly))
     np.testing.assert_allclose(finished_s(run), [6.5 + 2.0 + 1.0], atol=0.01)
     assert run.in_order
-
-
-def test_stages_of_a_group_take_turns_and_a_hop_is_paid_once() -> None:
-    two = (StageModel("a"), StageModel("b"))
-    hops = replace(NO_HOPS, hop_s=0.1, hop_cpu_s=0.05)
-    run = played(play_of([5.0], [[0.3, 0.2]], machine=hops, stages=two))
-    np.testing.assert_allclose(finished_s(run), [5.0 + 0.1 + 0.05 + 0.5], atol=1e-6)
 
 
 def test_a_worker_costs_from_asking_to_its_end() -> None:
@@ -160,29 +115,6 @@ def test_a_version_of_the_plant_never_changes() -> None:
     assert played(play, 6).latency_s.sum() == pytest.approx(OUTCOMES[VERSION], abs=1e-6), (
         "the plant, or the dispatcher on it, behaves in another way: play all policies again under another version"
     )
-
-
-# --- what a policy sees -----------------------------------------------------------------------------------------------
-
-
-def test_a_policy_is_shown_what_happened_since_its_last_turn() -> None:
-    play = play_of([5.1, 5.2, 7.3], [[0.4], [0.4], [2.0]], duration_s=12.0)
-    kept = keeping(play, 1)
-    turns: list[Measured] = []
-    kept.observe = lambda self, measured: turns.append(measured)  # type: ignore[method-assign,assignment]
-    play_run(play, kept)
-    assert sum(turn.arrived for turn in turns) == 3
-    assert sum(turn.stages[0].busy_s for turn in turns) == pytest.approx(2.8)
-    assert sum(turn.stages[0].done for turn in turns) == 3
-    assert tuple(map(sum, zip(*(turn.in_time for turn in turns), strict=True))) == (2, 3)
-    assert sum(turn.elapsed_s for turn in turns) == pytest.approx(turns[-1].at_s)
-    assert max(turn.stages[0].waiting for turn in turns) == 2
-
-
-def test_nothing_of_load_and_costs_is_given() -> None:
-    play = play_of([5.0], [[1.0]])
-    other = play_of([5.0, 6.0], [[1.0], [3.0]])
-    assert given_of(play) == given_of(other)
 
 
 # --- the score --------------------------------------------------------------------------------------------------------
@@ -222,34 +154,6 @@ def test_no_composition_that_holds_is_below_the_floor(seed: int, busy: float, st
     assert all(score.cost >= floor - 1e-9 for score in scores if score.holds), (floor, scores)
 
 
-def test_a_catch_up_needs_more_than_its_work_on_average() -> None:
-    due_s = [*np.arange(1.0, 60.0, 0.5), *np.linspace(60, 61, 60)]
-    play = play_of(due_s, [[0.5]] * len(due_s), duration_s=120.0, machine=replace(NO_HOPS, start_s=10, most_workers=40))
-    work_alone = 30.0 / 60
-    assert floor_of(play) > 2 * work_alone
-
-
 def test_a_load_that_no_schedule_can_hold_has_an_infinite_floor() -> None:
     play = play_of([61.0] * 100, [[1.0]] * 100, duration_s=120.0)
     assert floor_of(play) == np.inf
-
-
-def test_the_search_finds_what_can_be_carried_out() -> None:
-    rng = np.random.default_rng(1)
-    due_s = np.sort(np.concatenate([rng.uniform(0, 300, 300), rng.uniform(200, 260, 400)]))
-    play = play_of(due_s.tolist(), [[0.3]] * len(due_s), duration_s=300.0)
-    found, floor = search(play), floor_of(play)
-    assert floor <= found.cost <= found.fixed < np.inf
-    assert found.cost < 0.9 * found.fixed, "a plan need not pay for the crowd all the time"
-
-
-def test_a_bound_is_kept_for_one_play_only() -> None:
-    play = play_of([5.0], [[1.0]])
-    others = [
-        play_of([5.0], [[1.1]]),
-        replace(play, bound_s=1.1),
-        replace(play, machine=replace(NO_HOPS, start_s=2.0)),
-        replace(play, opening=(2,)),
-    ]
-    assert digest(play) == digest(play_of([5.0], [[1.0]]))
-    assert len({digest(each) for each in [play, *others]}) == 5

@@ -14,11 +14,10 @@ from lab.commands.gym import gym
 from lab.gym.bounds import Bound
 from lab.gym.contest import Contest, Course, Result
 from lab.gym.model import Floats
-from lab.gym.players import PLAYERS, player
-from lab.gym.report import as_csv, as_markdown, standings, write
+from lab.gym.report import standings
 from lab.gym.score import Score
 from lab.gym.steering import Change
-from lab.gym.suite import GROUPS, QUICK, SUITE, Pair, chosen, of_users
+from lab.gym.suite import SUITE, Pair
 from service.cli.main import main
 
 OWN = """
@@ -53,24 +52,6 @@ def steadily(value: float) -> Floats:
 # --- the suite --------------------------------------------------------------------------------------------------------
 
 
-def test_parts_are_apart_and_decided_by_the_name() -> None:
-    training, test = chosen("training", (), 3600.0, 2), chosen("test", (), 3600.0, 2)
-    assert {pair.name for pair in training}.isdisjoint(pair.name for pair in test)
-    assert len(training) + len(test) == 2 * len(SUITE)
-    assert min(len(training), len(test)) >= 20
-    assert all(replace(pair, duration_s=60.0, busy=9.0).part == pair.part for pair in training)
-
-
-def test_names_and_groups_choose_pairs() -> None:
-    assert {pair.group for pair in chosen(None, ["bursts"], 60.0, 1)} == {"bursts"}
-    assert [pair.name for pair in chosen(None, QUICK, 60.0, 1)] == list(QUICK)
-    with pytest.raises(RecomposeError, match="unknown load 'storms'; there are recorded, bursts"):
-        chosen("training", ["storms"], 60.0, 1)
-    with pytest.raises(RecomposeError, match=r"unknown load 'storms'; there are .*, and files of arrivals"):
-        Pair("wide", "storms", 1.0, "own").play()
-    assert set(GROUPS) == {pair.group for pair in SUITE}
-
-
 @pytest.mark.parametrize("pair", SUITE, ids=lambda pair: pair.name)
 def test_a_pair_is_the_same_in_each_process(pair: Pair) -> None:
     short = replace(pair, duration_s=120.0)
@@ -79,18 +60,6 @@ def test_a_pair_is_the_same_in_each_process(pair: Pair) -> None:
     assert (once.work.cpu_s == again.work.cpu_s).all()
     assert once.machine.most_workers >= len(once.apart)
     assert not once.opening or len(once.opening) == len(once.stages)
-
-
-def test_files_of_users_are_pairs(tmp_path: Path) -> None:
-    (tmp_path / "own.csv").write_text(COSTS)
-    (tmp_path / "arrivals.txt").write_text(ARRIVALS)
-    (pair,) = of_users(
-        [tmp_path / "arrivals.txt"], [tmp_path / "own.csv"], exact=True, busy=4.0, factor=2.0, duration_s=75.0, seed=0
-    )
-    play = pair.play()
-    assert play.work.due_s.tolist() == pytest.approx([second / 2 for second in range(150)])
-    assert play.work.cpu_s[0].tolist() == pytest.approx([0.2, 0.1])
-    assert play.bound_s == pytest.approx(1.8)
 
 
 # --- policies ---------------------------------------------------------------------------------------------------------
@@ -110,12 +79,6 @@ def test_a_policy_that_fails_or_asks_for_the_impossible_is_a_sentence(tmp_path: 
         assert sentence in str(refused.value)
 
 
-def test_every_rule_is_played_in_both_forms() -> None:
-    rules = {name.removesuffix("-merged") for name in PLAYERS if not isinstance(player(name), type)}
-    assert {"hpa", "keda", "flink", "ray-serve", "ray-data", "dynamo", "xenna", "conttune", "inferline"} <= rules
-    assert {"hpa-merged", "square-root-merged", "expected-cost", "vogel", "pdp21", "spar"} <= set(PLAYERS)
-
-
 # --- standings and reports --------------------------------------------------------------------------------------------
 
 
@@ -132,26 +95,6 @@ def test_who_holds_most_stands_first_and_then_who_pays_least() -> None:
     assert rows[1].over_best == pytest.approx(1.1), "of the pairs on which it holds"
     assert rows[1].over_floor == pytest.approx(2.2)
     assert rows[2].cells()[2] == "–"
-
-
-def test_reports_hold_every_run(tmp_path: Path) -> None:
-    results = [a_result("a", True, 5.0), a_result("a<b", False, 3.0)]
-    rows = list(csv.DictReader(io.StringIO(as_csv(results))))
-    assert [(row["policy"], row["holds"], row["found"]) for row in rows] == [("a", "1", "4.0"), ("a<b", "0", "4.0")]
-    assert "| a | 1.00 | 1.25 | 2.50 |" in as_markdown(results, {"date": "today"})
-    assert "(0.75)" in as_markdown(results, {}), "in brackets: it does not hold"
-    page = write(tmp_path, results, {"date": "today"}).read_text()
-    assert "a&lt;b" in page
-    assert "<script" not in page
-    assert "http" not in page
-    picture = (tmp_path / "wide-constant.svg").read_text()
-    assert {"workers alive", "late / min", "items/s", "decisions"} <= set(_texts(picture))
-
-
-def _texts(picture: str) -> list[str]:
-    return [
-        line.strip().removeprefix("<!--").removesuffix("-->").strip() for line in picture.splitlines() if "<!--" in line
-    ]
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -177,11 +120,8 @@ def test_the_command_plays_files_of_users_and_writes_its_reports(tmp_path: Path)
     ("arguments", "sentence"),
     [
         (["--policies", "luck"], "unknown policy 'luck'"),
-        (["--policies", "none.py:Two"], "policy file 'none.py' is not there"),
         (["--loads", "storms"], "unknown load 'storms'"),
         (["--trace", "none.log"], "File 'none.log' does not exist"),
-        (["--seeds", "0"], "0 is not in the range"),
-        (["--duration", "5"], "5.0 is not in the range"),
         (["--suite", "all"], "'all' is not one of 'training', 'test'"),
     ],
 )

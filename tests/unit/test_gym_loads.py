@@ -11,18 +11,15 @@ from hypothesis import strategies as st
 from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
-from lab.gym.apps import APPS, AppModel, mean_item_s, read_app, typical_costs, work_of
-from lab.gym.costs import RECORDED
+from lab.gym.apps import read_app
 from lab.gym.drawn import QUEUED_ITEMS
 from lab.gym.loads import LOADS, read_trace
-from lab.gym.model import Floats
-from lab.gym.record import WARM_UP, main, record
+from lab.gym.record import main, record
 from lab.gym.tables import read_table
 
 HOUR_S = 3600.0
 EXACT_RATE = ("azure", "mooncake", "paced", "bundles")
 each_load = pytest.mark.parametrize("name", LOADS)
-each_app = pytest.mark.parametrize("name", APPS)
 
 
 # --- loads ------------------------------------------------------------------------------------------------------------
@@ -50,42 +47,6 @@ def test_the_same_seed_gives_the_same_times_and_another_seed_others(name: str) -
     assert not np.array_equal(once, other)
 
 
-@each_load
-def test_sizes_belong_to_the_times(name: str) -> None:
-    load = LOADS[name]
-    if load.sizes is None:
-        return
-    due_s, sizes = load.times(600.0, 5.0, 1), load.sizes(600.0, 5.0, 1)
-    assert sizes.shape == (due_s.size, 2)
-
-
-def test_recorded_arrivals_keep_their_gaps_and_sizes_at_a_factor_of_one() -> None:
-    table = read_table(RECORDED / "arrivals" / "azure_llm_code.csv")
-    at_s, sizes = table.column("seconds"), table.values[:, 1:]
-    length_s = at_s[-1] + at_s[-1] / (at_s.size - 1)
-    azure = LOADS["azure"]
-    assert azure.sizes
-    due_s, played = azure.times(length_s, at_s.size / length_s, 3), azure.sizes(length_s, at_s.size / length_s, 3)
-    turn = next(turn for turn in range(at_s.size) if np.array_equal(np.roll(sizes, -turn, axis=0)[:50], played[:50]))
-    gaps_s = np.diff(at_s, append=length_s)
-    np.testing.assert_allclose(np.diff(due_s), np.roll(gaps_s, -turn)[:-1], atol=1e-6)
-    np.testing.assert_array_equal(played, np.roll(sizes, -turn, axis=0))
-
-
-def test_copies_and_omissions_keep_the_bursts_of_a_recording() -> None:
-    """Within one second: the variance of counts over their mean, 1 for Poisson."""
-    for rate_per_s in (1.0, 10.0):
-        counts = np.histogram(LOADS["azure"].times(HOUR_S, rate_per_s, 1), np.arange(0, HOUR_S + 1))[0]
-        assert counts.var() / counts.mean() > 3
-
-
-def test_a_day_of_the_three_week_recordings_is_an_hour() -> None:
-    """A day apart the load is alike, half a day apart it is not."""
-    minutes = np.histogram(LOADS["wiki"].times(4 * HOUR_S, 10.0, 1), np.arange(0, 4 * HOUR_S + 1, 60))[0]
-    day, half = (np.corrcoef(minutes[lag:], minutes[:-lag])[0, 1] for lag in (60, 30))
-    assert day > 0.7 > 0 > half
-
-
 def test_crowds_are_announced_where_they_come_with_their_rate() -> None:
     load = LOADS["crowds_announced"]
     due_s = load.times(HOUR_S, 20.0, 4)
@@ -97,28 +58,6 @@ def test_crowds_are_announced_where_they_come_with_their_rate() -> None:
         assert abs(there - wanted) < 5 * wanted**0.5 + 5
     assert all(before.until_s <= after.from_s for before, after in pairwise(spans))
     assert not LOADS["crowds"].announced(HOUR_S, 20.0, 4)
-
-
-def test_after_an_outage_comes_what_was_missed() -> None:
-    due_s = LOADS["outage"].times(HOUR_S, 10.0, 1)
-    gaps_s = np.diff(due_s)
-    outages = np.flatnonzero(gaps_s > 50)
-    assert len(outages) == 3
-    for index in outages:
-        back_s = due_s[index + 1]
-        assert np.count_nonzero((due_s >= back_s) & (due_s < back_s + 4)) > 500
-
-
-def test_bundles_come_at_once() -> None:
-    due_s = LOADS["bundles"].times(600.0, 5.0, 1)
-    assert set(np.unique(due_s, return_counts=True)[1]) == {20}
-
-
-def test_self_similar_counts_stay_rough_over_longer_times() -> None:
-    """The variance of mean counts falls more slowly than Poisson's, which falls by 16 from 4 s to 64 s."""
-    due_s = np.concatenate([LOADS["self_similar"].times(HOUR_S, 10.0, s) + s * HOUR_S for s in range(6)])
-    means = [np.histogram(due_s, np.arange(0, 6 * HOUR_S + 1, step))[0] / step for step in (4, 64)]
-    assert means[0].var() / means[1].var() < 8
 
 
 # --- a user's recording -----------------------------------------------------------------------------------------------
@@ -138,14 +77,6 @@ def test_a_users_times_are_played_exactly_or_scaled(tmp_path: Path) -> None:
     assert read_trace(path).sizes is None
 
 
-def test_a_users_table_has_sizes(tmp_path: Path) -> None:
-    rows = "2026-01-01T00:00:00,5,7\n2026-01-01 00:00:02.5+00:00,6,8\n2026-01-01T01:00:01+01:00,1,2\n"
-    load = read_trace(written(tmp_path, f"timestamp,pages,words\n{rows}"), exact=True)
-    assert load.sizes
-    np.testing.assert_allclose(load.times(60.0, 1.0, 1), [0, 1, 2.5])
-    np.testing.assert_allclose(load.sizes(60.0, 1.0, 1), [[5, 7], [1, 2], [6, 8]])
-
-
 def test_a_users_counts_are_spread_over_their_steps(tmp_path: Path) -> None:
     path = written(tmp_path, "seconds,requests\n0,2\n10,0\n20,4\n")
     np.testing.assert_allclose(read_trace(path, exact=True).times(60.0, 1.0, 1), [2.5, 7.5, 21.25, 23.75, 26.25, 28.75])
@@ -158,19 +89,12 @@ def test_a_users_counts_are_spread_over_their_steps(tmp_path: Path) -> None:
 BAD_TRACES = {
     "empty": ("a.txt", "", "has no arrivals"),
     "words": ("a.txt", "1\nsoon\n", "line 2 of trace"),
-    "no rows": ("a.csv", "seconds,size\n", "has no rows"),
     "no header": ("a.csv", "1,2\n3,4\n", "has no header"),
-    "no times": ("a.csv", "size\n3\n", "exactly one must be named"),
     "two times": ("a.csv", "seconds,date\n3,4\n", "exactly one must be named"),
-    "two counts": ("a.csv", "seconds,count,events\n3,4,5\n", "exactly one must be named"),
     "twice": ("a.csv", "seconds,a,a\n3,4,5\n", "two columns 'a'"),
-    "short row": ("a.csv", "seconds,a\n3\n", "line 2 of table"),
     "no number": ("a.csv", "seconds,a\n3,x\n", "'x' in column 'a'"),
-    "infinite": ("a.csv", "seconds\ninf\n", "'inf' in column 'seconds'"),
     "one step": ("a.csv", "seconds,count\n0,4\n", "at least two steps"),
-    "same step": ("a.csv", "seconds,count\n0,4\n0,4\n", "at least two steps"),
     "half an item": ("a.csv", "seconds,count\n0,4\n1,0.5\n", "whole numbers"),
-    "nothing came": ("a.csv", "seconds,count\n0,0\n1,0\n", "whole numbers"),
 }
 
 
@@ -180,103 +104,6 @@ def test_a_bad_trace_is_one_sentence(name: str, text: str, sentence: str, tmp_pa
         read_trace(written(tmp_path, text, name))
     assert "\n" not in str(caught.value)
     assert name in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["none.txt", "none.csv"])
-def test_a_trace_that_does_not_exist_is_one_sentence(name: str, tmp_path: Path) -> None:
-    with pytest.raises(RecomposeError, match="cannot be read: No such file"):
-        read_trace(tmp_path / name)
-
-
-def test_a_table_in_bytes_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(RecomposeError, match="no text in UTF-8"):
-        read_trace(tmp_path / "a.csv")
-
-
-# --- apps -------------------------------------------------------------------------------------------------------------
-
-
-@each_app
-def test_items_of_an_app_fit_its_machine_and_bound(name: str) -> None:
-    app = APPS[name]
-    cpu_s, wait_s = typical_costs(app)
-    total_s = (cpu_s + wait_s).sum(axis=1)
-    assert cpu_s.shape == wait_s.shape == (len(total_s), len(app.stages))
-    assert cpu_s.min() > 0
-    assert wait_s.min() >= 0
-    queued = name == "ray65540"  # a batch that someone else measured, on a machine of theirs
-    assert 0.09 < mean_item_s(app) < (8 if queued else 0.51)
-    assert 2.5 <= app.bound_s / np.percentile(total_s, 95) <= (100 if queued else 5)
-    assert 8 <= app.machine.cores <= (128 if queued else 16)
-    assert app.machine.most_workers >= max(app.machine.cores, len(app.stages))
-
-
-@each_app
-def test_the_same_seed_gives_the_same_work_and_another_seed_other_costs(name: str) -> None:
-    app, load = APPS[name], LOADS["constant"]
-    once, again, other = (work_of(app, load, 300.0, 5.0, seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(once.due_s, again.due_s)
-    np.testing.assert_array_equal(once.cpu_s, again.cpu_s)
-    np.testing.assert_array_equal(once.wait_s, again.wait_s)
-    assert len(once) == len(once.cpu_s) == len(once.wait_s)
-    assert not np.array_equal(once.cpu_s[:100], other.cpu_s[:100])
-
-
-@each_app
-def test_a_run_without_items_has_costs_of_none(name: str) -> None:
-    cpu_s, wait_s = APPS[name].costs(0, 1, None, np.empty(0))
-    assert cpu_s.shape == wait_s.shape == (0, len(APPS[name].stages))
-
-
-@pytest.mark.parametrize(
-    ("name", "file"), [("ferret", "ferret"), ("person", "person_recognition"), ("lane", "lane_detection")]
-)
-def test_recorded_costs_keep_their_order_and_correlation(name: str, file: str) -> None:
-    table = read_table(RECORDED / "costs" / f"{file}.csv")
-    own = np.column_stack([table.column(stage.name) for stage in APPS[name].stages])
-    cpu_s, _ = APPS[name].costs(len(own), 5, None, np.arange(len(own), dtype=float))
-    factor = cpu_s.sum() / own.sum()
-    turn = next(turn for turn in range(len(own)) if np.allclose(np.roll(own, -turn, axis=0) * factor, cpu_s))
-    assert turn != 0
-
-
-def test_tokens_cost_by_the_sizes_of_the_load_or_the_recorded_ones() -> None:
-    app = APPS["tokens"]
-    sizes = np.array([[100.0, 5.0], [300.0, 0.0], [200.0, 10.0]])
-    cpu_s, _ = app.costs(3, 1, sizes, np.arange(3.0))
-    np.testing.assert_allclose(cpu_s[:, 0] / cpu_s[0, 0], [1, 3, 2])
-    np.testing.assert_allclose(cpu_s[:, 1] / cpu_s[0, 1], [1, 0, 2])
-    means_s = [work_of(app, LOADS[load], HOUR_S, 2.0, 1).cpu_s.mean(axis=0) for load in ("azure", "constant")]
-    np.testing.assert_allclose(means_s[0], means_s[1])
-
-
-def parts(app: AppModel, edges: tuple[float, ...]) -> list[float]:
-    """Mean cost of the second stage between these parts of an hour, over what it is in the first one."""
-    due_s: Floats = np.linspace(0, HOUR_S, 20_000)
-    cpu_s, _ = app.costs(len(due_s), 1, None, due_s)
-    means = [cpu_s[(due_s >= a * HOUR_S) & (due_s < b * HOUR_S), 1].mean() for a, b in pairwise(edges)]
-    return [float(mean / means[0]) for mean in means]
-
-
-@pytest.mark.parametrize(
-    ("name", "edges", "wanted"),
-    [
-        ("slowdown", (0, 0.5, 0.5 + 120 / HOUR_S, 1), [1, 3, 1]),
-        ("sixfold", (0, 0.5, 1), [1, 6]),
-        ("leak", (0, 0.1, 0.3, 0.5, 0.7, 0.8, 1), [1, 1.09, 1.21, 1.33, 1.42, 0.97]),
-    ],
-)
-def test_costs_change_when_they_are_to(name: str, edges: tuple[float, ...], wanted: list[float]) -> None:
-    assert parts(APPS[name], edges) == pytest.approx(wanted, rel=0.06)
-
-
-def test_costs_come_in_runs_where_the_content_does() -> None:
-    due_s: Floats = np.arange(20_000.0)
-    cpu_s, _ = APPS["regimes"].costs(len(due_s), 1, None, due_s)
-    log = np.log(cpu_s[:, 1])
-    assert np.corrcoef(log[50:], log[:-50])[0, 1] > 0.5
-    assert abs(np.corrcoef(log[1000:], log[:-1000])[0, 1]) < 0.3
 
 
 # --- a user's app -----------------------------------------------------------------------------------------------------
@@ -310,26 +137,12 @@ def test_a_users_app_is_read_as_it_is_described(tmp_path: Path) -> None:
     assert not wait_s[:, 1].any()
 
 
-def test_a_users_app_needs_its_costs_only(tmp_path: Path) -> None:
-    app = read_app(written(tmp_path, "# unit: s\nwork\n0.2\n0.2\n"))
-    assert app.bound_s == pytest.approx(0.7)
-    assert app.machine.cores == app.machine.most_workers == 8
-    assert mean_item_s(app) == pytest.approx(0.2)
-
-
 BAD_APPS = {
     "cores": ("# cores: many\na\n1\n", "cores: 'many'; must be a whole number from 1 on"),
-    "half a core": ("# cores: 1.5\na\n1\n", "must be a whole number from 1 on"),
-    "bound": ("# bound_ms: 0\na\n1\n", "must be a number from 0.001 on"),
-    "start": ("# start_s: -1\na\n1\n", "must be a number from 0 on"),
     "unit": ("# unit: ms\na\n1\n", "unit: 'ms'; must be us or s"),
-    "wait": ("# wait: maybe\na\n1\n", "must be no or yes"),
     "unknown key": ("# bound_s: 3\na\n1\n", "comment 'bound_s', which is unknown"),
-    "unknown stage": ("# stage b: stateful\na\n1\n", "comment 'stage b', which is unknown"),
     "unknown trait": ("# stage a: fast\na\n1\n", "must be stateful, servers NUMBER"),
-    "servers": ("# stage a: servers no\na\n1\n", "stage a servers: 'no'; must be a whole number"),
     "negative": ("a\n-1\n", "costs from 0 on"),
-    "nothing": ("a\n0\n", "not all zero"),
     "walls only": ("a.wall\n1\n", "must have a stage"),
 }
 
@@ -361,25 +174,6 @@ class Numbers(App):
         if value % 10 == 8:
             raise RecomposeError("no")
         return value
-
-
-def test_a_recording_has_a_row_an_item_and_reads_as_an_app(tmp_path: Path) -> None:
-    recording = record(Numbers(), None, 30)
-    assert (len(recording.rows), recording.inputs, recording.failed) == (30, 10, 2 * ((30 + WARM_UP) // 8))
-    path = written(tmp_path, recording.text({"app": "numbers", "data": "ten, of which two fail"}))
-    table = read_table(path)
-    assert table.columns == ("double", "double.wall", "check", "check.wall")
-    assert dict(table.comments) == {"app": "numbers", "data": "ten, of which two fail"}
-
-
-class Nothing(Numbers):
-    def items(self, path: Path | None) -> range:  # type: ignore[override]
-        return range(0)
-
-
-def test_an_app_without_inputs_is_not_recorded() -> None:
-    with pytest.raises(RecomposeError, match="finds no inputs"):
-        record(Nothing(), None, 3)
 
 
 class Counting(Numbers):

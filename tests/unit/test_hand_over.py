@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from datapipe.sources.source_thread import MOST_BYTES, PATIENT_ITEMS, PATIENT_S, Encoded, HandOver
+from datapipe.sources.source_thread import MOST_BYTES, PATIENT_ITEMS, Encoded, HandOver
 
 
 class Bench:
@@ -42,32 +42,6 @@ def test_who_has_enough_is_woken_when_it_is_much_and_has_room_for_it() -> None:
     bench.put()
     assert bench.woken == 1
     assert len(bench.hand_over.take()) == PATIENT_ITEMS
-
-
-def test_who_has_enough_is_woken_when_the_first_one_has_waited_long_enough() -> None:
-    bench = Bench()
-    bench.hand_over.set_patient(True)
-    bench.put()
-    bench.now_s += PATIENT_S / 2
-    bench.put()
-    assert bench.woken == 0
-    bench.now_s += PATIENT_S / 2
-    bench.put()
-    assert bench.woken == 1
-
-
-def test_who_runs_out_hears_of_what_came_meanwhile() -> None:
-    bench = Bench()
-    bench.hand_over.set_patient(True)
-    bench.hand_over.set_patient(False)
-    assert bench.woken == 0, "there is nothing"
-    bench.hand_over.set_patient(True)
-    bench.put()
-    bench.hand_over.set_patient(False)
-    assert bench.woken == 1
-    bench.hand_over.set_patient(True)
-    bench.hand_over.set_patient(False)
-    assert bench.woken == 1, "it knows"
 
 
 @pytest.mark.parametrize("patient", [False, True])

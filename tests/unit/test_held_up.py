@@ -23,6 +23,9 @@ from runtime.dispatch.views import DispatcherView
 from runtime.engine import Engine
 from service.runner.handlers.status import blocked_by
 from service.runner.loop import ControlLoop, LoopSettings
+from service.runner.telemetry.accounts import WallClock
+from service.runner.telemetry.telemetry import Rows, fields_of
+from service.schemas.figures import Demand as Shown
 
 STAGES = tuple(Stage(name) for name in "abcd")
 FOUR = Composition("four", tuple(Group((stage.name,)) for stage in STAGES))
@@ -48,9 +51,7 @@ def asked(demand: Demand, *stages: StageProfile) -> Snapshot:
     ("workers", "told"),
     [
         (5, None),
-        (4, None),
         (3, "3 workers for 4 groups, shared in turn"),
-        (1, "1 worker for 4 groups, shared in turn"),
         (0, "0 workers for 4 groups, shared in turn"),
     ],
 )
@@ -111,3 +112,38 @@ def test_it_is_told_while_it_lasts() -> None:
     while len(engine.view().workers) < 4:
         loop.step(engine.now_s + 0.25)
     assert told() is None
+
+
+# --- what a source was asked for, told by the status and by telemetry -------------------------------------------------
+
+
+ALONE = (Stage("a"),)
+ONE = Composition("one", (Group(("a",)),))
+
+
+@pytest.fixture
+def held_back() -> ControlLoop:
+    """45 items/s are due for five seconds, 25 are admitted, two given up; the next one has been due for 2 s."""
+    monitor = Monitor(MonitorSettings(), "a", 2)
+    manager = Manager(Settings(), make_strategy("expected-cost"), Choices(ALONE, (ONE,), ONE), Mode.AUTO, None)
+    engine = Engine(Dispatcher(ALONE, ONE), SimulatedPool(constant_cost({"a": 0.04}), Machine(cores=2)))
+    loop = ControlLoop(engine, monitor, manager, LoopSettings(lambda: 2))
+    for turn in range(21):
+        monitor.record_demand(turn / 4, Demand(45 * turn // 4, 25 * turn // 4, 2 * turn // 4, 2.0))
+    loop.tick(5.0)
+    return loop
+
+
+def test_the_status_has_it(held_back: ControlLoop) -> None:
+    told = Shown.of(held_back.snapshot, held_back.monitor.latencies, None, refused=3)
+    assert (told.offered_per_s, told.admitted_per_s) == (pytest.approx(45, rel=0.02), pytest.approx(25, rel=0.02))
+    assert (told.missed, told.lag_s, told.refused) == (10, 2.0, 3)
+
+
+def test_telemetry_has_it(held_back: ControlLoop) -> None:
+    assert held_back.snapshot is not None
+    assert held_back.result is not None
+    told = Rows("run", WallClock(0.0)).snapshot(held_back, held_back.snapshot, held_back.result)
+    row = dict(zip(fields_of("snapshots"), told, strict=True))
+    assert (row["offered_per_s"], row["admitted_per_s"]) == (pytest.approx(45, rel=0.02), pytest.approx(25, rel=0.02))
+    assert (row["missed"], row["lag_s"]) == (10, 2.0)

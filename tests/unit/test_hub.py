@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from runtime.transport.channel import Channel, connect
+from runtime.transport.channel import connect
 from runtime.transport.hub import Hub
 from runtime.transport.pending import Invitation
 from runtime.transport.wire import Kind, Message
 
 PATIENCE_S = 10.0
-Connect = Callable[[str], Channel]
 
 
 @pytest.fixture(params=["unix", "tcp"])
@@ -94,22 +93,6 @@ def test_a_closed_channel_is_one_loss(hub: Hub) -> None:
     assert next_of(hub) == [("w1", None)]
     assert hub.poll(0.0) == []
     hub.send("w1", [Message(Kind.EXIT)])
-
-
-def test_a_dropped_worker_is_told_by_its_channel_and_not_reported(hub: Hub) -> None:
-    channel = join(hub, "w1")
-    hub.drop("w1")
-    assert in_thread(channel.receive)() is None
-    assert hub.poll(0.0) == []
-    channel.close()
-
-
-def test_closing_the_hub_ends_every_channel(hub: Hub) -> None:
-    channels = [join(hub, name) for name in ("w1", "w2")]
-    hub.close()
-    assert [in_thread(channel.receive)() for channel in channels] == [None, None]
-    for channel in channels:
-        channel.close()
 
 
 def test_wake_ends_a_poll_from_another_thread_and_after_close(hub: Hub) -> None:

@@ -1,8 +1,8 @@
 """Amounts of input by name: on the command line, in answers, and in experiments."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from apps import registry
 from compositions.errors import RecomposeError
 from control.decisions import State
-from lab.experiments.contender import compositions_of, contenders
+from lab.experiments.contender import Left, Point, Seen, compositions_of, contenders, measurement_of
+from lab.experiments.figures import Spread
 from lab.experiments.live import LiveDriver
 from lab.experiments.spec import Experiment
 from service.cli import main
@@ -33,14 +34,6 @@ def test_the_applications_of_spbench_have_its_classes(name: str) -> None:
     assert AppInfo.of(app, (), State.STOPPED).input_classes == dict(app.input_classes)
 
 
-def test_the_largest_are_as_published() -> None:
-    """Lane Detection 120 s, Face Recognizer 30 s of video, Bzip2 4.2 GB, Ferret native."""
-    assert registry.find("lane_detection").input_classes["huge"] == 120 * 25
-    assert registry.find("face_recognizer").input_classes["huge"] == 30 * 30
-    assert registry.find("bzip2").input_classes["huge"] * 900_000 == pytest.approx(4.2e9, rel=1e-3)
-    assert registry.find("ferret").input_classes["huge"] == 3500
-
-
 def test_an_amount_is_a_number_or_a_class() -> None:
     assert (parse_amount("40"), parse_amount("huge"), parse_amount("+-5")) == (40, "huge", "+-5")
     assert items_of("mine", {"small": 7}, 40) == 40
@@ -50,12 +43,6 @@ def test_an_amount_is_a_number_or_a_class() -> None:
     sentence = "app 'mine' has no class of input 'tiny'; it has small; a number of items does as well"
     with pytest.raises(RecomposeError, match=re.escape(sentence)):
         items_of("mine", {"small": 7}, "tiny")
-
-
-def test_an_app_without_classes_says_so_on_the_command_line() -> None:
-    result = CliRunner().invoke(main, ["run", "synthetic", "--pool", "local", "--items", "huge"])
-    assert result.exit_code == 1
-    assert "app 'synthetic' has no class of input 'huge'; it has none; a number of items does as well" in result.output
 
 
 def test_a_run_of_a_class_has_its_items(tmp_path: Path) -> None:
@@ -75,22 +62,32 @@ def test_an_experiment_on_workers_is_over_with_its_items() -> None:
     assert run.samples[-1].at_s < 30
 
 
-@pytest.mark.parametrize(
-    ("sizes", "payload_bytes"), [({"batches": [8]}, 600_000), ({"batch_steps": [[0, 8]]}, 1000)], ids=["fixed", "steps"]
-)
-def test_bundles_of_eight_have_eight_items(sizes: dict[str, Any], payload_bytes: int) -> None:
-    """Neither the weight of large items nor a slow source closes a bundle early."""
-    load = {"steps": [[0, 60]], "items": [64], **sizes}
-    large = {**FEW["options"], "payload_bytes": payload_bytes}
-    experiment = Experiment.model_validate({**FEW, "input": load, "options": large})
-    (contender,) = contenders(experiment, compositions_of(experiment))
-    run = LiveDriver(experiment, compositions_of(experiment)).run(contender, 0, experiment.input.rate(0.0))
-    assert 8.0 in [each.batch_items for each in run.samples], "the first and the last bundle of steps have fewer"
-
-
 def test_of_several_amounts_each_is_a_run_of_every_composition() -> None:
     experiment = Experiment.model_validate({**FEW, "input": {"full": True, "items": [40, 80]}, "static": ["1", "7"]})
     named = {each.name: each.items for each in contenders(experiment, compositions_of(experiment))}
     assert named == {"1, 40": 40, "1, 80": 80, "7, 40": 40, "7, 80": 80}
     with pytest.raises(ValidationError, match="strategies are compared on one amount of items"):
         Experiment.model_validate({**experiment.model_dump(), "strategies": ["expected-cost"], "slo": "throughput=5/s"})
+
+
+# --- figures of experiments: every item counts once, repetitions have a spread ----------------------------------------
+
+
+POINT = Point(at_s=1.0, rate_per_s=10.0, throughput_per_s=10.0, latency_ms=100.0, composition="1", workers=1, met=None)
+
+
+def test_every_item_counts_once_and_in_its_own_quarter_of_a_second() -> None:
+    """10 items of 100 ms and 30 of 20 ms; one is of the warm-up, one of after the end."""
+    times = [(0.1, 9.0), *((0.3, 0.1),) * 10, *((0.7, 0.02),) * 30, (1.1, 7.0)]
+    samples = [replace(POINT, at_s=number * 0.25) for number in range(1, 5)]
+    run = measurement_of("1", 0, Seen(samples, [Left(*each) for each in times], 0, 0), warm_up_s=0.25)
+    assert run.latency_ms == pytest.approx(40.0)
+    assert [sample.latency_ms for sample in run.samples] == [9000.0, pytest.approx(100.0), pytest.approx(20.0), None]
+    assert [sample.throughput_per_s for sample in run.samples] == [4.0, 40.0, 120.0, 0.0]
+    assert measurement_of("1", 0, Seen(samples, [], 0, 0), 0.25).latency_ms is None
+
+
+def test_repetitions_have_a_mean_and_a_standard_deviation() -> None:
+    assert Spread.of([1.0, 3.0, None]) == Spread(2.0, pytest.approx(2**0.5))
+    assert Spread.of([5.0]) == Spread(5.0, None)
+    assert Spread.of([None]) is None

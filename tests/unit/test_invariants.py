@@ -30,14 +30,6 @@ def busy() -> State:
     return state
 
 
-def lose_an_item(state: State) -> None:
-    state.admission.queue.pop()
-
-
-def double_an_item(state: State) -> None:
-    state.admission.queue.append(state.admission.queue[-1])
-
-
 def swap_items(state: State) -> None:
     state.admission.queue.rotate(1)
 
@@ -50,17 +42,9 @@ def miscount_a_load(state: State) -> None:
     state.course.pipelines[0].groups[0].load += 1
 
 
-def bind_one_side_only(state: State) -> None:
-    state.course.active.groups[0].workers.append(state.crew.workers["w1"])
-
-
 def forget_a_replica(state: State) -> None:
     group = state.course.pipelines[0].groups[0]
     group.group = Group(group.group.stages, Pattern.SEQ, 0)
-
-
-def forget_a_worker(state: State) -> None:
-    del state.crew.workers["w2"]
 
 
 def overload_a_worker(state: State) -> None:
@@ -68,16 +52,8 @@ def overload_a_worker(state: State) -> None:
     worker.outstanding.extend([worker.outstanding[0]] * 2)
 
 
-def open_a_gate_too_far(state: State) -> None:
-    state.stateful.gates[1].expected = -1
-
-
 def count_a_delivery_twice(state: State) -> None:
     state.outbox.delivered += 1
-
-
-def end_a_drain_unseen(state: State) -> None:
-    state.course.pipelines[0].in_flight = 0
 
 
 def take_accepted_back(state: State) -> None:
@@ -87,23 +63,22 @@ def take_accepted_back(state: State) -> None:
 @pytest.mark.parametrize(
     ("breaks", "sentence"),
     [
-        (lose_an_item, "item 4 is in 0 places: none"),
-        (double_an_item, "item 4 is in 2 places: the queue, the queue"),
+        (lambda state: state.admission.queue.pop(), "item 4 is in 0 places: none"),
+        (
+            lambda state: state.admission.queue.append(state.admission.queue[-1]),
+            "item 4 is in 2 places: the queue, the queue",
+        ),
         (swap_items, r"the queue is out of order: \[4, 1, 2, 3\]"),
         (miscount_in_flight, "both counts 2 in flight; 1 are"),
         (miscount_a_load, "group 0 of both counts a load of 2; it is 1"),
-        (bind_one_side_only, "group 0 of one lists worker w1, which is not bound to it"),
         (forget_a_replica, "group 0 of both has 0 replicas; its composition says 1"),
-        (forget_a_replica, "group 0 of both has 1 workers for 0 replicas"),
-        (forget_a_worker, "lists worker w2, which is not bound to it"),
+        (lambda state: state.crew.workers.pop("w2"), "lists worker w2, which is not bound to it"),
         (overload_a_worker, r"worker w1 has tasks \[0, 0, 0\]; at most 2"),
-        (open_a_gate_too_far, "stage 1 waits for turn -1, which has left"),
         (count_a_delivery_twice, "1 items were counted as delivered or failed, and 0 turns have left"),
-        (end_a_drain_unseen, "both is empty and the drain has not ended"),
         (take_accepted_back, "accepted fell from 5 to 4"),
     ],
 )
-def test_a_broken_state_is_named(breaks: Callable[[State], None], sentence: str):
+def test_a_broken_state_is_named(breaks: Callable[[State], object], sentence: str):
     state = busy()
     invariants = Invariants(state)
     assert invariants.faults() == []

@@ -81,14 +81,6 @@ def test_between_two_commits_passes_as_long_as_one_takes_and_no_more_than_5_ms(t
     assert [left.first for left in staged.writer.submitted[1].left] == [1, 2], "what came meanwhile is stored together"
 
 
-def test_where_a_part_of_a_bundle_has_left_the_rest_is_waited_for_without_turning_idly() -> None:
-    staged = Staged()
-    staged.leave()
-    staged.checkpointer.turn(1.0, lambda left: None)
-    assert staged.checkpointer.wake_at_s == pytest.approx(1.005)
-    assert staged.turn(1.006) == 1
-
-
 def test_what_is_behind_the_checkpoint_waits_for_the_next_one() -> None:
     staged = Staged()
     for _ in range(3):

@@ -59,14 +59,6 @@ def test_a_line_of_an_empty_road_is_found_where_it_was_drawn() -> None:
     assert np.allclose([(y2 - y1) / (x2 - x1) for x1, y1, x2, y2 in lines.tolist()], slope, atol=0.15)
 
 
-@pytest.mark.parametrize(
-    ("line", "side"),
-    [([0, 100, 100, 0], "left"), ([0, 0, 100, 100], "right"), ([0, 0, 100, 5], ""), ([5, 0, 5, 9], "")],
-)
-def test_sides(line: list[int], side: str) -> None:
-    assert side_of(line) == side
-
-
 def test_a_frame_too_flat_for_a_road_is_refused_with_a_sentence() -> None:
     frame = Frame(3, np.zeros((100, 640, 3), np.uint8))
     with pytest.raises(RecomposeError, match="frame 3 is 640×100; its height must be more than a third"):

@@ -1,7 +1,6 @@
 """A dynamic composition measures selectivities: its schedulers decide as those of the simulated paper do."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,29 +118,6 @@ def test_a_scheduler_decides_on_a_filter_of_one_percent_as_in_the_simulated_pape
     assert len(ours.chosen) > 2 * INPUTS
     assert ours.chosen == paper.chosen
     assert ours.selectivities == pytest.approx([1.0, 0.01, 1.0], abs=0.005)
-
-
-@pytest.mark.parametrize("name", ["qst", "ct"])
-def test_without_the_selectivity_the_decisions_would_be_others(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the test above can fail."""
-    with monkeypatch.context() as patch:
-        ours = Spy(patch, name)
-        live(130.0, notation(name))
-    paper = Spy(monkeypatch, name)
-    simulated(130.0, name, [replace(each, selectivity=1.0) for each in OPERATORS])
-    assert ours.chosen != paper.chosen[: len(ours.chosen)]
-
-
-def test_equation_3_as_printed_decides_otherwise_than_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As printed, the filter seems to have done a hundred times as much, and waits for as long as others have work."""
-    chosen = {}
-    for form in ("corrected", "printed"):
-        with monkeypatch.context() as patch:
-            spy = Spy(patch, "ct")
-            live(130.0, notation("ct", selectivity=form))
-            chosen[form] = spy.chosen[:200]
-    runs = {form: max(len(run) for run in "".join(map(str, made)).split("1")) for form, made in chosen.items()}
-    assert runs["corrected"] <= 2 < runs["printed"], "turns of others in a row"
 
 
 def test_a_filtered_item_goes_to_no_further_worker_and_counts_in_the_profile() -> None:

@@ -58,7 +58,6 @@ def test_the_command_line_reads_the_source_from_a_file_and_the_sink_from_a_text(
     [
         (None, r"cannot read '.*source\.yaml'"),
         ("- a\n", "is no mapping with format"),
-        ("path: in\n", "source spark needs a format"),
         ("format: csv\ncolour: red\n", "colour = 'red'"),
     ],
 )
@@ -73,9 +72,7 @@ def test_a_source_file_that_is_none_is_refused(tmp_path: Path, content: str | No
     ("text", "sentence"),
     [
         ("out", r"'out' is no sink; give parquet:FOLDER, sql:URL, redis://…, .* or spark\+FORMAT:PATH \(parquet, orc"),
-        ("xml:out", r"'xml:out' is no sink; give parquet:FOLDER"),
         ("spark+avro:out", r"is no sink; give parquet:FOLDER"),
-        ("parquet:", "path"),
     ],
 )
 def test_a_sink_that_is_none_is_refused(text: str, sentence: str) -> None:
@@ -86,14 +83,6 @@ def test_a_sink_that_is_none_is_refused(text: str, sentence: str) -> None:
 def link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> Any:
     monkeypatch.setattr(session, "java_home", lambda: "/java")
     return open_link(RunSpec(app="synthetic", **fields), Synthetic())
-
-
-def test_the_checkpoint_stands_in_the_table_unless_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sink = SinkSpec(path=str(tmp_path / "table"))
-    setup = link(tmp_path, monkeypatch, source=SourceSpec(**SPARK), sink=sink)._setup
-    assert setup.checkpoint == f"{tmp_path}/table/_checkpoint"
-    named = link(tmp_path, monkeypatch, source=SourceSpec(**SPARK, checkpoint="/there"), sink=sink)._setup
-    assert named.checkpoint == "/there"
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ from time import monotonic
 import pytest
 
 from apps.contract import App
-from compositions.model import Stage
+from compositions.model import Stage, all_sequential
 from compositions.notation import parse
+from lab.simulation.machine import constant_cost
+from lab.simulation.pool import SimulatedPool
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import WorkerJoined
 from runtime.dispatch.outcomes import Delivered, WorkersChanged
-from runtime.engine import Engine
+from runtime.engine import TICK_S, Engine
 from runtime.pools.local import LocalPool, PickleCodec
 
 PATIENCE_S = 10.0
@@ -90,30 +91,29 @@ def test_a_stall_of_the_loop_is_not_the_worker_s_time(pool: LocalPool, clock: Cl
     assert [each.serial for each in outcomes if isinstance(each, Delivered)] == [0, 1, 2]
 
 
-def test_events_carry_the_time_at_which_they_are_heard(pool: LocalPool, clock: Clock) -> None:
-    pool.start(1)
-    said(pool)
-    clock.stalled_s += 60.0
-    heard_s = clock()
-    (joined,) = pool.wait(heard_s)
-    assert isinstance(joined, WorkerJoined)
-    assert joined.at_s >= heard_s
+# --- the engine: what waits for a pool, and for how long --------------------------------------------------------------
 
 
-def test_a_worker_that_was_ended_while_it_was_set_up_says_nothing_more(clock: Clock) -> None:
-    entered, go_on = threading.Event(), threading.Event()
+LIMITED = (Stage("a", time_limit_s=1.0),)
+COST_S = 0.01
 
-    class Slow(Steps):
-        def setup(self) -> None:
-            entered.set()
-            go_on.wait(PATIENCE_S)
-            raise RuntimeError("too late to matter")
 
-    pool = LocalPool(Slow, clock)
-    pool.start(1)
-    assert entered.wait(PATIENCE_S)
-    pool.end("w1", kill=True)
-    go_on.set()
-    said(pool)
-    assert pool.wait(clock()) == []
-    pool.close()
+def at_rest() -> tuple[Engine, SimulatedPool]:
+    """An engine whose worker is there and has nothing to do."""
+    pool = SimulatedPool(constant_cost({"a": COST_S}))
+    engine = Engine(Dispatcher(LIMITED, all_sequential(LIMITED)), pool)
+    engine.start()
+    while not engine.view().workers:
+        engine.advance(engine.now_s + TICK_S)
+    engine.advance(engine.now_s + TICK_S)
+    return engine, pool
+
+
+def test_after_a_rest_the_first_item_is_not_kept_waiting() -> None:
+    engine, pool = at_rest()
+    assert pool.wait(engine.now_s + 60.0) == []  # nobody asks the engine for a minute
+    began_s = engine.now_s
+    engine.admit(None, (began_s,))
+    (delivered,) = (each for each in engine.advance(began_s + 60.0) if isinstance(each, Delivered))
+    assert delivered.at_s == engine.now_s
+    assert engine.now_s - began_s < TICK_S
