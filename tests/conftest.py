@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with tests that take long begin first: what takes long at the end has nothing beside it. With all of their
     examples, tests of properties are of lane ``long`` too."""
     for item in items:
-        if SHARE >= 1 and item.path.parent.name == "property":
+        if SHARE >= 1 and getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("long")
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[item.path])

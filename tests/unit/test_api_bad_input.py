@@ -38,15 +38,27 @@ def refused(response: Any, status: int = 422) -> str:
     ("body", "sentence"),
     [
         ({**SLO, "target": -1}, "body.target = -1: must be greater than 0"),
+        ({**SLO, "target": 0}, "body.target = 0: must be greater than 0"),
         ({**SLO, "target": "400"}, "body.target = '400': must be a number"),
+        ({**SLO, "target": True}, "body.target = True: must be a number"),
+        ({**SLO, "target": None}, "body.target = None: must be a number"),
+        ({**SLO, "target": "input_rate"}, "body.target = 'input_rate': must be a number"),
+        ({**SLO, "target": 10**400}, "body.target = 1000"),
         ({**SLO, "threshold": 1.5}, "body.threshold = 1.5: must be less than or equal to 1"),
+        ({**SLO, "threshold": -0.1}, "body.threshold = -0.1: must be greater than or equal to 0"),
         ({**SLO, "statistic": "p42"}, "body.statistic = 'p42': must be 'mean', 'p50', 'p95', 'p99' or 'share'"),
+        ({**SLO, "metric": "energy"}, "body.metric = 'energy': must be 'latency' or 'throughput'"),
         ({**SLO, "metric": "latncy"}, "must be 'latency' or 'throughput' (did you mean 'latency'?)"),
         ({"app": "synthetic", "target": 400}, "body.metric is missing; give 'latency' or 'throughput'"),
+        ({"app": "synthetic", "objectives": [{"target": 400}]}, "body.objectives.0.metric is missing; give 'latency'"),
         ({**SLO, "app": 7}, "body.app = 7: must be a string"),
         ({**SLO, "extra": 1}, "body.extra = 1: unknown field"),
         ({"app": "synthetic", "metric": "latency"}, "body.target is missing"),
+        ({"app": "synthetic", "target": 5}, "metric"),
         ({**RATE, "target": "fast"}, "body.target = 'fast': must be items/s above 0"),
+        ({**RATE, "target": 0}, "body.target = 0: must be items/s above 0"),
+        ({**RATE, "target": 10**400}, "must be items/s above 0"),
+        ({**RATE, "target": []}, "body.target = []: must be items/s above 0"),
         ({**RATE, "statistic": "mean"}, "body.statistic = 'mean': unknown field"),
         ({"app": "synthetic", "objectives": []}, "body.objectives = []: List should have at least 1 item"),
         (
@@ -54,8 +66,15 @@ def refused(response: Any, status: int = 422) -> str:
             "body.objectives.0.target = 0: must be greater than 0",
         ),
         ({"app": "synthetic", "objectives": [JOINED, JOINED]}, "latency is asked for twice"),
+        (
+            {"app": "synthetic", "objectives": [JOINED], "budget": {"workers": 0}},
+            "body.budget.workers = 0: must be greater than or equal to 1",
+        ),
+        ({"app": "synthetic", "objectives": [JOINED], "budget": {"money": 3}}, "body.budget.money = 3: unknown field"),
         ({**SLO, "objectives": [JOINED]}, "body.metric = 'latency': unknown field"),
         ([SLO], "body = [{"),
+        ("text", "body = 'text': must be an object"),
+        (None, "body"),
         (7, "body = 7: must be an object"),
     ],
 )
@@ -68,14 +87,20 @@ def test_a_bad_slo(client: TestClient, body: Any, sentence: str) -> None:
     [
         (b'{"target": NaN}', "NaN is not JSON; give a finite number or null"),
         (b'{"target": Infinity}', "Infinity is not JSON"),
+        (b'{"target": -Infinity}', "-Infinity is not JSON"),
         (b'{"target": 1e999}', "1e999 is too large a number"),
         (b'{"target": ' + b"9" * 5000 + b"}", "the body has a number that cannot be read"),
         (b'{"app": 1, "app": 2}', "the key 'app' is given twice"),
         (b'{"app": "\\ud800"}', "holds a lone surrogate"),
+        (b'{"\\udfff": 1}', "holds a lone surrogate"),
         (b"[" * 100_000, "nested deeper than 64 levels"),
+        (b"[" * 300 + b"]" * 300, "nested deeper than 64 levels"),
+        (b'{"a":' * 70 + b"1" + b"}" * 70, "nested deeper than 64 levels"),
         (b"\xff\xfe{}", "the body is not UTF-8 (byte 0)"),
         (b'{"app": ', "the body is not JSON: Expecting value at line 1 column 9"),
+        (b"{'app': 1}", "the body is not JSON"),
         (b"", "body is missing"),
+        (b"\x00", "the body is not JSON"),
     ],
 )
 @pytest.mark.parametrize("path", ["/slo", "/apps/synthetic/input"])
@@ -109,18 +134,32 @@ def test_yaml_wants_its_own_media_type(client: TestClient) -> None:
     ("body", "sentence"),
     [
         ({"input": {"rate_per_s": -1}}, "body.input.rate_per_s = -1"),
+        ({"input": {"rate_per_s": "10"}}, "body.input.rate_per_s = '10'"),
         ({"input": {"pattern": "wave"}}, "input pattern 'wave' needs period_s, min_per_s, max_per_s"),
+        ({"input": {"pattern": "wave", "period_s": 1, "min_per_s": 5, "max_per_s": 2}}, "must be 0 <= min_per_s"),
         ({"input": {"rate_per_s": 1, "pattern": "wave"}}, "give one of them"),
+        ({"input": {"pattern": "sawtooth"}}, "body.input.pattern = 'sawtooth'"),
         (
             {"sink": {"kind": "sql", "path": "results.db"}},
             "the path of sink sql is no URL of a database; give sqlite:///",
         ),
+        (
+            {"sink": {"kind": "sql", "path": "sqlite://", "options": {"tabel": "x"}}},
+            "has no option 'tabel'; it has table",
+        ),
         ({"source": {"kind": "replay", "path": "/does/not/exist"}}, "source path '/does/not/exist' does not exist"),
         ({"source": {"kind": "push", "path": "/tmp"}}, "goes with kind replay only"),
+        ({"source": {"kind": "replay", "loop": "yes"}}, "body.source.loop = 'yes'"),
         ({"options": {"weigths": "1:1"}}, "options.weigths: unknown option"),
+        ({"options": {"total_ms": "much"}}, "options.total_ms: 'much'"),
+        ({"options": 7}, "body.options = 7"),
         ({"composition": "99"}, "synthetic has no composition '99'; it has 1, 2"),
+        ({"strategy": "guess"}, "body.strategy = 'guess'"),
         ({"overload": "panic"}, "body.overload = 'panic'"),
+        ({"mode": "manual"}, "body.mode = 'manual'"),
+        ({"items": 0}, "body.items = 0"),
         ({"out_path": "/etc/passwd"}, "body.out_path = '/etc/passwd': unknown field"),
+        ({"apps_dirs": ["/tmp"]}, "unknown field"),
         (
             {"source": {"kind": "push"}, "durability": "exactly-once", "sink": {"kind": "spark", "path": "/tmp/out"}},
             "durability 'exactly-once' does not go with sink 'spark', which keeps a checkpoint of its own",
@@ -141,6 +180,8 @@ def test_a_bad_start(client: TestClient, body: Any, sentence: str) -> None:
     [
         ({"mode": "pinned", "composition": "99"}, "synthetic has no composition '99'"),
         ({"mode": "auto", "composition": "1"}, "composition '1' goes with mode pinned only"),
+        ({"mode": "wild"}, "must be 'auto', 'observe' or 'pinned'"),
+        ({}, "body.mode is missing"),
     ],
 )
 def test_a_bad_mode(client: TestClient, body: Any, sentence: str) -> None:
@@ -154,15 +195,22 @@ def test_a_bad_mode(client: TestClient, body: Any, sentence: str) -> None:
     [
         ({"items": 0}, 'body.items = 0: must be "auto", or a whole number from 1 to 100,000'),
         ({"items": "many"}, """body.items = 'many': must be "auto", or a whole number from 1 to 100,000"""),
+        ({"items": True}, 'body.items = True: must be "auto"'),
+        ({"items": 2.5}, 'body.items = 2.5: must be "auto"'),
+        ({"items": 100_001}, 'body.items = 100001: must be "auto"'),
+        ({"items": None}, 'body.items = None: must be "auto"'),
         ({"bytes": 0}, "body.bytes = 0: must be greater than or equal to 1"),
         ({"linger_ms": -1}, "body.linger_ms = -1: must be greater than or equal to 0"),
+        ({"linger_ms": "5"}, "body.linger_ms = '5': must be a number"),
         ({"size": 5}, "body.size = 5: unknown field"),
         ({"controller": "wild"}, "body.controller = 'wild': must be 'auto', 'fixed', 'faf'"),
         ({"controller": "pid", "settings": {"kp": -1}}, "kp = -1, must be in [0, 100,000]"),
         ({"controller": "faf", "settings": {"sample": 2.5}}, "sample = 2.5, must be a whole number"),
+        ({"controller": "faf", "settings": {"step": "10"}}, "step = '10', must be a number"),
         ({"controller": "faf", "settings": {"stride": 1}}, "unknown setting 'stride'; there are threshold, least,"),
         ({"controller": "pid", "settings": {"target_ms": 3}}, "target_ms is the latency objective's, set that"),
         ({"controller": "pid", "settings": {"least": 9}}, "least = 9, first = 1, most = 1000: must be least <= first"),
+        ({"controller": "pid", "settings": [10]}, "must be an object with some of threshold, least"),
     ],
 )
 def test_a_bad_bundle(client: TestClient, body: Any, sentence: str) -> None:
@@ -179,7 +227,9 @@ def test_a_bad_bundle(client: TestClient, body: Any, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
+        ({"catch_up_s": -1}, "settings refused: catch_up_s = -1, must be in [0, 3600] s"),
         ({"scaling_factor": 1.5}, "settings refused: scaling_factor = 1.5, must be a whole number"),
+        ({"latency_band": "wide"}, "settings refused: latency_band = 'wide', must be a number"),
         ({"colour": 1}, "settings refused: unknown setting 'colour'; there are "),
     ],
 )
@@ -197,8 +247,10 @@ def test_settings_of_a_run(client: TestClient) -> None:
     ("body", "sentence"),
     [
         ({"controller": "pid", "items": 512}, "items = 512 goes with controller fixed only; pid chooses the size"),
+        ({"controller": "auto", "items": 512}, "items = 512 goes with controller fixed only; auto chooses the size"),
         ({"controller": "fixed"}, "controller fixed needs items, a whole number from 1 to 100,000; they are auto"),
         ({"settings": {"kp": 10}}, "settings (kp) are a controller's, and none was named; name one of faf, pbaf,"),
+        ({"controller": "auto", "settings": {"kp": 10}}, "settings (kp) are a controller's, and auto was named"),
     ],
 )
 def test_a_size_and_a_controller_that_do_not_go_together(client: TestClient, body: Any, sentence: str) -> None:

@@ -5,9 +5,9 @@ from typing import cast
 
 import pytest
 
-from compositions.batch_settings import BatchSettings, Sizes
+from compositions.batch_settings import BatchSettings, Gains, Sizes
 from compositions.batching import Batching, BundleLimits, SizeControl
-from compositions.model import Composition, Group, Stage
+from compositions.model import Composition, Group, Pattern, Stage
 from control.bundles.batch_control import Steering
 from control.bundles.bundle_size import Grain
 from control.bundles.port import Choice
@@ -18,13 +18,15 @@ from control.settings import Settings
 from control.strategies import make_strategy
 from datapipe.sources.schedule import Offer
 from profiler.slo import Slo
-from profiler.snapshot import Snapshot, StageProfile
+from profiler.snapshot import Demand, SizeLeftOpen, Snapshot, StageProfile
 from runtime.dispatch.dispatcher import Dispatcher
 from service.runner.bundling import PAYS_FOR_S, Bundling, Inlet
 
 STAGES = (Stage("a"), Stage("b"))
 CHAIN = Composition("chain", (Group(("a",)), Group(("b",))))
 OWN = replace(CHAIN, name="own", batch=Batching(100, 5000, 20.0))
+MERGED = Composition("merged", (Group(("a", "b")),))
+WIDE = Composition("wide", (Group(("a",)), Group(("b",), Pattern.PAR, 2)))
 OPEN = replace(CHAIN, name="open", batch=Batching(linger_ms=3.0))
 HOP_S = 1e-3
 MIB = 2**20
@@ -70,6 +72,20 @@ class Bench:
         self.bundling.decide(seen, view, self.manager)
         assert self.source.limits.items == self.bundling.grain.items
         return self.bundling.grain.items
+
+
+def test_the_size_that_others_would_have_is_told_where_nobody_named_one() -> None:
+    def told(bench: Bench, active: Composition = CHAIN) -> tuple[int, SizeLeftOpen | None]:
+        bench.look(each_s=100e-6, active=active)
+        demand = bench.bundling.tell(Demand(5, 4, 1, 0.5))
+        assert (demand.offered, demand.admitted, demand.missed, demand.lag_s) == (5, 4, 1, 0.5)
+        return demand.bundle_limit, demand.size_left_open
+
+    assert told(Bench(Batching())) == (32, SizeLeftOpen(None))
+    assert told(Bench(Batching()), OWN) == (100, SizeLeftOpen(None))  # that is of this one alone
+    assert told(Bench(Batching(items=7))) == (7, None)
+    assert told(Bench(Batching(control=SizeControl("pid")))) == (32, SizeLeftOpen(None))  # it has nothing to aim at
+    assert told(Bench(Batching(control=SizeControl("pid")), slo=Slo("latency", 0.02)))[1] is None
 
 
 def test_the_size_follows_the_hop() -> None:
@@ -141,6 +157,14 @@ def test_where_a_latency_is_asked_for_and_bundles_pay_ours_chooses() -> None:
     assert [(each.controller, each.to_items) for each in bench.bundling.runs.kept] == [("slo-batch", 8), ("auto", 64)]
 
 
+def test_behind_a_source_that_is_read_as_fast_as_it_goes_the_rule_stays_unless_a_controller_is_named() -> None:
+    bench = Bench(Batching(), slo=Slo("latency", 4.0))
+    bench.source.rate_per_s = None
+    assert (bench.look(each_s=50e-6), bench.bundling.controller) == (8, "auto")
+    bench.bundling.set(PID)
+    assert bench.bundling.controller == "pid"
+
+
 @pytest.mark.parametrize(("asked", "size"), [(1000, 32), (20, 20), (1, 8)])
 def test_ours_goes_from_the_rule_to_four_times_that(monkeypatch: pytest.MonkeyPatch, asked: int, size: int) -> None:
     bench = Bench(Batching(), slo=Slo("latency", 4.0))
@@ -150,7 +174,7 @@ def test_ours_goes_from_the_rule_to_four_times_that(monkeypatch: pytest.MonkeyPa
     assert bench.bundling.grain == Grain(size, "a law that was learned in noise")
 
 
-@pytest.mark.parametrize(("behind", "size"), [(0, 32), (1100, 256)])
+@pytest.mark.parametrize(("behind", "size"), [(0, 32), (160, 32), (1100, 256), (100_000, 1000)])
 def test_where_items_pile_up_ours_goes_to_a_quarter_of_the_pile(
     monkeypatch: pytest.MonkeyPatch, behind: int, size: int
 ) -> None:
@@ -164,6 +188,14 @@ def test_where_items_pile_up_ours_goes_to_a_quarter_of_the_pile(
     bench.source.behind = 0
     bench.bundling.admitted(8, 8, 2.0)
     assert bench.bundling.grain.items == 32, "what had piled up is gone"
+
+
+def test_where_bundles_do_not_pay_nothing_chooses_and_nothing_is_followed() -> None:
+    bench = Bench(Batching(), slo=Slo("latency", 400.0))
+    assert bench.look(each_s=50e-3) == 1
+    assert bench.bundling.controller == "auto"
+    bench.bundling.admitted(0, 1, 1.0)
+    assert bench.bundling.grain.items == 1
 
 
 def test_a_controller_does_not_come_and_go_with_noise() -> None:
@@ -187,3 +219,28 @@ def test_a_controller_without_an_objective_says_so_and_leaves_the_size_to_the_ru
     bench.manager.set_slo(Slo("latency", 20.0))
     assert bench.look(each_s=50e-6) == 6
     assert (bench.bundling.controller, bench.bundling.status.asked) == ("pid", "pid")
+
+
+def test_a_controller_can_be_named_and_taken_back_while_it_runs() -> None:
+    bench = Bench(Batching(3), slo=Slo("latency", 20.0))
+    bench.look(each_s=50e-6)
+    bench.bundling.set(PID)
+    assert (bench.bundling.controller, bench.bundling.grain.items) == ("pid", 6)
+    first = bench.bundling.status.settings
+    bench.bundling.set(replace(PID, control=SizeControl("pid", BatchSettings(gains=Gains(kp=20)))))
+    assert bench.bundling.status.settings != first
+    bench.bundling.set(Batching(9))
+    assert (bench.bundling.controller, bench.bundling.grain.items) == ("fixed", 9)
+    assert [each.controller for each in bench.bundling.runs.kept] == ["pid", "fixed"]
+
+
+def test_another_grouping_is_another_law() -> None:
+    bench = Bench(PID, slo=Slo("latency", 20.0))
+    bench.look(each_s=50e-6)
+    first = bench.bundling._steering
+    bench.look(each_s=50e-6)
+    assert bench.bundling._steering is first
+    bench.look(each_s=50e-6, active=WIDE)
+    assert bench.bundling._steering is first, "a resize changes nothing of what a bundle costs"
+    bench.look(each_s=50e-6, active=MERGED)
+    assert bench.bundling._steering is not first

@@ -75,12 +75,17 @@ def test_options_on_the_command_line_win(file: Path) -> None:
             "apps: {x: {slo: p95<=fast}}",
             "apps.x.slo: 'p95<=fast' is not accepted: .*'fast' is not a number with a unit",
         ),
+        ("apps: {x: {slo: []}}", "apps.x.slo: .* must be a text such as p95=400ms"),
         ("apps: {x: {rate: 3}}", "apps.x.rate: is not known here"),
+        ("apps: {x: {input: {rate_per_s: -1}}}", "apps.x.input.rate_per_s: -1 is not accepted: .* greater than 0"),
+        ("apps: {x: {source: fax}}", r"apps.x.source.kind: is not accepted: .*'replay'"),
         ("apps: {x: {source: kafka}}", r"apps.x.source: source kafka needs a path, such as kafka://HOST:9092/TOPIC"),
         ("apps: {x: {source: spark}}", "apps.x.source: source spark needs a format"),
         ("apps: {x: {budget: {workers: 3}}}", "apps.x: .*a budget is for an objective"),
+        ("apps: {x: {slo: [latency=1s, latency=2s]}}", "apps.x: .*latency"),
         ("service: {port: 99999}", "service.port: 99999 is not accepted: .* less than or equal to 65535"),
         ("service: {prot: 1}", "service.prot: is not known here"),
+        ("[1, 2]", "is not accepted"),
         ("a: [", "line 2, column 1: not YAML"),
         ("apps: {x: {}, x: {}}", "apps.x: the key is given twice"),
     ],
@@ -94,7 +99,9 @@ def test_what_is_wrong_is_told_with_its_place(text: str, sentence: str, tmp_path
     "entry",
     [
         "sink: [postgresql://u:S3CRET@h/db]",
+        "sink: postgresql://u:S3CRET@h/db",
         "sink: {kind: sql, path: [postgresql://u:S3CRET@h/db]}",
+        "source: redis://:S3CRET@h:6379/0",
         "source: {kind: kafka, path: h, options: {sasl.password: [S3CRET]}}",
         "[{sink: {path: S3CRET}}]",
     ],
@@ -188,3 +195,10 @@ def test_it_sets_what_all_apps_may_spend_and_leaves_that_alone_when_it_says_noth
     assert daemon.machine.shares().workers == 8
     state.bring_about(config("budget: {workers: 6}", tmp_path))
     assert daemon.machine.shares().workers == 6
+
+
+def test_a_budget_for_an_app_that_there_is_not_is_told_and_changes_nothing(daemon: Daemon, tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        Configured(daemon).bring_about(config("budget: {workers: 8, apps: {nobody: {floor: 1}}}", tmp_path))
+    assert ["nobody" in each["reason"] for each in logs if "reason" in each] == [True]
+    assert daemon.machine.shares().workers is None

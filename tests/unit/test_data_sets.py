@@ -1,23 +1,27 @@
 """Data sets: what is computed, what is kept, what a reader sees, and what is refused."""
 
+import fcntl
 import json
 import os
+import random
 import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from apps.data_sets.files import Place
 from apps.data_sets.ingest import Ingested, ingest, keep
+from apps.data_sets.npz import Streamed, whole, write_npz
 from apps.data_sets.reader import Reader
-from apps.data_sets.rows import Rows
-from apps.data_sets.versions import writing
-from apps.data_sets.work import Engine, in_process
+from apps.data_sets.rows import TURN_ROWS, Rows, write_rows
+from apps.data_sets.versions import Unusable, writing
+from apps.data_sets.work import Engine, chunks, in_process
 from compositions.errors import RecomposeError
 from lab.benchmarks.ingest_rate import content
 
@@ -107,6 +111,50 @@ def test_only_what_is_new_or_changed_is_computed_and_the_end_is_the_same_as_from
     }
 
 
+def test_rows_of_many_parts_come_in_order_and_few_at_a_time(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    rows = [{"path": f"{file}", "row": row} for file in range(300) for row in range(chance.choice([0, 1, 2, 900]))]
+    schema = pa.schema([("path", pa.string()), ("row", pa.int32())])
+    parts = [tmp_path / f"{part}" for part in range(4)]
+    for number, part in enumerate(parts):  # the last has none
+        mine = [row for row in rows if int(row["path"]) % 3 == number]
+        write_rows(pa.Table.from_pylist(sorted(mine, key=lambda row: (row["path"], row["row"])), schema), part)
+    found = Rows(parts, pa.table({"path": ["0", "1"], "rows": [0, 1]}))
+    assert found.files["path"].to_pylist() == ["1"]
+    for _ in range(2):
+        got = [some.to_pylist() for some in found]
+        assert [row for some in got for row in some] == sorted(rows, key=lambda row: (row["path"], row["row"]))
+        assert max(map(len, got)) <= len(parts) * TURN_ROWS
+    assert found.to_table().num_rows == len(rows)
+
+
+def test_an_npz_file_in_pieces_is_that_of_numpy(tmp_path: Path) -> None:
+    arrays = {
+        "text": np.array("one"),
+        "names": np.array(["a", "\xe9\u20ac"]),
+        "flat": np.arange(10, dtype=np.int64),
+        "wide": np.arange(30, dtype=np.float32).reshape(10, 3),
+        "none": np.zeros((0, 2), np.int32),
+        "number": 7,
+    }
+    np.savez(tmp_path / "wanted.npz", **arrays)
+    pieces = Streamed("wide", np.dtype(np.float32), (10, 3), [arrays["wide"][:4], arrays["wide"][4:]])
+    write_npz(
+        tmp_path / "found.npz", (pieces if name == "wide" else whole(name, array) for name, array in arrays.items())
+    )
+    assert (tmp_path / "found.npz").read_bytes() == (tmp_path / "wanted.npz").read_bytes()
+
+
+def test_what_did_not_change_is_shared_with_the_version_before(folder: Path, tmp_path: Path) -> None:
+    recipe, out = Lines(folder), tmp_path / "out"
+    make(recipe, out)
+    (folder / "new.txt").write_text("new")
+    make(recipe, out)
+    before = {path.stat().st_ino for path in (out / "versions/1/features").rglob("*.parquet")}
+    now = [path.stat().st_ino for path in (out / "versions/2/features").rglob("*.parquet")]
+    assert sum(inode not in before for inode in now) == 1
+
+
 def test_other_parameters_compute_everything_and_another_index_nothing(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     make(Lines(folder, fine=1), out)
@@ -160,6 +208,57 @@ def test_an_interrupted_job_leaves_the_old_version_and_the_next_goes_on_where_it
     assert len(recipe.computed) == 10, "three chunks of ten were there already"
     assert [row["text"] for row in index(out)][:2] == ["other 0", "other 1"]
     assert not (out / "staging").exists()
+
+
+class Killed(Lines):
+    """Dies in the middle, as by a signal."""
+
+    def rows(self, path: str, data: bytes) -> list[dict[str, Any]]:
+        if len(self.computed) >= 30:
+            raise KeyboardInterrupt
+        return super().rows(path, data)
+
+
+def test_a_small_job_that_is_killed_goes_on_where_it_was_as_well(folder: Path, tmp_path: Path) -> None:
+    recipe, out = Lines(folder), tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        make(Killed(folder), out)
+    assert make(recipe, out).computed == 40
+    assert len(recipe.computed) == 40 - 8 - 16, "the first and the second time that records were put on disk"
+
+
+def test_records_are_put_on_disk_by_time_as_well() -> None:
+    tasks = pa.table({"number": range(500)})
+    taken_s = iter([0.0, 1.0, 1.0, 2.0, 2.0, 12.0, 12.0, 16.0, 16.0, *([17.0] * 100)])
+    sizes = [chunk.num_rows for chunk in chunks(tasks, 64, clock=lambda: next(taken_s))]
+    assert sizes[:6] == [8, 16, 32, 16, 16, 32], "after 1, 1, 10, 4 and 1 seconds"
+    assert max(sizes) == 64
+    assert sum(sizes) == 500
+
+
+def test_a_folder_that_goes_while_a_writer_waits_is_made_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, lock = tmp_path / "out", fcntl.flock
+    left = [1, 1]
+
+    def removed_meanwhile(file: Any, how: int) -> None:
+        if left and left.pop():
+            shutil.rmtree(out)
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
+    with writing(out, "lines", wait=True), pytest.raises(RecomposeError, match="is being written by another process"):
+        make(Lines(folder), out)
+
+
+def test_a_file_that_changes_between_two_tries_is_computed_again(folder: Path, tmp_path: Path) -> None:
+    recipe, out, place = Lines(folder), tmp_path / "out", Place(folder)
+    with pytest.raises(KeyboardInterrupt):
+        ingest(recipe, place, out, interrupted(recipe, place, after=3))
+    (folder / "0.txt").write_text("quite another text")
+    make(recipe, out)
+    assert "quite another text" in [row["text"] for row in index(out)]
 
 
 def test_a_reader_follows_and_still_opens_the_versions_before(folder: Path, tmp_path: Path) -> None:
@@ -240,6 +339,17 @@ def test_a_folder_that_gives_nothing_leaves_nothing(tmp_path: Path, fault: str) 
     assert not (tmp_path / "out").exists()
 
 
+def test_a_job_that_comes_to_nothing_removes_nothing_that_it_has_not_made(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    make(Lines(folder), out)
+    (out / "manifest.json").unlink()
+    for file in folder.glob("*.txt"):
+        file.write_text("bad")
+    with pytest.raises(RecomposeError, match="none of the 40 files"):
+        make(Lines(folder), out)
+    assert (out / "versions/1/index.npz").exists()
+
+
 def test_a_folder_with_other_things_in_it_is_not_written_to(folder: Path) -> None:
     with pytest.raises(RecomposeError, match="has other things in it; give a data set's, or a new one"):
         make(Lines(folder), folder)
@@ -261,6 +371,16 @@ def test_what_cannot_be_continued_is_refused(folder: Path, tmp_path: Path, manif
     with pytest.raises(RecomposeError, match=sentence):
         make(Lines(folder), out)
     assert (out / "manifest.json").read_text() == manifest
+
+
+def test_a_damaged_table_is_refused_and_left_as_it_is(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    make(Lines(folder), out)
+    (folder / "0.txt").write_text("changed")
+    (out / "versions/1/files.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(Unusable, match="cannot be continued"):
+        make(Lines(folder), out)
+    assert len(index(out)) == 80
 
 
 def test_a_folder_may_be_a_url_and_a_place_one_file(folder: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import heapq
 import random
-from math import exp
+from math import exp, log, sqrt
 
 import pytest
 
@@ -16,6 +16,8 @@ from profiler.drain_samples import (
     PaperSample,
     Pending,
     SizeLaws,
+    SizeTrend,
+    left_s,
     paper_sample,
     schedule_sample,
 )
@@ -48,6 +50,13 @@ def test_updates_by_hand() -> None:
     assert (third.srtt_s, third.rttvar_s) == (pytest.approx(0.7875), pytest.approx(0.6))
 
 
+def test_nothing_is_known_before_the_first_sample() -> None:
+    estimator = DrainEstimator()
+    estimator.sample(None)
+    assert (estimator.mean_s, estimator.estimate_s, estimator.begin()) == (None, None, None)
+    assert estimator.status().count == 0
+
+
 def test_an_undisturbed_drain_is_a_sample_and_is_logged() -> None:
     estimator = DrainEstimator()
     estimator.sample(0.240)
@@ -78,6 +87,33 @@ def test_overdue_doubles_for_this_drain_alone() -> None:
     assert estimator.estimate_s == pytest.approx(0.300)
 
 
+def test_the_bound_in_the_log_is_the_one_before_any_back_off() -> None:
+    estimator = DrainEstimator()
+    estimator.sample(0.100)
+    estimator.begin()
+    estimator.overdue()
+    estimator.end(0.400)
+    assert estimator.log[0].bound_s == pytest.approx(0.300)
+
+
+def test_samples_while_draining_change_nothing() -> None:
+    estimator = DrainEstimator()
+    estimator.sample(0.240)
+    estimator.begin()
+    estimator.sample(0.001)
+    assert estimator.mean_s == 0.240
+
+
+def test_another_composition_starts_anew_but_keeps_the_log() -> None:
+    estimator = DrainEstimator()
+    estimator.sample(0.2)
+    estimator.begin()
+    estimator.end(0.2)
+    estimator.restart()
+    estimator.sample(1.0)
+    assert (estimator.mean_s, estimator.status().count) == (1.0, 1)
+
+
 def test_a_lasting_bias_is_learned() -> None:
     estimator = DrainEstimator()
     for _ in range(10):
@@ -87,6 +123,16 @@ def test_a_lasting_bias_is_learned() -> None:
         estimator.end(0.16)
     assert estimator.calibration == pytest.approx(1.6, rel=0.05)
     assert estimator.status().last_error_ratio == pytest.approx(0.0, abs=0.05)
+
+
+def test_calibration_stays_within_a_factor_of_two() -> None:
+    estimator = DrainEstimator()
+    for actual_s in [50.0] * 20:
+        estimator.sample(0.1)
+        estimator.begin()
+        estimator.end(actual_s)
+        estimator.restart()
+    assert estimator.calibration == 2.0
 
 
 # --- samples ---------------------------------------------------------------------------------------------------------
@@ -139,12 +185,29 @@ def test_three_sequential_stages_of_a_second(positions: dict[str, int], expected
     assert schedule_sample(shape, halfway(shape, known, positions), known, cores=8) == pytest.approx(expected_s)
 
 
+def test_a_task_that_has_just_begun_and_one_that_is_overdue() -> None:
+    shape, known = composition(("a", 1)), costs(a=1.0)
+    assert schedule_sample(shape, {"a": [Pending(0.0)]}, known, cores=8) == pytest.approx(1.0)
+    assert schedule_sample(shape, {"a": [Pending(3.0)]}, known, cores=8) == pytest.approx(0.0)
+
+
 def test_workers_of_a_group_that_is_empty_do_not_help() -> None:
     """The slip of the published sample on a pipeline: it divides by workers that have nothing left to do."""
     shape, known = composition(("light", 4), ("heavy", 1)), costs(light=0.01, heavy=1.0)
     ours = schedule_sample(shape, halfway(shape, known, {"heavy": 4}), known, cores=8)
     assert ours == pytest.approx(3.5)
     assert paper_sample(4, 1.0, shape.workers) == pytest.approx(0.8)
+
+
+def test_an_item_in_the_middle_of_a_merged_group_needs_its_rest_alone() -> None:
+    shape = composition(("a,b", 1))
+    assert schedule_sample(shape, {"b": [Pending(0.5)]}, costs(a=5.0, b=1.0), cores=8) == pytest.approx(0.5)
+
+
+def test_every_task_pays_its_hop() -> None:
+    shape = composition(("a", 1), ("b", 1))
+    found = schedule_sample(shape, {"a": [Pending(0.5)]}, costs(a=1.0, b=1.0), cores=8, hop_s=0.1)
+    assert found == pytest.approx(1.7)
 
 
 def test_few_cores_bound_it_from_below() -> None:
@@ -179,6 +242,37 @@ def test_items_of_known_size_are_told_apart() -> None:
     assert small is not None
     assert large == pytest.approx(4 * small, rel=0.02)
     assert schedule_sample(shape, {"a": [Pending(None, 0)]}, known, cores=8, laws=laws) == pytest.approx(1.0)
+
+
+def test_sizes_that_do_not_tell_the_time_are_left_alone() -> None:
+    trend, rng = SizeTrend(), random.Random(3)
+    for _ in range(200):
+        trend.add(rng.randint(100, 1000), rng.uniform(0.5, 1.5))
+    assert trend.law() is None
+    constant = SizeTrend()
+    for _ in range(200):
+        constant.add(360_000, rng.uniform(0.5, 1.5))
+    assert constant.law() is None
+
+
+def test_the_mean_factor_is_one() -> None:
+    trend, rng = SizeTrend(), random.Random(7)
+    sizes = [round(exp(rng.gauss(7.0, 0.3))) for _ in range(64)] * 8
+    for size in sizes:
+        trend.add(size, size**2.5 * 1e-9 * exp(rng.gauss(0.0, 0.1)))
+    law = trend.law()
+    assert law is not None
+    assert sum(map(law.factor, sizes)) / len(sizes) == pytest.approx(1.0, rel=0.1)
+
+
+@pytest.mark.parametrize("cv", [0.2, 0.8, 1.5])
+def test_what_is_left_of_lognormal_tasks_that_outlived_their_age(cv: float) -> None:
+    sigma = sqrt(log(1 + cv * cv))
+    rng = random.Random(2)
+    times_s = [rng.lognormvariate(-sigma * sigma / 2, sigma) for _ in range(100_000)]
+    for age_s in (0.1, 0.5, 1.0, 1.5):
+        left = [time_s - age_s for time_s in times_s if time_s > age_s]
+        assert left_s(1.0, cv, age_s) == pytest.approx(sum(left) / len(left), rel=0.05)
 
 
 @pytest.mark.parametrize("cv", [0.0, 0.5, 1.0])

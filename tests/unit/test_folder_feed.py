@@ -11,9 +11,9 @@ import pytest
 
 from apps.contract import App
 from compositions.errors import RecomposeError
-from datapipe.sources.fed import Fed
+from datapipe.sources.fed import Fed, Message
 from datapipe.sources.folder import FolderFeed
-from datapipe.sources.portions import Refused
+from datapipe.sources.portions import Closing, Refused
 from service.schemas.spec import SourceSpec
 
 
@@ -75,6 +75,15 @@ def test_a_file_whose_name_is_no_utf_8_is_left_alone(tmp_path: Path) -> None:
     assert bodies(FolderFeed(str(tmp_path), endless=False)) == [b"1"]
 
 
+def test_an_idle_folder_is_not_listed_for_every_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = FolderFeed(str(tmp_path), endless=True)
+    looks: list[int] = []
+    monkeypatch.setattr(feed, "_unread", lambda: looks.append(1) or iter(()))
+    for _ in range(5):
+        assert feed.poll(9, 0.0) == []
+    assert looks == [1]
+
+
 def test_a_row_of_csv_is_the_same_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_every_poll(monkeypatch)
     file = tmp_path / "a.csv"
@@ -133,6 +142,18 @@ def test_a_bad_row_of_csv_is_refused_alone(tmp_path: Path) -> None:
     ]
 
 
+def test_a_row_that_ends_within_quotes_is_waited_for_where_more_may_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_every_poll(monkeypatch)
+    file = tmp_path / "a.csv"
+    feed = FolderFeed(str(tmp_path), endless=True)
+    file.write_text('a\n1\n"2\n')
+    assert bodies(feed) == [{"a": "1"}]
+    file.write_text('a\n1\n"2\n3"\n4\n')
+    assert bodies(feed) == [{"a": "2\n3"}, {"a": "4"}]
+
+
 class Plain(App):
     name = "plain"
 
@@ -176,3 +197,64 @@ def test_of_a_file_that_grew_nothing_is_read_twice(tmp_path: Path, monkeypatch: 
     assert len(feed.poll(1000, 0.0)) == 1000
     file.write_bytes(b"?" * 2000 + b"2\n")
     assert bodies(feed) == [b"2"]
+
+
+def test_a_file_that_shrank_waits_until_there_is_more_than_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_every_poll(monkeypatch)
+    file = tmp_path / "a.jsonl"
+    feed = FolderFeed(str(tmp_path), endless=True)
+    came = []
+    for content in (b"1\n2\n3\n", b"", b"1\n2\n", b"1\n2\n3\n4\n"):
+        file.write_bytes(content)
+        came.append(bodies(feed))
+    assert came == [[b"1", b"2", b"3"], [], [], [b"4"]]
+
+
+def test_what_is_known_of_a_file_goes_when_the_file_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_every_poll(monkeypatch)
+    feed = FolderFeed(str(tmp_path), endless=True)
+    source = Fed(Plain(), feed, float)
+
+    def read(*texts: str) -> Any:
+        for text in texts:
+            (tmp_path / f"{text}.jsonl").write_text(f'"{text}"\n')
+        portion = source.read(99, 1.0)
+        assert portion is not None
+        assert portion.values == list(texts)
+        return portion.marks
+
+    assert isinstance(read("a", "b"), tuple)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").unlink()
+    assert feed.poll(9, 0.0) == []
+    assert sorted(feed._done) == ["a.jsonl", "b.jsonl"], "a folder without any file may be one that is not mounted"
+    marks = read("c")
+    assert isinstance(marks, Closing)
+    assert dict(marks) == {"c.jsonl": (1, 4, 4), "a.jsonl": None, "b.jsonl": None}
+    assert list(feed._done) == list(source._positions) == ["c.jsonl"]
+    assert dict(read("a")) == {"a.jsonl": (1, 4, 4)}, "a file of that name is another one"
+
+
+def test_a_file_that_left_and_came_again_before_anything_was_read_keeps_its_new_position() -> None:
+    class Scripted:
+        """A folder that was looked at twice between two reads."""
+
+        name, ended = "scripted", False
+
+        def __init__(self) -> None:
+            self.polls = [[Message("x", None, None)], [Message("x", (2, 0, 9), b"1")]]
+
+        def poll(self, most: int, wait_s: float) -> list[Message]:
+            return self.polls.pop(0)
+
+        def seek(self, positions: Any) -> None: ...
+
+        def commit(self, positions: Any) -> None: ...
+
+        def close(self) -> None: ...
+
+    portion = Fed(Plain(), Scripted(), float).read(9, 1.0)
+    assert portion is not None
+    assert dict(portion.marks) == {"x": (2, 0, 9)}

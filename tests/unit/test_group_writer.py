@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compositions.errors import RecomposeError
-from datapipe.sources.push import BufferFull
+from datapipe.sources.push import BufferFull, Push
 from runtime.dispatch.checkpoint import Checkpoint
 from service.runner.durable import group_writer
 from service.runner.durable.group_writer import GroupWriter
@@ -106,3 +106,20 @@ def test_whoever_pushes_is_answered_though_what_was_stored_is_not_taken(
             with pytest.raises(RecomposeError, match=r"the journal failed: ValueError\('no more'\)"):
                 refused.result(PATIENCE_S)
     writer.close()
+
+
+def test_reading_ends_behind_what_is_on_its_way_to_the_journal() -> None:
+    source, read, ended = Push(4, clock=lambda: 0.0), [], threading.Event()
+
+    def reads() -> None:
+        while (portion := source.read(4, 0.0)) is not None:
+            read.extend(portion.values)
+        ended.set()
+
+    stored, lost = source.announced("stored"), source.announced("lost")
+    source.close()
+    threading.Thread(target=reads, daemon=True).start()
+    source.extend([stored])
+    source.withdraw(len([lost]))
+    assert ended.wait(PATIENCE_S)
+    assert read == ["stored"]

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from apps import registry
 from control.bundles.bundle_size import SizeRun, SizeRuns
 from control.decisions import State
-from datapipe.sources.portions import Closing, Counted, part_of
+from datapipe.sources.portions import Closing, Counted, joined, part_of
 from service.runner.rpc.requests import ReadHistory
 from service.runner.telemetry.record import KEPT_S, History
 from service.runner.wiring.checkpointer import Tracker
+from service.schemas.base import plain
 from service.schemas.spec import RunSpec
-from service.schemas.status import Sample, resting
+from service.schemas.status import Rates, Sample, resting
 
 UNKNOWN = Sample.of(resting(registry.find("synthetic"), State.STARTING, RunSpec(app="synthetic"), None), "0")
 
@@ -35,10 +36,23 @@ def test_one_sample_a_second_however_often_it_is_asked() -> None:
     assert [float(each.at) for each in samples] == [float(k) for k in range(10)]
 
 
+def test_after_a_pause_the_pace_is_the_same_again() -> None:
+    history = History()
+    for at_s in (0.0, 50.0, 50.5, 51.0, 51.5, 52.0):
+        history.record(at_s, lambda at_s=at_s: sample(at_s))  # type: ignore[misc]
+    assert [float(each.at) for each in history.since(0)] == [0.0, 50.0, 51.0, 52.0]
+
+
 def test_only_what_is_asked_for_and_never_more_than_an_hour() -> None:
     history = filled(KEPT_S + 500, 1.0)
     assert len(history.since(0)) == KEPT_S
     assert [float(each.at) for each in history.since(KEPT_S + 490)] == [float(KEPT_S + k) for k in range(490, 500)]
+
+
+def test_what_was_not_measured_stays_unknown() -> None:
+    assert UNKNOWN.composition is None
+    assert (UNKNOWN.latency_ms.mean, UNKNOWN.latency_ms.p95) == (None, None)
+    assert UNKNOWN.service_time_ms == {"f1": None, "f2": None, "f3": None}
 
 
 @pytest.mark.parametrize(("count", "most"), [(0, 5), (1, 5), (5, 5), (6, 5), (300, 100), (301, 100), (899, 2)])
@@ -52,7 +66,26 @@ def test_of_many_samples_evenly_many_are_told_the_latest_among_them(count: int, 
     assert ReadHistory(300.0).thin(samples) == samples
 
 
+def test_rates_are_columns_and_where_nothing_is_known_empty() -> None:
+    known = sample(7.0).model_copy(update={"offered_per_s": 10.0, "throughput_per_s": 9.0})
+    assert plain(Rates.of("a", [known])) == {
+        "app": "a",
+        "at": ["7.0"],
+        "offered_per_s": [10.0],
+        "delivered_per_s": [9.0],
+    }
+    assert plain(Rates.of("a", [])) == {"app": "a", "at": [], "offered_per_s": [], "delivered_per_s": []}
+
+
 # Changes of the bundle size are kept one entry for many.
+
+
+def test_what_does_not_change_is_not_kept() -> None:
+    runs = SizeRuns()
+    for at_s in range(5):
+        runs.note(float(at_s), "auto", 1, "nothing is measured yet")
+    assert not runs.kept
+    assert runs.used == [1]
 
 
 def test_changes_that_follow_each_other_are_one_entry() -> None:
@@ -78,6 +111,13 @@ def test_a_pause_another_controller_and_a_minute_begin_another_entry() -> None:
     assert [each.count for each in runs.kept] == [1, 1, 61, 60, 60, 7]
 
 
+def test_it_is_bounded() -> None:
+    runs = SizeRuns()
+    for turn in range(3 * SizeRuns.KEPT):
+        runs.note(turn * 20.0, "auto", 1 + turn % 2, "")
+    assert len(runs.kept) == SizeRuns.KEPT
+
+
 # Marks that are made when somebody asks for them.
 
 
@@ -90,6 +130,18 @@ def test_counted_marks_are_those_that_would_have_been_written_out(
     assert (len(marks), tuple(marks)) == (count, written)
     assert tuple(part_of(marks, begin, end)) == part_of(written, begin, end)
     assert dict(part_of(marks, begin, end)) == dict(written[begin:end])
+
+
+def test_what_is_over_is_over_behind_the_items_that_came_before() -> None:
+    closing = Closing((("a", 1), ("b", 2)), frozenset({"x", "y"}))
+    assert (len(closing), dict(closing)) == (2, {"a": 1, "b": 2, "x": None, "y": None})
+    assert part_of(closing, 0, 1) == (("a", 1),)
+    assert part_of(closing, 1, 2) == Closing((("b", 2),), frozenset({"x", "y"}))
+    later = (("x", 1),)
+    assert dict(joined(closing, later)) == {"a": 1, "b": 2, "y": None, "x": 1}, "x began anew"
+    assert dict(joined(later, closing)) == {"a": 1, "b": 2, "y": None, "x": None}
+    assert joined(later, Counted("n", 0, range(1, 2))) == (("x", 1), ("n", (0, 1)))
+    assert len(joined(Counted("n", 0, range(1, 3)), closing)) == 4
 
 
 def test_of_positions_is_told_what_changed_and_each_once() -> None:

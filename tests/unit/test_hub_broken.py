@@ -171,6 +171,26 @@ def test_a_worker_whose_zeromq_connection_broke_while_it_worked_does_not_answer_
         assert next_of(hub) == [("w1", None)]
 
 
+def test_what_comes_while_a_worker_looks_whether_the_hub_is_there_is_not_left_lying() -> None:
+    with network_hub() as hub:
+        invitation = hub.invite("w1")
+        network = invitation.network
+        assert network is not None
+        channel = EncryptedChannel(lifeline(hub, invitation), network, invitation)
+        channel.send(Message(Kind.READY))
+        next_of(hub)
+        looks = channel._poller
+
+        class Late:
+            def poll(self, timeout_ms: int | None) -> list[tuple[Any, int]]:
+                hub.send("w1", [Message(Kind.TASK, 1)])
+                return looks.poll(PATIENCE_S * 1000)
+
+        channel._poller = Late()
+        assert [message.task_id for message in channel.poll() or ()] == [1]
+        channel.close()
+
+
 def test_an_answer_to_a_later_task_proves_that_the_one_before_was_lost() -> None:
     with network_hub() as hub:
         invitation = hub.invite("w1")
@@ -281,6 +301,39 @@ def test_without_descriptors_the_hub_pauses_instead_of_spinning() -> None:
 # --- what an invitation is good for ----------------------------------------------------------------------------------
 
 
+def test_no_answer_to_a_challenge_is_a_routing_id_or_a_key() -> None:
+    hub = Hub()
+    invitation = hub.invite("w1")
+    assert invitation.identity[1:] != invitation.proof(b"routing id")
+    shown = {invitation.proof(b""), invitation.identity, invitation.curve_secret, invitation.secret}
+    assert len(shown) == 4
+    assert invitation.secret.hex() not in repr(invitation)
+    hub.close()
+
+
+def test_a_worker_with_its_own_invitation_cannot_pass_for_another() -> None:
+    with network_hub() as hub:
+        own, other = hub.invite("w1"), hub.invite("w2")
+        assert own.secret != other.secret
+        forged = replace(own, worker="w2")
+        network = other.network
+        assert network is not None
+        address = (network.host, network.lifeline_port)
+        error = beside(hub, lambda: StreamChannel(socket.create_connection(address), forged))
+        assert isinstance(error, ConnectionError)
+
+
+def test_a_challenge_of_another_length_is_not_answered() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.sendall(b"".join(pack(Message(Kind.HELLO, payload=[b"routing id"]))[0]))
+    hub = Hub()
+    with pytest.raises(ConnectionError, match="did not let worker"):
+        StreamChannel(ours, hub.invite("w1"))
+    assert theirs.recv(1) == b""
+    theirs.close()
+    hub.close()
+
+
 def test_zeromq_lets_in_only_keys_of_invitations_that_are_still_good() -> None:
     with network_hub() as hub:
         invitation, gone = hub.invite("w1"), hub.invite("w2")
@@ -299,3 +352,19 @@ def test_zeromq_lets_in_only_keys_of_invitations_that_are_still_good() -> None:
             end(dealer)
         end(invited)
         channel.close()
+
+
+def test_a_channel_is_polled_whatever_number_its_descriptor_has() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    many = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
+    try:
+        with network_hub() as hub:
+            channel = lifeline(hub, hub.invite("w1"))
+            assert channel.descriptors[0] > 1024
+            assert channel.poll() == []
+            channel.close()
+    finally:
+        for each in many:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

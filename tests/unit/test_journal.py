@@ -116,7 +116,9 @@ def test_flipped_bits_are_told_and_nothing_is_overwritten(
     "changed",
     [
         "UPDATE pushed SET count = 4 WHERE first = 2",
+        "UPDATE pushed SET first = 3 WHERE first = 2",
         "UPDATE result SET count = 5",
+        "UPDATE result SET first = 8",
     ],
 )
 def test_a_record_under_other_serial_numbers_is_told(path: Path, changed: str) -> None:
@@ -131,6 +133,25 @@ def test_a_record_under_other_serial_numbers_is_told(path: Path, changed: str) -
         Journal(path, "r", 2)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "UPDATE state SET stage = 'sun'",
+        "UPDATE keyed_log SET stage = 'totam' WHERE number = 1",
+        "UPDATE keyed_log SET number = 5 WHERE number = 0",
+        "DELETE FROM keyed_log WHERE number = 1",
+    ],
+)
+def test_a_state_under_the_name_of_another_stage_is_told(path: Path, changed: str) -> None:
+    journal = Journal(path, "r", 1)
+    for serial, state in enumerate((b"1", b"2")):
+        journal.store(Commit(Checkpoint(serial + 1, states={"sum": serial}, keyed={"total": {0: {"a": state}}})))
+    journal.close()
+    change(path, changed)
+    with pytest.raises(RecomposeError, match=r"is damaged \(a state stands under another stage's name than when it"):
+        Journal(path, "r", 2)
+
+
 def test_a_value_that_cannot_be_written_is_no_damage(path: Path) -> None:
     class Unwritten:
         def __reduce__(self) -> tuple[Any, ...]:
@@ -142,7 +163,7 @@ def test_a_value_that_cannot_be_written_is_no_damage(path: Path) -> None:
     journal.store(Commit(Checkpoint(1, states={"sum": 1})))
 
 
-@pytest.mark.parametrize("changed", ["PRAGMA user_version = 0", "CREATE TABLE mine (a)"])
+@pytest.mark.parametrize("changed", ["PRAGMA user_version = 0", "PRAGMA user_version = 2", "CREATE TABLE mine (a)"])
 def test_tables_that_are_not_a_journals_are_told(path: Path, changed: str) -> None:
     Journal(path, "r", 1).close()
     change(path, changed)
@@ -152,6 +173,12 @@ def test_tables_that_are_not_a_journals_are_told(path: Path, changed: str) -> No
     ):
         Journal(path, "r", 2)
     assert path.read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(RecomposeError, match=r"journal folder .*taken/app cannot be written: Not a directory"):
+        open_journal(str(tmp_path / "taken"), "app", "r", 1)
 
 
 def test_a_new_run_sweeps_up_but_what_was_never_delivered(tmp_path: Path) -> None:
@@ -165,7 +192,7 @@ def test_a_new_run_sweeps_up_but_what_was_never_delivered(tmp_path: Path) -> Non
     assert sorted(each.name for each in (tmp_path / "app").glob(f"*{SUFFIX}")) == [f"new{SUFFIX}", f"owing{SUFFIX}"]
 
 
-@pytest.mark.parametrize("how", ["later", "page", "log", "folder"])
+@pytest.mark.parametrize("how", ["later", "page", "log", "text", "folder"])
 def test_a_new_run_sweeps_up_nothing_that_could_not_be_gone_on_with(tmp_path: Path, how: str) -> None:
     """Its owner was told to use a later version, or to move it away."""
     journal = open_journal(str(tmp_path), "app", "old", 2)
@@ -182,6 +209,10 @@ def test_a_new_run_sweeps_up_nothing_that_could_not_be_gone_on_with(tmp_path: Pa
     elif how == "page":
         content = bytearray(path.read_bytes())
         content[content.rindex(b"x" * 100) // 4096 * 4096] ^= 0b100
+        path.write_bytes(content)
+    elif how == "text":  # of SQLite's, which cannot be decoded for the error's sentence
+        content = bytearray(path.read_bytes())
+        content[content.index(b"CREATE TABLE holder") + len("CREATE TABLE holder ")] ^= 0x80
         path.write_bytes(content)
     elif how == "folder":  # the log cannot be read, also not by root
         path.with_name(f"{path.name}-wal").mkdir()
@@ -326,18 +357,18 @@ def test_positions_that_an_earlier_version_stored_as_a_whole_go_on(path: Path) -
     assert Journal(path, "r", 3).found.positions == {"a": (4, 0, 9), "c": (1, 1), "d": 1}
 
 
-@pytest.mark.parametrize(
-    ("value", "module", "old"),
-    [
-        (Done(7, 70, 1234), "datapipe.sources.folder", "apps.input.folder"),
-        (Done(7, 70, 1234), "datapipe.sources.folder", "recompose.apps.input.folder"),
-        (Reading(12.5, 10.0), "apps.event_time.windowing", "apps.event_time.clock"),
-    ],
-)
-def test_what_version_0_1_pickled_under_the_old_name_of_its_module_is_read(value: Any, module: str, old: str) -> None:
-    body = pickle.dumps(value, protocol=0).replace(module.encode(), old.encode())
-    assert old.encode() in body
-    assert unsealed(zlib.crc32(body).to_bytes(4, "big") + body) == value
+@pytest.mark.parametrize("module", ["apps.input.folder", "recompose.apps.input.folder"])
+def test_a_position_that_version_0_1_pickled_under_the_old_name_of_its_module_is_read(module: str) -> None:
+    body = pickle.dumps(Done(7, 70, 1234), protocol=0).replace(b"datapipe.sources.folder", module.encode())
+    assert module.encode() in body
+    assert unsealed(zlib.crc32(body).to_bytes(4, "big") + body) == Done(7, 70, 1234)
+
+
+def test_a_clock_of_event_time_that_was_pickled_in_its_own_module_is_read() -> None:
+    clock = Reading(12.5, 10.0)
+    body = pickle.dumps(clock, protocol=0).replace(b"apps.event_time.windowing", b"apps.event_time.clock")
+    assert b"apps.event_time.clock" in body
+    assert unsealed(zlib.crc32(body).to_bytes(4, "big") + body) == clock
 
 
 def test_what_is_stored_together_is_in_several_records(path: Path) -> None:

@@ -72,6 +72,14 @@ def test_results_of_a_run_are_in_one_partition_in_order_with_what_they_are(broke
     assert dict(found[3].headers()) == {"run": b"r", "serial": b"2", "error": b"it broke"}
 
 
+def test_more_than_the_librarys_queue_takes_goes_out_in_order(broker: str) -> None:
+    small = KafkaSink(f"kafka://{broker}/results", "r", 1, {"queue.buffering.max.kbytes": 4, "linger.ms": 0})
+    small.begin(0, 0)
+    small.write(20, [Row(serial, None, f"{serial}".rjust(1000), None) for serial in range(20)])
+    small.close()
+    assert [int(each.value()) for each in messages(broker, 20)] == list(range(20))
+
+
 def test_a_write_that_fails_is_looked_up_before_it_is_tried_again(
     sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +104,17 @@ def test_a_broker_that_will_never_take_it_ends_the_run(
         sink.write(1, [Row(0, None, "1", None)])
 
 
+def test_who_is_shut_out_looks_whether_another_epoch_goes_on(sink: KafkaSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    fails(sink, monkeypatch, raising(kafka.KafkaError._FENCED))
+    with pytest.raises(OSError, match="sink kafka cannot be written"):  # by itself: it took too long
+        sink.write(1, [Row(0, None, "1", None)])
+    mark = kafka.TopicPartition("results", 0, 5, metadata="2")
+    marks = type("Marks", (), {"committed": lambda *_: [mark], "close": sink._marks.close})
+    monkeypatch.setattr(sink, "_marks", marks())
+    with pytest.raises(RecomposeError, match="another epoch goes on with run r; this one writes nothing any more"):
+        sink.write(1, [Row(0, None, "1", None)])
+
+
 def test_a_broker_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(to_kafka, "ANSWER_S", 0.2)
     sink = KafkaSink("kafka://127.0.0.1:1/results", "r", 1, {"log_level": 0})
@@ -114,6 +133,13 @@ def test_a_broker_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 def test_options_that_do_not_go_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(RecomposeError, match=said):
         KINDS["kafka"].open(Opening("kafka://h:9092/a", "r", 1, options))
+
+
+def test_options_that_do_not_go_with_transactions_end_the_run() -> None:
+    sink = KafkaSink("kafka://127.0.0.1:1/results", "r", 1, {"log_level": 0, "acks": "1"})
+    with pytest.raises(RecomposeError, match="`acks` must be set to `all`"):
+        sink.begin(0, 0)
+    sink.close()
 
 
 # --- a topic as a source: what a broker that is not well leads to -----------------------------------------------------
@@ -151,3 +177,20 @@ def test_a_partition_that_is_seen_later_goes_on_where_it_was(feed: KafkaFeed, mo
     assigned = seen(feed, monkeypatch, [0, 1])
     feed.poll(1, 0.0)
     assert [(place.partition, place.offset) for place in assigned] == [(1, 5)]
+
+
+def test_a_topic_that_is_not_there_is_told(feed: KafkaFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen(feed, monkeypatch, [], kafka.KafkaError(kafka.KafkaError.UNKNOWN_TOPIC_OR_PART))
+    with pytest.raises(OSError, match="does not have topic 'numbers' now"):
+        feed.seek({})
+
+
+def test_a_position_that_is_gone_is_told(feed: KafkaFeed) -> None:
+    feed.seek({"0": 99})
+    with pytest.raises(RecomposeError, match="no longer what comes next"):
+        polled(feed, 50)
+
+
+def polled(feed: KafkaFeed, times: int) -> None:
+    for _ in range(times):
+        feed.poll(1, 0.2)

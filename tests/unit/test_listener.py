@@ -10,6 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from compositions.errors import RecomposeError
 from service.api.guard import Access, Guard
 from service.cli import listener
 
@@ -47,6 +48,10 @@ async def _asks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> b
     return await reader.readuntil(b"\r\n\r\n") + await reader.readexactly(2)
 
 
+async def _asks_twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    return await _asks(reader, writer) + await _asks(reader, writer)
+
+
 async def _sends_half_a_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
     writer.write(b"GET / HTTP/1.1\r\nHost: loc")
     return await reader.read()
@@ -81,6 +86,11 @@ async def _sends_a_body_that_is_none(reader: asyncio.StreamReader, writer: async
     return await reader.read()
 
 
+async def _begins_another_before_the_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HT")
+    return await reader.read()
+
+
 async def _waits(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
     return b""
 
@@ -107,6 +117,10 @@ def test_what_is_accepted_sends_at_once() -> None:
         return found
 
     assert asyncio.run(no_delay()) == [1]
+
+
+def test_several_requests_on_one_connection() -> None:
+    assert talked(_asks_twice)[0].count(b"HTTP/1.1 200 OK") == 2
 
 
 SLOW = b"the headers of the request took longer than 0.01 s; send them at once"
@@ -143,6 +157,19 @@ def test_a_body_that_cannot_be_read_is_told_so() -> None:
     assert b"its body cannot be read" in answer
 
 
+def test_a_refusal_is_not_written_into_an_answer_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answers_half(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+        await send({"type": "http.response.body", "body": b"ok", "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    monkeypatch.setattr(listener, "HEAD_S", 0.01)
+    answer = talked(_begins_another_before_the_answer, app=answers_half)[0]
+    assert answer.endswith(b"\r\n\r\nok")
+    assert b"408" not in answer
+
+
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     answer = talked(_sends_half_a_body, app=Guard(_answers, Access(body_s=0.01)))[0]
     assert answer.startswith(b"HTTP/1.1 408 ")
@@ -158,6 +185,13 @@ def test_a_connection_too_many_is_told_so(monkeypatch: pytest.MonkeyPatch) -> No
     assert b"2 connections are open already; close one or try again later" in third
 
 
+def test_a_port_in_use_is_refused_with_a_sentence() -> None:
+    with listener.listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RecomposeError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
+            listener.listen("127.0.0.1", port)
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_the_kernel_names_the_user_behind_a_connection_while_a_process_holds_it(address: str) -> None:
     with listener.listen(address, 0) as listening, socket.create_connection(listening.getsockname()[:2]) as client:
@@ -167,6 +201,13 @@ def test_the_kernel_names_the_user_behind_a_connection_while_a_process_holds_it(
         assert listener.user_behind(client_end, server_end) == os.geteuid(), "it still reads"
         client.close()
         assert listener.user_behind(client_end, server_end) is None, "the kernel shows user 0 now, who is not there"
+
+
+def test_a_client_that_speaks_ipv4_through_a_socket_of_ipv6_is_known_too() -> None:
+    with listener.listen("127.0.0.1", 0) as listening, socket.socket(socket.AF_INET6) as client:
+        port = listening.getsockname()[1]
+        client.connect(("::ffff:127.0.0.1", port))
+        assert listener.user_behind(("127.0.0.1", client.getsockname()[1]), ("127.0.0.1", port)) == os.geteuid()
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from multiprocessing.connection import Client
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 
 from compositions.errors import RecomposeError
 from datapipe.spark import process as module
+from datapipe.spark.door import Door
 from datapipe.spark.link import SparkLink
-from datapipe.spark.messages import Setup, StreamSource, TableSink
+from datapipe.spark.messages import Deliver, Fetch, Setup, StreamSource, TableSink
 from service.runner.wiring.result_buffer import ResultBatch
 
 DOUBLE = Path(__file__).parent / "live_driver_double.py"
@@ -71,6 +73,20 @@ def test_a_driver_that_dies_is_replaced_and_no_row_is_processed_twice(tmp_path: 
     assert link.status()["restarts"] == 1
 
 
+def test_an_executor_of_a_driver_that_died_is_turned_away(tmp_path: Path) -> None:
+    link = link_to(tmp_path, rows=100)
+    arrivals = iter(link)
+    for _ in range(5):
+        link.take(ResultBatch(0, [next(arrivals).value]))
+    for message in (Deliver(0, 0), Fetch(0, 0, 1)):
+        with Client(link._setup.door, "AF_UNIX") as executor:
+            executor.send(message)
+            with pytest.raises(EOFError):
+                executor.recv()
+    link.close()
+    link.finish()
+
+
 def test_a_runner_that_starts_anew_goes_on_from_what_is_durable(tmp_path: Path) -> None:
     first = link_to(tmp_path, rows=20)
     run(first)
@@ -94,6 +110,28 @@ def test_what_cannot_work_is_said_and_a_driver_that_dies_is_started_five_times(
     link.finish()
 
 
+def test_a_driver_that_cannot_be_started_is_a_failure(tmp_path: Path) -> None:
+    setup = Setup("doubler", StreamSource("double"), None, str(tmp_path), once=True, query="q")
+    link = SparkLink(setup, read, clock=monotonic, command=("/nowhere/python",))
+    with pytest.raises(RecomposeError, match=r"5 times in a row: it could not be started: .*'/nowhere/python'"):
+        run(link)
+    link.finish()
+
+
+@pytest.mark.logs_errors("the link to the Spark driver failed")
+def test_whatever_ends_the_link_s_thread_is_told_to_those_who_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module.tempfile, "TemporaryFile", no_room)
+    link = link_to(tmp_path)
+    with pytest.raises(RecomposeError, match=r"the link to the Spark driver failed: OSError: .*No space left"):
+        run(link)
+    link.finish()
+
+
 def test_a_stop_ends_the_driver_wherever_it_is(tmp_path: Path) -> None:
     link = link_to(tmp_path, rows=10_000)
     arrivals = iter(link)
@@ -105,3 +143,8 @@ def test_a_stop_ends_the_driver_wherever_it_is(tmp_path: Path) -> None:
     assert pid is not None
     link.finish()
     assert link.status()["driver_pid"] is None
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RecomposeError, match="TMPDIR should name a folder with a short path"):
+        Door(f"{tmp_path}/{'long' * 30}", lambda _: None)

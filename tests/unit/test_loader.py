@@ -11,7 +11,7 @@ from compositions.batching import Batching, SizeControl
 from compositions.document.loader import dump, load, merge
 from compositions.errors import CompositionError
 from compositions.model import Stage, StageKind
-from compositions.notation import short_notation
+from compositions.notation import format_notation, short_notation
 
 APPS = {
     "ferret": [Stage(name) for name in ("segment", "extract", "vectorize", "rank")],
@@ -58,6 +58,22 @@ generate:
         ("Seq(f1,f2)-Seq(f3,f4)", "Seq(f1,f2)-Seq(f3,f4)"),
         ("Seq(f1,f2,f3)-Seq", "Seq(f1,f2,f3)-Seq"),
     ]
+
+
+def test_generated_shapes_that_are_listed_already_are_left_out() -> None:
+    document = load(
+        "app: counter\ncompositions: [{name: one, notation: 'Seq(f1,f2)'}]\ngenerate: {max_workers: 2, replicas: [1]}",
+        APPS,
+    )
+    assert [each.name for each in document.compositions] == ["one", "Seq-Seq"]
+
+
+def test_the_long_form_may_name_the_pattern() -> None:
+    document = load(
+        "app: counter\ncompositions: [{name: a, groups: [{stages: [f1], pattern: par}, {stages: [f2], pattern: seq}]}]",
+        APPS,
+    )
+    assert format_notation(document.compositions[0]) == "Par(split)-Seq(count)"
 
 
 @pytest.mark.parametrize(
@@ -131,27 +147,50 @@ generate: {replicas: [1, -1, two]}
     ("text", "path", "sentence"),
     [
         ("", "", "the document is empty"),
+        ("# only a comment", "", "the document is empty"),
         ("[1]", "", "must be a mapping with app, defaults, compositions, generate, not a list"),
         ("a: [1,\nb: }", "", "line 2, column 4: not YAML"),
         ("a: 1\n---\nb: 2", "", "line 2, column 1: not YAML: but found another document"),
         ("app: nope\ncompositions: []", "app", "unknown app 'nope'; known apps are counter, ferret, synthetic"),
         ("compositions: []", "app", "is missing; known apps are counter, ferret, synthetic"),
+        ("app: 3\ncompositions: []", "app", "must be the name of an app, not 3"),
+        ("app: ferret", "compositions", "there is none"),
         ("app: ferret\ncompositions: []", "compositions", "there is none"),
         ("app: counter\ngenerate: {max_workers: 1}\ncompositions: {}", "compositions", "must be a list, not a mapping"),
+        ("app: ferret\ncompositions:", "compositions", "must be a list, not nothing"),
+        (
+            "app: ferret\ncompositions: [{name: a, groups: []}]",
+            "compositions[0].groups",
+            "stage 'segment', 'extract', ",
+        ),
         ("app: ferret\napp: ferret", "app", "the key is given twice, again at line 2, column 1"),
+        ("app: ferret\ncompositions: [{name: a, name: b}]", "compositions[0].name", "the key is given twice"),
         ("a: &x 1\nb: *x", "", "line 2, column 4: alias 'x' is not accepted"),
         ("app: !!python/object/apply:os.getcwd []", "", "tag 'tag:yaml.org,2002:python/object/apply:os.getcwd' is not"),
+        ("app: 2020-13-45", "", "a value that cannot be read: month must be in 1..12"),
         (
             "app: ferret\ngenerate: {max_workers: 2, dyn: [lp, best]}",
             "generate.dyn[1]",
             "'best' is no scheduler; qst, lp, et, ct, kanban are",
         ),
         ("app: ferret\ngenerate: {max_workers: 2, replicas: []}", "generate.replicas", "is empty; list a number"),
+        ("app: ferret\ngenerate: {max_workers: 0x" + "F" * 5000 + "}", "generate.max_workers", "too many digits"),
+        (
+            "app: ferret\ngenerate: {max_workers: 99, replicas: [1,2,3,4,5,6,7,8,9,10,11,12]}",
+            "generate",
+            "more than 10,000",
+        ),
         (
             "app: counter\ncompositions: [{name: Seq-Seq, notation: Par-Seq}]\ngenerate: {max_workers: 2}",
             "generate",
             "the name 'Seq-Seq' of a generated composition is taken",
         ),
+        (
+            "app: counter\ncompositions: [{name: a, groups: [{stages: [split, count], replicas: 2}]}]",
+            "compositions[0].groups[0]",
+            "stage 'count' is stateful and may not be in a Par group",
+        ),
+        ("\x00", "", "not YAML"),
         ("\ud800", "", "a value that cannot be read"),
         (b"\xff\xff", "", "not YAML"),
     ],
@@ -166,6 +205,8 @@ def test_a_faulty_document_is_refused_with_a_sentence(text: str | bytes, path: s
         (b"x" * 100_000_000, "the document has 100,000,000 bytes; at most 1,048,576 are accepted"),
         ("[" * 10_000 + "]" * 10_000, "line 1, column 21: nested deeper than 20 levels"),
         ("{a: " * 10_000, "line 1, column 81: nested deeper than 20 levels"),
+        ("- " * 10_000, "line 1, column 41: nested deeper than 20 levels"),
+        ("? " * 10_000, "line 1, column 41: nested deeper than 20 levels"),
     ],
 )
 def test_the_huge_and_the_deep_are_refused_at_once(text: str | bytes, sentence: str) -> None:
@@ -193,6 +234,7 @@ def test_later_documents_replace_compositions_of_the_same_name() -> None:
 
 
 ONE_OF = "auto, fixed, faf, pbaf, pbaf-wt, mbaf, pmbaf, pid or slo-batch"
+SETTINGS = "threshold, least, most, first, step, sample, kp, ki, kd"
 CONTROLLED = """
 app: ferret
 defaults: {batch: {controller: pid, settings: {kp: 20, sample: 1}, linger_ms: 2.5}}
@@ -241,28 +283,61 @@ def test_a_batch_is_as_the_document_has_it_for_all_but_for_what_an_entry_says() 
     assert load("app: ferret\ngenerate: {max_workers: 2}", APPS).compositions[0].batch is None
 
 
+def test_a_batch_is_no_part_of_the_shape_and_is_dumped() -> None:
+    document = load(BATCHED, APPS)
+    assert "Seq(f1,f2,f3,f4)" not in {each.name for each in document.compositions}
+    dumped = load(dump("ferret", document.compositions), APPS)
+    assert dumped.compositions == document.compositions
+
+
 @pytest.mark.parametrize(
     ("batch", "path", "sentence"),
     [
         ("{items: 0}", ".items", "must be auto, or a whole number from 1 to 100,000, not 0"),
         ("{items: many}", ".items", "must be auto, or a whole number from 1 to 100,000, not the text 'many'"),
+        ("{items: true}", ".items", "must be auto, or a whole number from 1 to 100,000, not True"),
+        ("{items: }", ".items", "must be auto, or a whole number from 1 to 100,000, not nothing"),
+        ("{items: 100001}", ".items", "must be auto, or a whole number from 1 to 100,000, not 100001"),
         ("{bytes: 0}", ".bytes", "must be a whole number from 1 to 1,099,511,627,776, not 0"),
+        ("{bytes: 1.5}", ".bytes", "must be a whole number from 1 to 1,099,511,627,776, not 1.5"),
+        ("{bytes: auto}", ".bytes", "must be a whole number from 1 to 1,099,511,627,776, not the text 'auto'"),
         ("{linger_ms: -1}", ".linger_ms", "must be a number from 0 to 60,000, not -1"),
+        ("{linger_ms: .nan}", ".linger_ms", "must be a number from 0 to 60,000, not nan"),
+        ("{linger_ms: [1]}", ".linger_ms", "must be a number from 0 to 60,000, not a list"),
         ("{size: 5}", ".size", "unknown key; accepted are items, bytes, linger_ms, controller, settings"),
         ("{controller: wild}", ".controller", f"must be {ONE_OF}, not the text 'wild'"),
+        ("{controller: }", ".controller", f"must be {ONE_OF}, not nothing"),
         ("{controller: pid, settings: {kp: -1}}", ".settings", "kp = -1, must be in [0, 100,000]"),
+        (
+            "{controller: pid, settings: {k: 1}}",
+            ".settings.k",
+            "unknown key; accepted are threshold, least, most, first, step, sample, kp, ki, kd",
+        ),
+        (
+            "{controller: pid, settings: 5}",
+            ".settings",
+            "must be a mapping with threshold, least, most, first, step, sample, kp, ki, kd, not 5",
+        ),
         (
             "{controller: faf, items: 5}",
             "",
             "items = 5 goes with controller fixed only; faf chooses the size itself, leave items out",
         ),
         ("{controller: fixed}", "", "controller fixed needs items, a whole number from 1 to 100,000; they are auto"),
+        ("512", "", "must be a mapping with items, bytes, linger_ms, controller, settings, not 512"),
     ],
 )
 def test_what_is_no_batch_is_a_fault_at_its_path(batch: str, path: str, sentence: str) -> None:
     entry = f"{{name: x, notation: Seq-Seq-Seq-Seq, batch: {batch}}}"
     text = f"app: ferret\ndefaults: {{batch: {batch}}}\ncompositions: [{entry}]"
     assert faults_of(text) == {f"defaults.batch{path}": sentence, f"compositions[0].batch{path}": sentence}
+
+
+def test_generate_offers_as_many_replicas_as_workers_unless_it_is_told_which() -> None:
+    document = load("app: synthetic\ngenerate: {max_workers: 12}", APPS)
+    assert max(group.replicas for each in document.compositions for group in each.groups) == 12
+    document = load("app: synthetic\ngenerate: {max_workers: 12, replicas: [1, 2]}", APPS)
+    assert max(group.replicas for each in document.compositions for group in each.groups) == 2
 
 
 def test_compositions_whose_workers_choose_are_generated_where_they_are_asked_for() -> None:

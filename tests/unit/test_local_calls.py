@@ -1,6 +1,7 @@
 """Calls over a unix socket: answers, many at once, lateness, and servers that are gone."""
 
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -96,6 +97,30 @@ def test_a_server_that_is_not_there_was_not_asked(tmp_path: Path, serve: Serve) 
     caller = LocalCaller(replace(serve(reversed_).address, folder=str(tmp_path)))
     with pytest.raises(ConnectionRefusedError):
         caller.ask(b"x", PATIENCE_S)
+
+
+def test_a_server_that_ends_while_it_is_asked() -> None:
+    """Played by a plain socket, as one that ends with its process does: the kernel closes the connection."""
+    left = LocalServer(reversed_)
+    left.close()
+    os.mkdir(left.address.folder, 0o700)
+    with socket.socket(socket.AF_UNIX) as ending:
+        ending.bind(left.address.path)
+        ending.listen()
+
+        def end() -> None:
+            connection, _ = ending.accept()
+            with connection:
+                connection.recv(SECRET_BYTES + 9, socket.MSG_WAITALL)
+
+        thread = threading.Thread(target=end)
+        thread.start()
+        caller = LocalCaller(left.address)
+        with pytest.raises(ConnectionResetError):
+            caller.ask(b"x", PATIENCE_S)
+        thread.join(PATIENCE_S)
+    caller.clear_up()
+    assert not os.path.exists(left.address.folder)
 
 
 def test_what_a_killed_process_left_goes_with_the_next_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,6 +134,17 @@ def test_a_runner_that_hangs_keeps_what_it_has_for_a_while_and_holds_up_nobody(r
     assert rig.turn() == {"ferret": 6, "synthetic": 8}
 
 
+def test_a_runner_that_switches_when_the_budget_is_changed_keeps_what_it_has(rig: Rig) -> None:
+    rig.machine.set(eight())
+    rig.run(ferret=6, synthetic=2)
+    rig.turn()
+    rig.machine.set(eight(synthetic={"priority": 2}))
+    rig.runners["ferret"].share.switching = True
+    assert rig.turn()["ferret"] == 6
+    rig.runners["ferret"].share.switching = False
+    assert rig.turn() == {"ferret": 6, "synthetic": 2}
+
+
 def test_a_runner_that_could_not_hear_is_told_again(rig: Rig) -> None:
     rig.machine.set(eight())
     rig.run(ferret=6, synthetic=2)
@@ -160,6 +171,14 @@ def test_a_runner_that_is_started_again_gets_its_share_again(rig: Rig) -> None:
     watchdog.step()  # and brings up another
     rig.runners["ferret"].share.needs = 6
     assert rig.turn() == {"ferret": 6, "synthetic": 2}
+
+
+def test_an_app_that_ends_gives_its_share_back(rig: Rig) -> None:
+    rig.machine.set(eight())
+    rig.run(ferret=6, synthetic=8)
+    assert rig.turn() == {"ferret": 6, "synthetic": 2}
+    rig.daemon.apps.stop("ferret")
+    assert rig.turn()["synthetic"] == 8
 
 
 def test_what_is_pinned_is_limited_by_nobody_and_not_there_for_the_others(rig: Rig) -> None:

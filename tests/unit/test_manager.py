@@ -6,11 +6,11 @@ import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage, all_sequential
 from control.choices import Choices, ManagerError
-from control.decisions import CallOff, Decision, Grant, Mode, NoChange, State, SwitchTo, Trigger
+from control.decisions import CallOff, Decision, Grant, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
 from control.manager import Manager, TickResult
 from control.objectives import objective_of
 from control.settings import Settings
-from control.strategies import DEFAULT, make_strategy
+from control.strategies import DEFAULT, StrategyError, make_strategy
 from profiler.budget import Budget
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import InputNow, LatencyStats, Snapshot, StageProfile
@@ -20,6 +20,7 @@ STAGES = (Stage("a"), Stage("b"))
 ONE = replace(all_sequential(STAGES), name="one")
 WIDE = Composition("wide", (Group(("a",)), Group(("b",), Pattern.PAR, 2)))
 WIDER = Composition("wider", (Group(("a",)), Group(("b",), Pattern.PAR, 4)))
+MERGED = Composition("merged", (Group(("a", "b"), Pattern.PAR, 3),))
 RATE = Slo("throughput", "input_rate")
 
 
@@ -35,7 +36,7 @@ def snapshot(
     now_s: float, composition: str = "one", rate: float = 15.0, since_s: float = 0.0, **more: object
 ) -> Snapshot:
     """A 100 ms and 10 ms pipeline that keeps up with 10 items/s, or with 20 where b is doubled."""
-    capacity, done = {"one": 10.0, "wide": 20.0, "wider": 40.0}[composition], int(rate * now_s)
+    capacity, done = {"one": 10.0, "wide": 20.0, "wider": 40.0, "merged": 27.0}[composition], int(rate * now_s)
     keeps_up = rate <= capacity
     values: dict[str, object] = {
         "now_s": now_s,
@@ -158,6 +159,35 @@ def test_a_switch_that_never_ends_is_given_up() -> None:
     assert commands(results)[:2] == ["wide", "wider"]
 
 
+def test_nothing_is_switched_while_a_switch_is_under_way() -> None:
+    target = manager()
+    tick(target, snapshot(20))
+    target.set_slo(Slo("throughput", "input_rate", 0.1))
+    results = [tick(target, snapshot(20 + k / 4, switching=True)) for k in range(1, 20)]
+    assert commands(results) == []
+
+
+def test_observe_says_what_it_would_do_and_does_nothing() -> None:
+    target = manager(mode=Mode.OBSERVE)
+    results = run(target, 20, 60)
+    decisions = [r.decision for r in results if isinstance(r.decision, Decision)]
+    assert commands(results) == []
+    assert [(d.acted, d.to_name) for d in decisions] == [(False, "wide")]
+    assert decisions[0].reason.count("would choose wide")
+
+
+def test_a_pinned_composition_is_switched_to_and_kept() -> None:
+    target = manager()
+    target.set_mode(Mode.PINNED, "wider")
+    assert tick(target, snapshot(20)).commands == (SwitchTo(WIDER),)
+    done = tick(target, snapshot(21, "wider", since_s=20.9))
+    assert isinstance(done.decision, Decision)
+    assert done.decision.trigger is Trigger.MANUAL
+    results = run(target, 21.25, 60, "wider", rate=60.0)
+    assert commands(results) == []
+    assert results[-1].slo_status is SloStatus.VIOLATED
+
+
 def test_a_pinned_composition_that_cannot_be_switched_to_is_not_asked_for_again() -> None:
     target = manager()
     target.set_mode(Mode.PINNED, "wider")
@@ -192,6 +222,29 @@ def test_a_switch_that_waits_for_workers_is_called_off_for_a_newer_request_and_t
     assert done.reason == f"requested by hand; {why}; wider was pinned"
 
 
+def test_a_new_objective_calls_off_what_waits_and_is_answered_with_a_decision_of_its_own() -> None:
+    target = manager()
+    assert tick(target, snapshot(20)).commands == (SwitchTo(WIDE),)
+    target.set_slo(RATE)
+    assert tick(target, snapshot(20.25, switching=True)).commands == (CallOff("the SLO was set"),)
+    target.switch_failed("called off", called_off=True)
+    tick(target, snapshot(20.5))
+    assert tick(target, snapshot(20.75)).commands == (SwitchTo(WIDE),), (
+        "it is not left alone for having been called off"
+    )
+    done = tick(target, snapshot(21, "wide", since_s=20.9)).decision
+    assert isinstance(done, Decision)
+    assert "the switch to wide, whose workers were not all there, was called off" in done.reason
+
+
+def test_who_pins_what_a_switch_goes_to_lets_it_come() -> None:
+    target = manager()
+    tick(target, snapshot(20))
+    target.set_mode(Mode.PINNED, "wide")
+    assert tick(target, snapshot(20.25, switching=True)).commands == ()
+    assert commands(run(target, 20.5, 23, switching=True)) == []
+
+
 def test_who_pins_what_runs_has_a_switch_called_off_and_nothing_else() -> None:
     target = manager()
     tick(target, snapshot(20))
@@ -202,6 +255,15 @@ def test_who_pins_what_runs_has_a_switch_called_off_and_nothing_else() -> None:
     told = [reason(tick(target, snapshot(at_s))) for at_s in (20.5, 20.75)]
     why = "the switch to wide, whose workers were not all there, was called off"
     assert told == [f"pinned to one; {why}", "pinned to one"]
+
+
+def test_a_trial_that_a_request_overtakes_is_no_trial_any_more() -> None:
+    target = manager("vogel")
+    target.set_compositions((ONE, WIDE, MERGED))
+    assert tick(target, snapshot(20)).state is State.SWITCHING
+    assert tick(target, snapshot(21, "wide", since_s=20.9)).state is State.TRIAL
+    target.set_slo(Slo("throughput", "input_rate", 0.1))
+    assert tick(target, snapshot(21.25, "wide", since_s=20.9)).state is State.STABLE
 
 
 def test_pinning_the_unknown_is_refused_with_what_there_is() -> None:
@@ -229,6 +291,19 @@ def test_infeasible_is_said_once_and_looked_at_again_when_something_changes() ->
     assert again.commands == (SwitchTo(Composition("widest", (Group(("a", "b"), Pattern.PAR, 30),))),)
 
 
+def test_the_published_look_again_at_each_check_where_nothing_helped() -> None:
+    """Step 6 of Vogel et al.: steps 3 to 5 are repeated while the check, every ten seconds, finds the objective missed;
+    here with trials of a second each and a pause of two after a decision."""
+    target = manager("pdp21", compositions=(ONE, WIDE), settings=Settings().overridden({"pdp21_trial_s": 1}))
+    active, since_s, found = "one", 20.0, list[tuple[float, str]]()
+    for turn in range(160):
+        result = tick(target, snapshot(20 + turn / 4, active, rate=100.0, since_s=since_s))
+        for name in commands([result]):
+            active, since_s = name, 20 + turn / 4
+            found.append((since_s, name))
+    assert found == [(22, "wide"), (33, "one"), (34, "wide"), (45, "one"), (46, "wide"), (57, "one"), (58, "wide")]
+
+
 def test_a_lost_worker_is_no_reason_for_a_decision_until_another_had_time_to_start() -> None:
     target = manager("vogel")
     run(target, 20, 30, rate=9.0)
@@ -236,6 +311,25 @@ def test_a_lost_worker_is_no_reason_for_a_decision_until_another_had_time_to_sta
     results = run(target, 30, 33, rate=9.0, throughput_per_s=5.0, queued=30)
     assert commands(results) == []
     assert "a worker was lost (killed)" in reason(results[0])
+
+
+def test_vogel_measures_anew_when_the_rate_rises() -> None:
+    target = manager("vogel")
+    run(target, 20, 30, rate=9.0)
+    results = run(target, 30, 33, rate=15.0)
+    assert ResetWindow() in [c for r in results for c in r.commands]
+    assert commands(results) == ["wide"]
+
+
+def test_static_never_moves() -> None:
+    results = run(manager("static"), 20, 80)
+    assert commands(results) == []
+    assert results[-1].slo_status is SloStatus.VIOLATED
+
+
+def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
+    with pytest.raises(StrategyError, match="unknown strategy 'best'; there are expected-cost, vogel, pdp21, static"):
+        make_strategy("best")
 
 
 def test_the_name_of_the_former_default_means_the_default() -> None:
@@ -267,6 +361,18 @@ def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it
     ]
     assert "the arbiter gives 2 workers" in told[0].reason
     assert "; wide stays: 15 items/s of 110 ms, expected late: 0.0 % with 3 workers" in told[2].reason
+
+
+def test_a_share_that_was_lifted_before_it_was_told_is_not_told_later() -> None:
+    target = manager()
+    run(target, 20, 24.5)
+    run(target, 24.5, 30, "wide", since_s=24.4)
+    target.grant(grant(5))
+    target.set_mode(Mode.PINNED)
+    target.grant(None)
+    target.set_mode(Mode.AUTO)
+    told = [each.decision for each in run(target, 30, 36, "wide", since_s=24.4)]
+    assert not [each for each in told if isinstance(each, Decision) and each.trigger is Trigger.BUDGET]
 
 
 def test_a_share_that_is_taken_back_is_given_at_once_though_nothing_is_judged_after_a_switch() -> None:

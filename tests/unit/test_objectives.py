@@ -21,6 +21,17 @@ BEHIND = Snapshot(
 )  # fmt: skip
 
 
+def test_the_bound_is_the_target_and_its_threshold_on_the_side_that_counts() -> None:
+    assert LATENCY.bound(None) == 120.0
+    assert (RATE.bound(10.0), RATE.bound(None)) == (8.0, None)
+    assert (LATENCY.target(None), RATE.target(10.0)) == (100.0, 10.0)
+
+
+def test_less_latency_and_more_throughput_are_worth_more() -> None:
+    assert LATENCY.worth(90.0) > LATENCY.worth(100.0)
+    assert RATE.worth(10.0) > RATE.worth(9.0)
+
+
 def test_a_value_is_within_the_bound_or_nobody_knows() -> None:
     def within(latency_ms: float) -> float | None:
         return LATENCY.room(None, lambda _: latency_ms / 1e3, None)
@@ -38,6 +49,16 @@ def test_a_latency_is_excused_by_a_backlog_that_is_soon_gone_a_throughput_by_an_
     assert LATENCY.whose_doing(BEHIND, "late", patience_s=3.0).meets is False
     assert RATE.whose_doing(BEHIND, "short", patience_s=30.0).meets is False
     assert RATE.whose_doing(replace(BEHIND, queued=0), "short", patience_s=30.0).meets is True
+
+
+def test_each_says_it_in_its_own_words() -> None:
+    assert (LATENCY.described(90.0), LATENCY.described(None)) == ("90 ms", "no latency")
+    assert (RATE.described(9.0), RATE.described(None)) == ("9 items/s", "no throughput")
+
+
+def test_only_a_latency_holds_each_item_to_a_target() -> None:
+    assert (LATENCY.item_target_ms, RATE.item_target_ms) == (100.0, None)
+    assert (LATENCY.statistic, RATE.statistic) == ("mean", None)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ from datapipe.sinks.port import AT_ONCE, Row
 from runtime.dispatch.outcomes import Delivered
 from service.runner.rpc.requests import ReadStatus, Start
 from service.runner.runner import Runner
-from service.runner.wiring import checkpointer
+from service.runner.validation.checked import CheckedSpec
+from service.runner.validation.resolution import Released
+from service.runner.wiring import assembly, checkpointer
 from service.runner.wiring import sink as sink_writer
 from service.runner.wiring.result_buffer import ResultBatch
 from service.runner.wiring.sink import ResultSink, SinkWriter
@@ -55,6 +57,23 @@ class Away:
 def sink(monkeypatch: pytest.MonkeyPatch) -> Away:
     monkeypatch.setattr(sink_writer, "AGAIN_S", 0.01)
     return Away()
+
+
+def test_texts_of_results_that_the_sink_has_already_are_not_kept(sink: Away) -> None:
+    """They stay in the window of the API without them, whether they came before the sink had answered or after."""
+    runs = [ResultBatch(serial, [serial], texts=[str(serial)]) for serial in range(3)]
+    sink.back.set()
+    way = SinkWriter(sink, 2, lambda: None)
+    way.take(runs[0])
+    way.start()
+    assert sink.asked.acquire(timeout=PATIENCE_S)
+    while way.until < 2:
+        threading.Event().wait(0.001)
+    way.take(runs[1])
+    way.take(runs[2])
+    way.finish()
+    assert [row.value for row in sink.rows] == ["2"]
+    assert [run.texts for run in runs] == [None, None, None]
 
 
 def test_a_sink_that_is_away_when_a_runner_begins_is_asked_again_and_gets_what_it_has_not(sink: Away) -> None:
@@ -136,6 +155,45 @@ def test_what_comes_behind_a_result_that_cannot_be_written_keeps_its_place(sink:
     assert [(row.serial, row.value, row.error is None) for row in sink.rows] == [
         *((2, "1", True), (3, None, False), (4, "3", True), (5, None, False), (6, "5", True))
     ]
+
+
+class Ended:
+    """A table that says whether it was told to end."""
+
+    has_room, failed, finished = True, None, False
+
+    def start(self) -> None: ...
+
+    def take(self, results: Released) -> None: ...
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+def test_what_was_begun_of_a_run_that_cannot_be_built_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RecomposeError("no loop")
+
+    monkeypatch.setattr(assembly, "loop_of", refuse)
+    checked, table = CheckedSpec(RunSpec(app="synthetic", pool="local", source=SourceSpec(kind="push"))), Ended()
+    with pytest.raises(RecomposeError, match="no loop"):
+        assembly.assemble(checked, table)
+    assert table.finished
+    checked.close()
+
+
+def test_what_waits_is_weighed(sink: Away) -> None:
+    way = SinkWriter(sink, 0, lambda: None)
+    way.start()
+    heavy = [ResultBatch(serial, ["x"], size_bytes=sink_writer.MOST_BYTES // 2) for serial in range(3)]
+    for run, has_room in zip(heavy, (True, False, False), strict=True):
+        way.take(run)
+        assert way.has_room == has_room
+    sink.back.set()
+    while not way.has_room:
+        threading.Event().wait(0.001)
+    way.finish()
+    assert way.until == 3
 
 
 class Large(App):

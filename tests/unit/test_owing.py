@@ -18,10 +18,12 @@ from compositions.model import Stage
 from runtime.dispatch.checkpoint import Checkpoint
 from service.api import create_app
 from service.daemon.daemon import Daemon
+from service.daemon.runs import Runs
 from service.daemon.store.store import DaemonStore
 from service.daemon.store.tables import DurableRuns
 from service.daemon.supervision import restart_policy
 from service.daemon.supervision.runner_slot import LocalHost
+from service.daemon.supervision.watchdog import Watchdog
 from service.runner.durable.journal import debt_in, journal_path
 from service.runner.durable.values import Commit, Left
 from service.runner.rpc.requests import Stop
@@ -196,6 +198,41 @@ def test_a_stop_under_way_is_hurried_by_another(http: TestClient) -> None:
     assert answers == [200]
 
 
+def test_a_forced_stop_hurries_one_that_has_only_just_begun(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(http)
+    push(http, 1)
+    storing, stored, looked = threading.Event(), threading.Event(), threading.Event()
+    remove, expect = DaemonStore.remove_started, Runs.expect
+
+    def remove_started(store: DaemonStore, app: str) -> None:
+        storing.set()
+        assert stored.wait(PATIENCE_S)
+        remove(store, app)
+
+    def expected(runs: Runs, name: str) -> Watchdog:
+        found = expect(runs, name)
+        if storing.is_set():
+            looked.set()
+        return found
+
+    monkeypatch.setattr(DaemonStore, "remove_started", remove_started)
+    monkeypatch.setattr(Runs, "expect", expected)
+    answers: list[int] = []
+    bodies: list[Any] = [{}, {"force": True}]
+    stops = [
+        threading.Thread(target=lambda body=body: answers.append(http.post("/apps/held/stop", json=body).status_code))
+        for body in bodies
+    ]
+    stops[0].start()
+    assert storing.wait(PATIENCE_S)
+    stops[1].start()
+    assert looked.wait(PATIENCE_S), "the forced one sees an app that is up"
+    stored.set()
+    for each in stops:
+        each.join(PATIENCE_S)
+    assert answers == [200, 200]
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -216,6 +253,11 @@ def test_a_stop_without_a_time_has_ten_minutes_and_only_a_forced_one_has_none(
     wait_until(lambda: state(http)["state"] != "starting")
     assert http.post("/apps/held/stop", json=body).status_code == 200
     assert [each for each in asked if isinstance(each, Stop)] == [expected]
+
+
+@pytest.mark.parametrize("body", [{"timeout_s": -1}, {"force": "yes"}, {"hard": True}])
+def test_a_stop_that_is_not_understood_is_refused(http: TestClient, body: Any) -> None:
+    assert http.post("/apps/held/stop", json=body).status_code == 422
 
 
 def test_a_journal_that_cannot_be_read_counts_as_owing(tmp_path: Path) -> None:

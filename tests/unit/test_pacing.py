@@ -1,8 +1,10 @@
 """The frequency manager on a clock that moves only when told; sleeping overshoots as a real one does."""
 
+from itertools import pairwise
+
 import pytest
 
-from apps.rates import Binary, Fixed, Increasing
+from apps.rates import Binary, Custom, Fixed, Increasing, Wave
 from datapipe.sources.pacing import SLICE_S, FrequencyManager
 from datapipe.sources.schedule import Schedule
 
@@ -49,12 +51,41 @@ def test_waits_what_the_source_left_of_the_delay():
     assert sum(time.waits) == pytest.approx(0.350)
 
 
+def test_first_item_does_not_wait():
+    time = Time()
+    assert time.manager(Fixed(0.01)).turn()
+    assert time.now_s == 100.0
+
+
+def test_a_pattern_may_count_items_as_in_listing_1_of_the_paper():
+    """10 items/s at first, 0.5 more with each item: the wait after item n is 1 / (10 + 0.5 n)."""
+    time = Time()
+    manager = time.manager(Custom(lambda elapsed_s, items: 10 + 0.5 * items))
+    times = time.released(manager, 4.0)
+    waits_s = [later - before for before, later in pairwise(times)]
+    assert waits_s == pytest.approx([1 / (10 + 0.5 * item) for item in range(1, len(times))], rel=1e-3)
+    manager.set_pattern(Custom(lambda elapsed_s, items: 10 + 0.5 * items, factor=2.0))
+    again = time.released(manager, 1.0)
+    assert again[2] - again[1] == pytest.approx(1 / 21.5, rel=0.1), "a new pattern counts from its own first item"
+
+
 @pytest.mark.parametrize("rate_per_s", [0.5, 10.0, 100.0, 1000.0, 5000.0])
 def test_mean_rate_does_not_drift_though_every_sleep_overshoots(rate_per_s):
     time = Time(overshoot_s=100e-6)
     items = 400
     times = time.released(time.manager(Fixed(rate_per_s)), items / rate_per_s, work_s=20e-6)
     assert len(times) == pytest.approx(items, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [Wave(6.0, 0.0, 20.0), Binary(6.0, 0.0, 20.0), Increasing(12.0, 0.0, 20.0)],
+    ids=lambda p: type(p).__name__,
+)
+def test_number_of_items_follows_the_pattern(pattern):
+    time = Time(overshoot_s=100e-6)
+    times = time.released(time.manager(pattern), 12.0)
+    assert len(times) == pytest.approx(120, abs=2)
 
 
 def test_source_slower_than_the_rate_is_not_held_up_and_missed_slots_are_counted():
@@ -73,6 +104,15 @@ def test_after_a_blocked_source_at_most_one_item_is_made_up_for():
     times = time.released(manager, 1.0)
     assert times[:3] == pytest.approx([105.0, 105.0, 105.1])
     assert manager.missed == 48
+
+
+def test_catch_up_is_configurable():
+    time = Time()
+    manager = time.manager(Fixed(10.0), catch_up_items=100)
+    manager.turn()
+    time.now_s += 5.0
+    assert time.released(manager, 1.0).count(105.0) == 50
+    assert manager.missed == 0
 
 
 def test_zero_rate_waits_in_slices_and_can_be_stopped():
@@ -107,8 +147,37 @@ def test_unpaced_never_waits_but_stops():
     assert not manager.turn()
 
 
+def test_unpaced_then_paced():
+    time = Time()
+    manager = time.manager(None)
+    manager.turn()
+    time.now_s += 60.0
+    manager.set_pattern(Fixed(10.0))
+    assert len(time.released(manager, 1.0)) == pytest.approx(10, abs=1)
+    assert manager.missed == 0
+
+
 def schedule(pattern, **catch_up):
     return Schedule(pattern, 0.0, **({"catch_up_items": 1.0, "catch_up_s": 0.05} | catch_up))
+
+
+def test_next_due():
+    slots = schedule(Fixed(2.0))
+    assert slots.take(10.0) is not None
+    slots = schedule(Fixed(2.0))
+    slots.take(0.0)
+    assert slots.next_due_s(0.0) == 0.5
+    slots.advance(0.25)
+    assert slots.next_due_s(0.25) == pytest.approx(0.5)
+    assert schedule(Binary(10.0, 0.0, 5.0)).next_due_s(1.0) == float("inf")
+
+
+def test_what_is_due_is_exact_for_a_linear_rate_whatever_the_steps():
+    for looks in (1, 7, 100, 4000):
+        ramp = schedule(Increasing(100.0, 0.0, 100.0), catch_up_s=1e9)
+        for k in range(looks):
+            ramp.advance((k + 1) * 100.0 / looks)
+        assert ramp.due == pytest.approx(5001.0)  # the first is due at once
 
 
 def test_every_slot_tells_when_it_was_due_however_late_it_is_taken():
@@ -121,11 +190,26 @@ def test_every_slot_tells_when_it_was_due_however_late_it_is_taken():
     assert late.lag_s(3.5) == pytest.approx(1.5, abs=1e-6)
 
 
+def test_due_times_follow_a_pattern_that_rests_and_one_that_replaces_it():
+    slots = schedule(Binary(4.0, 0.0, 5.0), catch_up_s=60.0)
+    slots.replace(Fixed(1.0), 4.0)
+    times = [slots.take(9.0) for _ in range(15)]
+    assert times == pytest.approx([2.0 + k / 5 for k in range(10)] + [4.0 + k for k in range(5)], abs=0.03)
+
+
 def test_a_slot_given_up_is_missed_and_those_after_it_keep_their_time():
     slots = schedule(Fixed(10.0), catch_up_s=1.0)
     assert slots.take(0.0) == 0.0
     assert slots.take(5.0) == pytest.approx(4.0, abs=1e-6)  # the oldest second of five is what may be made up for
     assert slots.missed == pytest.approx(39.0)
+
+
+def test_a_slow_stream_keeps_the_slot_whose_turn_it_is_and_its_time():
+    slots = schedule(Fixed(0.1))
+    assert slots.take(0.0) == 0.0
+    assert slots.take(25.0) == pytest.approx(10.0, abs=1e-6)
+    assert slots.take(25.0) == pytest.approx(20.0, abs=1e-6)
+    assert slots.missed == 0
 
 
 def test_offer_counts_what_was_asked_for_whether_it_was_read_or_not():
@@ -148,3 +232,10 @@ def test_nothing_was_due_before_reading_began():
     assert manager.turn().due_s == time.now_s
     assert manager.offer().behind == 0
     assert len(time.released(manager, 1.0)) == pytest.approx(10, abs=1)
+
+
+def test_looking_often_does_not_fill_the_memory():
+    slots = schedule(Fixed(5000.0), catch_up_s=60.0)
+    for k in range(200_000):
+        slots.take(k / 20_000)
+    assert max(len(slots._time_of), len(slots._slots_by)) < 1000

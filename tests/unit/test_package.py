@@ -13,7 +13,21 @@ import numpy as np
 import pytest
 
 from profiler.slo import parse_slo
-from recompose import App, Options, RecomposeError, Result, RunFailed, Stage, StageKind, objective, pipeline, run
+from recompose import (
+    App,
+    Options,
+    Outputs,
+    RecomposeError,
+    Result,
+    RunFailed,
+    Stage,
+    StageKind,
+    objective,
+    pipeline,
+    run,
+)
+from recompose.live import Unread
+from service.runner.wiring.result_buffer import ResultBatch
 
 
 def double(value: int) -> int:
@@ -97,11 +111,30 @@ def test_a_partitioned_stage_takes_its_key_from_a_function() -> None:
     assert values == [("t", 1), ("c", 1), ("t", 2)]
 
 
+def test_a_pipeline_has_async_stages_and_stages_of_bundles() -> None:
+    async def fetch(value: int) -> int:
+        return value + 1
+
+    def halve(values: list[int]) -> list[float]:
+        return [value / 2 for value in values]
+
+    app = pipeline((Stage("fetch", concurrency=4), fetch), (Stage("halve", batch=True), halve))
+    assert [each.value for each in started(app, source=range(4))] == [0.5, 1.0, 1.5, 2.0]
+
+
 def test_names_of_event_time_are_those_of_the_package() -> None:
     import recompose
     from apps import event_time
 
     assert all(getattr(recompose, name) is getattr(event_time, name) for name in event_time.__all__)
+
+
+def test_values_of_one_item_are_rows_of_its_serial_number() -> None:
+    def letters(text: str) -> Iterator[str]:
+        yield from text
+
+    rows = [(each.serial, each.part, each.value) for each in started(pipeline(letters), source=["ab", "", "c"])]
+    assert rows == [(0, 0, "a"), (0, 1, "b"), (2, 0, "c")]
 
 
 def test_who_does_not_read_holds_the_source_back() -> None:
@@ -127,6 +160,11 @@ def test_a_function_gets_each_result_and_wait_waits_for_it() -> None:
     assert [each.serial for each in got] == list(range(50))
     with pytest.raises(RecomposeError, match="go to its sink"):
         next(iter(live))
+
+
+def test_a_file_gets_lines(tmp_path: Any) -> None:
+    started(source=[1, 2], sink=tmp_path / "out.jsonl").wait()
+    assert (tmp_path / "out.jsonl").read_text() == '{"serial": 0, "value": 2}\n{"serial": 1, "value": 6}\n'
 
 
 def test_what_nobody_reads_is_dropped_by_wait() -> None:
@@ -200,10 +238,14 @@ def test_a_sink_that_raises_ends_the_run_with_its_reason() -> None:
         ({"slo": "throughput<=5/s"}, "a throughput is ≥ its target, not <="),
         ({"slo": "p95<=fast"}, "'fast' is not a number with a unit"),
         ({"rat": 5}, r"run takes no 'rat' \(did you mean 'rate'\?\)"),
+        ({"sourc": 5}, r"run takes no 'sourc' \(did you mean 'source'\?\)"),
         ({"colour": 5}, "run takes no 'colour'; it takes source, slo, sink, rate, items"),
+        ({"rate": -1}, "^rate = -1: must be greater than 0"),
         ({"batch": 0}, r"^batch = 0: must be \"auto\""),
+        ({"batch": "64"}, r"^batch = '64': must be \"auto\""),
         ({"source": 5}, "source = 5: must be text such as replay:FILE, a path, or an iterable"),
         ({"slo": "throughput=input_rate"}, "the source has no rate of its own .* set a rate, or ask for fastest"),
+        ({"source": "video"}, "source video needs a path"),
         ({"source": "nowhere.txt"}, "'nowhere.txt' does not exist"),
         ({"composition": "huge"}, "unknown composition 'huge'"),
         ({"sink": "xml:folder"}, "'xml:folder' is no sink"),
@@ -257,3 +299,15 @@ def test_an_app_loads_without_what_serves_and_runs_it() -> None:
     told = f"import sys; from recompose import App, Stage; print({loaded})"
     ran = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_results_that_are_not_wanted_are_not_kept() -> None:
+    unread = Unread(most=2)
+    unread.take(ResultBatch(0, [1]))
+    assert unread.has_room
+    unread.take(ResultBatch(1, [Outputs([1, 2])]))
+    assert not unread.has_room
+    unread.discard()
+    unread.take(ResultBatch(2, [1]))
+    assert unread.has_room
+    assert unread.next(0.0) is None

@@ -16,6 +16,13 @@ GB = 10**9
 THREE = Cluster((Node("a", Amounts(1)), Node("b", Amounts(4)), Node("c", Amounts(2))), near="c")
 
 
+def test_the_cores_of_a_cluster_are_the_sum_over_its_open_nodes() -> None:
+    assert THREE.cores == 7
+    lost = Node("d", Amounts(8), state=NodeState.LOST)
+    drained = Node("e", Amounts(8), state=NodeState.DRAINING)
+    assert Cluster((*THREE.nodes, lost, drained, Node("f", Amounts(0.5)))).cores == 7.5
+
+
 @pytest.mark.parametrize(
     ("declared", "seen", "cores"),
     [
@@ -40,6 +47,14 @@ def test_workers_that_reserve_nothing_take_free_cpus_first_and_then_share_by_cor
     assert seats(14) == {"a": 2, "b": 8, "c": 4}
 
 
+def test_workers_that_reserve_nothing_take_no_room_from_those_that_do() -> None:
+    shapes = [Shape("free", Need(), 7), Shape("firm", Need(cpus=1), 7)]
+    found = place(THREE, shapes, {"free": {"b": 7}})
+    assert found.lacking == {}
+    assert found.seats["free"] == {"b": 7}
+    assert sum(found.seats["firm"].values()) == 7
+
+
 def test_four_quarters_share_a_gpu_and_a_fifth_finds_none() -> None:
     cluster = Cluster((Node("cpu", Amounts(8)), Node("gpu", Amounts(8, 1))), near="cpu")
     shapes = [Shape("detect", Need(cpus=1, gpus=0.25), 4)]
@@ -49,6 +64,13 @@ def test_four_quarters_share_a_gpu_and_a_fifth_finds_none() -> None:
         "4 of 5 workers of detect fit: each needs 1 CPU and 0.25 GPU, and the node with the most left has 8 CPUs, "
         "but no GPU",
     )
+
+
+def test_shares_of_gpus_do_not_reach_over_devices() -> None:
+    two = Cluster((Node("gpu", Amounts(8, 2)),))
+    assert place(two, [Shape("big", Need(cpus=1, gpus=0.75), 3)], {}).lacking == {"big": 1}
+    shapes = [Shape("small", Need(cpus=1, gpus=0.5), 2), Shape("whole", Need(cpus=1, gpus=1), 1)]
+    assert place(two, shapes, {}).lacking == {}
 
 
 def test_a_worker_moves_where_another_finds_no_place_otherwise() -> None:
@@ -82,6 +104,17 @@ def test_workers_move_to_free_cores_and_to_the_near_node_but_not_for_nothing() -
     assert (near.target, near.gain) == ("c", FAR)
     assert moves(THREE, [free, firm], {"firm": {"b": 1}, "free": {"c": 1}}) == [], "there is one core, and it needs two"
     assert moves(THREE, [Shape("free", Need(), 21)], {"free": {"a": 3, "b": 12, "c": 6}}) == [], "none is free"
+
+
+def test_workers_do_not_move_to_where_they_may_not_be() -> None:
+    nodes = (
+        Node("a", Amounts(1)),
+        Node("b", Amounts(4), state=NodeState.SUSPECT),
+        Node("c", Amounts(4, 1), labels={"zone": "x"}),
+    )
+    labelled = Shape("app", Need(gpus=0.5, labels={"zone": "x"}), 3)
+    assert moves(Cluster(nodes[:2], "a"), [Shape("app", Need(), 3)], {"app": {"a": 3}}) == []
+    assert moves(Cluster(nodes, "a"), [labelled], {"app": {"c": 2}}) == []
 
 
 def test_no_move_is_worth_another_one_after_it() -> None:

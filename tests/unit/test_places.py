@@ -61,6 +61,19 @@ def test_a_node_that_lost_all_its_workers_gets_none_until_it_is_trusted_again() 
     assert choose(made, 1, ["a", "c", "c"], 40.0)[0] == ["b"]
 
 
+def test_one_worker_lost_among_others_is_no_reason_for_suspicion() -> None:
+    made = seating()
+    made.lost("b", ["a", "b"], 10.0)
+    assert choose(made, 1, ["a", "c", "c"], 11.0)[0] == ["b"]
+
+
+def test_a_worker_that_joins_clears_its_node() -> None:
+    made = seating()
+    made.lost("b", [], 10.0)
+    made.joined("b", (), 2.0)
+    assert choose(made, 1, ["a", "c", "c"], 11.0)[0] == ["b"]
+
+
 def left(made: Seating, workers_on: str, now_s: float) -> tuple[list[str], str]:
     """Which of the workers w0, w1 … on these nodes are to leave."""
     return made.leaving({f"w{at}": ((), node) for at, node in enumerate(workers_on)}, now_s)
@@ -88,6 +101,14 @@ def test_workers_that_share_a_core_move_to_a_node_that_joined_when_staying_has_c
     assert left(made, "acc", 60.0) == left(made, "acc", 1000.0) == ([], ""), "they are as well placed as they can be"
 
 
+def test_regret_ends_with_its_cause() -> None:
+    made = seating(cpus="a=1 c=2")
+    made.joined("a", (), 4.0)
+    assert [left(made, on, now_s)[0] for on, now_s in (("aaa", 0.0), ("acc", 3.0), ("aaa", 4.0), ("aaa", 6.0))] == [
+        []
+    ] * 4
+
+
 def sleeper() -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 
@@ -109,3 +130,13 @@ def test_a_number_of_another_container_on_this_host_is_left_alone() -> None:
         assert child.poll() is None
         child.communicate(b"\n")
         assert child.returncode == 0
+
+
+def test_a_process_that_has_ended_is_nobody_else() -> None:
+    with sleeper() as child:
+        process = Process(child.pid, pid_space())
+        child.communicate(b"\n")
+    process.kill()
+    process.forget()
+    Process(child.pid, pid_space()).kill()
+    assert child.returncode == 0, "it ended by itself, and nobody was killed in its place"

@@ -1,7 +1,9 @@
 """What an app does not take, whatever it raises: a refusal of that one item, which costs no other one anything."""
 
+import pickle
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from apps import registry
 from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
+from datapipe.sources.inbox import Inbox, Letter
+from datapipe.sources.portions import Refused
 from service.runner.rpc.requests import PushMany, ReadResults, Start, Stop
 from service.runner.runner import Runner
 from service.schemas.results import Result
@@ -174,6 +178,12 @@ def test_a_refused_item_among_many_takes_no_room_for_good(start: Callable[..., R
     assert runner.wait(0)
 
 
+def test_what_cannot_be_stored_is_refused(start: Callable[..., Runner]):
+    runner = start(Whole)
+    with pytest.raises(RecomposeError, match=r"this item, a list, cannot be stored: .*; it must be what pickle takes"):
+        _ = runner.ask(PushMany(([threading.Lock()],))).serial
+
+
 def test_items_of_a_journal_that_an_edited_app_refuses_are_dead_letters(start: Callable[..., Runner]):
     first = start(Whole)
     assert first.ask(PushMany((1, 2, 3, 4))).serials == [0, 1, 2, 3]
@@ -185,3 +195,52 @@ def test_items_of_a_journal_that_an_edited_app_refuses_are_dead_letters(start: C
     assert [row.value for row in rows if row.error is None] == [[1, 1], [2, 2], [3, 4], [4, 5]]
     why = "three is none any more (item 2, which an earlier runner accepted)"
     assert rows[2].error == f"whole does not take this item: {why}"
+
+
+class StagedBox:
+    """Gives these bodies, and notes what it is told."""
+
+    def __init__(self, *bodies: bytes) -> None:
+        self.bodies = list(bodies)
+        self.told: list[tuple[str, bytes]] = []
+
+    def open(self) -> None: ...
+
+    def poll(self, most: int, wait_s: float) -> Sequence[Letter]:
+        bodies, self.bodies = (self.bodies, []) if most else ([], self.bodies)
+        return [Letter("queue q", body, number) for number, body in enumerate(bodies)]
+
+    def acknowledge(self, letters: Sequence[Letter]) -> None:
+        self.told += [("taken", letter.body[:8]) for letter in letters]
+
+    def refuse(self, letter: Letter) -> None:
+        self.told.append(("refused", letter.body[:8]))
+
+    def close(self) -> None: ...
+
+
+def test_a_queue_is_told_of_each_message_once_it_is_stored_as_it_came():
+    box = StagedBox(b'{"id": 1, "n": 5}', DEEP.encode(), b"[]", b'{"id": 2}')
+    inbox = Inbox(Pops(), box, time.monotonic)
+    stored: list[Any] = []
+
+    def store(values: tuple[Any, ...], arrivals: Sequence[Any]) -> None:
+        assert not box.told
+        stored.extend(values)
+        inbox.buffer.extend(arrivals)
+
+    inbox.by_way_of(store)
+    items: list[Any] = []
+    while len(items) < 4:
+        portion = inbox.read(10, time.monotonic() + PATIENCE_S)
+        assert portion is not None
+        items += portion.values
+    inbox.close()
+    while inbox.read(1, 0.0) is not None:
+        pass
+    assert [item for item in items if not isinstance(item, Refused)] == [1, 2]
+    assert "TypeError" in items[2].why or "AttributeError" in items[2].why
+    assert [kind for kind, _ in box.told] == ["taken", "refused", "refused", "taken"]
+    again = pickle.loads(pickle.dumps(stored))
+    assert [again[0], again[3]] == [{"id": 1, "n": 5}, {"id": 2}]
+    assert all(isinstance(each, Refused) for each in again[1:3])

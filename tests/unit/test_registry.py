@@ -1,5 +1,6 @@
 """Apps are found, checked and made; everything that is refused is refused with a sentence."""
 
+import math
 import pickle
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from apps.app_check import faults_of
-from apps.contract import App
+from apps.contract import App, Options
 from apps.registry import AppRefused, UnknownApp, compositions_file, create, discover, scan
 from compositions.model import Stage, StageKind
 
@@ -63,9 +64,18 @@ def test_package_with_relative_imports_is_found(tmp_path):
     assert create("shout", {}, [tmp_path]).say("a") == "a"
 
 
+def test_app_whose_file_has_another_name_is_found(folder):
+    (folder / "echo.py").rename(folder / "other.py")
+    assert create("echo", {}, [folder]).name == "echo"
+
+
 def test_creating_one_app_loads_no_other_file(folder):
     (folder / "other.py").write_text("raise RuntimeError('loaded for nothing')")
     assert create("echo", {}, [folder]).name == "echo"
+
+
+def test_discovering_twice_gives_the_same_classes(folder):
+    assert discover([folder])["echo"] is discover([folder])["echo"]
 
 
 def test_two_folders_may_have_files_of_the_same_name(folder, tmp_path_factory):
@@ -85,10 +95,16 @@ def test_values_of_a_users_class_pass_between_processes(folder):
     assert pickle.loads(done.stdout) == item
 
 
+def test_apps_of_a_folder_come_before_installed_ones(tmp_path: Path) -> None:
+    (tmp_path / "zebra.py").write_text(ECHO.replace('"echo"', '"zebra"'))
+    assert next(iter(discover([tmp_path]))) == "zebra"
+
+
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
         ("import no_such_module", "broken.py: cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("raise SystemExit(3)", "broken.py: cannot be loaded: SystemExit: 3"),
         ("class (", "broken.py: cannot be loaded: SyntaxError: invalid syntax"),
         (
             HEAD + "class A(App):\n    name = 'a'",
@@ -114,6 +130,11 @@ def test_files_without_apps_and_hidden_ones_are_no_fault(folder):
 def test_missing_folder_is_told(tmp_path):
     faults = scan([tmp_path / "gone"]).faults
     assert any("no such folder; --apps takes folders" in str(fault) for fault in faults)
+
+
+def test_unknown_app_names_a_users_own_and_counts_the_bundled_ones(folder):
+    with pytest.raises(UnknownApp, match=r"^unknown app 'zzz'; known apps are echo and \d+ bundled apps$"):
+        create("zzz", {}, [folder])
 
 
 def test_unknown_app_lists_what_there_is_and_what_failed(folder):
@@ -200,14 +221,28 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
     [
         ({"one": waiting, "stages": (Stage("one", batch=True),)}, "stage 'one' is an async def and a batch stage"),
         ({"two": waiting_with_state}, "stage 'two' is an async def and stateful"),
-        ({"one": waiting, "stages": (Stage("one", concurrency=0),)}, "has concurrency = 0; must be a whole number"),
+        (
+            {"one": waiting, "stages": (Stage("one", concurrency=0),)},
+            "has concurrency = 0; must be a whole number, 1 or",
+        ),
+        ({"one": waiting, "stages": (Stage("one", concurrency="4"),)}, "has concurrency = '4'; must be a whole number"),
+        ({"one": waiting, "stages": (Stage("one", concurrency=2.5),)}, "has concurrency = 2.5; must be a whole number"),
         ({"stages": (Stage("one", time_limit_s=0),)}, "has time_limit_s = 0; must be seconds above 0, or None"),
+        ({"stages": (Stage("one", time_limit_s=math.nan),)}, "has time_limit_s = nan; must be seconds above 0"),
         ({"stages": (Stage("one", concurrency=2),)}, "has concurrency = 2 and is no async def"),
         ({"stages": (Stage("one", price=-1),)}, "has price = -1; must be a number from 0 on"),
         ({"stages": (Stage("one", cpus=0),)}, "stage 'one' has cpus = 0; must be a number above 0, or None to reserve"),
-        ({"stages": (Stage("one", gpus=1.5),)}, "has gpus = 1.5; must be a share of one GPU from 0 to 1, or"),
-        ({"stages": (Stage("one", memory="2 GX"),)}, "has memory = '2 GX', which is no size; give bytes, or"),
+        (
+            {"stages": (Stage("one", gpus=1.5),)},
+            "stage 'one' has gpus = 1.5; must be a share of one GPU from 0 to 1, or",
+        ),
+        ({"stages": (Stage("one", gpus=True),)}, "stage 'one' has gpus = True; must be a share of one GPU"),
+        (
+            {"stages": (Stage("one", memory="2 GX"),)},
+            "stage 'one' has memory = '2 GX', which is no size; give bytes, or",
+        ),
         ({"stages": (Stage("one", custom={"x": 0}),)}, "stage 'one' has custom['x'] = 0; must be an amount above 0"),
+        ({"stages": (Stage("one", custom=["x"]),)}, "stage 'one' has custom = ['x']; must be a dict"),
         (
             {"stages": (Stage("one", custom={"zone": "a"}), Stage("two", StageKind.STATEFUL, custom={"zone": "b"}))},
             "stages ask for nodes with zone=a and zone=b; a worker runs all of them, so give one label",
@@ -232,6 +267,7 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
             {"stages": (Stage("two", StageKind.STATEFUL, ordered=False),)},
             "stage 'two' is stateful and has ordered = False; results of a stage with a state depend on the order",
         ),
+        ({**KEYED, "stages": (keyed(ordered=False),)}, "is partitioned and has ordered = False; results of a stage"),
         (
             {"stages": (Stage("one", ordered=False),)},
             "is stateless and has ordered = False; its items may pass each other while they are worked on",
@@ -240,12 +276,18 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
             {"stages": (Stage("two", "unordered"),)},
             "kind = 'unordered'; must be StageKind.STATELESS or StageKind.STATEFUL or StageKind.PARTITIONED",
         ),
+        ({"stages": (Stage("one", "stateless"),)}, "stage 'one' has kind = 'stateless'; must be StageKind.STATELESS"),
         ({"stages": (Stage("one", columns=(("id", "int64"),)),)}, "has columns and is no batch stage"),
         ({"stages": (Stage("one", batch=True, columns=(("id", "text"),)),)}, "has column ('id', 'text'); must be"),
+        ({"stages": (Stage("one", batch=True, columns=("id",)),)}, "has column 'id'; must be a name and an Arrow type"),
     ],
 )
 def test_ways_to_call_that_do_not_go_together_are_refused(attributes, sentence):
     assert any(sentence in fault for fault in faults_of(variant(**attributes)))
+
+
+def test_acceptable_app_has_no_faults():
+    assert faults_of(Fine) == faults_of(Fine()) == []
 
 
 @pytest.mark.parametrize(
@@ -254,10 +296,15 @@ def test_ways_to_call_that_do_not_go_together_are_refused(attributes, sentence):
         ({"name": "Not Good"}, "name is 'Not Good'; must be 1 to 64 lower-case letters"),
         ({"options_model": dict}, "options_model is <class 'dict'>; must be a subclass of apps.contract.Options"),
         ({"stages": ()}, "stages is (); must be a tuple of one or more Stage"),
+        ({"stages": ("one",)}, "stages is ('one',); must be a tuple of one or more Stage"),
         ({"stages": (Stage("one"), Stage("one"))}, "stage 'one' is listed 2 times"),
+        ({"stages": (Stage("one", batch="no"),)}, "stage 'one' has batch = 'no'; must be True or False"),
         ({"stages": (Stage("four"),)}, "stage 'four' has no method of that name"),
         ({"stages": (Stage("setup"),)}, "stage 'setup' has the name of something that App itself has"),
+        ({"stages": (Stage("options"),)}, "stage 'options' has the name of something that App itself has"),
+        ({"one": 5}, "stage 'one' has no method of that name"),
         ({"one": lambda self: 1}, "the method of stateless stage 'one' must take (self, value)"),
+        ({"two": lambda self, value: 1}, "the method of stateful stage 'two' must take (self, value, state)"),
     ],
 )
 def test_class_that_is_not_acceptable_is_told_why(attributes, sentence):
@@ -273,3 +320,13 @@ def test_compositions_file_beside_the_app_or_named_or_none(folder):
     (folder / "echo.yaml").write_text("app: echo")
     assert compositions_file(app) == folder / "echo.yaml"
     assert compositions_file(variant(compositions_file=Path("named.yaml"))) == Path("named.yaml")
+
+
+def test_built_in_app_has_the_compositions_that_the_service_ships():
+    file = compositions_file(discover()["synthetic"])
+    assert file is not None
+    assert file.parent.name == "compositions"
+
+
+def test_options_base_class_is_accepted():
+    assert variant(options_model=Options)().options == Options()

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from service.daemon.supervision.restart_policy import (
     BACK_OFF_S,
+    HEALTHY_S,
     OWING_S,
     POSTPONED_S,
     TURN_S,
@@ -42,6 +43,11 @@ def follow(condition: Condition, *events: Event) -> Condition:
     return condition
 
 
+def test_a_minute_of_health_forgives_the_deaths_before_but_counts_the_restarts() -> None:
+    condition = follow(Starting(0.0), Died(0.0, "a"), Died(0.0, "b"), CameUp(5.0), Died(5.0 + HEALTHY_S, "c"))
+    assert condition == Starting(5.0 + HEALTHY_S, Deaths(1, 3, "c"))
+
+
 def silent(heard_s: float, now_s: float, vital: Vital) -> Silent:
     return Silent(heard_s, now_s, "no answer", vital, LEASE_S)
 
@@ -55,6 +61,13 @@ def test_a_silent_runner_is_left_alone_until_its_lease_is_over() -> None:
     assert hung == Starting(40.0, Deaths(1, 1, why))
     cut_off = after(condition, silent(38.0, 40.0, Vital.CUT_OFF))
     assert cut_off.deaths.reason == "the runner is cut off: nothing was heard of it for 30 s (lease_s); no answer"
+
+
+def test_a_lease_begins_anew_with_each_answer() -> None:
+    condition: Condition = Up(0.0)
+    for begin in range(0, 500, 25):
+        condition = follow(condition, silent(begin, begin + 24.0, Vital.CUT_OFF), Answered())
+        assert condition == Up(0.0)
 
 
 def test_a_run_that_owes_something_is_never_given_up() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from control.rule.ceiling import Ceiling
 from control.rule.grouping import Grouping, StageFacts, cheapest, grouping_cost
 from control.rule.news import News
-from control.rule.plans import Choice, Goal, Now, Plan, Seen
+from control.rule.plans import Choice, Costing, Goal, Listing, Now, Plan, Seen
 from control.rule.price import Price
 from control.rule.queueing import GroupNow, ItemTime, waits
 from control.rule.rule import Rule
@@ -43,6 +43,12 @@ def test_the_futures_of_a_calm_stream_have_its_rate_and_its_costs(rates: list[fl
     assert futures.each_s.mean(axis=(0, 1)) == pytest.approx([0.1, 0.3], rel=0.1)
 
 
+def test_items_that_are_alike_are_believed_to_be_so_when_many_are_known() -> None:
+    few, many = fed([4.0] * 5), fed([4.0] * 1000)
+    assert few.cv == pytest.approx(0.1, rel=0.2), "twenty may be alike by chance"
+    assert many.cv < 0.03
+
+
 def one_after_the_other(stream: Stream, times_s: list[float]) -> Stream:
     for each_s in times_s:
         stream.add(TURN_S, 1.0, np.array([1.0, 1.0]), np.array([0.1, each_s]))
@@ -53,6 +59,18 @@ def test_two_items_tell_that_a_stage_takes_longer_or_less_long() -> None:
     stream = one_after_the_other(fed([4.0] * 60), [1.8, 1.8])
     assert stream.each_s.tolist() == pytest.approx([0.1, 1.8])
     assert one_after_the_other(stream, [0.3, 0.3, 0.3]).each_s.tolist() == pytest.approx([0.1, 0.3], rel=0.1)
+
+
+def test_where_times_have_a_long_tail_two_items_tell_nothing() -> None:
+    times_s = (0.3 * np.random.default_rng(1).lognormal(0.0, 1.2, 300)).tolist()
+    before_s = one_after_the_other(fed([4.0]), times_s).each_s[1]
+    after_s = one_after_the_other(fed([4.0]), [*times_s, 6 * before_s, 6 * before_s]).each_s[1]
+    assert after_s < 2 * before_s
+
+
+def test_after_a_jump_the_futures_are_of_the_new_rate() -> None:
+    futures = fed([4.0] * 200 + [16.0] * 6).futures(5.0)
+    assert futures.items.mean() / futures.step_s == pytest.approx(16.0, rel=0.3)
 
 
 def test_what_followed_a_rise_before_is_expected_of_the_next() -> None:
@@ -98,6 +116,16 @@ def test_chance_is_no_news_and_a_change_is_within_seconds() -> None:
         assert 1990 <= looked_at(changed).since <= 2060
 
 
+def test_a_camera_that_sends_a_frame_more_has_news() -> None:
+    assert looked_at([3.0] * 400 + [4.0] * 16).since >= 395
+
+
+def test_waves_are_never_calm() -> None:
+    rng = np.random.default_rng(4)
+    waves = [float(rng.poisson(5 + 4 * np.sin(turn / 100))) for turn in range(4000)]
+    assert looked_at(waves).moving
+
+
 # --- ceiling ----------------------------------------------------------------------------------------------------------
 
 
@@ -119,6 +147,13 @@ def test_where_more_workers_bring_nothing_a_ceiling_is_known_for_a_while() -> No
     assert again.per_s(200.0) == pytest.approx(14.2, rel=0.05)
 
 
+def test_what_comes_out_where_workers_lack_items_tells_of_no_ceiling() -> None:
+    ceiling = Ceiling()
+    for turn in range(400):
+        ceiling.look(turn * TURN_S, TURN_S, 4 if turn < 200 else 8, 14.0 * TURN_S, full=turn % 2 == 0)
+    assert ceiling.per_s(100.0) == np.inf
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_chance_is_no_ceiling(seed: int) -> None:
     rng, ceiling = np.random.default_rng(seed), Ceiling()
@@ -126,6 +161,11 @@ def test_chance_is_no_ceiling(seed: int) -> None:
         workers = 4 + turn // 50
         ceiling.look(turn * TURN_S, TURN_S, workers, float(rng.poisson(3.0 * workers * TURN_S)), full=True)
         assert ceiling.per_s(turn * TURN_S) == np.inf
+
+
+def test_where_more_workers_bring_more_there_is_none() -> None:
+    assert fed_ceiling({4: 14.0, 8: 26.0}).per_s(20.0) == np.inf
+    assert fed_ceiling({8: 26.0, 4: 14.0}).per_s(20.0) == np.inf
 
 
 # --- waits ------------------------------------------------------------------------------------------------------------
@@ -160,6 +200,14 @@ def test_more_workers_never_make_anybody_wait_longer(came: list[float], waiting:
     now = GroupNow((0,), 2, 2, waiting, 0.0)
     _, left_s = waits(now, np.arange(1.0, 7.0), futures, (0.3, 0.0), start_s)
     assert all(more <= fewer + 1e-9 for fewer, more in pairwise(left_s[:, 0]))
+
+
+def test_the_share_of_long_items_is_that_of_the_log_normal() -> None:
+    drawn = np.random.default_rng(0).lognormal(0.0, 0.5, 200_000)
+    item = ItemTime.of(float(drawn.mean()), float(drawn.std() / drawn.mean()))
+    assert item.beyond(np.array([1.0, 2.0, 3.0])) == pytest.approx(
+        [(drawn > limit).mean() for limit in (1.0, 2.0, 3.0)], abs=0.01
+    )
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -209,11 +257,29 @@ def test_the_price_rises_while_items_are_late_and_falls_while_none_is() -> None:
     assert price.in_work == pytest.approx(RuleSettings().least_price, rel=0.01)
 
 
+def test_a_window_that_was_missed_is_remembered_for_longer_than_the_next_one() -> None:
+    price = Price(RuleSettings())
+    for turn in range(3600):  # fifteen minutes; in each first one a fifth is late
+        price.add(TURN_S * turn, TURN_S, 2.0, 0.4 if turn % 1200 < 240 else 0.0, 600.0, 0.95)
+    before = price.in_work
+    for turn in range(3600, 4800):
+        price.add(TURN_S * turn, TURN_S, 2.0, 0.0, 600.0, 0.95)
+    assert before > price.in_work > 2 * RuleSettings().usual_price
+
+
 # --- choice -----------------------------------------------------------------------------------------------------------
 
 
 def chosen(
-    rate_per_s: float, active: Plan, *, backlog: float = 0.0, most: int = 16, goals: tuple[Goal, ...] = GOALS
+    rate_per_s: float,
+    active: Plan,
+    *,
+    listed: Listing | None = None,
+    backlog: float = 0.0,
+    most: int = 16,
+    goals: tuple[Goal, ...] = GOALS,
+    cores: float = 16.0,
+    costing: Costing = Costing(),  # noqa: B008  # frozen
 ) -> Choice:
     rng, rule = np.random.default_rng(5), Rule(STAGES)
     choice = None
@@ -222,7 +288,7 @@ def chosen(
         done, late = np.full(2, came), [0.0] * len(goals)
         rule.observe(Seen(TURN_S * turn, TURN_S, came, done, came * np.array([0.1, 0.3]), came, late), goals)
         waits = backlog if turn > 340 else 0.0
-        now = Now(active, active.workers, waits, [0, 0], goals, most, 1.0, 16.0)
+        now = Now(active, active.workers, waits, [0, 0], goals, most, 1.0, cores, listed=listed, costing=costing)
         choice = rule.choose(now)
         if choice is not None and choice.chosen.plan != active:
             rule.changed(choice.chosen.plan, active, active.workers)
@@ -242,6 +308,16 @@ def test_neighbours_are_merged_and_what_waits_gets_more_workers() -> None:
     assert pressed.workers > calm.workers
 
 
+def test_where_two_groups_are_short_both_get_more() -> None:
+    replicas = chosen(10.0, Plan(APART, (1, 1))).chosen.plan.replicas
+    assert sum(replicas) > 4
+
+
+def test_of_a_users_list_only_what_is_in_it() -> None:
+    listed = (Plan(APART, (1, 1)), Plan(MERGED, (3,)), Plan(MERGED, (7,)))
+    assert chosen(10.0, listed[1], listed=Listing(listed)).chosen.plan == listed[2]
+
+
 def test_the_limit_of_workers_holds_and_the_lack_shows() -> None:
     choice = chosen(30.0, Plan(MERGED, (6,)), most=6)
     assert choice.chosen.plan.workers <= 6
@@ -255,12 +331,73 @@ def test_what_the_objective_tolerates_is_not_hopeless() -> None:
     assert (strict.hopeless, tolerant.hopeless) == (True, False)
 
 
+def test_nothing_is_chosen_before_each_stage_has_finished_some_items() -> None:
+    rule = Rule(STAGES)
+    rule.observe(Seen(1.0, 1.0, 9.0, np.array([9.0, 2.0]), np.array([0.9, 0.6]), 2.0, [0.0]), GOALS)
+    assert rule.choose(Now(Plan(APART, (1, 1)), 2, 0.0, [0, 0], GOALS, 8, 1.0)) is None
+
+
+def test_a_smaller_limit_counts_at_once_also_for_what_was_wanted_before() -> None:
+    rng, rule, plans = np.random.default_rng(5), Rule(STAGES), []
+    for turn in range(1, 400):
+        came = float(rng.poisson(10.0 * TURN_S))
+        rule.observe(
+            Seen(TURN_S * turn, TURN_S, came, np.full(2, came), came * np.array([0.1, 0.3]), came, [0.0]), GOALS
+        )
+        most = 16 if turn < 380 else 3
+        choice = rule.choose(Now(Plan(APART, (2, 4)), 6, 0.0, [0, 0], GOALS, most, 1.0))
+        if choice is not None and turn >= 380:
+            plans.append(choice.chosen.plan)
+    assert plans
+    assert all(plan.workers <= 3 for plan in plans)
+
+
 # --- several goals, limits and shares of a machine --------------------------------------------------------------------
+
+
+def test_of_several_goals_the_hardest_counts() -> None:
+    easy, hard = Goal(20.0, 0.95), Goal(0.8, 0.95)
+    one, other, both = (chosen(10.0, Plan(MERGED, (5,)), goals=each) for each in ((easy,), (hard,), (easy, hard)))
+    assert one.chosen.plan.workers <= other.chosen.plan.workers <= both.chosen.plan.workers
 
 
 def test_what_comes_beyond_the_rate_that_is_asked_for_gets_no_workers() -> None:
     kept_up, half = (chosen(10.0, Plan(MERGED, (5,)), goals=(Goal(2.0, 0.95, per_s),)) for per_s in (np.inf, 5.0))
     assert half.chosen.plan.workers <= 0.7 * kept_up.chosen.plan.workers
+
+
+def test_what_waits_beyond_the_rate_that_is_asked_for_gets_no_workers() -> None:
+    goals = (Goal(2.0, 0.95, 5.0),)
+    calm, full = (chosen(10.0, Plan(MERGED, (3,)), goals=goals, backlog=backlog) for backlog in (0.0, 500.0))
+    assert full.chosen.plan == calm.chosen.plan
+
+
+def test_more_workers_than_the_cores_keep_busy_are_not_asked_for() -> None:
+    computing, waiting = (
+        chosen(10.0, Plan(MERGED, (2,)), cores=2.0, costing=Costing(cpu_share=share))
+        for share in ((1, 1), (0.05, 0.05))
+    )
+    assert computing.chosen.plan.workers <= 3
+    assert computing.chosen.attained(GOALS) < 0.9
+    assert waiting.chosen.attained(GOALS) == pytest.approx(1.0, abs=0.03)
+
+
+def test_more_workers_than_a_gpu_can_serve_are_not_asked_for() -> None:
+    # 10 items/s of 0.3 s are work for three GPUs; twenty workers share one, or each has its own.
+    shared, own, light = (
+        chosen(10.0, Plan(MERGED, (3,)), costing=Costing(cpu_share=(0.1, 0.1), gpu_share=(0, share), gpus=(0, gpus)))
+        for share, gpus in ((1, 0.05), (1, 1), (0.3, 0.05))
+    )
+    assert shared.chosen.plan.workers <= 3
+    assert shared.chosen.attained(GOALS) < 0.9
+    for each in (own, light):
+        assert 4 < each.chosen.plan.workers <= 6
+        assert each.chosen.attained(GOALS) == pytest.approx(1.0, abs=0.03)
+
+
+def test_the_way_between_groups_is_a_reason_to_merge() -> None:
+    light = Costing(hop_s=0.1)
+    assert chosen(5.0, Plan(APART, (1, 2)), costing=light).chosen.plan.grouping == MERGED
 
 
 def test_with_more_of_the_machine_an_app_reaches_no_less() -> None:

@@ -47,6 +47,8 @@ class Plan:
     def __init__(self) -> None:
         self.setup, self.work, self.close = Gate(), Gate(), Gate()
         self.close_error: Exception | None = None
+        self.item_error: Exception | None = None
+        self.result: Any = None
 
 
 class Held(App):
@@ -65,7 +67,9 @@ class Held(App):
 
     def work(self, value: Any) -> Any:
         self.plan.work.pass_through()
-        return value
+        if self.plan.item_error is not None:
+            raise self.plan.item_error
+        return self.plan.result if self.plan.result is not None else value
 
     def open_output(self, path: Path) -> Output:
         return Output(self.plan)
@@ -177,6 +181,15 @@ def test_a_drain_past_its_limit_tells_what_it_gave_up(plan: Plan, start: Callabl
     )
 
 
+def test_a_stop_that_is_not_to_drain_gives_up_without_a_word(plan: Plan, start: Callable[..., Runner]) -> None:
+    plan.work.shut()
+    runner = start(source=SourceSpec(kind="push"))
+    runner.ask(PushMany((1,)))
+    plan.work.wait_for_someone()
+    runner.ask(Stop(drain=False, timeout_s=PATIENCE_S))
+    assert ended(runner).ask(ReadStatus()).health.failure is None
+
+
 def test_of_two_stops_the_tighter_one_holds_whichever_comes_first(plan: Plan, start: Callable[..., Runner]) -> None:
     plan.work.shut()
     runner = Runner(RunSpec(app="held", pool="local", source=SourceSpec(kind="push")))
@@ -188,3 +201,28 @@ def test_of_two_stops_the_tighter_one_holds_whichever_comes_first(plan: Plan, st
         assert ended(runner).ask(ReadStatus()).items.delivered == 0
     finally:
         runner.kill()
+
+
+def test_a_result_that_is_no_json_is_a_failed_item_with_the_cure(plan: Plan, start: Callable[..., Runner]) -> None:
+    plan.result = object()
+    runner = ended(start())
+    items = runner.ask(ReadStatus()).items
+    assert (items.accepted, items.delivered, items.failed) == (5, 0, 5)
+    summary = runner.ask(ReadSummary())
+    assert summary.unwritten == 5
+    assert "item 0: the result cannot be written: TypeError" in str(summary.first_error)
+    assert "let encode_result of app 'held' return plain JSON data" in str(summary.first_error)
+
+
+def test_throughput_leaves_the_start_out(plan: Plan, start: Callable[..., Runner]) -> None:
+    plan.setup.shut()
+    runner = start()
+    plan.setup.wait_for_someone()
+    while not runner.ask(ReadSummary()).elapsed_s:
+        assert not runner.wait(0.01), "it ended without workers"
+    plan.setup.open()
+    summary = ended(runner).ask(ReadSummary())
+    assert summary.workers == 1
+    assert summary.throughput_per_s is not None
+    assert summary.elapsed_s is not None
+    assert summary.throughput_per_s > 5 / summary.elapsed_s

@@ -4,7 +4,17 @@ import math
 
 import pytest
 
-from profiler.service_time import GpuUse, ServiceTimes, bottlenecks, crowding, free_service_s, on_gpus, stage_costs
+from profiler.service_time import (
+    GpuUse,
+    ProfileSettings,
+    ServiceTimes,
+    bottlenecks,
+    crowding,
+    free_service_s,
+    next_bottleneck,
+    on_gpus,
+    stage_costs,
+)
 from profiler.snapshot import StageProfile, StageTiming
 
 
@@ -33,6 +43,18 @@ def test_profile_gives_mean_cpu_cv_and_percentiles() -> None:
     assert a.p95_s == pytest.approx(0.0385)
 
 
+def test_stages_come_in_the_apps_order_and_only_those_with_samples() -> None:
+    times = ServiceTimes(["segment", "extract", "rank"])
+    feed(times, "rank", [0.1], from_s=0.0, every_s=1.0)
+    feed(times, "segment", [0.1], from_s=0.0, every_s=1.0)
+    assert [p.name for p in times.profiles(0.0)] == ["segment", "rank"]
+
+
+def test_a_stage_that_the_app_does_not_have_is_an_error() -> None:
+    with pytest.raises(KeyError, match="rnak"):
+        ServiceTimes(["rank"]).add(0.0, (StageTiming("rnak", 0.1, 0.1),))
+
+
 def test_an_old_phase_fades_by_time() -> None:
     times = ServiceTimes(["a"])
     feed(times, "a", [0.010] * 100, from_s=0.0, every_s=0.1)
@@ -40,11 +62,37 @@ def test_an_old_phase_fades_by_time() -> None:
     assert times.profiles(now_s)[0].service_time_s == pytest.approx(0.050)
 
 
+def test_an_old_phase_fades_by_count_at_a_high_rate() -> None:
+    times = ServiceTimes(["a"])
+    feed(times, "a", [0.010] * 1000, from_s=0.0, every_s=0.02)
+    now_s = feed(times, "a", [0.050] * 512, from_s=20.0, every_s=0.02)
+    [a] = times.profiles(now_s)
+    assert a.service_time_s == pytest.approx(0.050)
+    assert a.samples == 512
+
+
+def test_thousands_a_second_are_averaged_over_seconds_not_over_one_hiccup() -> None:
+    times = ServiceTimes(["a"])
+    feed(times, "a", [0.001] * 2000, from_s=0.0, every_s=0.001)
+    now_s = feed(times, "a", [0.009] * 100, from_s=2.0, every_s=0.001)
+    [a] = times.profiles(now_s)
+    assert a.samples == pytest.approx(2000, abs=2)
+    assert a.service_time_s == pytest.approx(0.001 + 0.008 * 100 / 2000, rel=0.01)
+
+
 def test_a_stage_that_runs_once_a_minute_keeps_its_newest_samples() -> None:
     times = ServiceTimes(["a"])
     feed(times, "a", [9.0] * 10 + [1.0] * 8, from_s=0.0, every_s=60.0)
     [a] = times.profiles(2000.0)
     assert (a.service_time_s, a.samples) == (pytest.approx(1.0), 8)
+
+
+def test_memory_is_bounded_and_the_newest_stay() -> None:
+    times = ServiceTimes(["a"], ProfileSettings(timings_kept=600))
+    now_s = feed(times, "a", [float(i) for i in range(5000)], from_s=0.0, every_s=1e-4)
+    [a] = times.profiles(now_s)
+    assert 600 <= a.samples <= 1200
+    assert a.service_time_s == pytest.approx(4999 - (a.samples - 1) / 2)
 
 
 # --- bottlenecks -----------------------------------------------------------------------------------------------------
@@ -67,6 +115,14 @@ def test_bottleneck_is_20_percent_above_every_other(walls_s: dict[str, float], e
     assert bottlenecks(profiles(**walls_s)) == expected
 
 
+def test_additional_bottleneck_is_judged_among_the_rest() -> None:
+    unbalanced = profiles(f1=0.004, f2=0.012, f3=0.008)
+    assert next_bottleneck(unbalanced, ("f2",)) == "f3"
+    assert next_bottleneck(unbalanced, ("f2", "f3")) == "f1"
+    assert next_bottleneck(unbalanced, ("f1", "f2", "f3")) is None
+    assert next_bottleneck(profiles(f1=0.008, f2=0.012, f3=0.008), ("f2",)) is None
+
+
 # --- contention ------------------------------------------------------------------------------------------------------
 
 
@@ -81,6 +137,22 @@ def test_a_sleeping_stage_keeps_its_sleep_beside_a_contended_one() -> None:
     costs = stage_costs([cpu, sleeper], cores=2)
     assert costs["cpu"].service_s == pytest.approx(0.020)
     assert costs["sleep"].service_s == pytest.approx(0.050, rel=0.01)
+
+
+def test_sleep_on_idle_cores_is_no_contention() -> None:
+    sleepers = [profile("sleep", 0.050, 0.0001, busy=12.0)]
+    assert crowding(sleepers, cores=2) == 1.0
+    assert stage_costs(sleepers, cores=2)["sleep"].service_s == 0.050
+
+
+def test_threads_of_a_stage_may_use_more_cpu_than_wall_time() -> None:
+    assert free_service_s(profile("blas", 0.010, 0.035), 1.0) == 0.010
+
+
+def test_busy_counts_the_workers_that_ran_it_at_once() -> None:
+    times = ServiceTimes(["a"])
+    now_s = feed(times, "a", [0.2] * 400, from_s=0.0, every_s=0.05)
+    assert times.profiles(now_s)[0].busy == pytest.approx(4.0, rel=0.02)
 
 
 # --- a GPU that workers share ----------------------------------------------------------------------------------------
@@ -99,6 +171,11 @@ def test_what_a_call_waits_for_a_gpu_that_is_used_up_is_not_its_own_time() -> No
     embed = on_gpus([profile("embed", 0.040, 0.005, busy=4.0)], GpuUse(["embed"], {"embed": 0.25}, 1.0, 1.0))[0]
     assert embed.gpu_s == pytest.approx(0.010)
     assert free_service_s(embed, 1.0) == pytest.approx(0.015)  # 5 ms of a core, 10 of the GPU
+
+
+def test_a_call_that_spins_while_it_waits_keeps_its_time() -> None:
+    embed = on_gpus([profile("embed", 0.040, 0.040, busy=4.0)], GpuUse(["embed"], {"embed": 0.25}, 1.0, 1.0))[0]
+    assert free_service_s(embed, 1.0) == 0.040
 
 
 def test_a_gpu_that_others_use_works_for_no_more_than_all_of_a_call() -> None:

@@ -14,7 +14,7 @@ from compositions.errors import RecomposeError
 from compositions.model import Stage
 from datapipe.source_kinds import open_source
 from datapipe.sources.fed import Fed, Message
-from datapipe.sources.push import BufferFull, Push
+from datapipe.sources.push import BufferFull, Push, SourceClosed
 from datapipe.sources.source_thread import Encoded, SourceLimits, SourceThread
 from datapipe.sources.sources import Arrival
 
@@ -89,6 +89,38 @@ def values(arrivals):
 # --- replay -----------------------------------------------------------------------------------------------------------
 
 
+def test_replay_over_and_over():
+    source = open_source(Numbers(), "replay", clock=ticking())
+    assert values(itertools.islice(source, 7)) == [0, 1, 2, 0, 1, 2, 0]
+
+
+def test_replay_of_a_path(tmp_path):
+    file = tmp_path / "numbers.txt"
+    file.write_text("7 8")
+    assert values(open_source(Numbers(), "replay", str(file), clock=ticking(), loop=False)) == ["7", "8"]
+
+
+def test_replayed_item_arrives_when_its_read_begins():
+    now_s = [0.0]
+
+    class Slow(Numbers):
+        def items(self, path):
+            for value in self.data:
+                now_s[0] += 1.0  # decoding takes a second
+                yield value
+
+    arrivals = list(open_source(Slow(), "replay", clock=lambda: now_s[0], loop=False))
+    assert arrivals == [Arrival(1.0, 0), Arrival(1.0, 1), Arrival(2.0, 2)]  # the first was read when it was opened
+
+
+def test_closed_replay_ends():
+    source = open_source(Numbers(), "replay", clock=ticking())
+    iterator = iter(source)
+    next(iterator)
+    source.close()
+    assert list(iterator) == []
+
+
 @pytest.mark.parametrize(
     ("app", "kind", "path", "sentence"),
     [
@@ -136,7 +168,31 @@ def test_push_says_when_it_is_full_and_has_room_again():
     assert source.put("c") == 2
 
 
+def test_push_after_close_is_refused():
+    source = Push(2, clock=ticking())
+    source.close()
+    with pytest.raises(SourceClosed, match="takes no more items"):
+        source.put("a")
+
+
+def test_push_needs_room():
+    with pytest.raises(RecomposeError, match="capacity = 0"):
+        Push(0, clock=ticking())
+
+
 # --- the thread -------------------------------------------------------------------------------------------------------
+
+
+def test_thread_hands_over_everything_encoded_and_in_order(consumer):
+    source = open_source(Numbers(), "replay", clock=ticking(), loop=False)
+    consumer.run(source, clock=ticking(), encode=lambda values: [value * 10 for value in values], capacity=1)
+    assert values(consumer.rest()) == [0, 10, 20]
+    assert consumer.thread.error is None
+
+
+def test_limit_ends_an_endless_source(consumer):
+    consumer.run(open_source(Numbers(), "replay", clock=ticking()), clock=ticking(), items=5)
+    assert values(consumer.rest()) == [0, 1, 2, 0, 1]
 
 
 class Place:
@@ -213,6 +269,25 @@ def test_stop_without_drain_frees_a_blocked_source(consumer):
     assert values(thread.take()) == [0]
 
 
+def test_pushed_items_are_refused_once_the_limit_is_reached(consumer):
+    source = Push(10, clock=ticking())
+    thread = consumer.run(source, clock=ticking(), items=1)
+    source.put("a")
+    assert thread.join(WAIT_S)
+    with pytest.raises(SourceClosed):
+        source.put("b")
+
+
+def test_pattern_can_be_set_while_the_source_waits(consumer):
+    source = open_source(Numbers(), "replay", clock=ticking(), loop=False)
+    thread = consumer.run(source, Fixed(1e-6), clock=lambda: 0.0)
+    consumer.awaited()
+    assert thread.offered_per_s(0.0) == 1e-6
+    thread.set_pattern(None)
+    assert thread.offered_per_s(0.0) is None
+    assert values(consumer.rest()) == [0, 1, 2]
+
+
 def test_failing_data_set_is_reported_and_what_was_read_stays(consumer):
     class Broken(Numbers):
         def items(self, path):
@@ -240,6 +315,15 @@ def test_an_item_that_cannot_be_sent_is_refused_alone(consumer, bundle):
     assert why.endswith("); it must be what pickle takes")
 
 
+def test_data_set_that_empties_between_passes_is_reported_as_a_sentence(consumer):
+    app = Numbers()
+    source = open_source(app, "replay", clock=ticking())
+    app.data = ()
+    thread = consumer.run(source, clock=ticking())
+    assert values(consumer.rest()) == [0, 1, 2]
+    assert thread.error == "the data set of app 'numbers' has no items"
+
+
 # --- since when a user waits ------------------------------------------------------------------------------------------
 
 
@@ -263,6 +347,11 @@ def test_what_comes_by_itself_is_due_when_it_came_and_what_is_read_at_will_when_
     thread.stop()
 
 
+def test_what_is_read_at_will_is_due_when_it_was_read(consumer):
+    consumer.run(open_source(Numbers(), "replay", clock=ticking(), loop=False), clock=lambda: 7000.0)
+    assert [each.due_s == each.arrived_s for each in consumer.rest()] == [True] * 3
+
+
 def test_a_push_source_counts_what_it_was_offered_and_what_it_refused():
     now_s = [10.0]
     source = Push(2, clock=lambda: now_s[0])
@@ -272,6 +361,16 @@ def test_a_push_source_counts_what_it_was_offered_and_what_it_refused():
         source.put("c")
     now_s[0] = 12.5
     assert source.offer() == (3, 1, 2, 2.5)
+
+
+def test_of_a_source_that_has_ended_nothing_more_is_asked_for(consumer):
+    now_s = [0.0]
+    source = open_source(Numbers(), "replay", clock=lambda: now_s[0], loop=False)
+    thread = consumer.run(source, Fixed(1e6), clock=lambda: now_s[0], catch_up_s=60.0)
+    now_s[0] = 1.0
+    read = len(consumer.rest())
+    now_s[0] = 100.0
+    assert thread.offer() == (read, 0, 0, 0.0)
 
 
 def test_a_data_set_in_memory_is_read_once_and_before_the_first_item() -> None:

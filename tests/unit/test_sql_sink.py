@@ -89,6 +89,20 @@ def test_a_password_in_the_query_is_in_no_sentence(tmp_path: Path) -> None:
     sink.close()
 
 
+def test_an_epoch_that_takes_over_locks_its_run_before_it_looks(url: str) -> None:
+    """So that none that is frozen after its look forgets what a later one wrote."""
+    first = SqlSink(url, "r", 1)
+    first.begin(0, 0)
+    said: list[str] = []
+    sink = SqlSink(url, "r", 2)
+    sqlalchemy.event.listen(sink._engine, "before_cursor_execute", lambda *call: said.append(call[2]))
+    sink.begin(0, 0)
+    words = [statement.split()[0] for statement in said if not statement.startswith("PRAGMA")]
+    assert words == ["UPDATE", "SELECT", "UPDATE", "DELETE"]
+    first.close()
+    sink.close()
+
+
 class Sums(App):
     name = "sums"
     stages = (Stage("add", StageKind.STATEFUL),)

@@ -1,13 +1,16 @@
 """What must survive a restart, and what must not happen to the file."""
 
+import os
 import sqlite3
 import stat
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from compositions.batching import Batching
+from compositions.batch_settings import BatchSettings, Gains
+from compositions.batching import Batching, SizeControl
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Group, Pattern
 from control.decisions import Mode
@@ -16,7 +19,7 @@ from service.daemon.store import store as store_module
 from service.daemon.store.store import DaemonStore, Started
 from service.schemas.batching import SizeChange
 from service.schemas.decisions import Decision, QuietRun
-from service.schemas.refusals import DiskFullError
+from service.schemas.refusals import DiskFullError, NotStoredError
 from service.schemas.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
 
 WIDE = Composition("wide", (Group(("a", "b"), Pattern.PAR, 3), Group(("c",))), Batching(64, linger_ms=2.5))
@@ -73,6 +76,12 @@ def test_a_decision_whose_outcome_comes_later_is_replaced_not_doubled(disk: Daem
     assert disk.last_decision_id("other") == 0
 
 
+def test_a_growing_run_of_no_change_stays_one(disk: DaemonStore) -> None:
+    for count in (1, 2):
+        disk.quiet_runs.put("words", [QuietRun(reason="met", first_at="t1", last_at=f"t{count}", count=count)])
+    assert [each.count for each in disk.quiet_runs.latest("words", 10)] == [2]
+
+
 def test_changes_of_the_size_are_kept_also_in_a_file_that_was_made_without_them(tmp_path: Path) -> None:
     DaemonStore(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / "recompose.sqlite")) as db:
@@ -86,6 +95,12 @@ def test_changes_of_the_size_are_kept_also_in_a_file_that_was_made_without_them(
     assert [(each.from_, each.to, each.count) for each in store.size_changes.latest("words", 10)] == [(1, 5, 2)]
     assert store.quiet_runs.latest("words", 10) == store.size_changes.latest("other", 10) == []
     store.close()
+
+
+def test_a_composition_keeps_its_controller(disk: DaemonStore) -> None:
+    steered = Batching(control=SizeControl("pid", BatchSettings(gains=Gains(kp=20.0))))
+    disk.put_overlay("words", {"wide": replace(WIDE, batch=steered)})
+    assert disk.overlay("words") == {"wide": replace(WIDE, batch=steered)}
 
 
 def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,6 +184,15 @@ def test_what_does_not_fit_on_the_disk_is_refused_and_leaves_what_was(tmp_path: 
     store.close()
 
 
+def test_another_fault_of_the_disk_is_told_apart(tmp_path: Path) -> None:
+    store = DaemonStore(tmp_path)
+    store._database._db.execute("PRAGMA query_only = 1")
+    with pytest.raises(NotStoredError, match=r"cannot be written \(attempt to write a readonly database\)") as raised:
+        store.put_slo("words", Slo("latency", 400.0))
+    assert not isinstance(raised.value, DiskFullError)
+    store.close()
+
+
 def test_the_state_folder_is_its_owners_alone_also_where_it_was_open_before(tmp_path: Path) -> None:
     folder, slices = tmp_path / "state", tmp_path / "state" / "telemetry" / "items"
     slices.mkdir(parents=True)
@@ -183,4 +207,16 @@ def test_the_state_folder_is_its_owners_alone_also_where_it_was_open_before(tmp_
     assert modes.pop("notes.txt") == 0o644
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {name for name, mode in modes.items() if mode & 0o077} == set()
+    store.close()
+
+
+def test_a_new_state_folder_is_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store = DaemonStore(tmp_path / "state")
+        store.put_slo("words", Slo("latency", 400.0))
+    finally:
+        os.umask(before)
+    found = [path for path in (tmp_path / "state", *(tmp_path / "state").iterdir()) if path.stat().st_mode & 0o077]
+    assert found == []
     store.close()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from apps.contract import App
-from apps.video import Frames
+from apps.video import Frames, open_capture
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 from datapipe.source_kinds import open_source
@@ -64,10 +64,25 @@ def clock() -> Any:
     return itertools.count().__next__
 
 
+def test_the_frames_of_a_file_in_order_with_their_numbers(clip: Path) -> None:
+    source = open_source(Brightness(), "video", str(clip), clock=clock(), loop=False)
+    values = [arrival.value for arrival in source]
+    assert [number for number, _ in values] == list(range(10))
+    assert [mean for _, mean in values] == pytest.approx([20 * number for number in range(10)], abs=3)
+
+
 def test_a_file_played_again_goes_on_counting(clip: Path) -> None:
     source = open_source(Brightness(), "video", str(clip), clock=clock())
     numbers = [arrival.value[0] for arrival in itertools.islice(source, 25)]
     assert numbers == list(range(25))
+
+
+def test_closing_ends_it_after_the_frame_under_way(clip: Path) -> None:
+    source = open_source(Brightness(), "video", str(clip), clock=clock())
+    taken = iter(source)
+    next(taken)
+    source.close()
+    assert list(taken) == []
 
 
 @pytest.mark.parametrize(
@@ -91,6 +106,11 @@ def test_an_app_that_takes_no_video_says_so_at_once(clip: Path) -> None:
         open_source(NoVideo(), "video", str(clip), clock=clock())
 
 
+def test_a_video_needs_a_place() -> None:
+    with pytest.raises(RecomposeError, match="source video needs a path"):
+        open_source(Brightness(), "video", None, clock=clock())
+
+
 def test_a_truncated_file_gives_what_it_has_and_then_its_reason(clip: Path) -> None:
     data = clip.read_bytes()
     clip.write_bytes(data[: len(data) // 2])
@@ -99,6 +119,10 @@ def test_a_truncated_file_gives_what_it_has_and_then_its_reason(clip: Path) -> N
     with pytest.raises(RecomposeError, match="ended after frame 5 of 10; it is truncated or damaged"):
         seen.extend(frames)
     assert len(seen) == 5
+
+
+def test_a_frame_or_two_less_than_announced_is_no_damage(clip: Path) -> None:
+    assert len(list(Frames(str(clip), lambda place: Camera(98, announced=100)))) == 98
 
 
 def test_a_camera_that_goes_away_ends_with_its_reason() -> None:
@@ -111,8 +135,18 @@ def test_a_camera_that_goes_away_ends_with_its_reason() -> None:
     assert camera.released
 
 
+def test_a_camera_that_is_not_there_is_refused() -> None:
+    with pytest.raises(RecomposeError, match="'7' gives no frames"):
+        Frames("7", lambda place: Camera(0, opened=False))
+
+
 @pytest.mark.parametrize("frames", [0, 3])
 def test_the_password_of_a_camera_is_in_no_sentence(frames: int) -> None:
     with pytest.raises(RecomposeError, match="video 'rtsp://camera/1' gives no ") as refused:
         list(Frames("rtsp://me:s3/cret@camera/1", lambda place: Camera(frames, opened=frames > 0)))
     assert "cret" not in str(refused.value)
+
+
+def test_a_url_that_nobody_answers_is_refused() -> None:
+    capture = open_capture("http://127.0.0.1:9/none.mp4")
+    assert not capture.isOpened()

@@ -22,25 +22,47 @@ class Many(App):
     name = "many"
     stages = (
         Stage("up_to"),
+        Stage("odd"),
+        Stage("twice"),
         Stage("picky"),
+        Stage("sum", StageKind.STATEFUL),
         Stage("all", batch=True),
         Stage("few", batch=True),
         Stage("given", batch=True),
+        Stage("ranks", StageKind.STATEFUL, batch=True),
         Stage("dear", batch=True, columns=(("id", "int64"), ("price", "float64"))),
+        Stage("fetch", concurrency=3),
     )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[int] = []
+        self.inside = self.most = 0
+        self.full = asyncio.Event()
 
     def up_to(self, value: int) -> Iterator[int]:
         yield from range(value)
+
+    def odd(self, value: int) -> Any:
+        return value if value % 2 else Outputs()
+
+    def twice(self, value: int) -> Outputs:
+        return Outputs([value, Outputs([value])])
 
     def picky(self, value: int) -> int:
         if value == 3:
             raise ValueError("not three")
         return value
 
+    def sum(self, value: int, state: int | None) -> tuple[Any, int]:
+        state = (state or 0) + value
+        return Outputs([value, state]), state
+
     def all(self, values: list[int]) -> list[Any]:
+        self.seen.append(len(values))
         if 3 in values:
             raise ValueError("three is among them")
-        return values
+        return [Outputs() if value == 1 else value * 10 for value in values]
 
     def few(self, values: list[int]) -> list[int]:
         return values[:-1]
@@ -48,13 +70,48 @@ class Many(App):
     def given(self, values: list[Any]) -> Any:
         return values[0]
 
+    def ranks(self, values: list[int], state: int | None) -> tuple[list[int], int]:
+        state = state or 0
+        return [state + place for place in range(len(values))], state + len(values)
+
     def dear(self, batch: pa.RecordBatch) -> Any:
         assert batch.schema == pa.schema([("id", pa.int64()), ("price", pa.float64())])
         return batch.append_column("dear", pa.array([price > 10 for price in batch["price"].to_pylist()]))
 
+    async def fetch(self, value: int) -> Any:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        if self.inside == 3:
+            self.full.set()
+        await self.full.wait()
+        self.inside -= 1
+        if value == 3:
+            raise ValueError("not three")
+        return Outputs([value] * value)
 
-def ran(*stages: str, values: list[Any]) -> Executed:
-    return run_stages(Many(), stages, values, {})
+
+def ran(*stages: str, values: list[Any], app: Many | None = None, **states: Any) -> Executed:
+    return run_stages(app or Many(), stages, values, states)
+
+
+def test_a_generator_gives_any_number_of_values() -> None:
+    assert ran("up_to", values=[0, 1, 3]).values == [Outputs(), Outputs([0]), Outputs([0, 1, 2])]
+
+
+def test_the_next_stage_gets_each_value_and_what_it_gives_is_never_nested() -> None:
+    done = ran("up_to", "odd", "twice", values=[0, 1, 4])
+    assert done.values == [[], [], [1, 1, 3, 3]]
+    assert [type(value) for value in done.values] == [Outputs] * 3
+    assert all(type(each) is int for each in done.values[2])
+
+
+def test_what_a_stage_nests_is_flat_for_the_next_and_at_the_end() -> None:
+    assert ran("twice", values=[5]).values == [[5, 5]]
+    assert ran("twice", "sum", values=[5]).values == [[5, 5, 5, 10]]
+
+
+def test_one_plain_value_stays_plain() -> None:
+    assert [type(value) for value in ran("odd", values=[1, 2]).values] == [int, Outputs]
 
 
 def test_a_fault_of_one_of_its_values_is_a_fault_of_the_item() -> None:
@@ -64,11 +121,41 @@ def test_a_fault_of_one_of_its_values_is_a_fault_of_the_item() -> None:
     assert "calls.py" not in done.faults[0].error
 
 
+def test_a_state_passes_from_value_to_value() -> None:
+    done = ran("up_to", "sum", values=[3, 0, 2], sum=10)
+    assert done.values == [[0, 10, 1, 11, 2, 13], [], [0, 13, 1, 14]]
+    assert done.states == {"sum": 14}
+
+
+def test_where_a_state_is_kept_the_position_is_that_of_the_item() -> None:
+    with pytest.raises(StageError) as caught:
+        ran("up_to", "picky", "sum", values=[2, 1, 5])
+    assert (caught.value.stage, caught.value.position) == ("picky", 2)
+
+
+def test_a_batch_stage_gets_the_values_of_all_items_together() -> None:
+    app = Many()
+    done = ran("up_to", "all", values=[0, 2, 3, 1], app=app)
+    assert done.values == [[], [0], [0, 20], [0]]
+    assert app.seen == [6]
+
+
+def test_a_batch_stage_is_not_called_when_nothing_is_left_for_it() -> None:
+    app = Many()
+    assert ran("up_to", "all", values=[0, 0], app=app).values == [[], []]
+    assert app.seen == []
+
+
 def test_a_batch_stage_that_raises_on_several_leaves_it_open_which_is_at_fault() -> None:
     with pytest.raises(StageError, match="three is among them") as caught:
         ran("all", values=[2, 3])
     assert caught.value.position is None
     assert "calls.py" not in caught.value.traceback_text
+
+
+def test_a_batch_stage_that_raises_on_one_fails_that_one() -> None:
+    (fault,) = ran("all", values=[3]).faults
+    assert (fault.position, fault.stage) == (0, "all")
 
 
 @pytest.mark.parametrize("values", [[1], [1, 2, 3]])
@@ -88,9 +175,29 @@ def test_what_a_batch_stage_returns_must_be_several_values(results: Any) -> None
     assert f"batch stage 'given' returned {results!r} for 2; it must return one for each" in caught.value.traceback_text
 
 
+def test_a_stateful_batch_stage_gets_and_leaves_a_state() -> None:
+    done = ran("ranks", values=[7, 7, 7], ranks=5)
+    assert (done.values, done.states) == ([5, 6, 7], {"ranks": 8})
+    empty = ran("up_to", "ranks", values=[0], ranks=5)
+    assert (empty.values, empty.states) == ([[]], {"ranks": 5})
+
+
 def test_declared_columns_come_as_a_record_batch_and_rows_go_on_as_dicts() -> None:
     done = ran("dear", values=[{"id": 1, "price": 9.0}, Outputs([{"id": 2, "price": 11.0}])])
     assert done.values == [{"id": 1, "price": 9.0, "dear": False}, [{"id": 2, "price": 11.0, "dear": True}]]
+
+
+def test_calls_that_wait_overlap_up_to_the_concurrency() -> None:
+    async def run() -> tuple[Executed, int]:
+        app = Many()
+        return await execute(Calls(app), ("fetch",), [1, 2, 3, 0, Outputs([1, 1])], {}), app.most
+
+    done, most = asyncio.run(run())
+    assert most == 3
+    assert [fault.position for fault in done.faults] == [2]
+    assert [done.values[at] for at in (0, 1, 3, 4)] == [[1], [2, 2], [], [1, 1]]
+    (timing,) = done.timings
+    assert timing.cpu_s < timing.wall_s
 
 
 @pytest.mark.parametrize(
@@ -194,6 +301,21 @@ def test_what_is_no_pair_of_a_stage_by_key_is_a_sentence(stage: str, returned: A
             keyed.run_together(values, app.totals)
         error = refused.value
     assert sentence in str(error)
+
+
+def test_what_an_error_of_a_batch_stage_by_key_was_raised_from_is_told() -> None:
+    def totals(values: list[Any], states: dict[Any, Any]) -> Any:
+        try:
+            return states["absent"]
+        except KeyError as error:
+            raise ValueError("of no use") from error
+
+    keyed = Calls(Odd()).keyed.of("totals")
+    keyed.begin({partition: {} for partition in range(64)}, None)
+    keyed.load()
+    with pytest.raises(ValueError, match="of no use") as raised:
+        keyed.run_together([1], totals)
+    assert repr(raised.value.__cause__) == "KeyError('absent')"
 
 
 def test_what_is_cancelled_in_a_stage_that_waits_is_a_fault_of_its_item_alone() -> None:

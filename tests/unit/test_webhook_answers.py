@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 
+import httpx
 import pytest
 
 from compositions.errors import RecomposeError
@@ -89,6 +90,12 @@ def dripping_head(connection: socket.socket) -> None:
         time.sleep(0.1)
 
 
+def early_hints(connection: socket.socket) -> None:
+    for _ in range(1000):
+        connection.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+        time.sleep(0.1)
+
+
 def cut(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nx")
 
@@ -98,7 +105,7 @@ def refusing(connection: socket.socket) -> None:
 
 
 STATUS_GIVEN = [no_gzip, large, endless, dripping_body, cut]
-NO_STATUS = [dripping_head]
+NO_STATUS = [dripping_head, early_hints]
 
 
 def peak_mb() -> int:
@@ -150,6 +157,30 @@ def test_an_alert_is_posted_in_the_same_way(
     none = "no answer from the webhook (ReadTimeout)" if serve in NO_STATUS else None
     assert posts._delivered(server(serve), alert) == expected.get(serve, none)
     assert peak_mb() - before < MANY / 4
+
+
+def test_connections_are_used_again_while_answers_are_short() -> None:
+    """One connection for two items: only what is too long to be read costs one."""
+    connections = 0
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run() -> None:
+        nonlocal connections
+        connection, _ = listener.accept()
+        connections += 1
+        with connection:
+            for _ in range(2):
+                read_request(connection)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    posts = webhook.Posts(5.0)
+    assert [posts.post(httpx.URL(f"http://127.0.0.1:{listener.getsockname()[1]}/"), {}) for _ in range(2)] == [200, 200]
+    posts.close()
+    thread.join(10.0)
+    listener.close()
+    assert connections == 1
 
 
 @pytest.mark.parametrize(

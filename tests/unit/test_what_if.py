@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from compositions.model import Stage
+from compositions.model import Stage, all_sequential
 from compositions.notation import parse
 from control.objectives import objective_of
 from control.settings import Settings
@@ -62,6 +62,32 @@ def row(found: WhatIf, name: str) -> Possibility:
     return next(each for each in found.compositions if each.name == name)
 
 
+def test_capacity_follows_the_replicas_of_parallel_groups() -> None:
+    found = answer(Question(replicas=4), present())
+    assert row(found, "7").predicted_throughput_per_s == pytest.approx(400, rel=0.01)
+    assert row(found, "7").workers == 12
+    assert row(found, "1").predicted_throughput_per_s == pytest.approx(100, rel=0.01)
+
+
+def test_cores_limit_what_replicas_could_do() -> None:
+    busy = replace(
+        present(),
+        snapshot=replace(
+            present().snapshot, stages=tuple(replace(stage, cpu_time_s=0.01) for stage in present().snapshot.stages)
+        ),
+    )
+    few, many = (row(answer(Question(cores=cores), busy), "7") for cores in (1, 64))
+    assert few.predicted_throughput_per_s == pytest.approx(1 / 0.03, rel=0.01)
+    assert few.limited_by == ["cores"]
+    assert many.predicted_throughput_per_s > 5 * few.predicted_throughput_per_s
+
+
+def test_latency_without_end_is_not_a_number() -> None:
+    slow = row(answer(Question(rate_per_s=150.0), present()), "1")
+    assert slow.overloaded is True
+    assert slow.predicted_latency_ms is None
+
+
 @pytest.mark.parametrize(("rate_per_s", "chosen"), [(50.0, "1"), (170.0, "7")])
 def test_the_choice_is_what_the_manager_chooses_at_that_rate(rate_per_s: float, chosen: str) -> None:
     found = answer(Question(rate_per_s=rate_per_s), present(slo=Slo("throughput", "input_rate")))
@@ -96,3 +122,8 @@ def test_without_an_slo_or_a_profile_nothing_is_chosen_and_it_says_why() -> None
 def test_every_strategy_can_be_asked(strategy: str) -> None:
     found = answer(Question(rate_per_s=170.0), present(slo=Slo("throughput", "input_rate"), strategy=strategy))
     assert found.reason
+
+
+def test_an_active_composition_that_is_not_among_the_known_ones() -> None:
+    known = replace(present(slo=Slo("throughput", "input_rate")), active=all_sequential(STAGES))
+    assert answer(Question(replicas=3), known).choice in {*TEXTS, "sequential"}

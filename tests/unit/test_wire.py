@@ -48,6 +48,19 @@ def test_a_message_comes_out_as_it_went_in(message: Message) -> None:
     assert list(out.blocks) == message.blocks
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64, np.complex128])
+def test_arrays_come_back_writable_aligned_and_without_a_copy(dtype: type) -> None:
+    codec = FrameCodec()
+    value = {"odd": b"x" * 13, "array": np.arange(1000, dtype=dtype), "tiny": np.arange(3, dtype=dtype)}
+    out = through(Message(Kind.DONE, payload=codec.encode([value]), timings=(0.5, 0.25)))
+    (decoded,) = codec.decode(out.payload)
+    np.testing.assert_array_equal(decoded["array"], value["array"])
+    for name in ("array", "tiny"):
+        assert decoded[name].flags.aligned
+        assert decoded[name].flags.writeable
+    assert np.shares_memory(decoded["array"], np.frombuffer(out.payload[1], np.uint8))
+
+
 def test_a_worker_sends_an_array_without_copying_it() -> None:
     array = np.zeros(100_000)
     pickled, buffer = FrameCodec(AsTheyAre()).encode([array])
@@ -94,11 +107,33 @@ def test_an_encoded_item_does_not_share_the_memory_of_its_source() -> None:
     assert not codec.decode(payload)[0].any()
 
 
+def test_a_value_without_arrays_is_one_frame() -> None:
+    codec = FrameCodec()
+    value = [None, "text", (1, 2.5), {"k": b"v"}]
+    frames = codec.encode([value])
+    assert len(frames) == 1
+    assert codec.decode(frames) == [value]
+
+
+def test_none_as_a_value_is_not_an_empty_payload() -> None:
+    codec = FrameCodec()
+    assert codec.decode(through(Message(Kind.TASK, payload=codec.encode([None]))).payload) == [None]
+
+
+def test_what_cannot_be_pickled_raises() -> None:
+    with pytest.raises(Exception, match="pickle"):
+        FrameCodec().encode([lambda: None])
+
+
 @given(MESSAGES)
 def test_a_message_of_one_small_frame_is_the_same_in_one_piece(message: Message) -> None:
     data = pack_alone(message)
     assert (data is None) == (len(message.payload) != 1 or bool(message.states) or bool(message.blocks))
     assert data is None or data == b"".join(map(bytes, pack(message)[0]))
+
+
+def test_a_large_frame_is_not_copied_into_one_piece() -> None:
+    assert pack_alone(Message(Kind.DONE, payload=[bytes(1 << 20)])) is None
 
 
 def test_a_table_that_goes_beyond_its_message_is_not_read() -> None:

@@ -1,0 +1,193 @@
+"""The watch over one started app: what is stored before it is told, a full disk, and races of a stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from full_disk import fill, free
+from structlog.testing import capture_logs
+from watchdog_bench import PUSH, Bench, Flaky, over, revive, up
+
+from control.decisions import Mode
+from profiler.slo import Slo
+from service.daemon.supervision import watchdog
+from service.daemon.supervision.restart_policy import BACK_OFF_S, Ended, Failed, Up
+from service.runner.durable.values import Pushed
+from service.runner.rpc.port import ANSWER_S
+from service.runner.rpc.requests import Request, SetMode, SetSlo, Stop
+from service.runner.validation.durable import open_journal
+from service.schemas.refusals import DiskFullError, UnavailableError
+from service.schemas.spec import SourceSpec
+from tests.support.bodies import having
+
+
+def test_decisions_go_to_the_state_file() -> None:
+    bench = up(Bench())
+    bench.runner.set_mode(Mode.PINNED, "7")
+    bench.step(0.5)
+    assert [each.to for each in bench.store.decisions("synthetic", 10)] == ["7", "1"]
+
+
+def test_a_dead_runner_comes_back_in_its_last_stable_composition() -> None:
+    bench = up(Bench())
+    bench.runner.set_mode(Mode.AUTO, "5")
+    bench.step(2.0)
+    revive(bench)
+    assert bench.runner.active.name == "5"
+
+
+def test_ids_of_decisions_go_on_after_a_restart() -> None:
+    bench = up(Bench())
+    revive(bench)
+    bench.step(0.5)
+    assert [each.id for each in bench.store.decisions("synthetic", 10)] == [3, 2, 1]
+
+
+@pytest.mark.parametrize("how", ["killed", "silent"])
+def test_a_run_that_owes_something_is_kept_up_however_often_its_runner_dies_while_it_is_up(
+    tmp_path: Path, how: str
+) -> None:
+    durable = {"durability": "exactly-once", "journals": str(tmp_path), "run": "r", "settings": {"lease_s": 5}}
+    bench = Bench(having(PUSH, durable))
+    with closing(open_journal(str(tmp_path), "synthetic", "r", 1)) as journal:
+        journal.store(None, [Pushed(0, ("acknowledged",))])
+    for number in range(len(BACK_OFF_S) + 2):
+        bench.until(lambda: bench.is_in(Up | Failed))
+        assert bench.is_in(Up), (number, bench.watchdog.condition)
+        setattr(bench.runner, how, True)
+        bench.until(lambda: not bench.is_in(Up))
+    assert bench.watchdog.condition.deaths.restarts == len(BACK_OFF_S) + 2
+
+
+@pytest.mark.parametrize("end", [lambda bench: bench.watchdog.stop(), over])
+@pytest.mark.parametrize("owes", [True, False])
+def test_what_a_durable_run_is_of_is_stored_before_its_runner_begins_for_as_long_as_it_may_owe(
+    tmp_path: Path, owes: bool, end: Callable[[Bench], None]
+) -> None:
+    bench = up(Bench(having(PUSH, {"durability": "exactly-once", "journals": str(tmp_path)})))
+    spec = bench.runner.spec
+    assert bench.store.durable_runs.is_same(spec, str(spec.origin.run)) is True
+    another = having(spec, {"source": SourceSpec(kind="replay")})
+    assert bench.store.durable_runs.is_same(another, str(spec.origin.run)) is False
+    with closing(open_journal(str(tmp_path), "synthetic", str(spec.origin.run), 1)) as journal:
+        journal.store(None, [Pushed(0, ("acknowledged",))] if owes else [])
+    end(bench)
+    assert bench.is_in(Ended)
+    assert bench.store.durable_runs.is_same(spec, str(spec.origin.run)) is (True if owes else None)
+
+
+def test_a_runner_of_which_nothing_can_be_known_has_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = up(Bench(having(PUSH, {"settings": {"lease_s": 5}})))
+    bench.runner.silent = True
+    monkeypatch.setattr(Flaky, "vital", lambda _: (_ for _ in ()).throw(OSError("Name or service not known")))
+    bench.step(4.0)
+    assert bench.is_in(Up)
+    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+    assert "cut off" in str(bench.watchdog.condition.deaths.reason)
+
+
+def test_a_runner_that_cannot_hand_over_is_replaced_as_after_a_loss() -> None:
+    bench = up(Bench())
+    bench.runner.silent = True
+    bench.watchdog.desired.move("node a is to go", 0.0)
+    with capture_logs() as logged:
+        bench.step(0.5)
+        bench.until(lambda: bench.is_in(Up))
+    assert logged[0]["event"] == "runner did not hand over by itself"
+    assert len(bench.host.runners) == 2
+
+
+def test_a_runner_that_is_being_retired_is_not_killed_by_a_second_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "END_S", 0.0)
+    bench = up(Bench())
+    retiring, hurried, killed = threading.Event(), threading.Event(), threading.Event()
+    ask, kill = bench.runner.ask, bench.runner.kill
+    early: list[bool] = []
+
+    def pull_all() -> None:
+        retiring.set()
+        assert hurried.wait(ANSWER_S)
+        early.append(killed.wait(0.3))
+
+    def asked(request: Request[Any], *, timeout_s: float = ANSWER_S) -> Any:
+        answer = ask(request, timeout_s=timeout_s)
+        if retiring.is_set() and isinstance(request, Stop):
+            hurried.set()
+        return answer
+
+    monkeypatch.setattr(bench.watchdog.history, "pull_all", pull_all)
+    monkeypatch.setattr(bench.runner, "ask", asked)
+    monkeypatch.setattr(bench.runner, "kill", lambda: (killed.set(), kill()))
+    first = threading.Thread(target=bench.watchdog.stop)
+    first.start()
+    assert retiring.wait(ANSWER_S)
+    bench.watchdog.stop(Stop(drain=False, timeout_s=0.0), 0.0)
+    first.join(ANSWER_S)
+    assert (early, killed.is_set(), bench.is_in(Ended)) == ([False], True, True)
+    assert bench.watchdog.remembered.status is not None
+
+
+def test_a_full_disk_costs_history_not_the_stream() -> None:
+    bench = up(Bench())
+    fill(bench.store)
+    for number in range(12):
+        bench.runner.set_mode(Mode.AUTO, "57"[number % 2])
+        bench.step(2.0)
+    assert bench.is_in(Up)
+    assert (len(bench.host.runners), bench.runner.killed) == (1, False)
+    free(bench.store)
+    revive(bench)
+    assert bench.runner.active.name == "7"
+
+
+def test_what_the_runner_is_told_was_stored_before() -> None:
+    bench = up(Bench())
+    told: list[Mode] = []
+    hear = bench.runner.set_mode
+
+    def set_mode(mode: Mode, composition: str | None) -> None:
+        told.append(bench.store.started()["synthetic"].spec.mode)
+        hear(mode, composition)
+
+    bench.runner.set_mode = set_mode  # type: ignore[method-assign]
+    bench.watchdog.change(SetMode(Mode.PINNED, "7"))
+    assert told == [Mode.PINNED]
+
+
+def test_what_cannot_be_stored_is_not_told() -> None:
+    bench = up(Bench())
+    fill(bench.store)
+    with pytest.raises(DiskFullError):
+        bench.watchdog.change(SetMode(Mode.PINNED, "7"))
+    assert (bench.runner.spec.mode, bench.watchdog.desired.spec.mode) == (Mode.AUTO, Mode.AUTO)
+
+
+def test_what_the_runner_does_not_take_is_stored_no_more() -> None:
+    bench = up(Bench())
+    bench.runner.silent = True
+    with pytest.raises(UnavailableError):
+        bench.watchdog.change(SetMode(Mode.PINNED, "7"))
+    assert bench.store.started()["synthetic"].spec.mode is Mode.AUTO
+    assert bench.watchdog.desired.spec.mode is Mode.AUTO
+
+
+def test_a_change_that_may_have_reached_a_silent_runner_is_taken_back_when_it_answers_again() -> None:
+    bench = up(Bench())
+    hear = bench.runner.set_slo
+
+    def set_slo(slo: Slo | None) -> None:
+        hear(slo)
+        raise TimeoutError
+
+    bench.runner.set_slo = set_slo  # type: ignore[method-assign]
+    with pytest.raises(UnavailableError):
+        bench.watchdog.change(SetSlo(Slo("latency", 1.0)))
+    assert bench.runner.spec.slo == Slo("latency", 1.0)
+    bench.runner.set_slo = hear  # type: ignore[method-assign]
+    bench.step(2.0)
+    assert bench.runner.spec.slo is None
