@@ -22,7 +22,7 @@ from rig import Rig
 from apps.contract import App
 from compositions.model import Stage
 from lab.benchmarks.frames import LARGE_FRAME, Frames
-from runtime.dispatch.outcomes import Delivered
+from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.ray import cluster
 from runtime.pools.ray.pool import RayPool
@@ -32,7 +32,7 @@ from service.runner.runner import Runner
 from tests.support.kills import judged, longest_gap_s, runner_of, wait_until_up
 from tests.support.waiting import wait_until
 
-KILLED_FOR_S = 6.0
+ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
 WAIT_S, BOUND_S = 0.04, 0.12
 HALF_LOAD_S = 2 * WAIT_S / 6
@@ -211,6 +211,32 @@ def _shares(rig: Rig, seconds: int, every_s: float) -> list[float]:
     return shares
 
 
+def hops() -> dict[str, Any]:
+    """By machine and size of bundles: p50 of a hop, one bundle at a time; items a second, as many as there is room
+    for. A hop is from a task's sending to its return, without its work: what the monitor gets."""
+    return {f"{where} {size}": _hops(where, size) for where in ("near", "far") for size in (1, 64, 512)}
+
+
+def _hops(where: str, size: int) -> dict[str, float]:
+    pool = RayPool(Frames, [stage.name for stage in Frames.stages], RayPoolSettings(resources={where: 1}))
+    settings = DispatcherSettings(spares=0)
+    rig = Rig(Frames.stages, pool, pool.codec, lambda _: None, settings=settings).open("Seq(s1,s2,s3,s4)")
+    try:
+        bundle = range(size)
+        for _ in range(ALONE):
+            rig.feed_bundle(bundle)
+            rig.finish()
+        hops_s = [each.hop_s for each in rig.outcomes if isinstance(each, TaskTimed) and each.hop_s is not None]
+        began_s, fed = rig.engine.now_s, 0
+        while rig.engine.now_s < began_s + STREAM_S:
+            rig.feed_bundle(bundle)
+            fed += size
+        rig.finish()
+        return {"hop_ms": median(hops_s[ALONE // 6 :]) * 1e3, "items_per_s": fed / (rig.engine.now_s - began_s)}
+    finally:
+        pool.close()
+
+
 ECHO = """
 import socket
 line = socket.create_server(("0.0.0.0", 7001)).accept()[0]
@@ -283,7 +309,7 @@ def _there_and_back_s(line: socket.socket, size: int) -> float:
 
 def main() -> None:
     cluster.connect(os.environ["RAY_ADDRESS"])
-    scenes = {each.__name__: each for each in (killed, parted, cores, slowed, hog, joined, frames)}
+    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, hog, joined, frames)}
     print(json.dumps(scenes[sys.argv[1]]()), flush=True)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hosts import CPUS, address_of, alone, ran, why_not
+from hosts import CPUS, DELAY_S, address_of, alone, ran, why_not
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
@@ -28,7 +28,6 @@ def test_a_machine_that_goes_with_most_of_the_workers_costs_nothing() -> None:
     assert seen["longest_gap_s"] <= 2.0  # what the stream is held to while a worker lives
 
 
-@pytest.mark.long
 def test_a_machine_that_is_cut_off_and_comes_back_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("period_ms", "500"), ("timeout_ms", "500"), ("failure_threshold", "4")):
         monkeypatch.setenv(f"RAY_health_check_{name}", value)  # Ray gives it up within seconds instead of half a minute
@@ -36,6 +35,15 @@ def test_a_machine_that_is_cut_off_and_comes_back_doubles_nothing(monkeypatch: p
     assert seen["far"] > 0
     assert seen["accepted"] == seen["delivered"] > 100
     assert [seen[name] for name in ("failed", "lost", "doubled", "misordered", "wrong")] == [0, 0, 0, 0, 0]
+
+
+@pytest.mark.long
+def test_what_is_measured_of_a_hop_has_the_way_between_machines_in_it() -> None:
+    seen = scene("hops")
+    for size in (1, 64, 512):
+        assert seen[f"far {size}"]["hop_ms"] >= 2 * DELAY_S * 1e3
+        assert seen[f"far {size}"]["items_per_s"] > 0
+    assert seen["far 64"]["items_per_s"] >= 5000  # 35,000 at a load of 10
 
 
 @pytest.mark.long
