@@ -19,6 +19,7 @@ from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.schemas.alerts import Alert, AlertsRequest, BacklogRule, ObjectiveRule, RestartsRule, Rule
 from service.schemas.base import utc_now
+from service.schemas.refusals import BadValueError
 from service.schemas.spec import RunSpec
 from service.schemas.status import Status, resting
 from tests.support.bodies import having
@@ -189,3 +190,10 @@ def test_stored_rules_that_cannot_be_read_do_not_keep_the_service_from_its_start
         assert client.get("/alerts").json()["rules"] == []
         assert client.put("/alerts", json=RULES).status_code == 200
     store.close()
+
+
+def test_what_could_not_be_read_back_is_not_stored(disk: DaemonStore, tmp_path: Path) -> None:
+    disk.alerts.put_rules(AlertsRequest.model_validate(RULES))
+    with pytest.raises(BadValueError, match="cannot be stored"):
+        disk.alerts.put_rules(AlertsRequest.model_construct(rules=[], webhook="http://["))
+    assert disk.alerts.rules() == AlertsRequest.model_validate(RULES)

@@ -14,6 +14,7 @@ from synthetic_daemon import LATENCY, PUSHED
 
 from compositions.errors import NotNow
 from service.api import create_app
+from service.daemon.store import database
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
 from tests.support.fakes import FakeRunner, fake_daemon
@@ -74,6 +75,11 @@ def test_several_objectives_hold_together_within_a_budget(running: TestClient) -
     assert (shown["objectives"], shown["budget"]) == (stored["objectives"], stored["budget"])
 
 
+def test_one_objective_may_have_a_budget(client: TestClient) -> None:
+    stored = client.post("/slo", json={**JOINT, "objectives": JOINT["objectives"][:1]}).json()
+    assert (stored["metric"], stored["objectives"], stored["budget"]["workers"]) == ("latency", None, 8)
+
+
 def test_a_published_strategy_takes_one_objective(client: TestClient) -> None:
     client.post("/slo", json=JOINT)
     refused = detail(client.post("/apps/synthetic/start", json={**PUSHED, "strategy": "vogel"}), 422)
@@ -94,16 +100,33 @@ def test_an_slo_can_be_removed_once(client: TestClient) -> None:
     assert "synthetic has no SLO" in detail(client.delete("/slo/synthetic"), 404)
 
 
+def test_an_slo_reaches_a_running_app(running: TestClient) -> None:
+    assert running.get("/status/synthetic").json()["slo"] is None
+    running.post("/slo", json=LATENCY)
+    assert running.get("/status/synthetic").json()["slo"]["target"] == 400
+    running.delete("/slo/synthetic")
+    assert running.get("/status/synthetic").json()["slo"] is None
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
         ("POST", "/slo", {**LATENCY, "app": "nope"}),
+        ("GET", "/slo/nope", None),
+        ("DELETE", "/slo/nope", None),
+        ("GET", "/status/nope", None),
         ("GET", "/status/nope/stream", None),
         ("POST", "/apps/nope/start", {}),
+        ("POST", "/apps/nope/stop", None),
         ("PUT", "/apps/nope/input", {"rate_per_s": 1}),
+        ("PUT", "/apps/nope/batching", {"items": 8}),
+        ("PUT", "/apps/nope/mode", {"mode": "auto"}),
         ("POST", "/apps/nope/announce", {"rate_per_s": 1, "until": "2999-01-01T00:00:00Z"}),
+        ("DELETE", "/apps/nope/announce", None),
         ("POST", "/apps/nope/items", 1),
+        ("GET", "/compositions/nope", None),
         ("DELETE", "/compositions/nope/1", None),
+        ("GET", "/decisions/nope", None),
         ("GET", "/results/nope", None),
     ],
 )
@@ -116,6 +139,8 @@ def test_an_unknown_app_is_named_with_those_there_are(client: TestClient, method
     [
         ("POST", "/apps/synthetic/stop", None),
         ("PUT", "/apps/synthetic/input", {"rate_per_s": 1}),
+        ("PUT", "/apps/synthetic/batching", {"items": 8}),
+        ("PUT", "/apps/synthetic/mode", {"mode": "auto"}),
         ("POST", "/apps/synthetic/items", 1),
     ],
 )
@@ -131,6 +156,14 @@ def test_a_stopped_app_has_a_status_of_nulls(client: TestClient) -> None:
     assert set(status["latency_ms"].values()) == {None}
     assert [stage["service_time_ms"] for stage in status["stages"]] == [None, None, None]
     assert [each["app"] for each in client.get("/status").json()] == ["synthetic"]
+
+
+def test_apps_are_listed_with_what_a_client_needs_to_start_them(running: TestClient) -> None:
+    (listed,) = running.get("/apps").json()
+    assert (listed["name"], listed["running"]) == ("synthetic", True)
+    assert listed["compositions"] == list("1234567")
+    assert "weights" in listed["options"]["properties"]
+    assert [stage["kind"] for stage in listed["stages"]] == ["stateless"] * 3
 
 
 def test_start_and_stop(client: TestClient) -> None:
@@ -156,6 +189,14 @@ def test_how_many_items_travel_together_is_asked_for_at_the_start_and_while_runn
     }  # fmt: skip
     second = client.put("/apps/synthetic/batching", json={"bytes": 1000, "linger_ms": 5}).json()["batching"]
     assert second == first | {"items": "auto", "bytes": 1000, "linger_ms": 5.0, "controller": "auto"}
+
+
+def test_a_composition_tells_its_own_batch(client: TestClient) -> None:
+    batched = b'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)", batch: {items: 64}}]\n'
+    client.post("/compositions", content=batched, headers={"content-type": "application/yaml"})
+    told = {each["name"]: each["batch"] for each in client.get("/compositions/synthetic").json()}
+    assert told["wide"] == {"items": 64, "bytes": 4 * 2**20, "linger_ms": 0.0}
+    assert told["1"] is None
 
 
 def test_pushed_items_come_out_in_order(running: TestClient) -> None:
@@ -231,13 +272,15 @@ def test_compositions_are_added_and_removed(client: TestClient, started: bool) -
     assert "has no composition 'wide'; it has 1, 2" in detail(client.delete("/compositions/synthetic/wide"), 404)
 
 
-def test_the_active_composition_stays_and_so_does_the_last_one(running: TestClient) -> None:
+def test_the_active_composition_stays(running: TestClient) -> None:
     assert "is the active composition" in detail(running.delete("/compositions/synthetic/1"), 409)
     assert running.delete("/compositions/synthetic/2").status_code == 204
-    running.post("/apps/synthetic/stop")
-    for name in "13456":
-        running.delete(f"/compositions/synthetic/{name}")
-    assert "'7' is the only composition of synthetic" in detail(running.delete("/compositions/synthetic/7"), 409)
+
+
+def test_the_last_composition_stays(client: TestClient) -> None:
+    for name in "123456":
+        client.delete(f"/compositions/synthetic/{name}")
+    assert "'7' is the only composition of synthetic" in detail(client.delete("/compositions/synthetic/7"), 409)
 
 
 def test_a_faulty_document_is_refused_whole_with_every_fault(client: TestClient) -> None:
@@ -284,6 +327,11 @@ def test_not_ready_while_the_state_disk_is_full(disk: DaemonStore) -> None:
         assert "the state cannot be stored: no room" in detail(client.get("/readyz"), 503)
         free(disk)
         assert client.get("/readyz").status_code == 200
+
+
+def test_not_ready_where_a_disk_has_next_to_no_room(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_free_bytes", lambda _: database.LEAST_BYTES - 1)
+    assert "no room on its disk" in detail(client.get("/readyz"), 503)
 
 
 def test_not_ready_while_ray_is_gone_and_starts_fail(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,6 +421,12 @@ def test_bytes_and_arrays_are_items_too(client: TestClient, monkeypatch: pytest.
     assert len(taken) == 2
 
 
+def test_the_cap_of_a_push_is_explained(running: TestClient) -> None:
+    told = detail(running.post("/apps/synthetic/items", json="x" * 1024 * 1024), 413)
+    assert told.startswith("the body is larger than 1,048,576 bytes")
+    assert told.endswith("recompose serve --max-item-bytes allows more")
+
+
 def test_a_load_that_is_to_come_is_announced(running: TestClient) -> None:
     coming = {"from": "2999-01-01T10:00:00Z", "until": "2999-01-01T11:00:00Z", "rate_per_s": 80}
     kept = {"from": "2999-01-01T10:00:00.000Z", "until": "2999-01-01T11:00:00.000Z", "rate_per_s": 80}
@@ -385,6 +439,13 @@ def test_a_load_that_is_to_come_is_announced(running: TestClient) -> None:
     turned = running.post("/apps/synthetic/announce", json={**coming, "until": "2999-01-01T09:00:00Z"})
     assert "until must be after from" in detail(turned, 422)
     assert "rate_per_s = 0" in detail(running.post("/apps/synthetic/announce", json={**coming, "rate_per_s": 0}), 422)
+
+
+def test_rates_of_all_apps_come_in_one_answer(running: TestClient) -> None:
+    told = running.get("/rates", params={"last_s": 60, "most": 10}).json()
+    assert [each["app"] for each in told] == [each["app"] for each in running.get("/status").json()]
+    assert told[0].keys() == {"app", "at", "offered_per_s", "delivered_per_s"}
+    assert running.get("/rates", params={"most": 1}).status_code == 422
 
 
 def test_the_page_about_the_api_needs_no_internet(client: TestClient) -> None:

@@ -53,6 +53,16 @@ def test_floors_and_priorities() -> None:
     assert budget.limits()[-1] == Budget(cores=2.0)
 
 
+def test_however_small_a_budget_of_cores_is_it_is_divided() -> None:
+    grants = Arbitration(MachineBudget(cores=5e-324, apps={"b": Terms(floor=0.5)})).grants(0.0, {"a": SIX, "b": TWO})
+    assert grants.keys() == {"a", "b"}
+
+
+def test_of_workers_and_cores_an_app_gets_the_same_part() -> None:
+    grants = Arbitration(MachineBudget(cores=2.0, workers=8)).grants(0.0, {"a": SIX, "b": TWO})
+    assert [grants[app].budget for app in "ab"] == [Budget(6, 1.5), Budget(2, 0.5)]
+
+
 def test_who_cannot_be_asked_keeps_what_it_had_for_a_while_and_who_ends_gives_all_back() -> None:
     arbitration = Arbitration(MachineBudget(workers=8))
     first = arbitration.grants(0.0, {"a": SIX, "b": TWO})

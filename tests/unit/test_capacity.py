@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from compositions.capacity.costs import Conditions, StageCost, reorder_wait
-from compositions.capacity.predict import predict
+from compositions.capacity.predict import predict, predict_all
+from compositions.capacity.table import CompositionTable
 from compositions.errors import CompositionError
 from compositions.model import Composition, Stage
 from compositions.notation import parse
@@ -58,6 +59,30 @@ def test_a_hop_makes_merging_light_stages_pay() -> None:
     assert merged.throughput_per_s == pytest.approx(1 / 0.0014)
 
 
+def test_a_hop_may_cost_less_cpu_than_time() -> None:
+    prediction = predict(
+        ferret("Seq-Seq-Seq-Seq"), COSTS, Conditions(cores=1, hop_s=0.010, hop_cpu_s=0.001, input_rate_per_s=None)
+    )
+    assert prediction.throughput_per_s == pytest.approx(1 / (0.214 + 4 * 0.001))
+    assert prediction.base_latency_s == pytest.approx(0.214 + 4 * 0.010)
+
+
+def test_stages_that_wait_scale_past_the_cores() -> None:
+    waiting = {stage.name: StageCost(0.1, 0.0) for stage in FERRET}
+    prediction = predict(ferret("Par*50(f1,f2,f3,f4)"), waiting, Conditions(cores=1, hop_s=0.0, input_rate_per_s=100))
+    assert prediction.throughput_per_s == pytest.approx(125)
+    assert prediction.latency_s == pytest.approx(0.4, rel=0.01)
+    assert prediction.cpu_cores == 0.0
+
+
+def test_work_that_costs_nothing_has_no_limit() -> None:
+    free = {stage.name: StageCost(0.0, 0.0) for stage in FERRET}
+    prediction = predict(ferret("Seq-Seq-Seq-Seq"), free, Conditions(cores=1, hop_s=0.0, input_rate_per_s=10))
+    assert prediction.throughput_per_s == math.inf
+    assert (prediction.base_latency_s, prediction.utilization, prediction.overloaded) == (0.0, 0.0, False)
+    assert prediction.latency_s == 0.0
+
+
 # --- what depends on the input rate ---------------------------------------------------------------------------------
 
 
@@ -78,6 +103,12 @@ def test_an_unknown_rate_leaves_the_latency_unknown() -> None:
     assert not prediction.overloaded
 
 
+def test_a_stopped_source_leaves_the_bare_latency() -> None:
+    prediction = predict(ferret("Seq-Par-Seq-Par"), COSTS, Conditions(cores=2, hop_s=0.001, input_rate_per_s=0.0))
+    assert prediction.latency_s == pytest.approx(prediction.base_latency_s)
+    assert prediction.utilization == 0.0
+
+
 def test_a_stage_without_a_cost_is_named() -> None:
     with pytest.raises(CompositionError, match="there is no cost of stage rank; known are segment"):
         predict(
@@ -85,6 +116,16 @@ def test_a_stage_without_a_cost_is_named() -> None:
             {"segment": COSTS["segment"]} | {name: COSTS[name] for name in ("extract", "vectorize")},
             Conditions(cores=2, hop_s=0.0, input_rate_per_s=1),
         )
+
+
+def test_compositions_of_different_apps_are_not_priced_together() -> None:
+    other = parse("Seq", [Stage("lonely")], name="stranger")
+    with pytest.raises(CompositionError, match="composition 'stranger' arranges lonely; the others arrange segment"):
+        CompositionTable([ferret("Seq-Seq-Seq-Seq"), other])
+
+
+def test_no_compositions_give_no_predictions() -> None:
+    assert list(predict_all([], {}, Conditions(cores=2, hop_s=0.0, input_rate_per_s=1.0))) == []
 
 
 # --- against exact results ------------------------------------------------------------------------------------------
@@ -109,6 +150,12 @@ def test_independent_users_and_exponential_service_wait_as_erlang_says(servers: 
     wait = prediction.latency_s - 0.1 - in_order
     # Sakasegawa's form is exact for one server and within a few hundredths of the service time for several.
     assert wait == pytest.approx(erlang_wait(rate, 0.1, servers), abs=0.004)
+
+
+def test_constant_times_at_a_steady_pace_do_not_wait() -> None:
+    composition, costs = chain((1, 0.02, 0.0), (3, 0.06, 0.0), (1, 0.01, 0.0))
+    prediction = predict(composition, costs, Conditions(cores=8, hop_s=0.0, input_rate_per_s=49, arrival_cv=0.0))
+    assert prediction.latency_s == pytest.approx(0.09)
 
 
 def test_the_wait_for_earlier_items_is_the_lead_of_the_latest_of_them() -> None:
@@ -137,6 +184,16 @@ def test_a_bundle_shares_a_hop_and_its_items_wait_for_each_other() -> None:
     assert prediction.latency_s < prediction.p95_s < prediction.latency_s + 2 * spread_s
 
 
+def test_items_of_a_bundle_vary_independently_so_it_waits_less_than_one_item_as_long() -> None:
+    one, costs = chain((1, 0.01, 1.0))
+    ten = Conditions(cores=8, hop_s=0.0, input_rate_per_s=80, arrival_cv=0.0, bundle_items=10)
+    bundles = predict(one, costs, ten)
+    alike = predict(one, {"s0": StageCost(0.1, 0.1, 1.0)}, replace(ten, input_rate_per_s=8, bundle_items=1))
+    assert bundles.latency_s is not None
+    assert alike.latency_s is not None
+    assert bundles.latency_s - 9 / 160 < 0.7 * alike.latency_s
+
+
 @pytest.mark.parametrize(("items", "rounds"), [(1, 1.0), (4, 1.0), (64, 4.0)])
 def test_calls_that_wait_overlap_within_a_bundle_too(items: int, rounds: float) -> None:
     composition, _ = chain((1, 0.03, 0.0))
@@ -158,6 +215,12 @@ def test_bundles_that_may_grow_carry_what_the_largest_do_and_are_as_large_as_the
     slow = replace(conditions, input_rate_per_s=50)
     one_by_one = predict(composition, costs, replace(slow, bundle_limit=1))
     assert predict(composition, costs, slow).latency_s == one_by_one.latency_s
+
+
+def test_where_nobody_comes_nothing_fills() -> None:
+    composition, costs = chain((1, 0.001, 0.0))
+    prediction = predict(composition, costs, Conditions(1, 0.001, 0.0, bundle_items=100))
+    assert prediction.latency_s == pytest.approx(prediction.base_latency_s) == pytest.approx(0.101)
 
 
 # --- against a simulation of workers that share cores ---------------------------------------------------------------
@@ -201,9 +264,12 @@ def simulate(groups: list[tuple[int, float, float]], rate: float, cores: int, it
 @pytest.mark.parametrize(
     ("groups", "cores", "utilization"),
     [
+        ([(1, 0.03, 0.4)], 2, 0.8),
         ([(1, 0.02, 0.4), (1, 0.03, 0.4), (1, 0.01, 0.2)], 8, 0.7),
         ([(1, 0.053, 0.2), (2, 0.001, 0.2), (2, 0.16, 0.4)], 8, 0.8),
+        ([(1, 0.053, 0.2), (2, 0.001, 0.2), (2, 0.16, 0.4)], 2, 0.6),
         ([(2, 0.008, 0.1), (2, 0.008, 0.1), (2, 0.008, 0.1)], 2, 0.8),
+        ([(4, 0.05, 0.8)], 2, 0.7),
         ([(8, 0.1, 0.4), (2, 0.02, 0.4)], 12, 0.9),
         ([(3, 0.03, 0.5), (3, 0.02, 0.8)], 1, 0.6),
     ],
@@ -230,6 +296,7 @@ TWO = (Stage("ask", concurrency=16), Stage("use"))
     [
         ("Seq-Seq", 1 / 0.002),  # 16 calls in 30 ms are 533 a second
         ("Seq(ask,use)", 1 / 0.0022),  # what keeps the worker, not what it waits for
+        ("Seq-Par*2", 16 / 0.030),
         ("Par*2(ask)-Par*2(use)", 2 / 0.002),
     ],
 )
@@ -237,6 +304,12 @@ def test_waiting_takes_no_core_and_no_worker(notation: str, capacity_per_s: floa
     found = predict(parse(notation, TWO), WAITS, Conditions(cores=8, hop_s=0.0, input_rate_per_s=300.0))
     assert found.throughput_per_s == pytest.approx(capacity_per_s, rel=1e-6)
     assert 0.032 <= found.latency_s < 0.036
+
+
+def test_without_overlap_the_same_stage_needs_ten_workers() -> None:
+    costs = {**WAITS, "ask": replace(WAITS["ask"], at_once=1)}
+    found = predict(parse("Par*10(ask)-Seq", TWO), costs, Conditions(8, 0.0, 300.0))
+    assert found.throughput_per_s == pytest.approx(10 / 0.030)
 
 
 # --- a GPU that workers share ----------------------------------------------------------------------------------------
@@ -249,7 +322,9 @@ FREE = Conditions(cores=64, hop_s=0.0, input_rate_per_s=None)
     ("notation", "per_s", "limited_by"),
     [
         ("Seq-Seq", 100, "group"),  # 10 ms of a worker
+        ("Seq-Par*2", 200, "group"),
         ("Seq-Par*3", 250, "gpus"),  # 4 ms of the GPU
+        ("Seq-Par*4", 250, "gpus"),
         ("Par*2-Par*5", 500, "gpus"),  # the fifth quarter is of another GPU; 500 = 5 workers of 10 ms as well
         ("Par*4(f1,f2)", 250, "gpus"),
     ],
@@ -258,3 +333,24 @@ def test_workers_that_share_a_gpu_are_no_faster_than_it(notation: str, per_s: fl
     found = predict(parse(notation, TWO), ON_GPU, FREE)
     assert found.throughput_per_s == pytest.approx(per_s)
     assert found.limited_by == limited_by or per_s == 500
+
+
+def test_stages_of_two_groups_share_a_gpu() -> None:
+    both = {"ask": StageCost(0.006, 0.0, gpu_s=0.005, gpus=0.25), "use": StageCost(0.006, 0.0, gpu_s=0.005, gpus=0.25)}
+    assert predict(parse("Par*2-Par*2", TWO), both, FREE).throughput_per_s == pytest.approx(100)
+    assert predict(parse("Par*2(f1,f2)", TWO), both, FREE).throughput_per_s == pytest.approx(100)
+
+
+def test_a_worker_with_gpus_of_its_own_has_no_need_to_wait() -> None:
+    own = {"ask": StageCost(0.002, 0.002), "use": StageCost(0.010, 0.002, gpu_s=0.010, gpus=1)}
+    assert predict(parse("Par*2-Par*4", TWO), own, FREE).throughput_per_s == pytest.approx(400)
+
+
+def test_a_gpu_that_is_nearly_used_up_keeps_items_waiting_and_one_that_is_used_up_has_no_latency() -> None:
+    at = {rate: Conditions(64, 0.0, rate, arrival_cv=1.0) for rate in (50.0, 240.0, 260.0)}
+    slow, shared, beyond = (predict(parse("Par*2-Par*4", TWO), ON_GPU, each).latency_s for each in at.values())
+    independent = {**ON_GPU, "use": StageCost(0.010, 0.002)}
+    alone = predict(parse("Par*2-Par*4", TWO), independent, at[240.0]).latency_s
+    assert slow == pytest.approx(0.012, rel=0.05)
+    assert shared > alone + 0.004
+    assert beyond == math.inf

@@ -1,19 +1,14 @@
 """The size of bundles where a call of a batch stage has a price of its own: measured, not assumed."""
 
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compositions.model import Composition, Group, Pattern
-from control.bundles.bundle_size import MOST_ITEMS, grain_of
+from compositions.model import Composition, Group
+from control.bundles.bundle_size import MOST_ITEMS
 from control.bundles.curve import Curve
-from lab.simulation.machine import Machine
-from lab.simulation.scenario import Scenario, SimulatedStage, steps
-from lab.simulation.simulation import SimulatedRun
-from profiler.slo import Slo
 from profiler.snapshot import StageProfile, StageTiming
 
 SPLIT = Composition("split", (Group(("read",)), Group(("infer",))))
@@ -75,6 +70,24 @@ def test_a_size_that_bundles_do_not_reach_is_left_and_tried_again_after_a_minute
     assert stream.settled(turns=400) > 128
 
 
+def test_bundles_that_were_on_their_way_and_other_stages_end_no_trial() -> None:
+    curve = Curve({"infer"})
+    profile = StageProfile("infer", 1e-3, 0.0, 0.0, 1e-3, 1e-3, 20)
+
+    def size(at_s: float, calls: int, stage: str = "infer") -> int:
+        for _ in range(calls):
+            curve.timed(at_s, [StageTiming(stage, 1e-3, 0.0)], 1)
+        return curve.size(at_s, Composition("one", (Group(("infer",)),)), [profile], 0.0).items
+
+    assert size(0.0, 8) == 2
+    assert size(1.0, 200) == 2
+    assert size(11.0, 0) == 1
+
+    curve.forget()
+    assert size(20.0, 8) == 2
+    assert size(31.0, 200, "read") == 2
+
+
 def test_what_the_rest_of_a_group_takes_counts_beside_it() -> None:
     """A group that reads for 10 ms an item has nothing of a launch that costs 0.1 ms less."""
     alone = Stream(lambda size: 200e-6 + 10e-6 * size, SPLIT, read_s=10e-3)
@@ -91,6 +104,14 @@ def test_a_change_of_the_costs_is_found_within_a_minute() -> None:
     assert small < large
 
 
+def test_nothing_is_tried_for_stages_that_take_one_item_after_the_other() -> None:
+    curve = Curve(())
+    for _ in range(20):
+        curve.timed(0.0, [StageTiming("infer", 1.0, 1.0)], 1)
+    profile = StageProfile("infer", 1.0, 1.0, 0.0, 1.0, 1.0, 20)
+    assert curve.size(1.0, Composition("one", (Group(("infer",)),)), [profile], 1e-3).items == 1
+
+
 def test_a_size_is_known_from_eight_calls_on_and_the_first_one_does_not_count() -> None:
     curve = Curve({"infer"})
     form, profile = Composition("one", (Group(("infer",)),)), StageProfile("infer", 1e-3, 0.0, 0.0, 1e-3, 1e-3, 20)
@@ -100,67 +121,10 @@ def test_a_size_is_known_from_eight_calls_on_and_the_first_one_does_not_count() 
     assert "1 ms an item" in curve.size(0.0, form, [profile], 0.0).reason
 
 
-# --- how many items travel together where nobody has said -------------------------------------------------------------
-
-
-STAGES = ("a", "b", "c", "d")
-WHOLE = Composition("1", (Group(STAGES),))
-CHAIN = Composition("4", tuple(Group((stage,)) for stage in STAGES))
-HOP_S = 100e-6
-
-
-def profiles(each_s: float) -> tuple[StageProfile, ...]:
-    return tuple(StageProfile(stage, each_s, each_s, 0.0, each_s, each_s, 100) for stage in STAGES)
-
-
-@pytest.mark.parametrize(
-    ("composition", "each_s", "target_s", "items"),
-    [
-        (WHOLE, 50e-6, None, 4),  # 10 * 100 us / 200 us = 5, and 4 is the power of two
-        (CHAIN, 50e-6, None, 16),  # four hops: 20
-        (CHAIN, 50e-6, 2e-3, 2),  # a quarter of 2 ms is 0.5 ms: 2 items of 200 us
-        (WHOLE, 0.0, None, MOST_ITEMS),
-        (CHAIN, 1e-3, None, 1),  # 10 * 0.4 / 4 = 1 item
-        (CHAIN, 400e-6, 5e-3, 1),  # the hop asks for 2.5, a quarter of 5 ms bears 0.8
-    ],
-)
-def test_as_many_as_make_the_hop_cheap_and_the_objective_bears(
-    composition: Composition, each_s: float, target_s: float | None, items: int
-) -> None:
-    assert grain_of(profiles(each_s), composition, HOP_S, target_s).items == items
-
-
-ONE = Composition("one", (Group(("a",), Pattern.SEQ),))
-
-
-@pytest.mark.parametrize(("rate_per_s", "turns"), [(2.0, 1), (8.0, 4)], ids=["light", "busy for 0.4 of the time"])
-def test_turns_per_second(rate_per_s: float, turns: int) -> None:
-    looked = _looked(steps([(0.0, rate_per_s)]), service_s=0.04 if turns == 1 else 0.05)
-    assert {looked[second] for second in range(10, 20)} == {turns}
-
-
-def test_a_queue_ends_the_rest_of_a_light_app() -> None:
-    looked = _looked(steps([(0.0, 1.0), (15.2, 60.0)]), service_s=0.05)
-    assert looked[14] == 1
-    assert looked[16] == 4
-
-
-def _looked(rate: object, service_s: float) -> Counter[int]:
-    """Return the turns of each second of a run of 20 s."""
-    run = SimulatedRun(
-        Scenario(
-            stages=(SimulatedStage("a", service_s, cv=0.0, wait_share=1.0),),
-            compositions=(ONE,),
-            slo=Slo("latency", 500.0),
-            rate=rate,
-            duration_s=20.0,
-            machine=Machine(cores=2),
-            first=ONE,
-        )
-    )
-    seen: set[float] = set()
-    for step in range(2000):
-        run.advance(step / 100)
-        if run.loop.snapshot is not None:
-            seen.add(run.loop.snapshot.now_s)
-    return Counter(int(at_s) for at_s in seen)
+@pytest.mark.parametrize("gone_s", [61.0, 600.0])
+def test_what_was_measured_long_ago_tells_nothing(gone_s: float) -> None:
+    curve = Curve({"infer"})
+    for _ in range(8):
+        curve.timed(0.0, [StageTiming("infer", 1e-3, 0.0)], 1)
+    profile = StageProfile("infer", 1e-3, 0.0, 0.0, 1e-3, 1e-3, 20)
+    assert curve.size(gone_s, Composition("one", (Group(("infer",)),)), [profile], 0.0).items == 1

@@ -36,6 +36,13 @@ def test_short_tasks_are_prefetched_long_ones_are_not():
     assert len(bench.running()) == 1
 
 
+def test_work_goes_to_the_idle_worker_first():
+    bench = Bench("Par*2(a,b,c)")
+    bench.join("w1", "w2")
+    bench.admit(2)
+    assert [worker for worker, _, _ in bench.running()] == ["w1", "w2"]
+
+
 def test_round_robin_waits_for_the_replica_whose_turn_it_is_and_keeps_the_order():
     bench = Bench("Par*2(a,b,c)", scheduling="round-robin", prefetch_below_s=0)
     bench.join("w1", "w2")
@@ -47,6 +54,15 @@ def test_round_robin_waits_for_the_replica_whose_turn_it_is_and_keeps_the_order(
     assert bench.running() == [("w1", 3, ("a", "b", "c")), ("w2", 2, ("a", "b", "c"))]
     bench.finish()
     assert [item.serial for item in bench.of(Delivered)] == [0, 1, 2, 3]
+
+
+def test_it_says_when_its_buffer_is_full():
+    bench = Bench("Seq(a,b,c)", buffer_items=1, prefetch_below_s=0)
+    bench.join("w1")
+    bench.admit()
+    assert not bench.dispatcher.view(0.0).full
+    bench.admit()
+    assert bench.dispatcher.view(0.0).full
 
 
 def test_in_flight_is_limited_so_that_a_drain_is_short():
@@ -81,6 +97,19 @@ def test_a_dead_letter_does_not_hold_up_a_stateful_stage():
     assert [(serial, stages) for _, serial, stages in bench.running()] == [(1, ("b",))]
 
 
+def test_a_failed_task_is_tried_again_with_its_own_input():
+    bench = Bench("Seq-Seq-Seq")
+    bench.join("w1", "w2", "w3")
+    bench.admit()
+    for attempt in range(3):
+        assert next(iter(bench.tasks.values()))[1].payload == "item"
+        task_id = next(iter(bench.tasks))
+        bench.tasks.pop(task_id)
+        bench.handle(TaskFailed(0.0, "w1", task_id, "a", f"attempt {attempt}"))
+    (dead,) = bench.of(Delivered)
+    assert (dead.serial, dead.error, dead.payload) == (0, "attempt 2", None)
+
+
 def test_only_the_running_task_counts_a_loss():
     bench = Bench("Seq(a,b,c)", losses=1)
     bench.join("w1", "w2")
@@ -93,6 +122,20 @@ def test_only_the_running_task_counts_a_loss():
     assert first.error is None
     assert dead.error == "worker w1 was lost: SIGKILL"
     assert [(worker, serial) for worker, serial, _ in bench.running() if worker == "w2"] == [("w2", 2)]
+
+
+def test_workers_that_are_lost_together_cost_an_item_one_loss():
+    bench = Bench("Par*3(a,b,c)", losses=2)
+    bench.join("w1", "w2", "w3")
+    bench.admit(1)
+    for worker in ("w1", "w2", "w3"):  # one machine had them all: each was given the item when the one before was lost
+        bench.handle(WorkerLost(1.0, worker, "its machine is gone"))
+    assert not bench.of(Delivered)
+    bench.join("w4")
+    assert [(worker, serial) for worker, serial, _ in bench.running() if worker == "w4"] == [("w4", 0)]
+    bench.handle(WorkerLost(2.0, "w4", "SIGKILL"))
+    (dead,) = bench.of(Delivered)
+    assert dead.error == "worker w4 was lost: SIGKILL"
 
 
 def holder(bench: Bench) -> str:
@@ -155,6 +198,24 @@ def test_a_machine_of_which_a_worker_was_heard_since_still_lives():
     assert "w3" not in {worker for worker, _, _ in bench.running()}  # two suspects wait for a worker to spare
 
 
+def test_an_answer_to_an_earlier_question_counts_no_loss():
+    bench = Bench("Par*4(a,b,c)", losses=2)
+    bench.join("w1", "w2", "w3", "w4")
+    bench.handle(WorkerLost(0.5, "w4"))
+    bench.admit(1)
+    bench.handle(WorkerLost(1.0, holder(bench)))
+    bench.handle(WorkerAnswered(1.1, holder(bench), 1))  # asked after the first of the two
+    bench.handle(WorkerLost(2.0, holder(bench)))
+    assert not bench.of(Delivered)
+
+
+def test_a_group_left_alone_borrows_a_worker():
+    bench = Bench("Seq(a)-Par*2(b,c)", spares=0)
+    bench.join("w1", "w2", "w3")
+    bench.handle(WorkerLost(0.0, "w1", ""))
+    assert [(view.worker, view.group) for view in bench.dispatcher.view(bench.now_s).workers] == [("w2", 0), ("w3", 1)]
+
+
 def test_a_hung_worker_is_killed_and_late_words_are_ignored():
     bench = Bench("Seq-Seq-Seq")
     bench.join("w1", "w2", "w3", "w4")
@@ -215,6 +276,16 @@ def test_a_switch_whose_workers_do_not_come_fails_and_leaves_the_old_running():
     assert [worker for worker, _, _ in bench.running()] == ["w1"]
 
 
+def test_a_worker_that_cannot_start_fails_the_switch_half_way():
+    bench = Bench("Seq(a,b,c)", spares=0)
+    bench.join("w1")
+    bench.switch("Par*2(a,b,c)")
+    bench.handle(WorkerStartFailed(0.0, "out of memory"))
+    (ended,) = bench.of(SwitchEnded)
+    assert ended.error == "a worker could not be started: out of memory"
+    assert bench.dispatcher.view(bench.now_s).composition.name == "Seq(a,b,c)"
+
+
 def test_a_switch_that_waits_for_workers_gives_way_to_a_newer_one_which_takes_those_that_come():
     bench = Bench("Seq(a,b,c)", spares=0)
     bench.join("w1")
@@ -231,6 +302,21 @@ def test_a_switch_that_waits_for_workers_gives_way_to_a_newer_one_which_takes_th
     bench.finish()
     assert [item.serial for item in bench.of(Delivered)] == [0, 1]
     assert [ended.error for ended in bench.of(SwitchEnded)][1:] == [None]
+
+
+def test_workers_of_a_switch_that_was_called_off_are_given_back_when_nobody_has_needed_them_for_long():
+    bench = Bench("Seq(a,b,c)", spares=0, idle_worker_s=10.0)
+    bench.join("w1")
+    bench.switch("Par*3(a,b,c)")
+    bench.call_off("the mode was set to auto")
+    (gone,) = bench.of(SwitchEnded)
+    assert gone.error == "called off before anything moved: the mode was set to auto"
+    assert not bench.dispatcher.view(bench.now_s).switching
+    bench.join("w2", "w3")
+    bench.tick(9.0)
+    assert bench.of(StopWorker) == []
+    bench.tick(10.1)
+    assert len(bench.of(StopWorker)) == 2
 
 
 def test_a_switch_whose_items_move_is_not_called_off():
@@ -297,6 +383,29 @@ def test_a_drain_that_waits_for_its_estimate_is_held_though_the_old_composition_
     assert bench.dispatcher.view(0.9).queued == 0
 
 
+def test_what_is_left_when_the_estimate_is_over_leaves_before_what_the_new_composition_got():
+    bench = drained_bench()
+    bench.switch("Par*2(a,b,c)", SwitchStyle.DRAIN, drain_estimate_s=0.1, wait_s=0.1)
+    bench.admit(2)
+    bench.tick(0.1)
+    while bench.tasks:
+        bench.done(max(bench.tasks))
+    (ended,) = bench.of(SwitchEnded)
+    assert (ended.overdue, ended.migrated) == (True, 0)
+    delivered = [(item.serial, item.payload) for item in bench.of(Delivered)]
+    assert delivered == [(serial, "item>a>b>c") for serial in range(3)] + [(3, "item>c"), (4, "item>c")]
+
+
+def test_workers_change_over_from_the_front_while_the_old_composition_drains():
+    bench = Bench("Seq-Seq-Seq", spares=0)
+    bench.join("w1", "w2", "w3")
+    bench.admit()
+    bench.done(0)
+    bench.switch("Seq-Seq(b,c)")
+    bench.admit()
+    assert bench.running() == [("w1", 1, ("a",)), ("w2", 0, ("b",))]
+
+
 def test_an_overdue_drain_backs_off_and_is_reported():
     bench = drained_bench()
     bench.switch("Par*2(a,b,c)", drain_mean_s=0.5, drain_estimate_s=0.9)
@@ -317,6 +426,20 @@ def test_a_drain_beyond_its_limit_moves_the_items_and_gives_no_sample():
     assert ended.drain_actual_s is None
     delivered = [(item.serial, item.payload) for item in bench.of(Delivered)]
     assert delivered == [(0, "item>a>b>c"), (1, "item>a>b>c"), (2, "item>a>c")], "b and c are one task in the new one"
+
+
+def test_a_drain_disturbed_by_a_loss_gives_no_sample():
+    bench = drained_bench()
+    bench.switch("Par*2(a,b,c)", drain_mean_s=0.1, drain_estimate_s=9.0)
+    bench.handle(WorkerLost(0.0, bench.running()[0][0]))
+    while bench.tasks:
+        if bench.tasks[min(bench.tasks)][0] in {view.worker for view in bench.dispatcher.view(bench.now_s).workers}:
+            bench.done(min(bench.tasks))
+        else:
+            bench.tasks.pop(min(bench.tasks))
+    (ended,) = bench.of(SwitchEnded)
+    assert ended.drain_actual_s is None
+    assert ended.error is None
 
 
 def test_a_composition_of_another_app_is_refused():
@@ -365,3 +488,13 @@ def test_a_worker_whose_node_is_to_go_works_until_another_has_its_place_and_lose
     assert [out.serial for out in bench.of(Delivered)] == [0, 1, 2]
     assert bench.dispatcher.view(1.0).restarts == 0
     assert not bench.of(StartFailed)
+
+
+def test_a_warm_spare_takes_the_place_of_a_worker_that_leaves_at_once():
+    bench = Bench("Seq(a,b,c)", spares=1)
+    bench.join("w1", "w2")
+    bench.handle(WorkerLeaving(0.0, "w1"))
+    bench.admit(1)
+    assert [worker for worker, _, _ in bench.running()] == ["w2"]
+    bench.tick(1.0)
+    assert StopWorker("w1") in bench.instructions

@@ -4,7 +4,7 @@ import pytest
 from dispatcher_bench import Bench
 
 from compositions.model import Stage, StageKind
-from runtime.dispatch.events import BundleAdmitted, KeyedDone, TaskDone, WorkerAnswered, WorkerLost
+from runtime.dispatch.events import BundleAdmitted, KeyedDone, SwitchRequested, TaskDone, WorkerAnswered, WorkerLost
 from runtime.dispatch.instructions import StartWorkers
 from runtime.dispatch.keys import Routes
 from runtime.dispatch.outcomes import Delivered, SwitchEnded
@@ -105,6 +105,20 @@ def test_a_drain_whose_last_item_has_no_value_left_ends_at_once_and_is_no_sample
     (ended,) = bench.of(SwitchEnded)
     assert (ended.at_s, ended.error) == (0.3, None)
     assert workers > 1 or ended.drain_actual_s is None
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_switch_in_a_drain_is_refused_and_taken_when_it_is_over(pinned: bool):
+    bench = bench_of("Seq(k)-Seq(d)", Stage("k", KEYED, partitions=4), Stage("d"), workers=3)
+    admit(bench, 0)
+    bench.switch("Seq(k,d)")
+    if pinned:
+        lose(bench, "k")
+    bench.handle(SwitchRequested(bench.now_s, bench.dispatcher.view(0.0).composition))
+    assert bench.of(SwitchEnded)[0].error == "a switch to Seq(k,d) is under way"
+    bench.finish()
+    bench.switch("Seq(k)-Seq(d)")
+    assert [each.error for each in bench.of(SwitchEnded)][1:] == [None, None]
 
 
 def killed_at(bench: Bench, deadly: int, at_s: float) -> bool:

@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fastapi.testclient import TestClient
 
+from compositions import enumeration
 from compositions.document.loader import load
 from compositions.enumeration import MAX_OWN, generate, own_list
 from compositions.errors import CompositionError
-from compositions.model import Group, Pattern, Stage, StageKind
-from compositions.notation import parse
+from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from compositions.notation import format_notation, parse, short_notation
 from compositions.rules import MAX_COMPOSITIONS
 from runtime.housekeeping import available_cores
 from service.daemon import compositions as choices
@@ -26,11 +27,38 @@ def test_all_compositions_of_two_stages_in_order_of_cost() -> None:
     assert names == ["Seq(f1,f2)", "Par(f1,f2)", "Seq-Seq", "Seq-Par", "Par-Seq"]
 
 
+def test_a_partitioned_stage_is_offered_with_as_many_workers_as_it_has_partitions() -> None:
+    stages = (Stage("a"), Stage("by", StageKind.PARTITIONED, partitions=2))
+    found = {each.name for each in generate(stages, max_workers=4, replicas=[1, 2, 3])}
+    assert found == {"Seq(f1,f2)", "Seq-Seq", "Seq-Par", "Par-Seq", "Par-Par", "Par*3-Seq"}
+
+
+def test_a_stateful_stage_keeps_its_group_sequential() -> None:
+    stages = (Stage("a"), Stage("b", StageKind.STATEFUL))
+    names = {each.name for each in generate(stages, max_workers=9, replicas=[2, 4])}
+    assert names == {"Seq(f1,f2)", "Par-Seq", "Par*4-Seq"}
+
+
+def test_the_number_of_compositions_is_that_of_the_formula() -> None:
+    # k groups: choose(n-1, k-1) cuts, and r choices for each group.
+    stages = [Stage(f"s{number}") for number in range(5)]
+    found = list(generate(stages, max_workers=100, replicas=[1, 2, 3]))
+    assert len(found) == sum(cuts * 3**groups for groups, cuts in enumerate([1, 4, 6, 4, 1], start=1))
+
+
 @pytest.mark.parametrize("count", [12, 60, 1000])
 def test_too_many_are_refused_without_making_them(count: int) -> None:
     stages = [Stage(f"s{number}") for number in range(count)]
     with pytest.raises(CompositionError, match="more than 10,000 compositions would be generated; lower max_workers"):
         generate(stages, max_workers=10**6, replicas=range(1, 50))
+
+
+def test_exactly_as_many_as_the_limit_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert enumeration.MAX_GENERATED == 10_000
+    monkeypatch.setattr(enumeration, "MAX_GENERATED", 500)
+    assert len(list(generate([Stage("a")], max_workers=10**6, replicas=range(1, 501)))) == 500
+    with pytest.raises(CompositionError, match="more than 500"):
+        generate([Stage("a")], max_workers=10**6, replicas=range(1, 502))
 
 
 def test_no_composition_within_the_limit_is_a_refusal() -> None:
@@ -52,6 +80,11 @@ def test_an_app_without_a_file_can_be_given_twice_the_cores_in_a_list_that_can_b
         assert max(group.replicas for each in found for group in each.groups) >= 2 * cores - length
 
 
+def test_a_list_of_its_own_is_what_generate_finds_where_that_is_not_too_much() -> None:
+    every = {each.shape for each in generate(TWO, max_workers=8, replicas=range(1, 9))}
+    assert {each.shape for each in own_list(TWO, 4)} == every
+
+
 # How many compositions and workers there may be, and what is said beyond.
 
 
@@ -70,6 +103,11 @@ def test_a_document_lists_as_many_as_an_app_may_have() -> None:
         load(document(0, MAX_COMPOSITIONS + 1), stages)
 
 
+def test_a_group_of_a_million_workers_is_refused() -> None:
+    with pytest.raises(CompositionError, match="replicas is 1000000; it must be at least 1 and at most 1,000"):
+        load("app: a\ncompositions: [{name: x, notation: Par*1000000}]", {"a": [Stage("f1")]})
+
+
 def test_posts_do_not_add_up_beyond_the_limit(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choices, "MAX_COMPOSITIONS", 100)
     assert client.post("/compositions", content=document(0, 60), headers=YAML).status_code == 200
@@ -77,6 +115,10 @@ def test_posts_do_not_add_up_beyond_the_limit(client: TestClient, monkeypatch: p
     assert refused.status_code == 422
     assert "at most 100 are kept, remove some" in refused.json()["detail"]
     assert client.post("/compositions", content=document(0, 60), headers=YAML).status_code == 200, "replaced"
+
+
+def after(names: list[str]) -> dict[str, str]:
+    return {"after": names[-1]} if names else {}
 
 
 def test_a_listing_comes_in_pages(client: TestClient) -> None:
@@ -91,6 +133,12 @@ def test_a_listing_comes_in_pages(client: TestClient) -> None:
     assert len(names) == len(set(names)) >= 1050
     every = client.get("/compositions", params={"limit": 2, "after": f"synthetic/{names[1]}"}).json()
     assert [each["name"] for each in every] == names[2:4]
+
+
+def test_a_page_after_nothing_is_refused(client: TestClient) -> None:
+    refused = client.get("/compositions/synthetic", params={"after": "nothing"})
+    assert refused.status_code == 404
+    assert "after = 'nothing': there is no such composition" in refused.json()["detail"]
 
 
 def test_more_workers_than_the_machine_bears_are_not_pinned(client: TestClient) -> None:
@@ -152,6 +200,18 @@ def test_par_takes_the_replicas_of_the_document_unless_it_says_its_own() -> None
     assert [group.replicas for group in composition.groups] == [5, 3, 1, 1]
 
 
+def test_format_names_every_stage_and_writes_two_replicas_as_par() -> None:
+    composition = parse("Seq(f1,f2)-Par-Par*3", FERRET)
+    assert format_notation(composition) == "Seq(segment,extract)-Par(vectorize)-Par*3(rank)"
+    assert short_notation(composition) == "Seq(f1,f2)-Par-Par*3"
+
+
+def test_par_with_one_replica_stays_par() -> None:
+    composition = Composition("", (Group(("split", "count"), Pattern.PAR, 1),))
+    assert format_notation(composition) == "Par*1(split,count)"
+    assert parse("Par*1(a,b)", (Stage("a"), Stage("b"))).groups[0].pattern is Pattern.PAR
+
+
 def test_a_stage_that_is_itself_called_f2_is_meant_by_its_name() -> None:
     stages = (Stage("f2"), Stage("f1"))
     assert parse("Seq(f2)-Seq(f1)", stages).stages == ("f2", "f1")
@@ -164,6 +224,7 @@ def test_a_stage_that_is_itself_called_f2_is_meant_by_its_name() -> None:
             "Seq(segment,rnak)-Seq-Seq",
             "unknown stage 'rnak' (did you mean 'rank'?); ferret has segment, extract, vectorize, rank",
         ),
+        ("Seq(f1,f9)-Seq-Seq", "unknown stage 'f9'; ferret has"),
         ("Seq(f1,f1)-Seq-Seq-Seq", "stage 'segment' is repeated"),
         ("Seq-Seq-Seq", "stage 'rank' is missing"),
         (
@@ -171,10 +232,16 @@ def test_a_stage_that_is_itself_called_f2_is_meant_by_its_name() -> None:
             "stage 'segment' is in the wrong order after 'extract'; ferret has segment,",
         ),
         ("Seq-Seq-Seq-Seq-Par", "Par at position 16 has no stage left to take; ferret has"),
+        ("Seq()-Seq-Seq-Seq", "the group has no stage"),
         ("Par*0-Seq-Seq-Seq", "replicas is 0; it must be at least 1"),
+        ("Par*-2-Seq-Seq-Seq", "replicas is -2; it must be at least 1"),
+        ("Par*2000000-Seq-Seq-Seq", "replicas is 2000000; it must be at least 1 and at most 1,000"),
         (f"Par*{'9' * 5000}-Seq-Seq-Seq", "replicas has 5000 digits at position 4"),
         ("Seq*2-Seq-Seq-Seq", "Seq has 1 worker and takes no number at position 4; write Par*N"),
+        ("", "expected Seq or Par at position 0 of the notation, found the end"),
+        ("Seq-Foo", "expected Seq or Par at position 4 of the notation, found 'Foo'"),
         ("Seq(f1", "expected '-' and the next group, or the end at position 3 of the notation, found '(f1'"),
+        ("Seq-Seq-Seq-Seq-", "expected Seq or Par at position 16 of the notation, found the end"),
     ],
 )
 def test_what_is_no_composition_is_refused_with_one_sentence(text: str, sentence: str) -> None:
@@ -199,3 +266,8 @@ def test_a_stateful_stage_may_not_be_replicated() -> None:
     assert parse("Par-Seq", COUNTER).workers == 3
     with pytest.raises(CompositionError, match="stage 'count' is stateful and may not be in a Par group"):
         parse("Par(split,count)", COUNTER)
+
+
+def test_what_is_drawn_for_people_is_read_as_well() -> None:
+    drawn = parse("Seq(segment)-Par × 3(extract)-Par×2-Seq", FERRET)
+    assert drawn.groups == parse("Seq(segment)-Par*3(extract)-Par*2-Seq", FERRET).groups

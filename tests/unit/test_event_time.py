@@ -2,11 +2,14 @@
 
 import itertools
 import operator
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from random import Random
 from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -24,7 +27,9 @@ from apps.event_time import (
     Tumbling,
     Window,
     Windowing,
+    due,
     with_timer,
+    without_timer,
 )
 from compositions.errors import RecomposeError
 
@@ -164,6 +169,13 @@ def test_what_is_late_is_told_and_is_what_duckdb_leaves_out(kind: str) -> None:
     assert rows == answers(sql(kind, LATE_PLACED, LATE_NUMBERED))
 
 
+def test_without_lateness_nothing_is_corrected() -> None:
+    for stream in STREAMS[:20]:
+        for kind in KINDS:
+            panes = told(stream._replace(lateness=0), kind, True)
+            assert not any(pane.replaces for _, pane in panes if isinstance(pane, Pane))
+
+
 # --- one by one -------------------------------------------------------------------------------------------------------
 
 
@@ -195,6 +207,12 @@ def test_late_items_correct_what_was_told_for_as_long_as_is_allowed() -> None:
     assert slots == ()
 
 
+def test_an_event_may_be_late_for_some_of_its_sliding_windows() -> None:
+    told, slots = sums(Sliding(10, 5)).put((), 7, 1, watermark=12)
+    assert told == [Late((Window(0, 10),), 7, 1)]
+    assert [slot.window for slot in slots] == [(5, 15)]
+
+
 def test_sessions_grow_together_and_the_later_one_replaces_both() -> None:
     windowing = sums(Sessions(5), lateness=100)
     _, slots = windowing.put((), 0, 1, watermark=0)
@@ -205,6 +223,19 @@ def test_sessions_grow_together_and_the_later_one_replaces_both() -> None:
     assert told == [Pane(Window(0, 15), 7, replaces=(Window(0, 5), Window(10, 15)))]
 
 
+def test_an_event_at_the_end_of_a_session_belongs_to_it() -> None:
+    windowing = sums(Sessions(5))
+    _, slots = windowing.put((), 0, 1, watermark=0)
+    told, slots = windowing.put(slots, 5, 2, watermark=5)
+    assert (told, [slot.window for slot in slots]) == ([], [(0, 10)])
+
+
+def test_sliding_windows_with_gaps_have_events_without_a_window() -> None:
+    assert Sliding(2, 10).of(1) == [Window(0, 2)]
+    assert Sliding(2, 10).of(5) == []
+    assert Sliding(10, 5).of(-1) == [Window(-10, 0), Window(-5, 5)]
+
+
 def test_the_clock_never_goes_back_and_ticks_when_a_multiple_is_passed() -> None:
     clock, reading, ticks = Clock(behind=5, every=10), None, []
     for time in (3, 12, 14, 15, 11, 47, END, END):
@@ -213,14 +244,26 @@ def test_the_clock_never_goes_back_and_ticks_when_a_multiple_is_passed() -> None
     assert ticks == [(-10, -2), (0, 7), (None, 9), (10, 10), (None, 10), (40, 42), (END, END), (None, END)]
 
 
+def test_timers_come_due_in_order_and_can_be_moved_and_taken_back() -> None:
+    timers = with_timer(with_timer(with_timer((), 30, "close"), 10, "remind"), 20, "check")
+    timers = with_timer(without_timer(timers, "check"), 5, "close")
+    assert due(timers, 4) == ((), timers)
+    assert due(timers, 10) == (((5, "close"), (10, "remind")), ())
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
         (lambda: Tumbling(0), "size = 0; must be a number above 0"),
+        (lambda: Sliding(5, -1), "every = -1; must be a number above 0"),
         (lambda: Sessions(float("nan")), "gap = nan; must be a number above 0"),
+        (lambda: Clock(behind=-1), "behind = -1; must be a number, 0 or more"),
+        (lambda: Clock(every=0), "every = 0; must be a number above 0"),
         (lambda: Windowing(Sessions(1), add), "sessions may grow together; give merge="),
+        (lambda: Windowing(Tumbling(1), add, lateness=-1), "lateness = -1; must be a number, 0 or more"),
         (lambda: Windowing(Tumbling(1), add, lateness="3"), "lateness = '3'; must be a number, 0 or more"),  # type: ignore[arg-type]
         (lambda: Windowing("day", add), "kind = 'day'; must be Tumbling, Sliding or Sessions"),  # type: ignore[arg-type]
+        (lambda: Clock(behind="1"), "behind = '1'; must be a number, 0 or more"),  # type: ignore[arg-type]
         (lambda: with_timer((), float("nan"), "a"), "the time nan of timer 'a'; must be a number, or END"),
     ],
 )
@@ -267,3 +310,26 @@ def test_what_is_no_time_is_a_sentence_and_is_in_no_window(time: Any) -> None:
     if time != END:
         with pytest.raises(RecomposeError, match="cannot be placed"):
             Clock(every=0.5).seen(Reading(5, 0), time)
+
+
+def test_a_clock_is_read_from_the_beginning() -> None:
+    assert Clock().seen(None, 61.5) == (60, Reading(61.5, 60))
+
+
+def test_settings_and_times_are_numbers_of_any_kind() -> None:
+    clock = Clock(behind=Fraction(1, 2), every=np.int64(60))
+    assert clock.seen(None, 61) == (60, Reading(Fraction(121, 2), 60))
+    windowing = sums(Tumbling(Fraction(60)), lateness=np.int64(5))
+    assert windowing.put((), 61, 1, 66)[1] == windowing.put((), np.int64(61), 1, 66)[1] != ()
+    with pytest.raises(RecomposeError, match="the time Decimal"):
+        with_timer((), Decimal("nan"), "a")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [Tumbling(60e9), Sliding(120e9, 60e9)], ids=str)
+def test_whole_numbers_of_numpy_are_placed_exactly_beside_a_size_with_a_point(kind: Sliding) -> None:
+    """NumPy compares the two as fractions, of which the nearest one is a nanosecond on."""
+    edge = 28_333_333 * 60 * 10**9
+    for time in (edge - 1, edge, edge + 1):
+        assert kind.of(np.int64(time)) == kind.of(time)
+        assert Clock(every=60e9).seen(None, np.int64(time)) == Clock(every=60e9).seen(None, time)
+    assert kind.of(np.int64(edge - 1))[0].end == edge

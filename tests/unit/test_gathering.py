@@ -16,7 +16,7 @@ from compositions.model import Stage
 from datapipe.source_kinds import open_source
 from datapipe.sources.gathering import Gathering, _due
 from datapipe.sources.pacing import FrequencyManager
-from datapipe.sources.portions import Portion, Portions
+from datapipe.sources.portions import Portion, Portions, weight_bytes
 from datapipe.sources.push import Push
 from datapipe.sources.sources import reader_of
 
@@ -63,6 +63,12 @@ def numbers(time: Time) -> Any:
     return open_source(Numbers(), "replay", clock=time.clock, loop=False)
 
 
+def test_an_unpaced_source_gives_as_many_as_are_wanted() -> None:
+    time = Time()
+    found = bundles(gathering(numbers(time), time, None, BundleLimits(items=4)))
+    assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
 def test_items_that_are_not_due_are_not_waited_for() -> None:
     time = Time()
     assert bundles(gathering(numbers(time), time, 10.0, BundleLimits(items=4)))[:3] == [[0], [1], [2]]
@@ -87,6 +93,23 @@ def test_the_first_item_waits_no_longer_than_asked_for_others() -> None:
     assert portion is not None
     assert (portion.values, portion.due_s) == ([0, 1, 2], pytest.approx((0.0, 0.1, 0.2)))
     assert time.now_s <= 0.25
+
+
+def test_a_bundle_that_is_full_does_not_wait() -> None:
+    time = Time()
+    gathered = gathering(numbers(time), time, 10.0, BundleLimits(items=2, linger_s=60.0))
+    assert bundles(gathered, most=4) == [[0, 1], [2, 3]]
+
+
+def test_what_is_pushed_is_taken_as_far_as_it_is_there() -> None:
+    time = Time()
+    source = Push(10, clock=time.clock)
+    gathered = gathering(source, time, None, BundleLimits(items=3))
+    for value in range(5):
+        source.put(value)
+    source.close()
+    assert bundles(gathered) == [[0, 1, 2], [3, 4]]
+    assert source.offer().behind == 0
 
 
 def test_reading_ends_when_its_time_is_over() -> None:
@@ -129,6 +152,13 @@ def test_nothing_is_lost_doubled_or_misordered(sizes: list[int], count: int) -> 
     assert found == list(range(count))
 
 
+def test_what_weighs_is_counted_one_level_down() -> None:
+    assert weight_bytes([1, 2.5, None]) == 24
+    assert weight_bytes([np.zeros(1000)]) == 8000
+    assert weight_bytes(["x" * 100]) == 100
+    assert weight_bytes([{"frame": np.zeros(1000), "number": 1}]) > 8000
+
+
 class Frames(Numbers):
     """Counts how many were read."""
 
@@ -155,6 +185,29 @@ def test_no_more_is_read_than_may_travel_together(rate_per_s: float | None, ling
         ahead.append(app.read - out)
     assert max(ahead) == 0, "what is read travels at once"
     assert out == 10 if linger_s == 0 and rate_per_s else out == 40
+
+
+class Slow:
+    """Each item takes a second to read."""
+
+    def __init__(self, time: Time) -> None:
+        self._portions = Portions(self._items(time), time.clock)
+
+    def _items(self, time: Time) -> Iterator[int]:
+        for number in range(10):
+            time.now_s += 1.0
+            yield number
+
+    def read(self, most: int, until_s: float) -> Any:
+        return self._portions.next(most, until_s)
+
+    def at_hand(self, until_s: float) -> bool:
+        return True
+
+
+def test_the_first_item_waits_no_longer_for_a_slow_second_one_than_others_do() -> None:
+    time = Time()
+    assert bundles(gathering(Slow(time), time, None, BundleLimits(items=9))) == [[number] for number in range(10)]
 
 
 @given(st.lists(st.floats(0, 9), min_size=1).map(sorted), st.lists(st.floats(0, 9), min_size=1).map(sorted))

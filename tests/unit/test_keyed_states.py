@@ -1,6 +1,8 @@
 """The states of keys in a worker: what a task changes is told when it is over, and undone when it fails."""
 
+import asyncio
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from runtime.pools.execute import StageError, run_now
 from runtime.pools.keyed import routing
 from runtime.pools.local import CODEC
 from runtime.pools.perform import Performed, perform
+from runtime.transport.values import Broken
 
 PARTITIONS = 4
 ALL = {"total": {key: {} for key in range(PARTITIONS)}}
@@ -91,6 +94,13 @@ def test_a_task_that_fails_leaves_no_trace(bad: Any, sentence: str) -> None:
     assert states(run(calls, [("a", 2), ("n", 1), ("b", 1)], KeyedTask(), stages)) == {"a": [1, 2], "n": [1], "b": [1]}
 
 
+def test_what_was_kept_brings_the_states_back() -> None:
+    calls, other = Calls(Sums()), Calls(Sums())
+    for number in range(3):
+        made = run(calls, [("a", number)], KeyedTask(None, {} if number else ALL)).keyed.changes["total"]
+    assert states(run(other, [("a", 3)], KeyedTask(None, {"total": made}))) == {"a": [0, 1, 2, 3]}
+
+
 def test_states_that_cannot_be_read_are_a_fault_of_each_task_that_needs_them() -> None:
     calls = Calls(Sums())
     kept = {"total": {key: {"a": b"no pickle"} for key in range(PARTITIONS)}}
@@ -161,6 +171,65 @@ def test_who_was_told_to_forget_a_partition_takes_no_values_of_it() -> None:
         run(calls, [second], KeyedTask())
 
 
+class Twice(App):
+    name = "twice"
+    stages = (
+        Stage("once", StageKind.PARTITIONED, partitions=PARTITIONS),
+        Stage("again", StageKind.PARTITIONED, partitions=PARTITIONS),
+    )
+
+    def once_key(self, value: Any) -> Any:
+        return 0
+
+    def once(self, value: Any, state: Any) -> Any:
+        return value, (state or 0) + 1
+
+    def again(self, value: Any, state: Any) -> Any:
+        return (state or 0) + 1, (state or 0) + 1
+
+    again_key = once_key
+
+
+def test_states_of_one_stage_that_cannot_be_read_leave_those_of_the_next_as_they_are() -> None:
+    calls, both = Calls(Twice()), ("once", "again")
+    every: dict[int, Any] = {key: {} for key in range(PARTITIONS)}
+    run(calls, [1], KeyedTask(None, {"once": every, "again": every}), both)
+    bad = {key: {"a": b"no pickle"} for key in range(PARTITIONS)}
+    with pytest.raises(StageError, match="cannot be unpickled"):
+        run(calls, [1], KeyedTask(None, {"once": bad}), both)
+    with pytest.raises(StageError, match="cannot be unpickled"):
+        run(calls, [1], KeyedTask(None, {"once": bad, "again": every}), both)
+    assert CODEC.decode(run(calls, [1], KeyedTask(None, {"once": every}), both).payload) == [1]
+    with pytest.raises(StageError, match="cannot be unpickled"):
+        run(calls, [1], KeyedTask(None, {"once": bad}), both)
+    assert CODEC.decode(run(calls, [1], KeyedTask(None, {"once": every}), both).payload) == [2]
+
+
+class Unreadable:
+    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
+        return open, ("/no/such/file",)
+
+
+def test_an_item_that_is_broken_stands_for_all_its_values_and_its_neighbours_are_where_they_were() -> None:
+    calls, routes = Calls(Sums()), Routes(bytes(4), (2, -1, -1))
+    payload = CODEC.encode([Outputs([("a", 1), Unreadable()]), ("b", 2), ("c", 3)])
+    for mask, key in ((b"\0\0\1\0", "b"), (b"\0\0\0\1", "c")):
+        own = Routes(bytes([0, 0, *(key_in(calls.keyed.of("total"), each) for each in "bc")]), routes.counts)
+        task = Task(0, 0, ("total",), payload, {}, 0, 3, KeyedTask(mask, ALL, own))
+        assert CODEC.decode(run_now(perform(calls, task, CODEC)).payload) == [(key, 1)]
+    task = Task(0, 0, ("total",), payload, {}, 0, 3, KeyedTask(b"\1\0\0\0", ALL, routes))
+    with pytest.raises(StageError, match="the value that went in cannot be unpickled"):
+        run_now(perform(calls, task, CODEC))
+
+
+def test_an_item_in_parts_of_which_one_value_is_broken_is_broken() -> None:
+    parts = CODEC.encode([("a", 1), ("c", 3)]), CODEC.encode([Unreadable()])
+    first, second = CODEC.decode(Mosaic((2, 1), (b"\1\0\1", b"\0\1\0"), parts))
+    assert isinstance(first, Broken)
+    assert "/no/such/file" in first.why
+    assert second == Outputs([("c", 3)])
+
+
 def key_in(stage: Any, key: str) -> int:
     return stage.routes([(key, 1)]).partitions[0]
 
@@ -225,6 +294,34 @@ def test_what_was_sent_behind_a_task_that_failed_is_not_run_and_brings_its_state
     assert states(run(calls, [("a", 5)], KeyedTask(None, {}, None, 9))) == {"a": [1, 3, 4, 5]}
 
 
+class Slow(App):
+    """A stage by key, and one that waits, in one worker."""
+
+    name = "slow"
+    stages = (Stage("total", StageKind.PARTITIONED, partitions=2), Stage("wait"))
+
+    def total_key(self, value: int) -> int:
+        return 0
+
+    def total(self, value: int, state: int | None) -> tuple[int, int]:
+        return (state or 0) + value, (state or 0) + value
+
+    async def wait(self, value: int) -> int:
+        await asyncio.sleep(0)
+        return value
+
+
+def test_while_a_task_with_states_waits_the_next_one_does_not_begin() -> None:
+    calls = Calls(Slow())
+
+    async def both() -> list[Performed]:
+        keyed = [KeyedTask(None, {"total": {0: {}, 1: {}}}), KeyedTask(None, {}, None, 0)]
+        tasks = [Task(at, at, ("total", "wait"), CODEC.encode([1, 2]), {}, 0, 2, each) for at, each in enumerate(keyed)]
+        return await asyncio.gather(*(perform(calls, each, CODEC) for each in tasks))
+
+    assert [CODEC.decode(each.payload) for each in asyncio.run(both())] == [[1, 3], [4, 6]]
+
+
 def test_a_call_for_all_values_must_give_one_for_each_and_states_of_their_keys() -> None:
     calls = Calls(Together())
     run(calls, [("a", 1)], KeyedTask(None, ALL))
@@ -234,6 +331,26 @@ def test_a_call_for_all_values_must_give_one_for_each_and_states_of_their_keys()
         run(calls, [("a", 1), (1.5, 1)], KeyedTask())
     assert caught.value.position == 1
     assert CODEC.decode(run(calls, [("a", 1), ("b", 1)], KeyedTask()).payload) == [("a", 2), ("b", 1)]
+
+
+class Lazy(Together):
+    """A generator of results, which makes the states as it goes."""
+
+    def total(self, values: Any, states: Any) -> Any:
+        def results() -> Any:
+            for key, number in values:
+                states[key] = (states[key] or 0) + number
+                yield key, states[key]
+
+        return results(), states
+
+
+def test_results_that_are_made_one_by_one_are_made_before_the_states_are_kept() -> None:
+    calls = Calls(Lazy())
+    run(calls, [("a", 1), ("a", 1)], KeyedTask(None, ALL))
+    done = run(calls, [("a", 1)], KeyedTask())
+    assert CODEC.decode(done.payload) == [("a", 3)]
+    assert states(done) == {"a": 3}
 
 
 class Columns(App):

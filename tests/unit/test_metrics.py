@@ -59,11 +59,15 @@ def value(name: str, **labels: str) -> float | None:
     ("name", "labels", "expected"),
     [
         ("recompose_app_state", {"state": "stable"}, 1.0),
+        ("recompose_app_state", {"state": "failed"}, 0.0),
         ("recompose_slo_bound_seconds", {}, 0.48),
         ("recompose_slo_bound", {"metric": "latency"}, 0.48),
         ("recompose_input_items_per_second", {}, 10.0),
+        ("recompose_input_rate", {}, 10.0),
         ("recompose_held_up", {"reason": "sink"}, 1.0),
+        ("recompose_held_up", {"reason": "stages"}, 0.0),
         ("recompose_item_latency_seconds_bucket", {"le": "0.25"}, 3.0),
+        ("recompose_item_latency_seconds_bucket", {"le": "+Inf"}, 4.0),
         ("recompose_item_latency_seconds_sum", {}, 1.5),
         ("recompose_latency_seconds", {"statistic": "mean"}, 0.181),
         ("recompose_items_total", {"outcome": "failed"}, 1.0),
@@ -71,7 +75,9 @@ def value(name: str, **labels: str) -> float | None:
         ("recompose_cost_seconds_total", {"kind": "worker"}, 60.0),
         ("recompose_stage_bottleneck", {"stage": "f1"}, 0.0),
         ("recompose_offered_rate", {}, 45.0),
+        ("recompose_admitted_rate", {}, 25.0),
         ("recompose_missed_items_total", {}, 7.0),
+        ("recompose_refused_items_total", {}, 2.0),
         ("recompose_lag_seconds", {}, 6.5),
     ],
 )
@@ -129,6 +135,10 @@ def test_what_nodes_tell_of_their_memory_and_gpus() -> None:
         ("recompose_gpu_memory_bytes", "n0", "0", "total"): 80,
         ("recompose_gpu_memory_bytes", "n0", "0", "used"): 20,
     }
+
+
+def test_no_apps_no_samples() -> None:
+    assert not [name for name, labels in samples([]) if "app" in dict(labels)]
 
 
 def test_a_bundled_app_has_no_series_until_it_runs_and_a_users_own_has_its_state(

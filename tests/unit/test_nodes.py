@@ -128,6 +128,10 @@ def test_a_node_that_is_gone_is_shown_as_lost(client: TestClient, host: ClusterH
     assert [each["state"] for each in client.get("/nodes").json()] == ["up", "up", "lost"]
 
 
+def test_an_app_starts_where_a_node_has_what_it_needs(client: TestClient) -> None:
+    assert client.post("/apps/heavy/start", json=PUSHED).status_code == 200
+
+
 def test_an_app_that_no_node_could_hold_is_refused(client: TestClient, host: ClusterHost) -> None:
     del host.nodes[1]
     assert refusal(client.post("/apps/heavy/start", json=PUSHED), 422) == (

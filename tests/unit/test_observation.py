@@ -11,8 +11,10 @@ from service.daemon.daemon import Daemon
 from service.daemon.runs import EACH_OF_ALL_S
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
-from service.runner.rpc.requests import ReadStatus
+from service.runner.rpc.requests import ReadHistory, ReadStatus
+from service.schemas.base import utc_now
 from service.schemas.spec import RunSpec
+from service.schemas.status import Sample
 from tests.support.fakes import FakeRunner, PromptTicker
 
 NAMES = ("dead", "slow", "well", "stopped")
@@ -20,14 +22,15 @@ PATIENCE_S = 20.0
 
 
 class Waiting(FakeRunner):
-    """Answers when all others are asked for a status too; the dead one never does, the slow one is too late."""
+    """Answers when all others of its kind are asked too; the dead one never does, the slow one is too late."""
 
     together = threading.Barrier(3)
     limits: list[float]
-    held = False
+    held: type = type(None)
+    """Kind of the requests that wait."""
 
     def ask(self, request: Any, *, timeout_s: float = 5.0) -> Any:
-        if self.held and isinstance(request, ReadStatus):
+        if isinstance(request, self.held):
             self.limits.append(timeout_s)
             self.together.wait(PATIENCE_S)
             if self.spec.app == "dead":
@@ -35,6 +38,9 @@ class Waiting(FakeRunner):
             if self.spec.app == "slow":
                 raise TimeoutError(f"no answer within {timeout_s} s")
         return super().ask(request, timeout_s=timeout_s)
+
+    def history(self, last_s: float) -> list[Sample]:
+        return [Sample.of(self.status(), utc_now())]
 
 
 @pytest.fixture
@@ -46,14 +52,22 @@ def several(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daem
     for name in NAMES[:-1]:
         daemon.apps.start(RunSpec(app=name))
     yield daemon
-    Waiting.held = False
+    Waiting.held = type(None)
     daemon.close()
+
+
+def test_rates_are_asked_of_all_at_once_and_none_waits_for_another(several: Daemon) -> None:
+    Waiting.held = ReadHistory
+    told = several.observation.rates(60.0, 10)
+    assert [each.app for each in told] == list(NAMES)
+    assert [bool(each.at) for each in told] == [False, False, True, False]
+    assert Waiting.limits == [EACH_OF_ALL_S] * 3
 
 
 def test_statuses_are_asked_of_all_at_once_and_say_who_does_not_answer(several: Daemon) -> None:
     for watchdog in several._runs.all():
         watchdog.step()
-    Waiting.held = True
+    Waiting.held = ReadStatus
     dead, slow, well, stopped = several.observation.statuses()
     assert dead.health.failure == "the runner of dead does not answer (ConnectionError)"
     assert slow.health.failure == "the runner of slow does not answer (TimeoutError)"

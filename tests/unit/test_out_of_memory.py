@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,6 @@ from service.runner.loop import PASSING_S, WorkerFailures
 from service.runner.rpc.requests import ReadStatus, SetMode, Start
 from service.runner.runner import Runner
 from service.schemas.spec import BatchingSpec, RunSpec
-from tests.support.waiting import wait_until
 from tests.unit.dispatcher_bench import Bench
 
 MOST, ITEMS = 8, 4000
@@ -78,11 +78,11 @@ def test_what_was_too_many_is_remembered_and_nothing_is_lost(ended: Any, asked: 
 def test_another_composition_may_bear_more(ended: Any) -> None:
     """Workers that share a device have less memory each."""
     runner = ended(batching=BatchingSpec(items=64), source={"kind": "replay", "loop": True})
-    wait_until(lambda: runner.ask(ReadStatus()).batching.size == MOST)
+    _until(lambda: runner.ask(ReadStatus()).batching.size == MOST)
     Hungry.tried.clear()
     runner.ask(SetMode(Mode.PINNED, "two"))
-    wait_until(lambda: max(Hungry.tried, default=0) > MOST)
-    wait_until(lambda: runner.ask(ReadStatus()).batching.size == MOST)
+    _until(lambda: max(Hungry.tried, default=0) > MOST)
+    _until(lambda: runner.ask(ReadStatus()).batching.size == MOST)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,15 @@ def test_a_start_for_which_there_is_no_room_yet_is_tried_for_a_while() -> None:
     assert failures.given_up(15.0, kept_up=True) == "setup raised"
 
 
+def _until(true: Any) -> None:
+    waiting = threading.Event()
+    for _ in range(3000):
+        if true():
+            return
+        waiting.wait(0.02)
+    raise AssertionError("it did not happen within a minute")
+
+
 ROOT = Path(__file__).parents[2]
 TAKE = """
 try:
@@ -131,6 +140,14 @@ def said(script: str) -> subprocess.CompletedProcess[str]:
 def test_an_allocation_beyond_the_limit_of_data_fails() -> None:
     done = said(f"from runtime.pools import limits\nlimits._limit_data(limits.Limits(200)){TAKE}")
     assert done.stdout.strip() == "no memory", done.stderr
+
+
+def test_a_group_of_its_own_ends_a_process_that_takes_more() -> None:
+    enter = "from runtime.pools import limits\nprint(limits._enter_group(limits.Limits(200)), flush=True)"
+    done = said(f"{enter}{TAKE}taken[::4096] = b'x' * len(taken[::4096])")
+    if "True" not in done.stdout:
+        pytest.skip("no control group for memory can be made here")
+    assert done.returncode == -9
 
 
 def test_the_watch_ends_a_process_with_a_sentence() -> None:

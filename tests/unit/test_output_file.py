@@ -58,6 +58,12 @@ def test_a_disk_that_fills_ends_the_run_names_the_file_and_leaves_whole_blocks(t
     assert 0 < len(plain) < 12 * 20_000
 
 
+def test_a_device_that_takes_nothing_ends_the_run() -> None:
+    done = run_bzip2("/dev/full")
+    assert done.returncode != 0
+    assert "'/dev/full' cannot be written any further: No space left on device" in done.stderr
+
+
 def test_a_video_that_does_not_fit_is_told_while_it_is_written(tmp_path: Path) -> None:
     out = tmp_path / "x.avi"
     done = limited([sys.executable, "-c", VIDEO, str(out)], 500_000)

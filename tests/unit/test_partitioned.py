@@ -1,13 +1,16 @@
 """Partitioned stages in the dispatcher: who has which partition, what is kept of it, and when it moves."""
 
+import json
 from collections import Counter, defaultdict, deque
 
 import pytest
 
+from compositions.dynamic import Dyn
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from compositions.rules import groups_of_dyn
 from lab.simulation.invariants import CheckedDispatcher
 from runtime.dispatch.bundle import Bundle
-from runtime.dispatch.event_log import DispatcherError
+from runtime.dispatch.event_log import DispatcherError, Writer
 from runtime.dispatch.events import (
     BundleAdmitted,
     Event,
@@ -22,10 +25,11 @@ from runtime.dispatch.events import (
 )
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.keyed.partitions import Partitions
-from runtime.dispatch.keyed.split import Assembly
+from runtime.dispatch.keyed.split import Assembly, marked
 from runtime.dispatch.keys import Routes
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.settings import DispatcherSettings
+from tests.support.replay import Reader
 
 BY = Stage("by", StageKind.PARTITIONED, partitions=2)
 
@@ -35,9 +39,12 @@ def workers(count: int) -> Composition:
 
 
 class Bench:
-    def __init__(self, count: int, losses: int = 3) -> None:
+    def __init__(self, count: int, losses: int = 3, dyn: bool = False) -> None:
         settings = DispatcherSettings(spares=0, losses=losses)
-        self.dispatcher = CheckedDispatcher((BY,), workers(count), settings)
+        composition = workers(count)
+        if dyn:
+            composition = Composition("Dyn", groups_of_dyn((BY,), count), dyn=Dyn(count, "lp"))
+        self.dispatcher = CheckedDispatcher((BY,), composition, settings)
         self.dispatcher.start(0.0)
         self.waiting: dict[str, deque[Task]] = defaultdict(deque)
         self.out: list[Outcome] = []
@@ -70,6 +77,16 @@ class Bench:
         return task.keyed.picked if task.keyed and task.keyed.picked else b"\1" * task.items
 
 
+def test_a_bundle_is_cut_by_owners_and_put_together_again():
+    bench = Bench(2)
+    bench.admit(0, 1, 1, 0)
+    assert sorted(bench.picked(task) for task in bench.tasks.values()) == [b"\0\1\1\0", b"\1\0\0\1"]
+    for worker in list(bench.tasks):
+        bench.done(worker)
+    [out] = [each for each in bench.out if isinstance(each, Delivered)]
+    assert out.payload.in_order(out.payload.parts) == [0, 1, 1, 0]
+
+
 def test_a_value_goes_from_dead_to_dead_at_the_price_of_one_loss():
     bench = Bench(4, losses=2)
     bench.admit(1)
@@ -85,6 +102,28 @@ def test_a_value_goes_from_dead_to_dead_at_the_price_of_one_loss():
     assert dead.error == f"worker {worker} was lost: SIGKILL"
 
 
+def test_a_partition_in_work_moves_when_its_task_is_over_and_brings_what_is_kept():
+    bench = Bench(2)
+    bench.admit(0, 1)
+    owner = {bench.tasks[worker].payload[bench.picked(bench.tasks[worker]).index(1)]: worker for worker in bench.tasks}
+    bench.admit(0, 1)
+    bench.admit(0, 1)
+    bench.handle(SwitchRequested(0.0, workers(1)))
+    stays = next(w.worker for w in bench.dispatcher.view(0.0).workers if w.group is not None)
+    (leaves,) = {"w0", "w1"} - {stays}
+    moving = next(partition for partition, worker in owner.items() if worker == leaves)
+    for _ in range(3):
+        assert moving not in [v for v, p in zip([0, 1], bench.picked(bench.tasks[stays]), strict=True) if p]
+        bench.done(stays)
+    assert stays not in bench.tasks
+    bench.done(leaves, b"first word")
+    assert stays not in bench.tasks, "its owner of old has another bundle of it"
+    bench.done(leaves, b"last word")
+    assert bench.tasks[stays].keyed.kept == {"by": {moving: {f"key {moving}": b"last word"}}}
+    bench.done(stays)
+    assert sum(each.count for each in bench.out if isinstance(each, Delivered)) == 6
+
+
 def test_a_worker_has_the_next_piece_while_it_is_at_one_and_no_more():
     bench = Bench(2)
     for _ in range(3):
@@ -97,6 +136,13 @@ def test_a_worker_has_the_next_piece_while_it_is_at_one_and_no_more():
         bench.done(worker)
     assert sum(each.count for each in bench.out if isinstance(each, Delivered)) == 4
     assert [len(tasks) for tasks in bench.waiting.values()] == [1, 1]
+
+
+def test_what_is_left_of_a_drain_counts_a_piece_that_waits_as_a_piece():
+    bench = Bench(2)
+    for _ in range(2):
+        bench.admit(0, 1, 0, 1)
+    assert [each.items for each in bench.dispatcher.view(0.0).pending["by"]] == [2, 2, 2, 2]
 
 
 def test_what_was_sent_behind_a_piece_that_fails_comes_back_without_blame_and_after_it():
@@ -130,6 +176,13 @@ def test_of_a_lost_worker_what_it_ran_is_blamed_and_what_it_had_behind_that_is_n
     assert [each.error for each in bench.out if isinstance(each, Delivered)] == ["worker w0 was lost: SIGKILL", None]
 
 
+def test_who_chooses_among_groups_has_one_piece():
+    bench = Bench(1, dyn=True)
+    bench.admit(0)
+    bench.admit(0)
+    assert [len(tasks) for tasks in bench.waiting.values()] == [1]
+
+
 def test_only_those_partitions_move_that_must():
     keys = Partitions(64)
     keys.share(["a", "b", "c"])
@@ -140,6 +193,39 @@ def test_only_those_partitions_move_that_must():
     assert moved == ["d"] * 16
     keys.share(["a", "b", "d"])
     assert sorted(Counter(keys.owners).values()) == [21, 21, 22]
+
+
+def test_partitions_are_shared_out_in_turns_and_those_in_work_elsewhere_are_not_to_be_had():
+    keys = Partitions(6)
+    keys.share(["a", "b"])
+    assert keys.owners[:2] != [keys.owners[0]] * 2
+    assert sum(keys.owned.values()) == marked(range(6))
+    assert keys.owned == {worker: marked([i for i in range(6) if keys.owners[i] == worker]) for worker in "ab"}
+    assembly = Assembly(Bundle(0, (0.0,) * 3, None), Routes(bytes([0, 1, 0])))
+    keys.enter(assembly, None)
+    piece = keys.next_piece(keys.owners[0])
+    assert piece.picked == b"\1\0\1"
+    assert assembly.wanted == marked([1])
+    keys.begin(keys.owners[0], piece)
+    assembly.again(piece)
+    assert assembly.wanted == marked([0, 1])
+    (other,) = {"a", "b"} - {keys.owners[0]}
+    keys.share([other])
+    assert keys.owners == [other] * 6
+    assert keys.next_piece(other).picked == b"\0\1\0"
+    keys.end(piece)
+    assert keys.next_piece(other).picked == b"\1\0\1"
+
+
+def test_what_is_kept_is_the_last_state_of_each_key_and_a_log_has_none_of_it():
+    keys = Partitions(2)
+    keys.commit({0: {"a": b"secret", "b": b"one"}, 1: {"c": b"two"}})
+    keys.commit({0: {"a": b"hidden", "b": None, "d": None}})
+    assert [keys.kept.of(each) for each in range(2)] == [{"a": b"hidden"}, {"c": b"two"}]
+    plain = json.dumps(Writer(len).plain(keys))
+    assert not any(text in plain for text in ("secret", "hidden", "two"))
+    read = Reader().value(json.loads(plain))
+    assert (len(read.kept), read.kept.count, read.known) == (0, 2, {0, 1})
 
 
 def test_partitions_with_states_move_step_by_step_while_their_owner_is_there():
@@ -159,6 +245,21 @@ def test_partitions_with_states_move_step_by_step_while_their_owner_is_there():
     assert not keys.moving
     keys.share(["b"])
     assert keys.owners == ["b"] * 128, "who has left has none"
+
+
+def test_who_leaves_a_group_keeps_its_partitions_until_they_have_moved_step_by_step():
+    keys = Partitions(64)
+    keys.share(["a", "b"])
+    for worker in "ab":
+        keys.lend(worker, [each for each, owner in enumerate(keys.owners) if owner == worker])
+    keys.commit({each: {each: b"state"} for each in range(64)})
+    for left in range(31, -1, -1):
+        keys.share(["a"], ["b"])
+        assert Counter(keys.owners)["b"] == left
+        keys.lend("a", [each for each, owner in enumerate(keys.owners) if owner == "a"])
+    assert (keys.owned.keys(), keys.moving, keys.needs("b")) == ({"a"}, {}, False)
+    keys.share(["a", "c"], ["b"])
+    assert "b" not in [*keys.moving.values(), *keys.owners], "who leaves gets none"
 
 
 def test_a_leaving_worker_ends_what_is_its_own_comes_back_when_wanted_and_leaves_when_nothing_comes():
@@ -208,6 +309,33 @@ def test_keys_that_come_no_more_hold_up_no_partition_that_is_to_move():
     assert keys.holders[first[0]] == "a", "none of its keys came"
     assert Counter(keys.owners) == {"a": 32, "b": 32}
     assert not keys.moving
+
+
+def test_a_task_brings_a_part_of_the_states_and_the_values_of_the_others_come_after_it_in_order():
+    keys = Partitions(32)
+    keys.share(["a"])
+    keys.commit({each: {each: b"state"} for each in range(32)})
+    first = Assembly(Bundle(0, (0.0,) * 4, None), Routes(bytes([9, 5, 9, 7])))
+    later = Assembly(Bundle(4, (0.0,) * 2, None), Routes(bytes([7, 9])))
+    for each in (first, later):
+        keys.enter(each, None)
+    pieces = []
+    while (piece := keys.next_piece("a")) is not None:
+        assert len(keys.begin("a", piece)) <= 2
+        keys.end(piece)
+        pieces.append((piece.assembly, piece.picked))
+    assert pieces == [(first, b"\0\1\0\1"), (first, b"\1\0\1\0"), (later, b"\1\1")]
+
+
+def test_who_has_lost_a_partition_is_told_to_forget_it_with_the_next_task():
+    keys = Partitions(2)
+    assert keys.lend("a", [0, 1]) == {0: {}, 1: {}}
+    keys.commit({0: {"x": b"zero"}, 1: {"y": b"one"}})
+    assert keys.lend("b", [1]) == {1: {"y": b"one"}}
+    assert keys.lend("a", [0]) == {1: {}}
+    assert keys.lend("a", [0]) == {}
+    assert keys.lend("a", [1]) == {1: {"y": b"one"}}
+    assert keys.lend("b", []) == {1: {}}
 
 
 def test_a_piece_changes_no_partition_but_its_own():

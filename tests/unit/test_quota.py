@@ -1,12 +1,18 @@
-"""The cores of a control group's quota, from trees of both versions."""
+"""The cores of a control group's quota, from trees of both versions, and from a real group where one can be made."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from runtime import housekeeping as quota
 from runtime.housekeeping import available_cores, cpu_quota
+
+ROOT = Path(__file__).parents[2]
+V1 = Path("/sys/fs/cgroup/cpu")
 
 
 def tree(folder: Path, proc: str, **files: str) -> tuple[Path, Path]:
@@ -49,3 +55,23 @@ def test_cores_are_those_of_the_quota_where_it_is_less(
     monkeypatch.setattr(quota, "cpu_quota", lambda: told)
     expected = len(os.sched_getaffinity(0)) if cores is None else cores
     assert (available_cores(), type(available_cores())) == (expected, type(expected))
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A real control group with half a core."""
+    made = V1 / f"recompose-test-{os.getpid()}"
+    try:
+        made.mkdir()
+        (made / "cpu.cfs_quota_us").write_text("50000")
+    except OSError as error:
+        pytest.skip(f"no control group of version 1 can be made here: {error}")
+    yield made
+    made.rmdir()
+
+
+def test_a_process_of_a_real_group_knows_its_quota(group: Path) -> None:
+    told = "from runtime.housekeeping import available_cores; print(available_cores())"
+    line = f"echo $$ > {group}/cgroup.procs && exec {sys.executable} -c '{told}'"
+    done = subprocess.run(["sh", "-c", line], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0.5"

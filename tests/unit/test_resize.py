@@ -3,9 +3,10 @@
 import pytest
 from dispatcher_bench import Bench, composition
 
-from compositions.model import Composition, Group, Pattern, TransitionKind
+from compositions.model import Composition, Group, Pattern, Stage, TransitionKind
+from lab.simulation.invariants import CheckedDispatcher
 from runtime.dispatch.event_log import Writer
-from runtime.dispatch.events import SwitchRequested, SwitchStyle, WorkerStartFailed
+from runtime.dispatch.events import SwitchRequested, SwitchStyle, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import SendTask, StartWorkers
 from runtime.dispatch.outcomes import Delivered, SwitchEnded
 from runtime.dispatch.phases import Resizing
@@ -41,6 +42,13 @@ def test_a_warm_worker_takes_part_in_the_turn_of_the_command():
     assert not bench.dispatcher.view(bench.now_s).switching
 
 
+def test_who_joins_a_group_has_its_next_item_though_others_are_idle():
+    bench = joined(ONE, "w1", "w2")
+    bench.switch(TWO)
+    bench.admit()
+    assert bench.running() == [("w2", 0, ("a", "b", "c"))]
+
+
 def test_a_worker_leaves_when_its_task_is_done():
     bench = joined(FOUR, "w1", "w2", "w3", "w4")
     bench.admit(8)
@@ -52,6 +60,38 @@ def test_a_worker_leaves_when_its_task_is_done():
     assert [item.serial for item in bench.of(Delivered)] == list(range(8))
     stayed = next(worker for worker, group in bound(bench).items() if group == 0)
     assert {each.worker for each in bench.of(SendTask)[4:]} == {stayed}
+
+
+def test_a_leaving_worker_runs_what_it_prefetched_too():
+    bench = joined(TWO, "w1", "w2", prefetch_below_s=0.02)
+    bench.admit(8)
+    bench.done(0, busy_s=0.001)
+    assert sorted(len([task for task in bench.running() if task[0] == worker]) for worker in ("w1", "w2")) == [2, 2]
+    bench.switch(ONE)
+    given = len(bench.of(SendTask))
+    (leaving,) = [worker for worker, group in bound(bench).items() if group is None]
+    for task_id in sorted(task for task, (worker, _) in bench.tasks.items() if worker == leaving):
+        bench.done(task_id, busy_s=0.001)
+    assert leaving not in {each.worker for each in bench.of(SendTask)[given:]}
+    bench.finish()
+    assert [item.serial for item in bench.of(Delivered)] == list(range(8))
+
+
+def test_idle_workers_leave_first():
+    bench = joined(FOUR, "w1", "w2", "w3", "w4")
+    bench.admit()
+    ((busy, _, _),) = bench.running()
+    bench.switch(ONE)
+    assert [worker for worker, group in bound(bench).items() if group == 0] == [busy]
+
+
+def test_an_idle_worker_comes_before_one_that_still_ends_its_task():
+    bench = joined(FOUR, "w1", "w2", "w3", "w4", spares=0)
+    bench.admit(6)
+    bench.switch(ONE)
+    bench.join("w0")
+    bench.switch(TWO)
+    assert bound(bench)["w0"] == 0
 
 
 def test_growing_takes_effect_worker_by_worker_and_ends_with_the_last():
@@ -87,6 +127,19 @@ def test_a_resize_whose_workers_do_not_come_goes_back_to_the_old_numbers(how):
     bench.admit(3)
     bench.finish()
     assert [(item.serial, item.composition) for item in bench.of(Delivered)] == [(0, ONE), (1, ONE), (2, ONE)]
+
+
+def test_workers_move_from_a_group_that_shrinks_to_one_that_grows():
+    bench = joined("Par*3(a)-Seq(b,c)", "w1", "w2", "w3", "w4", spares=0)
+    bench.admit(3)
+    assert len(bench.running()) == 3
+    bench.switch("Seq(a)-Par*3(b,c)")
+    assert sorted(bound(bench).values(), key=str) == [0, 1, 1, 1]
+    assert bench.of(SwitchEnded)[0].error is None
+    while bench.tasks:
+        assert len({worker for worker, _, _ in bench.running()}) == len(bench.running()), "one task a worker"
+        bench.done(min(bench.tasks))
+    assert [item.payload for item in bench.of(Delivered)] == ["item>a>c"] * 3
 
 
 def test_another_name_for_the_same_moves_nothing():
@@ -126,6 +179,66 @@ def test_a_resize_that_waits_for_workers_gives_way_to_another_and_nobody_at_work
     assert [item.serial for item in bench.of(Delivered)] == list(range(6))
 
 
+def test_a_resize_gives_way_to_a_switch_with_the_numbers_it_began_with():
+    bench = joined(ONE, "w1", "w2", spares=0)
+    bench.admit(6)
+    bench.switch(FOUR)
+    bench.switch("Seq(a)-Par*3(b,c)")
+    assert bench.dispatcher.view(bench.now_s).preparing
+    assert (active(bench), len(bench.running())) == (ONE, 2), "what runs is not taken back"
+    bench.done(0)
+    bench.done(1)
+    assert len(bench.running()) == 1, "nobody else is of the composition that runs"
+    bench.join("w3", "w4")
+    assert active(bench) == "Seq(a)-Par*3(b,c)"
+    bench.finish()
+    assert [item.serial for item in bench.of(Delivered)] == list(range(6))
+
+
+def test_a_worker_that_dies_while_others_are_awaited_is_replaced():
+    bench = joined(ONE, "w1", spares=0)
+    bench.admit(4)
+    bench.switch(TWO)
+    bench.handle(WorkerLost(0.0, "w1", "killed"))
+    bench.tasks.clear()
+    bench.join("w2")
+    assert active(bench) == ONE
+    bench.join("w3")
+    assert (active(bench), bound(bench)) == (TWO, {"w2": 0, "w3": 0})
+    bench.finish()
+    assert [item.serial for item in bench.of(Delivered)] == list(range(4))
+
+
+def test_a_worker_that_dies_while_it_leaves_loses_nothing():
+    bench = joined(TWO, "w1", "w2", "w3")
+    bench.admit(5)
+    bench.switch(ONE)
+    leaving = next(worker for worker, _, _ in bench.running() if bound(bench)[worker] is None)
+    bench.handle(WorkerLost(0.0, leaving, "killed"))
+    bench.tasks = {task_id: task for task_id, task in bench.tasks.items() if task[0] != leaving}
+    bench.finish()
+    assert [item.serial for item in bench.of(Delivered)] == list(range(5))
+
+
+def test_a_stream_with_fewer_workers_than_groups_goes_on_through_a_resize():
+    bench = joined("Seq-Seq-Seq", "w1", "w2", spares=0)
+    bench.admit(3)
+    bench.switch("Seq-Par*2-Seq")
+    bench.finish()
+    assert [item.serial for item in bench.of(Delivered)] == [0, 1, 2]
+    bench.join("w3")
+    assert bench.of(SwitchEnded) == []
+    bench.join("w4")
+    assert bench.of(SwitchEnded)[0].error is None
+
+
+def test_what_a_leaving_worker_runs_is_still_in_the_drain_estimate():
+    bench = joined(TWO, "w1", "w2")
+    bench.admit(2)
+    bench.switch(ONE)
+    assert len(bench.dispatcher.view(bench.now_s).pending["a"]) == 2
+
+
 def test_a_resize_under_way_is_in_the_log_and_goes_on_where_it_was():
     bench = joined(ONE, "w1", spares=0)
     bench.switch(TWO)
@@ -133,3 +246,15 @@ def test_a_resize_under_way_is_in_the_log_and_goes_on_where_it_was():
     assert again.dispatcher.view(0.0) == bench.dispatcher.view(0.0)
     phase = Resizing(SwitchRequested(1.0, composition(TWO)), ONE, 61.0)  # as a log would open with it
     assert Reader().value(Writer(lambda payload: 0).plain(phase)) == phase
+
+
+def test_a_resize_needs_the_same_groups():
+    stages = (Stage("a"), Stage("b"))
+    one, two = (Composition(name, (Group(("a",)), Group(("b",), Pattern.PAR, n))) for name, n in (("x", 1), ("y", 4)))
+    merged = Composition("z", (Group(("a", "b")),))
+    assert one.transition_to(two) is TransitionKind.RESIZE
+    assert one.transition_to(merged) is TransitionKind.SWITCH
+    dispatcher = CheckedDispatcher(stages, one)
+    dispatcher.start(0.0)
+    assert dispatcher.handle(SwitchRequested(0.0, merged))[1] == []
+    assert dispatcher.view(0.0).switching

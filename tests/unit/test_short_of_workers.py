@@ -1,5 +1,7 @@
 """Fewer live workers than groups: they are shared over the groups in time, and the stream goes on."""
 
+import pytest
+
 from compositions.model import Loads, Stage, StageKind
 from compositions.notation import parse
 from lab.simulation.invariants import CheckedDispatcher
@@ -39,6 +41,18 @@ def delivered_times(engine: Engine, pool: SimulatedPool, lose_at_s: list[float],
             pool.lose(engine.view().workers[0].worker)
         times += [each.at_s for each in engine.advance(engine.now_s + 0.5) if isinstance(each, Delivered)]
     return times
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_four_groups_go_on_with_fewer_workers(workers: int):
+    pool = FewWorkers(workers)
+    engine = Engine(CheckedDispatcher(STAGES, parse("Seq-Seq-Seq-Seq", STAGES, name="four")), pool)
+    engine.start()
+    times = delivered_times(engine, pool, [], until_s=40.0)
+    assert engine.view().short_of_workers
+    gaps = [later - earlier for earlier, later in zip([1.0, *times], [*times, 40.0], strict=True)]
+    assert max(gaps) <= LONGEST_GAP_S
+    assert len(times) / 39 >= 0.8 * workers / (2 if workers == 3 else 1) / 0.4
 
 
 def test_workers_that_die_leave_no_gap_and_the_view_says_what_it_is():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from control.objectives import objective_of
-from profiler.slo import Slo, SloError, SloHits, SloStatus, Verdict, parse_slo, validated
+from profiler.slo import Slo, SloError, SloHits, SloStatus, Verdict, differ, parse_slo, validated
 from profiler.snapshot import LatencyStats
 from profiler.stats import latency_stats
 
@@ -38,14 +38,17 @@ def judge(
     [
         (LATENCY, {"latency": latency(480)}, "met", "latency 480 ms is at most 480 ms"),
         (LATENCY, {"latency": latency(481)}, "violated", "latency 481 ms is above 480 ms"),
+        (Slo("latency", 400, 0.0), {"latency": latency(401)}, "violated", "latency 401 ms is above 400 ms"),
         (Slo("latency", 400, 0.2, "p95"), {"latency": latency(100, 2100)}, "violated", "p95 latency 2100 ms is above"),
         (LATENCY, {"latency": None}, "unknown", "no latency measured yet"),
         (THROUGHPUT, {"throughput_per_s": 8.0}, "met", "throughput 8 items/s is at least 8 items/s"),
         (THROUGHPUT, {"throughput_per_s": 7.9}, "violated", "throughput 7.9 items/s is below 8 items/s"),
         (THROUGHPUT, {"throughput_per_s": None}, "unknown", "no throughput measured yet"),
+        (FOLLOW, {"throughput_per_s": 9.9}, "met", "is at least 8 items/s"),
         (FOLLOW, {"input_rate_per_s": 20.0}, "violated", "throughput 9.9 items/s is below 16 items/s"),
         (FOLLOW, {"input_rate_per_s": None}, "unknown", "the input rate is not known yet"),
         (FOLLOW, {"input_rate_per_s": 0.0, "throughput_per_s": 0.0}, "met", "is at least 0 items/s"),
+        (THROUGHPUT, {"throughput_per_s": 0.0}, "violated", "throughput 0 items/s is below 8"),
     ],
 )
 def test_judgement(slo: Slo, changes: dict[str, Any], status: str, reason: str) -> None:
@@ -62,6 +65,11 @@ def test_slack_is_the_room_to_the_bound() -> None:
     assert objective_of(FOLLOW).judge(None, 1.0, 0.0).slack == math.inf
 
 
+@pytest.mark.parametrize(("value", "expected"), [(12.0, False), (12.1, True), (8.0, False), (7.9, True)])
+def test_values_differ_by_more_than_20_percent(value: float, expected: bool) -> None:
+    assert differ(value, 10.0) is expected
+
+
 # --- parsing and validation ------------------------------------------------------------------------------------------
 
 
@@ -69,10 +77,13 @@ def test_slack_is_the_room_to_the_bound() -> None:
     ("text", "slo"),
     [
         ("latency=400ms", LATENCY),
+        (" latency = 400 ms ", LATENCY),
         ("latency=0.4s", LATENCY),
+        ("latency=4e2ms", LATENCY),
         ("throughput=10/s", THROUGHPUT),
         ("throughput=input_rate", FOLLOW),
         ("fastest", Slo("throughput", "fastest")),
+        ("throughput=fastest", Slo("throughput", "fastest")),
         ("p95<0.4s", Slo("latency", 400, statistic="p95")),
         ("throughput>10/s", THROUGHPUT),
     ],
@@ -81,18 +92,29 @@ def test_parse(text: str, slo: Slo) -> None:
     assert parse_slo(text) == slo
 
 
+def test_parse_takes_threshold_and_statistic() -> None:
+    assert parse_slo("latency=400ms", threshold=0.1, statistic="p99") == Slo("latency", 400, 0.1, "p99")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("", "SLO '' is not understood: it has no sign; write = before the target; accepted are latency=400ms"),
+        ("latency", "it has no sign"),
         ("speed=3/s", "must begin with latency=, p95= or throughput="),
         ("latncy=3s", "(did you mean 'latency'?)"),
         ("latency=400", "'400' has no unit; it must be ms or s"),
+        ("p95<400", "'400' has no unit; it must be ms or s"),
         ("p95>400ms", "a latency is ≤ its target, not >="),
         ("latency=400/s", "unit '/s' must be ms or s"),
+        ("throughput=10ms", "unit 'ms' must be /s"),
         ("latency=fast", "'fast' is not a number with a unit"),
+        ("latency=1.2.3ms", "'1.2.3' is not a number"),
         ("latency=-5ms", "target -5.0 must be a finite number of milliseconds above 0"),
+        ("throughput=0/s", "target 0.0 must be a finite number of items/s above 0"),
+        ("latency=1e999ms", "target inf must be a finite number"),
         ("latency=input_rate", "target 'input_rate' is for throughput; a latency takes milliseconds"),
+        ("latency=fastest", "target 'fastest' is for throughput; a latency takes milliseconds"),
     ],
 )
 def test_parse_refuses_with_a_sentence(text: str, sentence: str) -> None:
@@ -107,7 +129,9 @@ def test_parse_refuses_with_a_sentence(text: str, sentence: str) -> None:
         (Slo("speed", 3), "metric", "metric 'speed' is unknown; accepted are latency and throughput"),  # type: ignore[arg-type]
         (Slo("latency", math.nan), "target", "target nan must be a finite number of milliseconds above 0"),
         (Slo("latency", "soon"), "target", "target 'soon' is not a number"),  # type: ignore[arg-type]
+        (Slo("latency", True), "target", "target True is not a number"),
         (Slo("latency", 400, 1.5), "threshold", "threshold 1.5 must be in [0, 1]"),
+        (Slo("latency", 400, math.nan), "threshold", "threshold nan must be in [0, 1]"),
         (Slo("latency", 400, 0.2, "p42"), "statistic", "'p42' is unknown; accepted are mean, p50, p95, p99 and share"),  # type: ignore[arg-type]
         (Slo("throughput", 10, 0.2, "p95"), "statistic", "statistic 'p95' is for latency"),
     ],
@@ -140,6 +164,14 @@ def test_share_of_the_seconds_in_which_it_was_met() -> None:
     assert (hits.seconds, hits.seconds_met) == (4, 3)
 
 
+def test_seconds_without_an_answer_count_neither_way() -> None:
+    hits = SloHits()
+    hits.add_second(1.0, Verdict(SloStatus.UNKNOWN, ""))
+    assert hits.time_share is None
+    hits.add_second(2.0, MET)
+    assert hits.time_share == 1.0
+
+
 @pytest.mark.parametrize(
     ("text", "share", "target"),
     [("share95=250ms", 0.95, 250.0), ("share=0.3s", 0.95, 300.0), ("share99.5=1s", 0.995, 1e3)],
@@ -157,6 +189,11 @@ def test_a_share_of_the_items_within_a_time(text: str, share: float, target: flo
 def test_a_share_that_makes_no_sense_is_refused(text: str, why: str) -> None:
     with pytest.raises(SloError, match=why):
         parse_slo(text)
+
+
+def test_a_share_is_for_the_statistic_of_that_name() -> None:
+    with pytest.raises(SloError, match="is for statistic 'share'"):
+        validated(Slo("latency", 250.0, statistic="p95", share=0.9))
 
 
 def test_a_share_tolerates_nothing_beyond_its_target() -> None:

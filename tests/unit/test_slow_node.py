@@ -54,3 +54,14 @@ def test_a_node_that_is_fast_again_gets_its_share_again() -> None:
     play(made, 0.03, 10.0)
     play(made, 0.03, 70.0, slow_s=0.04)
     assert play(made, 0.03, 90.0, slow_s=0.04)[SLOW] > 0.1 * 20 / 0.03
+
+
+def test_an_item_waits_for_a_fast_worker_that_hangs_no_longer_than_the_slow_one_takes() -> None:
+    made = bench()
+    play(made, 0.03, 5.0)
+    while made.tasks:
+        made.done(min(made.tasks))
+    made.admit(3)
+    assert [worker for worker, *_ in made.running()] == ["w1", "w2"]
+    made.tick(made.now_s + 0.25)
+    assert [worker for worker, *_ in made.running()] == ["w1", "w2", SLOW]

@@ -72,6 +72,13 @@ def test_a_slow_disk_fills_the_buffer_and_the_rest_is_lost(tmp_path: Path) -> No
     assert (telemetry.written, telemetry.lost) == (11, 15)
 
 
+def test_a_value_out_of_range_loses_its_file_alone(tmp_path: Path) -> None:
+    telemetry = writer(tmp_path)
+    telemetry.put("switches", ("no number", 0, "1", "2"))
+    telemetry.close()
+    assert (telemetry.written, telemetry.lost) == (0, 1)
+
+
 def test_old_files_go_first_by_age_and_by_size_and_other_apps_stay(tmp_path: Path) -> None:
     (tmp_path / "items").mkdir()
     names = ["a--r-000001.parquet", "a--r-000002.parquet", "a--r-000003.parquet", "ab--r-000001.parquet"]

@@ -53,6 +53,12 @@ def test_a_risen_rate_is_due_at_once_a_fallen_one_when_it_has_lasted() -> None:
     assert (at, due.trigger) == (30.0, Trigger.INPUT_RATE)
 
 
+def test_a_dip_releases_nothing() -> None:
+    made = watch()
+    assert looks(made, 20, 24, rate=5) == []
+    assert looks(made, 24, 40) == []
+
+
 def test_a_change_within_the_threshold_is_none() -> None:
     assert looks(watch(), 20, 60, rate=11.9) == []
 
@@ -95,6 +101,13 @@ def test_it_starts_anew_again_while_more_comes_out_than_in() -> None:
     assert backlog.reset_due(LATENCY, late(14, queued=0, throughput=13.0, window_s=1), MISSED)
     assert not backlog.reset_due(LATENCY, late(16, queued=0, throughput=10.0, window_s=1), MISSED)
     assert not backlog.reset_due(LATENCY, late(18, queued=0, throughput=13.0, window_s=1), MISSED)
+
+
+def test_a_throughput_is_not_spoilt_by_late_items() -> None:
+    backlog = Backlog()
+    backlog.inherit()
+    backlog.reset_due(RATE, late(12, queued=0), MISSED)
+    assert not backlog.reset_due(RATE, late(12.5, queued=0), MISSED)
 
 
 def test_a_miss_is_no_answer_while_late_items_are_on_their_way() -> None:
