@@ -238,12 +238,15 @@ class Weighing:
         return settings.change + starts + settings.regroup * self._futures.horizon_s * present
 
     def _group(self, group: tuple[int, ...]) -> GroupNow:
-        """Return the group as it is, or as it would be. All that is not behind it yet comes before what arrives."""
+        """Return the group as it is, or as it would be; what has not begun waits for the group that is fullest."""
         now, active = self._now, self._now.active
-        inside = now.backlog + sum(now.inside[: group[-1] + 1])
         if group not in active.grouping:
-            return GroupNow(group, int(_UNLIMITED), int(_UNLIMITED), inside, 0.0)
+            inside = sum(now.inside[index] for index in group)
+            backlog = now.backlog if group[0] == 0 else 0.0
+            return GroupNow(group, int(_UNLIMITED), int(_UNLIMITED), inside + backlog, 0.0)
+        used = [self._load(each) / count for each, count in zip(active.grouping, active.replicas, strict=True)]
         at = active.grouping.index(group)
+        inside = sum(now.inside[index] for index in group) + (now.backlog if at == used.index(max(used)) else 0.0)
         replicas = active.replicas[at]
         missing = max(0, active.workers - now.alive)
         ready = max(0, replicas - missing) if at == active.replicas.index(max(active.replicas)) else replicas

@@ -1,6 +1,7 @@
 """A resize in decisions: what it costs, what it is called, and who does without it."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from test_manager import ONE, STAGES, WIDE, WIDER, reason, snapshot, tick
@@ -15,6 +16,7 @@ from control.settings import Settings
 from lab.simulation.gathering import SimulatedDoor, SimulatedInlet
 from lab.simulation.scenario import Scenario, SimulatedStage
 from lab.simulation.simulation import loop_on, pool_of
+from profiler.slo import Slo
 from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.outcomes import SwitchEnded
 from service.runner.loop import ControlLoop
@@ -25,6 +27,8 @@ from service.schemas.spec import RunSpec
 
 ELASTIC = Settings(style=SwitchStyle.SEAMLESS)
 TWIN = Composition("twin", ONE.groups)
+
+SLO = Slo("latency", 400)
 
 
 def manager(settings: Settings = ELASTIC) -> Manager:
@@ -130,3 +134,17 @@ def test_they_wait_for_the_estimate_of_a_drain_unless_a_run_says_otherwise(
 ) -> None:
     checked = CheckedSpec(RunSpec(app="synthetic", strategy=strategy, settings=settings))
     assert (checked.settings.drain.drain_sample, checked.settings.drain.made.waits) == (kind, kind == "paper")
+
+
+@pytest.mark.parametrize(
+    ("how", "groups"),
+    [
+        ({"slo": SLO}, 1), ({}, 2), ({"slo": SLO, "mode": "observe"}, 2), ({"slo": SLO, "strategy": "vogel"}, 2),
+        ({"slo": SLO, "composition": "sequential"}, 2),
+    ],
+)  # fmt: skip
+def test_it_begins_with_the_cheapest_where_it_has_an_objective_and_papers_with_all_apart(
+    how: dict[str, Any], groups: int
+) -> None:
+    first = CheckedSpec(RunSpec(app="synthetic", options={"weights": "1:1"}, **how)).first
+    assert (first.workers, len(first.groups)) == (groups, groups)

@@ -1,6 +1,7 @@
 """The queries of TPCx-BB: what they tell is what DuckDB's SQL finds in the same files, whatever the composition and
 whatever travels together."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,18 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 from apps.contract import App
+from apps.keys import Partitions
 from apps.registry import create
 from apps.tpcxbb import tables
+from apps.tpcxbb.__main__ import main as write_tables
 from apps.tpcxbb.generate import DIMENSIONS, STREAMS, Plan
 from compositions.errors import RecomposeError
 from lab.benchmarks.plain import serial
 from lab.benchmarks.tpcxbb import Q1_SQL, Q2_SQL, Q3_SQL, Q4_SQL, Q15_SQL
+from service.cli import main
 
 DENSE = Plan(rows=9_000, hours=5, items=300, users=60)
 VISITED = Plan(rows=12_000, hours=24 * 25, items=300, users=100)
@@ -83,11 +88,30 @@ def test_q3_tells_what_duckdb_finds(folder: Path, form: str) -> None:
     assert rows == answers(folder / "clicks", Q3_SQL)
 
 
+def test_with_the_hundred_partitions_of_the_paper_each_key_has_one_of_its_own(folder: Path) -> None:
+    app = made("tpcxbb_q2", folder / "clicks", item=101, partitions=100)
+    rows = [(each["from_s"], *row) for each in serial(app) for row in each["top"]]
+    assert rows == answers(folder / "clicks", Q2_SQL)
+    stage = next(stage for stage in app.stages if stage.name == "sessions")
+    assert list(Partitions(stage.partitions, stage.bounds).of(list(range(100)))) == list(range(100))
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_q4_tells_what_duckdb_finds(folder: Path, form: str) -> None:
     told = serial(made(f"tpcxbb_q4{form}", folder / "clicks", portion=700))
     assert len(told) > 5
     assert [(e["from_s"], e["sessions"], e["pages"]) for e in told] == answers(folder / "clicks", Q4_SQL)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_from_the_command_line(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.logs.configure", lambda *_, **__: None)
+    monkeypatch.setattr("sys.argv", ["tpcxbb", str(tmp_path / "sales"), "--rows", "2000", "--items", "20"])
+    assert write_tables() == 0
+    command = ["run", f"tpcxbb_q1{form}", "--pool", "local", "-o", f"tables={tmp_path}/sales", "-o", "least=0"]
+    assert CliRunner().invoke(main, [*command, "--out", f"{tmp_path}/out"]).exit_code == 0
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert [json.loads(line)["value"]["top"] != [] for line in lines] == [True] * 3
 
 
 def test_what_cannot_be_a_sentence_each(tmp_path: Path) -> None:
@@ -152,3 +176,8 @@ def test_keys_that_the_benchmark_does_not_have_are_a_sentence(
     with pytest.raises(RecomposeError) as refused:
         made("tpcxbb_q15", tmp_path).setup()
     assert str(refused.value) == sentence
+
+
+def test_a_sum_that_is_no_number_counts_as_none() -> None:
+    batch = pa.RecordBatch.from_pylist([{"ss_sold_date_sk": 1, "ss_sold_time_sk": 2, "ss_net_paid": float("nan")}])
+    assert tables.columns_of(batch, STREAMS["store_sales"], ["ss_net_paid"])["ss_net_paid"].tolist() == [0]
