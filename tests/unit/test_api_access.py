@@ -89,6 +89,10 @@ def test_what_is_told_cannot_run_and_nobody_else_is_asked(guarded: TestClient) -
         assert set(re.findall(r"(?:https?:)?//[\w-]+\.[\w./]+", text)) <= {"http://www.w3.org/2000/svg"}, path.name
 
 
+def test_a_body_without_token_is_not_even_read(guarded: TestClient) -> None:
+    assert guarded.post("/slo", content=b"{" * 10).status_code == 401
+
+
 def test_the_size_of_items_has_its_own_limit(guarded: TestClient) -> None:
     headers = {"authorization": f"Bearer {TOKEN}"}
     guarded.post("/apps/synthetic/start", json={"source": {"kind": "push"}}, headers=headers)
@@ -181,9 +185,12 @@ def test_null_lifts_it(client: TestClient) -> None:
     [
         ({}, "a budget needs workers, cores or both; null, or recompose budget --lift, removes it"),
         ({"workers": 0}, "greater than or equal to 1"),
+        ({"workers": 2.5}, "integer"),
         ({"cores": -1}, "greater than 0"),
+        ({"workers": 8, "apps": {"synthetic": {"priority": 0}}}, "greater than 0"),
         ({"workers": 8, "apps": {"synthetic": {"floor": 9}}}, "the floors are 9 workers together; the budget is 8"),
         ({"workers": 1, "apps": {"synthetic": {"floor": 1.5}}}, "the floors are 2 workers together; the budget is 1"),
+        ({"cores": 2, "apps": {"synthetic": {"floor": 3}}}, "the floors are 3 cores together; the budget is 2 cores"),
         ({"workers": 8, "apps": {"words": {}}}, "there is no app 'words'; registered are synthetic"),
         ({"workers": 8, "money": 3}, "money"),
     ],

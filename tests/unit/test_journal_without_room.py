@@ -9,9 +9,10 @@ import pytest
 
 from apps import registry
 from apps.contract import App
-from compositions.errors import NotNow
+from compositions.errors import NotNow, RecomposeError
 from compositions.model import Stage
 from runtime.dispatch.checkpoint import Checkpoint
+from runtime.pools.ray.hosted import Raised
 from service.daemon.store.store import DaemonStore, Started
 from service.daemon.supervision.desired_state import DesiredState
 from service.daemon.supervision.history import HistoryPuller
@@ -93,6 +94,13 @@ def test_a_file_system_that_is_read_only_for_a_while_is_waited_for(small: Path) 
     again = open_journal(str(small), "app", "r", 3)
     assert again.found.undelivered == ["kept"]
     again.close()
+
+
+def test_that_it_cannot_be_now_is_told_by_a_runner_elsewhere_as_it_is() -> None:
+    told = Raised.of(NotNow("no room")).error()
+    assert (type(told), str(told)) == (NotNow, "no room")
+    assert isinstance(told, RecomposeError)
+    assert isinstance(told, OSError)
 
 
 class Same(App):

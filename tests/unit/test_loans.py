@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from runtime.arena import frame_store
 from runtime.arena.arena import Arena
 from runtime.arena.frame_store import Loans, RunnerShelf, WorkerShelf
-from runtime.arena.reference import Reference, Segment
+from runtime.arena.reference import LARGE_BYTES, Reference, Segment
 from runtime.transport.values import FrameCodec
 
 SIZE = 300_000
@@ -52,6 +53,13 @@ def stored(arena: Arena, number: int, size: int = SIZE) -> Reference:
     return reference
 
 
+def test_a_loan_is_writable_and_shows_what_was_written(arena: Arena, side: Side) -> None:
+    array = side.open(stored(arena, 3))
+    assert array.flags.writeable
+    assert array.flags.aligned
+    assert (array == 3).all()
+
+
 def test_what_a_stage_writes_is_seen_by_nobody_else_nor_by_the_next_to_open_it(arena: Arena, side: Side) -> None:
     other, reference = Side(arena), stored(arena, 3)
     array = side.open(reference)
@@ -75,6 +83,38 @@ def test_a_retry_beside_a_kept_and_changed_frame_gets_a_copy_of_its_own(arena: A
     assert side.let_go == [reference.block]  # that of the copy
 
 
+def test_a_loan_lasts_until_the_last_view_of_it_is_gone(arena: Arena, side: Side) -> None:
+    reference = stored(arena, 3)
+    array = side.open(reference)
+    views = [array[10:20], memoryview(array)[5:6], array.reshape(3, -1)[1:]]
+    del array
+    while views:
+        assert side.let_go == []
+        views.pop()
+    assert side.let_go == [reference.block]
+
+
+def test_a_block_that_is_used_again_shows_its_new_frame_also_where_it_was_changed_before(
+    arena: Arena, side: Side
+) -> None:
+    for number in range(1, 6):
+        reference = stored(arena, number)
+        assert reference.block == 0  # the same memory each time
+        array = side.open(reference)
+        assert (array == number).all()
+        array[number * 1000 :: 7919] = 99
+        del array, reference
+
+
+def test_an_unchanged_frame_and_a_view_of_it_are_passed_on_by_reference(arena: Arena, side: Side) -> None:
+    reference = stored(arena, 3)
+    array = side.open(reference)
+    assert side.loans.passed_on(memoryview(array)) == reference
+    part = side.loans.passed_on(memoryview(array[1000:90_000]))
+    assert part == Reference(reference.block, reference.start + 1000, 89_000)
+    assert (side.open(Reference(0, 0, 1)) == 3).all()
+
+
 @pytest.mark.parametrize("at", [0, 150_000, SIZE - 1])
 def test_a_frame_that_was_written_on_anywhere_is_not_passed_on(arena: Arena, side: Side, at: int) -> None:
     reference = stored(arena, 3)
@@ -91,6 +131,28 @@ def test_writing_by_another_thread_is_noticed(arena: Arena, side: Side) -> None:
     thread.start()
     thread.join()
     assert side.loans.passed_on(memoryview(array)) is None
+
+
+def test_what_another_thread_writes_and_lets_go_while_a_loan_begins_is_forgotten_by_the_next(
+    arena: Arena, side: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = 0
+
+    def counted() -> int:
+        nonlocal faults
+        before = faults
+        while held:
+            held.pop().fill(9)
+            faults += 1
+        return before
+
+    held: list[Any] = []
+    monkeypatch.setattr(frame_store, "faults", counted)
+    reference, another = stored(arena, 3), stored(arena, 5)
+    held.append(side.open(reference))
+    side.open(another)
+    assert side.let_go[0] == reference.block
+    assert (side.open(reference) == 3).all()
 
 
 def test_memory_that_is_not_on_loan_is_not_passed_on(arena: Arena, side: Side) -> None:
@@ -127,6 +189,27 @@ def test_new_frames_go_to_the_room_one_after_the_other_and_beyond_it_as_they_are
     assert set(blocks) == {first.block, second.block}
 
 
+def test_without_room_a_changed_frame_is_copied_so_that_it_can_be_let_go(arena: Arena, shelf: WorkerShelf) -> None:
+    reference = stored(arena, 3)
+    shelf.enter(())
+    (frame,) = shelf.open([reference])
+    frame[0] = 9
+    (kept,) = shelf.keep([frame])
+    del frame
+    assert kept[:2] == b"\x09\x03"
+    assert shelf.let_go() == [reference.block]
+    assert shelf.let_go() == []
+
+
+def test_a_small_part_of_a_frame_does_not_keep_it(arena: Arena, shelf: WorkerShelf) -> None:
+    reference = stored(arena, 3)
+    (frame,) = shelf.open([reference])
+    (part,) = shelf.keep([frame[: LARGE_BYTES - 1]])
+    del frame
+    assert part == b"\3" * (LARGE_BYTES - 1)
+    assert shelf.let_go() == [reference.block]
+
+
 # --- the runner's -----------------------------------------------------------------------------------------------------
 
 
@@ -146,3 +229,14 @@ def test_values_of_the_runner_go_to_the_arena_and_come_back_writable(arena: Aren
     assert arena.used_bytes > 0  # the array is in use
     del decoded
     assert arena.used_bytes == 0
+
+
+def test_without_room_the_runner_copies(arena: Arena) -> None:
+    codec = FrameCodec(RunnerShelf(arena))
+    kept = arena.take(1 << 24)
+    value = np.arange(SIZE, dtype=np.uint8)
+    payload = codec.encode([value])
+    assert arena.used_bytes == 1 << 24
+    value[:] = 0
+    np.testing.assert_array_equal(codec.decode(payload)[0], np.arange(SIZE, dtype=np.uint8))
+    assert kept is not None

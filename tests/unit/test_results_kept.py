@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.contract import App
+from apps.contract import App, Outputs
 from compositions.model import Stage
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.transport.values import Broken
@@ -90,6 +90,21 @@ def test_values_that_are_no_json_text(value: Any, tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text().splitlines()[2] == '{"serial": 2, "value": "ü"}'
 
 
+def test_an_error_with_half_a_character_is_told_as_others_are(tmp_path: Path) -> None:
+    class Refuses(Plain):
+        def encode_result(self, value: str) -> Any:
+            raise ValueError(f"{value} is odd")
+
+    sink = sink_of(Refuses(), tmp_path / "out", tmp_path / "dead")
+    sink.take(Delivered(1.0, 0, (0.0,), 0.5, "c", None, error="\ud800 broke"))
+    sink.take(bundle(1, "\ud800"))
+    sink.close()
+    errors = [r"\ud800 broke", r"the result cannot be written: ValueError: \ud800 is odd"]
+    assert [error for _, _, error in told(sink)] == errors
+    for file in ("out", "dead"):
+        assert [json.loads(line)["error"] for line in (tmp_path / file).read_text().splitlines()] == errors
+
+
 NUMBERS = st.booleans() | st.integers() | st.floats()
 
 
@@ -110,6 +125,14 @@ def has_text(value: Any) -> bool:
         return bool(JSON(value))
     except ValueError:
         return False
+
+
+def test_several_values_of_an_item_are_seen_where_this_process_has_made_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those are that a journal of an earlier version has: pickle made them, and not a call."""
+    monkeypatch.setattr(Outputs, "made", False)
+    found = Outputs.__new__(Outputs)
+    found += [1, 2]
+    assert [(row["part"], row["value"]) for row in ResultBatch(7, [found]).rows()] == [(0, 1), (1, 2)]
 
 
 @given(st.lists(st.integers(1, 7), max_size=30), st.integers(1, 12), st.integers(-40, 40), st.integers(0, 9))

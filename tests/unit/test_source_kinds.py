@@ -56,6 +56,12 @@ def test_a_url_says_by_its_scheme_what_kind_it_is_of(text: str, kind: str) -> No
     assert _source(text) == SourceSpec(kind=kind, path=text)
 
 
+def test_a_run_in_a_script_takes_a_kind_with_a_colon_and_a_path_without() -> None:
+    assert _source("redis://h/0?stream=a").kind == "redis"
+    assert _source("folder:in") == SourceSpec(kind="folder", path="in")
+    assert _source("folder") == SourceSpec(path="folder")
+
+
 class Plain(App):
     name = "plain"
     stages = (Stage("same"),)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from datapipe.telemetry.writer import Origin
 from profiler.snapshot import StageTiming
-from runtime.dispatch.outcomes import Delivered, Outcome, TaskTimed
+from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
 from service.runner.telemetry.accounts import WallClock
 from service.runner.telemetry.telemetry import Telemetry, Timings
 from service.schemas.spec import TelemetrySpec
@@ -54,6 +54,21 @@ def test_a_bundle_is_as_many_rows_with_their_own_times(tmp_path: Path) -> None:
     assert {row["delivered"] for row in rows} == {at(9)}
     shares = [{stage["stage"]: round(stage["wall_ns"] / 1e9, 6) for stage in row["stages"]} for row in rows]
     assert shares == [{"s1": 0.1, "s2": 0.2}] * 3 + [{"s1": 0.1}]
+
+
+def test_a_bundle_that_was_taken_apart_on_its_way(tmp_path: Path) -> None:
+    parts = [timed(0, 1, s2=0.2), timed(2, 2, s2=0.6)]
+    rows = written(
+        tmp_path, timed(0, 4, s1=0.4), *parts, delivered(0, 1), delivered(1, 1, error="no"), delivered(2, 2),
+        Shed(9.0, 4, (4.0, 4.5)),
+    )  # fmt: skip
+    assert [tuple(row[name] for name in ROWS) for row in rows] == [
+        (0, "delivered", "c", 1), (1, "failed", "c", 1), (2, "delivered", "c", 0), (3, "delivered", "c", 2),
+        (4, "shed", "", 0), (5, "shed", "", 2),
+    ]  # fmt: skip
+    stages = [[(each["stage"], round(each["wall_ns"] / 1e9, 6)) for each in row["stages"]] for row in rows]
+    whole = ("s1", 0.1)
+    assert stages == [[whole, ("s2", 0.2)], [whole], [whole, ("s2", 0.3)], [whole, ("s2", 0.3)], [], []]
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), max_size=20), st.data())

@@ -50,6 +50,12 @@ def test_a_run_that_has_delivered_nothing_yet() -> None:
     assert "kept of run b is nothing yet" in str(error)
 
 
+def test_results_that_died_with_their_runner_are_gone_also_where_nothing_is_kept() -> None:
+    lost = Window("b", (), out=20)
+    assert refused(lost, 7, "b").run == "b"
+    assert serials(lost, 19, "b") == []
+
+
 def test_what_is_told_survives_the_way_from_another_process() -> None:
     error = pickle.loads(pickle.dumps(refused(window(), 0)))
     assert (error.run, error.first, error.last) == ("b", 5, 9)
