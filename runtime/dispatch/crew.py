@@ -138,7 +138,7 @@ class Crew:
     def bind(self, worker: WorkerState, group: GroupState) -> None:
         """The newest comes first: who joins a group for its load takes part at once, whoever else is idle."""
         self.unbind(worker)
-        worker.group = group
+        worker.group, worker.timed = group, 0
         group.workers.insert(0, worker)
 
     def unbind(self, worker: WorkerState) -> None:
@@ -154,12 +154,15 @@ class Crew:
                 self.unbind(worker)
 
     def release_surplus(self, pipeline: Pipeline) -> None:
-        """Takes workers beyond its replicas off each group, idle ones first. One that has tasks ends them, its
-        prefetched one too, and gets no more; one that has partitions leaves when they have moved (``free_left``)."""
+        """Takes workers beyond its replicas off each group, slow ones first, then idle ones. One that has tasks ends
+        them, its prefetched one too, and gets no more; one that has partitions leaves when they have moved
+        (``free_left``)."""
         for group in pipeline.groups:
             surplus = max(0, len(group.workers) - group.group.replicas - group.tested)
-            for worker in sorted(group.workers, key=lambda worker: len(worker.outstanding))[:surplus]:
-                _let_go(self, group, worker)
+            if surplus:
+                ranked = sorted(group.workers, key=lambda each: (not group.slow(each), len(each.outstanding)))
+                for worker in ranked[:surplus]:
+                    _let_go(self, group, worker)
 
     def free_left(self, pipeline: Pipeline, has_left: Callable[[GroupState, WorkerState], bool]) -> bool:
         """Frees those that were leaving and have. Returns whether any was."""

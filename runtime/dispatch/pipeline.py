@@ -25,20 +25,25 @@ class Pace:
     """Maximum number of tasks that a worker may have at a time."""
     turn: int = 0
     """Tasks given so far, for workers that get them in turn."""
-    there_and_back_s: dict[str, float] = field(default_factory=dict)
-    """Moving average of an item's time at a worker of each node, with its way, gain 1/8."""
+    fast_s: float | None = None
+    """Time of an item at the fastest workers, with its way there and back; None: all are about as fast."""
+    until_look: int = 0
+    """Tasks until it is looked for slow ones again."""
     behind_since_s: float | None = None
-    """Since when bundles have waited for workers of fast nodes; None: none waits."""
+    """Since when bundles have waited for the fast workers; None: none waits."""
 
-    def note(self, busy_s: float, items: int, node: str, item_s: float) -> None:
-        """A task of so many items took so long; each took ``item_s`` with its way to the node and back."""
-        before_s = self.there_and_back_s.get(node, item_s)
-        self.there_and_back_s[node] = before_s + (item_s - before_s) / 8
+    def note(self, busy_s: float, items: int) -> None:
+        """A task of so many items took so long."""
         self.task_items = items
         self.busy_s = busy_s if self.busy_s is None else self.busy_s + (busy_s - self.busy_s) / 8
 
 
 KEYED_DEPTH = 3
+_SLOW = 2.0
+"""A worker is slow where an item takes so many times as long as at the fastest ones of its group."""
+_TIMED, _KNOWN = 32, 8
+"""Tasks over which a worker's time is a mean, and from how many on it is believed: the means of two workers whose
+times are exponential differ by more than a factor of two once in a thousand looks."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,6 +97,18 @@ class WorkerState:
     stays_until_s: float = 0.0
     """It chose its group, and gets more of it until then."""
     outstanding: deque[TaskInWork] = field(default_factory=deque)
+    item_s: float = 0.0
+    """Geometric mean of an item's time in its group, with the way there and back: a few long ones hardly move it."""
+    timed: int = 0
+    """Tasks of which it is the mean, up to a limit."""
+
+    def note(self, item_s: float) -> None:
+        """A task of its group is back, each item of which took so long."""
+        self.timed = min(self.timed + 1, _TIMED)
+        self.item_s = item_s if self.timed == 1 else self.item_s * (item_s / self.item_s) ** (1 / self.timed)
+
+    def is_slow(self, fast_s: float) -> bool:
+        return self.timed >= _KNOWN and self.item_s > _SLOW * fast_s
 
     @property
     def running(self) -> list[TaskInWork]:
@@ -243,22 +260,38 @@ class GroupState:
                     break
         return best
 
+    def timed(self, worker: WorkerState, busy_s: float, items: int, item_s: float) -> None:
+        """Note a task of so many items that took so long; each took ``item_s`` with its way to the worker and back."""
+        self.pace.note(busy_s, items)
+        if worker.group is not self or item_s <= 0:
+            return
+        worker.note(item_s)
+        self.pace.until_look -= 1
+        if self.pace.until_look <= 0:
+            self.pace.until_look = max(16, len(self.workers))
+            known = sorted(each.item_s for each in self.workers if each.timed >= _KNOWN)
+            fast_s = known[len(known) // 8] if known else 0.0  # of many, the first is so by chance
+            self.pace.fast_s = fast_s if known and known[-1] > _SLOW * fast_s else None
+
+    def slow(self, worker: WorkerState) -> bool:
+        """Return whether other workers of the group take less than half its time."""
+        return self.pace.fast_s is not None and worker.is_slow(self.pace.fast_s)
+
     def preferred(self, worker: WorkerState, now_s: float) -> WorkerState | None:
-        """Return who takes the next bundle, where ``worker`` may. If an item takes more than twice as long on its node
-        as on the fastest one, it is a worker there; none, until bundles have waited for these for longer than the slow
-        node would lose (Lin & Kumar 1984: the best use of a slow server begins at a threshold)."""
-        known, pace = self.pace.there_and_back_s, self.pace
-        fast_s = min((known[each.node] for each in self.workers if each.node in known), default=0.0)
-        slow_s = known.get(worker.node, 0.0)
-        if slow_s <= 2 * fast_s or self.at_once > 1 or self.pipeline.round_robin:
+        """Return who takes the next bundle, where ``worker`` may. If that is slow, it is a fast one; none, until
+        bundles have waited for these for longer than the slow one would lose (Lin & Kumar 1984: the best use of a slow
+        server begins at a threshold)."""
+        pace = self.pace
+        if pace.fast_s is None or self.at_once > 1 or self.pipeline.round_robin or not self.slow(worker):
             return worker
-        known[worker.node] -= (slow_s - fast_s) / 512  # so that it is tried again now and then
-        fast = (each for each in self.workers if 2 * known.get(each.node, 0.0) < slow_s)
+        lost_s = worker.item_s - pace.fast_s
+        worker.item_s -= lost_s / 512  # so that it is tried again now and then
+        fast = (each for each in self.workers if not self.slow(each))
         if len((least := min(fast, key=lambda each: len(each.outstanding))).outstanding) < pace.depth:
             return least
         if pace.behind_since_s is None:
             pace.behind_since_s = now_s
-        return worker if now_s - pace.behind_since_s > slow_s - fast_s else None
+        return worker if now_s - pace.behind_since_s > lost_s else None
 
     def _worker_with_room(self) -> WorkerState | None:
         """Return the worker with the fewest items, if it may have more. Workers with suspects or tasks of other groups

@@ -246,7 +246,7 @@ class Results:
         count, in_bytes = len(bundle.arrived_s), bundle.size_bytes
         if task.picked is not None:
             count, in_bytes = task.count, in_bytes * task.count // count
-        group.pace.note(busy_s, count, worker.node, (at_s - since_s) / count)
+        group.timed(worker, busy_s, count, (at_s - since_s) / count)
         group.settle_depth()
         if pipeline.roaming is not None:
             pipeline.roaming.note(group.index, Visit(since_s, at_s, task.values, task.made(values), busy_s))

@@ -134,7 +134,8 @@ class Work:
                 self._send(worker, group, bundle)
 
     def dispatch_keyed(self) -> None:
-        """A partition may have another owner now, or be out of work; what waits for a fast node may take a slow one."""
+        """A partition may have another owner now, or be out of work; what waits for a fast worker may take a slow
+        one."""
         for pipeline in self._course.pipelines:
             for group in pipeline.groups:
                 if group.keyed or group.pace.behind_since_s is not None:
@@ -311,9 +312,7 @@ class Work:
 
 def _free_worker(group: GroupState, now_s: float) -> WorkerState | None:
     worker = group.free_worker()
-    if worker is None or len(group.pace.there_and_back_s) < 2:  # on one node all are as fast
-        return worker
-    return group.preferred(worker, now_s)
+    return worker if worker is None or group.pace.fast_s is None else group.preferred(worker, now_s)
 
 
 def _has_room(worker: WorkerState, group: GroupState, short: bool) -> bool:

@@ -498,3 +498,59 @@ def test_a_warm_spare_takes_the_place_of_a_worker_that_leaves_at_once():
     assert [worker for worker, _, _ in bench.running()] == ["w2"]
     bench.tick(1.0)
     assert StopWorker("w1") in bench.instructions
+
+
+# --- workers that are slower than others ------------------------------------------------------------------------------
+
+
+class Uneven:
+    """Three workers with tasks of 100 ms; those of ``w2`` take four times as long."""
+
+    def __init__(self) -> None:
+        self.bench = Bench("Par*3(a,b,c)", spares=0, prefetch_below_s=0)
+        self.bench.join("w1", "w2", "w3")
+        self.ends_s: dict[int, float] = {}
+        self.given: list[tuple[float, str]] = []
+
+    def run(self, until_s: float, per_s: float) -> None:
+        bench, due_s = self.bench, self.bench.now_s
+        while bench.now_s < until_s:
+            for task_id, (worker, _) in bench.tasks.items():
+                if task_id not in self.ends_s:
+                    self.ends_s[task_id] = bench.now_s + (0.4 if worker == "w2" else 0.1)
+                    self.given.append((bench.now_s, worker))
+            ended = min(bench.tasks, key=self.ends_s.__getitem__, default=None)
+            if ended is not None and self.ends_s[ended] <= due_s:
+                bench.now_s = self.ends_s[ended]
+                bench.done(ended, busy_s=self.ends_s[ended] - self.given_at(ended))
+            else:
+                bench.tick(due_s)
+                bench.admit()
+                due_s += 1 / per_s
+
+    def given_at(self, task_id: int) -> float:
+        return self.ends_s[task_id] - (0.4 if self.bench.tasks[task_id][0] == "w2" else 0.1)
+
+    def share_of_w2(self, from_s: float) -> float:
+        later = [worker for at_s, worker in self.given if at_s >= from_s]
+        return later.count("w2") / len(later)
+
+
+def test_a_slow_worker_gets_items_only_while_the_others_cannot_keep_up():
+    uneven = Uneven()
+    uneven.run(until_s=10.0, per_s=15.0)
+    assert uneven.share_of_w2(0.0) > 0
+    uneven.run(until_s=40.0, per_s=15.0)
+    assert uneven.share_of_w2(10.0) < 0.02, "two fast workers are enough for 15 items/s"
+    uneven.run(until_s=70.0, per_s=21.5)
+    assert uneven.share_of_w2(45.0) > 0.05, "they are not enough for 21.5"
+    assert uneven.bench.dispatcher.view(uneven.bench.now_s).queued < 10
+
+
+def test_where_fewer_workers_are_wanted_the_slow_one_goes():
+    uneven = Uneven()
+    uneven.run(until_s=10.0, per_s=15.0)
+    uneven.bench.switch("Par*2(a,b,c)")
+    uneven.bench.finish()
+    uneven.bench.tick(1000.0)
+    assert uneven.bench.of(StopWorker) == [StopWorker("w2")]
