@@ -20,6 +20,9 @@ class Goal:
     share: float
     per_s: float | None = None
     """Of a throughput: more items a second than these are nobody's concern. None: of a latency."""
+    of_mean: bool = False
+    """The mean is to be within the bound: an item counts as late in proportion to its wait, so that the share is missed
+    where the bound is."""
     tolerance: float = 1.0
     """The objective counts as missed beyond so many times the bound that is aimed at."""
 

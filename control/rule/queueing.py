@@ -8,8 +8,12 @@ from statistics import NormalDist
 
 import numpy as np
 
+from control.rule.plans import Goal
 from control.rule.stream import Array, Futures
 
+_MEAN_POINTS = 257
+_LEAST_SLACK = 0.02
+"""Where an item alone takes nearly as long as the mean may be, so much of that may still be waited."""
 _AXIS = np.linspace(-4, 4, 81)
 _BELOW = np.array([NormalDist().cdf(value) for value in _AXIS.tolist()])
 
@@ -26,6 +30,8 @@ class GroupNow:
     """Items that wait at it or are in work."""
     missing_s: float
     """Time until the workers that are on their way are there."""
+    anew: bool = False
+    """It would be one of another grouping: its workers come from the present groups."""
 
 
 def waits(
@@ -45,12 +51,13 @@ def waits(
     """
     each_s, hop_s = each_and_hop_s
     work_s = futures.items * (futures.each_s[:, :, list(now.stages)].sum(axis=2) + hop_s)
-    in_hand = min(now.waiting, now.ready)
-    left_s = (now.waiting - 0.5 * in_hand) * each_s
+    in_hand = np.minimum(now.waiting, replicas if now.anew else now.ready)
+    left_s = np.reshape((now.waiting - 0.5 * in_hand) * each_s, (-1, 1, 1))
     at_s = np.arange(work_s.shape[1]) * futures.step_s
     present = np.where(at_s < now.missing_s, now.ready, now.replicas)
     wanted = replicas[:, None]
-    workers = np.where(at_s[None] < start_s, np.minimum(present[None], wanted), wanted)
+    early = (at_s[None] < start_s) & (not now.anew)
+    workers = np.where(early, np.minimum(present[None], wanted), wanted)
     workers = np.minimum(workers, np.reshape(room, (-1, 1)))
     net_s = np.cumsum(work_s[None] - workers[:, None, :] * futures.step_s, axis=2) + left_s
     ahead_s = net_s - np.minimum(0.0, np.minimum.accumulate(net_s, axis=2))
@@ -81,6 +88,18 @@ class ItemTime:
     def long_s(self) -> float:
         """Return a time that nine of ten items do not exceed."""
         return math.exp(self.mean_log + 1.3 * self.deviation)
+
+    def ordered_s(self, rate_per_s: float) -> float:
+        """Return the mean time until an item is out that is begun at once: some wait for one before them."""
+        at_s = np.linspace(0.0, self.mean_s * math.exp(4 * self.deviation), _MEAN_POINTS)
+        return float(np.trapezoid(self.beyond(at_s, rate_per_s), at_s))
+
+    def late(self, goal: Goal, waits_s: Array, rate_per_s: float) -> Array:
+        """Return how much of an item counts as late, by its wait until it is begun."""
+        if not goal.of_mean:
+            return self.beyond(goal.bound_s - waits_s, rate_per_s)
+        slack_s = max(_LEAST_SLACK * goal.bound_s, goal.bound_s - self.ordered_s(rate_per_s))
+        return np.minimum(1.0, (1 - goal.share) * waits_s / slack_s)
 
     def beyond(self, limit_s: Array, rate_per_s: Array | float = 0.0) -> Array:
         """Return the share of items that take longer, or come out behind one that does: results leave in order, so an

@@ -11,10 +11,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from control.rule.ceiling import Ceiling
 from control.rule.grouping import StageFacts
 from control.rule.plans import Choice, Costs, Goal, Now, Plan, Seen
 from control.rule.price import WINDOW_S, Price
+from control.rule.queueing import ItemTime
 from control.rule.settings import RuleSettings
 from control.rule.stream import Futures, Stream
 from control.rule.weighing import History, Weighing, worker_cost
@@ -69,6 +72,12 @@ class Rule:
         for price, goal, late in zip(self.prices, goals, seen.late, strict=True):
             expected = 0.5 * min(self.stream.slow_per_s, goal.most_per_s) * window_s
             price.add(seen.at_s, seen.elapsed_s, seen.delivered, late, expected, goal.share)
+
+    def late_of_mean(self, goal: Goal, latency_s: float) -> float:
+        """Return how much of each item counts as late where the items had this latency on average."""
+        item, rate_per_s = ItemTime.of(self.stream.work_s, self.stream.cv), self.stream.rate_per_s
+        wait_s = max(0.0, latency_s - item.ordered_s(rate_per_s))
+        return float(item.late(goal, np.array([wait_s]), rate_per_s)[0])
 
     def suppose(self, rate_per_s: float) -> None:
         """Go on as if items came at this rate, in the manner in which they do."""

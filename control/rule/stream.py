@@ -137,12 +137,13 @@ class Stream:
         self._turn_s = 0.25
         self._news = News()
         self._turns = 0
-        self._came = np.zeros(_KEPT + 1)
+        # Filled, not np.zeros: its pages are taken when they are first written to, so a runner would grow for an hour.
+        self._came = np.full(_KEPT + 1, 0.0)
         """Items that came up to each turn."""
-        self._worked = np.zeros((2, _KEPT + 1))
+        self._worked = np.full((2, _KEPT + 1), 0.0)
         """Items finished up to each turn, and the work that they took."""
-        self._each_s = np.zeros((_KEPT, stages))
-        self._features = np.zeros((_KEPT, 3))
+        self._each_s = np.full((_KEPT, stages), 0.0)
+        self._features = np.full((_KEPT, 3), 0.0)
         """Logarithms of the rate, of the rate over the slow one, and of the work of an item."""
         self._elapsed_s, self._all = 0.0, 0.0
         self.rate_per_s = self.slow_per_s = 0.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from compositions.capacity.costs import devices
 from control.rule.grouping import Grouping, StageFacts, cheapest, grouping_cost, most_of, staffed, worker_price
-from control.rule.plans import Costs, Listing, Now, Plan
+from control.rule.plans import Costs, Goal, Listing, Now, Plan
 from control.rule.queueing import GroupNow, ItemTime, waits
 from control.rule.settings import RuleSettings
 from control.rule.stream import Array, Futures
@@ -172,7 +172,7 @@ class Weighing:
             left.append((left_s[rows], np.minimum(table[:, at], room), each_s, self._load(group)))
         wait_s += now.costing.hop_s * len(grouping)
         coming = max(float(futures.items.sum(axis=1).mean()), 1e-9)
-        late = np.array([self._late(goal.bound_s, wait_s, left) for goal in now.goals])
+        late = np.array([self._late(goal, wait_s, left) for goal in now.goals])
         shares = np.minimum(1.0, late[:, :, 0] / coming)
         priced = np.array(self._history.prices_s) @ late.sum(axis=2)
         kept_up = np.min([np.minimum(1.0, busy / max(load, 1e-9)) for _, busy, _, load in left], axis=0)
@@ -191,13 +191,13 @@ class Weighing:
             for row, replicas_of in enumerate(counts)
         ]
 
-    def _late(self, bound_s: float, wait_s: Array, left: Sequence[tuple[Array, Array, float, float]]) -> Array:
+    def _late(self, goal: Goal, wait_s: Array, left: Sequence[tuple[Array, Array, float, float]]) -> Array:
         """Return the items that would be late, by plan: of those that arrive within the horizon, and of those that
         would find what is left at its end."""
-        waits_s = np.linspace(0, bound_s, _POINTS)  # beyond it all are late
-        late = np.interp(wait_s, waits_s, self._item.beyond(bound_s - waits_s, self._rate_per_s))
+        waits_s = np.linspace(0, goal.bound_s, _POINTS)  # beyond it all are late
+        late = np.interp(wait_s, waits_s, self._item.late(goal, waits_s, self._rate_per_s))
         arriving = (late * self._futures.items[None]).sum(axis=2).mean(axis=1)
-        slack_s = max(0.0, bound_s - self._item.long_s)
+        slack_s = max(0.0, goal.bound_s - self._item.long_s)
         after = np.zeros(len(wait_s))
         for left_s, replicas, each_s, load in left:
             over = np.maximum(0.0, left_s - replicas[:, None] * slack_s).mean(axis=1) / each_s
@@ -243,7 +243,7 @@ class Weighing:
         if group not in active.grouping:
             inside = sum(now.inside[index] for index in group)
             backlog = now.backlog if group[0] == 0 else 0.0
-            return GroupNow(group, int(_UNLIMITED), int(_UNLIMITED), inside + backlog, 0.0)
+            return GroupNow(group, 0, 0, inside + backlog, 0.0, anew=True)
         used = [self._load(each) / count for each, count in zip(active.grouping, active.replicas, strict=True)]
         at = active.grouping.index(group)
         inside = sum(now.inside[index] for index in group) + (now.backlog if at == used.index(max(used)) else 0.0)

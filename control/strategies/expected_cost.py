@@ -33,7 +33,7 @@ from profiler.slo import FASTEST
 from profiler.snapshot import Snapshot
 
 _MEAN_SHARE = 0.8
-"""For a mean latency so many of the items are to be within it: of an exponential wait 0.63 are, of an even one more."""
+"""For a mean latency a fifth of an item counts as late where the mean is at its bound."""
 _BEHIND_S, _KEPT_UP_SHARE = 2.0, 0.95
 """For a throughput so many of the items are to be out within so long after they were due."""
 
@@ -46,7 +46,8 @@ def goals_of(objective: Objective) -> tuple[Goal, ...]:
 def _goal(objective: Objective) -> Goal:
     wanted_s, missed_ms = objective.wanted_s, objective.bound(None)
     if wanted_s is not None and missed_ms is not None:
-        return Goal(wanted_s, objective.quantile or _MEAN_SHARE, tolerance=missed_ms / 1e3 / wanted_s)
+        share, of_mean = objective.quantile or _MEAN_SHARE, objective.quantile is None
+        return Goal(wanted_s, share, of_mean=of_mean, tolerance=missed_ms / 1e3 / wanted_s)
     asked_per_s = objective.target(math.inf)
     return Goal(_BEHIND_S, _KEPT_UP_SHARE, math.inf if asked_per_s is None else asked_per_s)
 
@@ -92,7 +93,7 @@ class ExpectedCost(Strategy):
         before, self._counts = self._counts, _counted(snapshot)
         if before is None or self._counts.at_s <= before.at_s:
             return
-        self._rule.observe(_seen(snapshot, objective, stages, before, self._counts), goals_of(objective))
+        self._rule.observe(_seen(snapshot, objective, stages, before, self._counts, self._rule), goals_of(objective))
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         rule, active = self._rule, situation.active
@@ -200,7 +201,9 @@ def _counted(snapshot: Snapshot) -> _Counts:
     return _Counts(snapshot.now_s, arrived, 0 if demand is None else demand.missed, done)
 
 
-def _seen(snapshot: Snapshot, objective: Objective, stages: Sequence[Stage], before: _Counts, now: _Counts) -> Seen:
+def _seen(
+    snapshot: Snapshot, objective: Objective, stages: Sequence[Stage], before: _Counts, now: _Counts, rule: Rule
+) -> Seen:
     """Return the turn: stages' times without what workers take from each other where cores are short."""
     elapsed_s = now.at_s - before.at_s
     delivered, missed = (snapshot.throughput_per_s or 0.0) * elapsed_s, now.missed - before.missed
@@ -209,18 +212,16 @@ def _seen(snapshot: Snapshot, objective: Objective, stages: Sequence[Stage], bef
     pairs = [(now.done.get(each.name, (0, 0.0)), before.done.get(each.name, (0, 0.0))) for each in stages]
     crowd = crowding(snapshot.stages, _cores(snapshot))
     free = {each.name: free_service_s(each, crowd) / max(each.service_time_s, 1e-12) for each in snapshot.stages}
-    late = [_late(goal, snapshot, elapsed_s, delivered) + missed for goal in goals_of(objective)]
+    busy_s = [
+        (here[1] - there[1]) * free.get(each.name, 1.0) for each, (here, there) in zip(stages, pairs, strict=True)
+    ]
+    late = [_late(goal, snapshot, elapsed_s, delivered, rule) + missed for goal in goals_of(objective)]
     return Seen(
         now.at_s,
         elapsed_s,
         arrived,
         np.array([float(here[0] - there[0]) for here, there in pairs]),
-        np.array(
-            [
-                (here[1] - there[1]) * free.get(stage.name, 1.0)
-                for stage, (here, there) in zip(stages, pairs, strict=True)
-            ]
-        ),
+        np.array(busy_s),
         delivered + missed,
         late,
         snapshot.workers_alive,
@@ -229,10 +230,13 @@ def _seen(snapshot: Snapshot, objective: Objective, stages: Sequence[Stage], bef
     )
 
 
-def _late(goal: Goal, snapshot: Snapshot, elapsed_s: float, delivered: float) -> float:
+def _late(goal: Goal, snapshot: Snapshot, elapsed_s: float, delivered: float, rule: Rule) -> float:
     """Return how many of the items of a turn were late, without those that were given up."""
-    within = None if snapshot.latency is None else snapshot.latency.within(goal.bound_s)
-    late = 0.0 if within is None else delivered * (1 - within)
+    latency, late = snapshot.latency, 0.0
+    if latency is not None and goal.of_mean:
+        late = delivered * rule.late_of_mean(goal, latency.mean_s)
+    elif latency is not None and (within := latency.within(goal.bound_s)) is not None:
+        late = delivered * (1 - within)
     if goal.per_s is None or snapshot.input_rate_per_s is None:
         return late
     asked, waits = min(goal.per_s, snapshot.input_rate_per_s), snapshot.backlog > 0

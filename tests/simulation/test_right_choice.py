@@ -33,3 +33,9 @@ def test_the_same_scenario_gives_the_same_trace() -> None:
     first, second = simulate(scenario), simulate(scenario)
     assert first.delivered == second.delivered
     assert [m.said for m in first.moments] == [m.said for m in second.moments]
+
+
+def test_under_a_constant_load_groups_are_not_changed_for_ever() -> None:
+    """A fifth of the items take longer than the mean may be, with nothing ahead of them."""
+    trace = simulate(right_choice.random_case(1003).scenario("expected-cost", 240.0))
+    assert len([each for each in trace.decisions if each.at_s > 30.0]) <= 2

@@ -210,6 +210,21 @@ def test_the_share_of_long_items_is_that_of_the_log_normal() -> None:
     )
 
 
+def test_groups_made_anew_are_no_better_than_the_same_ones_that_are_there() -> None:
+    futures, replicas = Futures(0.5, np.full((1, 8), 2.0), np.full((1, 8, 1), 0.3)), np.array([2.0])
+    there, _ = waits(GroupNow((0,), 2, 2, 9.0, 0.0), replicas, futures, (0.3, 0.0), 1.0)
+    anew, _ = waits(GroupNow((0,), 0, 0, 9.0, 0.0, anew=True), replicas, futures, (0.3, 0.0), 1.0)
+    assert anew == pytest.approx(there)
+
+
+def test_a_mean_is_kept_as_long_as_items_wait_no_longer_than_it_leaves() -> None:
+    goal, item = Goal(0.5, 0.8, of_mean=True), ItemTime.of(0.4, 0.2)
+    assert item.ordered_s(0.0) == pytest.approx(0.4, rel=0.01)
+    late = item.late(goal, np.array([0.0, 0.05, 0.1, 0.2]), 0.0)
+    assert late == pytest.approx([0.0, 0.1, 0.2, 0.4], rel=0.05), "at 0.5 s on average, as much as may be"
+    assert item.beyond(np.array([0.5]))[0] > 0.1, "items that take longer by themselves do not count"
+
+
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
