@@ -207,8 +207,8 @@ class SloBatch(BatchController):
 
     def _reason(self, load_s: float, items: int, opening: BundleOpening, foreseen: float) -> str:
         shape = self._shapes.best
-        told = f"slo-batch: {figure(shape.work_s(load_s, 0) * 1e3)} + {figure(load_s * 1e3)} · {items} ms of work"
-        told += f" ± {self._level.spread:.0%}"
+        parts = f"{figure(shape.work_s(load_s, 0) * 1e3)} ms + {items} × {figure(load_s * 1e3)} ms"
+        told = f"bundle of {items}: predicted {parts} (±{100 * self._level.spread:.0f} %)"
         if opening.rate_per_s:
             told += f", {figure(items / opening.rate_per_s * 1e3)} ms to fill"
         return told + (", a rise that recurs" if foreseen > self.FORESEEN else "")

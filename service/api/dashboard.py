@@ -48,7 +48,7 @@ async def api_page(request: Request) -> Response:
         title=request.app.title,
         swagger_js_url="swagger/swagger-ui-bundle.js",
         swagger_css_url="swagger/swagger-ui.css",
-        swagger_favicon_url="swagger/favicon-32x32.png",
+        swagger_favicon_url="dashboard/icon.svg",
     )
 
 

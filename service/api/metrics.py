@@ -228,7 +228,7 @@ METRICS = (
         _one(lambda status: status.in_flight),
     ),
     Metric(
-        "recompose_bundle_size_items", "Items that may travel together, at most.",
+        "recompose_bundle_size_items", "Maximum number of items per bundle.",
         _one(lambda status: status.requested.batching.size if status.requested.batching else None),
         earlier="recompose_bundle_size",
     ),

@@ -86,8 +86,9 @@ def _push(client: Client, path: str, lines: list[str]) -> AcceptedMany:
             new = error.problem.get("serials") or []
             serials += new
             give_up_s = time.monotonic() + PATIENCE_S if new else give_up_s
+            accepted = f"{len(serials)} of these {len(lines)}" if serials else "no"
             if error.retry_after_s is None or time.monotonic() > give_up_s:
-                raise ServiceError(f"{error}; {len(serials)} of these {len(lines)} items were accepted") from error
+                raise ServiceError(f"{error}; {accepted} items were accepted") from error
             time.sleep(min(error.retry_after_s, 1.0))
 
 

@@ -201,7 +201,8 @@ def decisions_table(entries: Sequence[Entry], *, short: bool = False) -> Table:
             made.add_row(clock(entry.at), f"batching, {entry.controller}", way + times, entry.reason)
         else:
             way = f" ({entry.transition})" if entry.transition is TransitionKind.RESIZE else ""
-            made.add_row(clock(entry.at), entry.trigger, f"{entry.from_} → {entry.to}{way}", entry.reason)
+            moved = f"stays with {entry.to}" if entry.from_ == entry.to else f"{entry.from_} → {entry.to}{way}"
+            made.add_row(clock(entry.at), entry.trigger, moved, entry.reason)
     return made
 
 

@@ -75,7 +75,7 @@ def _asked_for(summary: Summary) -> list[tuple[str, str]]:
         return []
     counts = {"offered": summary.offered, "admitted": summary.admitted, "missed": summary.missed}
     told = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count is not None)
-    late = f"; the next item due for {number(summary.lag_s, ' s')}" if summary.lag_s else ""
+    late = f"; the next item overdue by {number(summary.lag_s, ' s')}" if summary.lag_s else ""
     return [("asked for", told + late)]
 
 

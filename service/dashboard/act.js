@@ -20,7 +20,7 @@ export class Act {
     this.changed = changed;
     this.editor = new Editor(app, changed);
     this.parts = { run: this.startAndStop(), slo: this.objective(), mode: this.mode(), input: this.input(), compositions: part("compositions", "Compositions", this.editor.element) };
-    this.element = h("section", { class: "panel act", "aria-labelledby": "act-title" }, h("h2", { id: "act-title" }, "Act"), Object.values(this.parts));
+    this.element = h("section", { class: "panel act", "aria-labelledby": "act-title" }, h("h2", { id: "act-title" }, "Controls"), Object.values(this.parts));
   }
 
   /** `info` as in GET /apps, `choices` as in GET /compositions. */

@@ -52,7 +52,7 @@ export class AppPage {
 
   /** The way to what lies further down. */
   jumps() {
-    const parts = { Pipeline: this.pipeline, Course: this.charts, Decisions: this.decisions, "What if": this.whatIf, Workers: this.workers, Log: this.log, Act: this.act };
+    const parts = { Pipeline: this.pipeline, Timeline: this.charts, Decisions: this.decisions, "What if": this.whatIf, Workers: this.workers, Log: this.log, Controls: this.act };
     return h("nav", { class: "jumps", "aria-label": "On this page" }, Object.entries(parts).map(([label, part]) => h("button", { type: "button", class: "quiet", onclick: () => goTo(part.element) }, label)));
   }
 

@@ -32,7 +32,7 @@ export class Charts {
     this.length = h("select", { id: "length", onchange: () => this.lengthen() }, Object.entries(LENGTHS_S).map(([label, value]) => h("option", { value, selected: value === 300 }, label)));
     this.rates = new Chart({ title: "Offered and delivered", unit: "items per second", lines: [{ key: "input", label: "offered", of: (sample) => sample.offered }, { key: "output", label: "delivered", of: (sample) => sample.output }], limits: (sample) => [sample.rateBound], fine: "above", format: (value, exact) => (exact ? `${format.rate(value)}/s` : axisRate(value)) });
     this.latency = new Chart({ title: "Latency", unit: "milliseconds", lines: LATENCIES, limits: (sample) => sample.latencyBounds, format: (value, exact) => (exact ? format.time(value) : axisTime(value)) });
-    this.bundles = new Chart({ title: "Items that may travel together", unit: "items", lines: [{ key: "output", label: "size", of: (sample) => sample.bundle }], format: (value, exact) => (exact ? format.whole(value) : axisRate(value)), height: 110 });
+    this.bundles = new Chart({ title: "Bundle size", unit: "items", lines: [{ key: "output", label: "size", of: (sample) => sample.bundle }], format: (value, exact) => (exact ? format.whole(value) : axisRate(value)), height: 110 });
     this.backlog = new Chart({ title: "Backlog", unit: "items", lines: [{ key: "p95", label: "waiting", of: (sample) => sample.queued }], format: (value, exact) => (exact ? format.whole(value) : axisRate(value)), height: 110 });
     this.workers = new Chart({ title: "Workers in use and cores they keep busy", unit: "workers, cores", lines: [{ key: "hue4", label: "workers", of: (sample) => sample.workers }, { key: "hue1", label: "busy cores", of: (sample) => sample.cpu }], format: (value, exact) => (exact ? format.number(value, Number.isInteger(value) ? 0 : 2) : axisRate(value)), height: 110 });
     this.bands = new Bands();
@@ -41,7 +41,7 @@ export class Charts {
     this.lost = h("p", { class: "hint lost" });
     this.gone = h("p", { class: "hint" }, "Nothing has been measured yet.");
     this.figures = h("div", { class: "charts" }, this.rates.element, this.latency.element, this.backlog.element, this.bundles.element, this.bands.element, this.workers.element, this.stagePlace);
-    this.element = h("section", { class: "panel", "aria-labelledby": "charts-title" }, h("div", { class: "row" }, h("h2", { id: "charts-title" }, "Course"), this.told, this.live, h("label", {}, this.log, " latency on a log scale"), h("label", {}, "Last ", this.length)), this.gone, this.lost, this.figures);
+    this.element = h("section", { class: "panel", "aria-labelledby": "charts-title" }, h("div", { class: "row" }, h("h2", { id: "charts-title" }, "Timeline"), this.told, this.live, h("label", {}, this.log, " latency on a log scale"), h("label", {}, "Last ", this.length)), this.gone, this.lost, this.figures);
     this.figures.addEventListener("pointermove", (event) => this.point(event));
     this.figures.addEventListener("pointerleave", () => this.moveTo(null));
     this.figures.addEventListener("pointerdown", (event) => this.mark(event));

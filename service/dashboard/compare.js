@@ -43,7 +43,7 @@ export class ComparePage {
       new Chart({ title: "Latency, p95", unit: "milliseconds", lines: sides((sample) => sample.p95), format: (value, exact) => (exact ? format.time(value) : format.axisTime(value)) }),
       new Chart({ title: "Workers", unit: "workers", lines: sides((sample) => sample.workers), format: (value, exact) => (exact ? format.whole(value) : format.axisRate(value)), height: 110 }),
     ];
-    this.figures = h("section", { class: "panel", hidden: true, "aria-labelledby": "course-title" }, h("h2", { id: "course-title" }, "Course, from the beginning of each"), h("div", { class: "charts" }, this.charts.map((chart) => chart.element)));
+    this.figures = h("section", { class: "panel", hidden: true, "aria-labelledby": "course-title" }, h("h2", { id: "course-title" }, "Timelines, from the beginning of each"), h("div", { class: "charts" }, this.charts.map((chart) => chart.element)));
     this.cursor = null;
     this.visits = 0;
     this.figures.addEventListener("pointermove", (event) => this.point(event));

@@ -33,7 +33,7 @@ function overload(status, dropped) {
   if (!status.held_up && dropped === 0) return null;
   const rates = `${format.rate(status.offered_per_s ?? status.input_rate_per_s)}/s offered, ${format.rate(status.admitted_per_s ?? status.input_rate_per_s)}/s admitted, ${format.rate(status.throughput_per_s)}/s delivered; ${format.whole(status.queued)} wait.`;
   if (dropped > 0) return ["Shedding.", `${format.whole(dropped)} items were dropped in the last ${SHED_S} seconds: ${rates}`];
-  return [status.lag_s > 1 ? "Source held back." : "Held up.", status.lag_s > 1 ? `${rates} The next item has been due for ${format.number(status.lag_s)} s.` : `${rates} ${format.sentence(status.held_up)}`];
+  return [status.lag_s > 1 ? "Source held back." : "Held up.", status.lag_s > 1 ? `${rates} The next item is overdue by ${format.number(status.lag_s)} s.` : `${rates} ${format.sentence(status.held_up)}`];
 }
 
 /** Cores are no help while those there are idle. */

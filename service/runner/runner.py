@@ -218,7 +218,8 @@ class Runner:
 
     def _fail(self, reason: str) -> None:
         self._status.failure = self._status.failure or reason
-        self._log.error("run failed", reason=reason)
+        before, _, last = reason.rstrip().rpartition("\n")
+        self._log.error("run failed", reason=last, **({"detail": reason} if before else {}))
 
     def _conduct(self, closing: ExitStack) -> None:
         self._run = run = assemble(self._checked, self._results)

@@ -24,7 +24,7 @@ SCENES: dict[str, dict[str, Any]] = {
         "throughput_per_s": 20.9,
         "missed": 118,
         "lag_s": 12.4,
-        "held_up": "the source is held back: the next item has been due for 12.4 s",
+        "held_up": "the source is held back: the next item is overdue by 12.4 s",
     },
     "infeasible": {"slo_status": "infeasible", "queued": 214},
     "switching": {"state": "switching", "slo_status": "unknown"},

@@ -134,9 +134,10 @@ def test_how_many_items_travel_together_and_workers_between_stages_are_drawn(
     ferret: Browser, daemon: SceneDaemon
 ) -> None:
     together = {"items": "auto", "bytes": 4194304, "linger_ms": 0.0, "controller": "slo-batch", "size": 64}
-    assert "Items that may travel together" not in " ".join(ferret.texts(".charts"))
+    assert "Bundle size" not in " ".join(ferret.texts(".charts"))
     daemon.ferret(batching={**together, "reason": "0.2 + 0.01 · 64 ms of work"})
-    ferret.sees("Items that may travel together", ".charts")
+    ferret.sees("Bundle size", ".charts")
+    assert {"Timeline", "Controls"} <= {*ferret.texts(".jumps button")} & {*ferret.texts(".app h2")}
     ferret.sees("Up to 64 items travel together", ".pipeline")
     stages = ("segment", "extract", "vectorize", "rank")
     groups = [{"stages": [stage], "pattern": "par", "replicas": 4} for stage in stages]

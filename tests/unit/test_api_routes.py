@@ -452,6 +452,7 @@ def test_the_page_about_the_api_needs_no_internet(client: TestClient) -> None:
     page = client.get("/docs").text
     named = re.findall(r'(?:src|href)="([^"]+)"', page)
     assert len(named) == 3
+    assert "dashboard/icon.svg" in named
     for address in named:
         assert "://" not in address
         assert client.get(f"/{address}").status_code == 200

@@ -112,6 +112,8 @@ def test_status_of_all_and_of_one(invoke: Invoke) -> None:
 def test_decisions_with_their_reasons(invoke: Invoke) -> None:
     text = told(invoke("decisions", "synthetic"))
     assert "told to run 1" in text
+    assert "stays with 1" in text
+    assert "1 → 1" not in text
     assert "no SLO is set" in text
     quiet = json.loads(told(invoke("decisions", "synthetic", "--kind", "no_change", "--json")))
     assert {entry["kind"] for entry in quiet} == {"no_change"}

@@ -68,7 +68,7 @@ def test_workers_that_are_to_go_from_group_to_group_hold_nothing_up() -> None:
 
 @pytest.mark.parametrize(
     ("lag_s", "told"),
-    [(0.0, None), (1.0, None), (4.24, "the source is held back: the next item has been due for 4.2 s")],
+    [(0.0, None), (1.0, None), (4.24, "the source is held back: the next item is overdue by 4.2 s")],
 )
 def test_a_source_that_is_held_back_is_told(lag_s: float, told: str | None) -> None:
     assert blocked_by(seen_with(4), asked(Demand(100, 50, 0, lag_s))) == ({"backlog": told} if told else {})
@@ -78,7 +78,7 @@ def test_both_are_told() -> None:
     assert blocked_by(seen_with(3), asked(Demand(100, 50, 0, 2.0, stalled_s=7.0)), {"sink": "the disk is full"}) == {
         "sink": "the disk is full",
         "workers": "3 workers for 4 groups, shared in turn",
-        "backlog": "the source is held back: the next item has been due for 2.0 s",
+        "backlog": "the source is held back: the next item is overdue by 2.0 s",
         "stages": "nothing has come out for 7 s",
     }
 

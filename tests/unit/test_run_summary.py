@@ -52,7 +52,7 @@ def test_a_source_that_was_read_to_its_end_was_asked_for_what_it_had(
 
 def test_the_table_tells_what_was_asked_for_where_it_did_not_come_out() -> None:
     rows = dict(summary_rows(summary(60, offered=100, admitted=60, missed=30, lag_s=10.04)))
-    assert rows["asked for"] == "offered 100, admitted 60, missed 30; the next item due for 10.0 s"
+    assert rows["asked for"] == "offered 100, admitted 60, missed 30; the next item overdue by 10.0 s"
 
 
 def test_the_table_tells_how_large_bundles_were_where_they_held_more_than_one_item() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from apps import registry
 from apps.contract import App
@@ -130,6 +131,17 @@ def test_an_error_while_closing_ends_the_run_and_says_so(plan: Plan, start: Call
     assert "No space left on device" in str(status.health.failure)
     assert runner.ask(ReadSummary()).items is not None
     assert len(runner.ask(ReadResults(-1, 10))) == 5
+
+
+def test_the_log_says_in_one_line_why_a_run_failed_and_has_the_stack_beside_it(
+    plan: Plan, start: Callable[..., Runner]
+) -> None:
+    plan.close_error = ZeroDivisionError("odd")
+    with capture_logs() as lines:
+        status = ended(start()).ask(ReadStatus())
+    (failed,) = [line for line in lines if line["event"] == "run failed"]
+    assert failed["reason"] == "ZeroDivisionError: odd"
+    assert failed["detail"] == status.health.failure
 
 
 def test_a_run_that_takes_long_to_close_answers_and_says_what_it_does(plan: Plan, start: Callable[..., Runner]) -> None:

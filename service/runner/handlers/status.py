@@ -176,7 +176,7 @@ def _few_workers(view: DispatcherView) -> Iterator[tuple[str, str]]:
 def _overdue(snapshot: Snapshot | None) -> Iterator[tuple[str, str]]:
     demand = snapshot.demand if snapshot else None
     if demand is not None and demand.lag_s > LATE_S:
-        yield "backlog", f"the source is held back: the next item has been due for {demand.lag_s:.1f} s"
+        yield "backlog", f"the source is held back: the next item is overdue by {demand.lag_s:.1f} s"
 
 
 def _stalled(snapshot: Snapshot | None) -> Iterator[tuple[str, str]]:
