@@ -15,7 +15,7 @@ from profiler.slo import INPUT_RATE, Slo
 from service.daemon.alerts import Alerts
 from service.daemon.apps import check_objectives
 from service.daemon.observation import Observation
-from service.daemon.runs import EACH_OF_ALL_S, Runs, gather
+from service.daemon.runs import EACH_OF_ALL_S, PRESENT, Runs, gather
 from service.daemon.store.store import DaemonStore, body_to_json, undone_by_failure
 from service.daemon.supervision.watchdog import Watchdog
 from service.runner.rpc.requests import AskBid, SetGrant, SetPlannedLoads, SetSlo
@@ -163,7 +163,7 @@ class Machine:
         return EVERY_S
 
     def _share_out(self, arbitration: Arbitration | None) -> None:
-        present = self._runs.all_present()
+        present = [each for each in self._runs.all() if isinstance(each.condition, PRESENT)]
         if arbitration is None:
             self._lift(present)
             return

@@ -79,10 +79,6 @@ class Decision(Answer):
             run=run,
         )
 
-    def numbered(self, number: int) -> Decision:
-        """Return a copy with another id."""
-        return self.model_copy(update={"id": number})
-
     def listed(self) -> Decision:
         """Among others, where its kind is told."""
         return self.model_copy(update={"kind": "decision", "run": self.run})

@@ -19,7 +19,7 @@ from compositions.model import Composition, Stage, all_sequential, held_by
 from compositions.resources import need_of
 from control.decisions import Mode
 from control.settings import Settings
-from control.strategies import check_takes
+from control.strategies import check_takes, make_strategy
 from control.strategies.base import Strategy, cheapness
 from datapipe.source_kinds import open_source
 from datapipe.sources.sources import Source
@@ -27,6 +27,7 @@ from profiler.snapshot import LatencyFrom
 from runtime.dispatch.events import SwitchStyle
 from service.runner.validation import resolution
 from service.runner.validation.durable import open_durable, push_door
+from service.schemas.requests import present_strategy
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class CheckedSpec:
         self.spec = spec
         self.make_app = overrides.maker(spec)
         self.app = self.make_app()
-        self.strategy = resolution.strategy_for(spec.method.strategy)
+        self.strategy = make_strategy(str(present_strategy(spec.method.strategy)))
         reserves = need_of(held_by(self.stages, ())).is_declared and spec.pool == "ray"
         asked = {"drain_sample": self.strategy.drain_sample} | spec.settings
         self.settings = resolution.settings_for(asked, keeps_warm=self.strategy.keeps_warm, reserves=reserves)
