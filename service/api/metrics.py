@@ -12,8 +12,7 @@ from typing import Any
 from control.decisions import State
 from profiler.slo import SloStatus
 from service.schemas.base import Answer
-from service.schemas.figures import StageStatus
-from service.schemas.nodes import NodeBody
+from service.schemas.figures import NodeBody, StageStatus
 from service.schemas.status import BLOCKED_BY, Status
 
 Sample = tuple[tuple[str, ...], float | None]
@@ -42,38 +41,21 @@ class Metric:
 
 
 def _one(value: Callable[[Status], float | None]) -> Callable[[Status], Iterator[Sample]]:
-    def samples(status: Status) -> Iterator[Sample]:
-        yield (), value(status)
-
-    return samples
+    return lambda status: iter([((), value(status))])
 
 
 def _each(part: Callable[[Status], Answer], scale: float = 1.0) -> Callable[[Status], Iterator[Sample]]:
     """One sample for each field of a part of the status, labelled by the field's name."""
-
-    def samples(status: Status) -> Iterator[Sample]:
-        for name, value in part(status):
-            yield (name,), _scaled(value, scale)
-
-    return samples
+    return lambda status: (((name,), _scaled(value, scale)) for name, value in part(status))
 
 
 def _stages(value: Callable[[StageStatus], float | None], scale: float = 1.0) -> Callable[[Status], Iterator[Sample]]:
-    def samples(status: Status) -> Iterator[Sample]:
-        for stage in status.stages:
-            yield (stage.name,), _scaled(value(stage), scale)
-
-    return samples
+    return lambda status: (((stage.name,), _scaled(value(stage), scale)) for stage in status.stages)
 
 
 def _one_of(present: Callable[[Status], str], values: Iterable[str]) -> Callable[[Status], Iterator[Sample]]:
     """A state as one sample for each possible value, 1 for the present one."""
-
-    def samples(status: Status) -> Iterator[Sample]:
-        for value in values:
-            yield (str(value),), float(present(status) == value)
-
-    return samples
+    return lambda status: (((str(value),), float(present(status) == value)) for value in values)
 
 
 _IN_BASE_UNITS = {"latency": 1e-3, "throughput": 1.0}
@@ -91,10 +73,7 @@ def _slo_bound(status: Status) -> Iterator[Sample]:
 
 
 def _bound_of(metric: str) -> Callable[[Status], Iterator[Sample]]:
-    def samples(status: Status) -> Iterator[Sample]:
-        yield from (((), value) for (label,), value in _slo_bound(status) if label == metric)
-
-    return samples
+    return lambda status: (((), value) for (label,), value in _slo_bound(status) if label == metric)
 
 
 def _held_up(status: Status) -> Iterator[Sample]:

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response
 
 from service.api import problems
 from service.api.deps import ExpectJson, KnownQuery, ThisDaemon, answers
-from service.schemas.nodes import DrainRequest, NodeBody
+from service.schemas.figures import DrainRequest, NodeBody
 
 router = APIRouter(tags=["nodes"], dependencies=[KnownQuery, ExpectJson])
 

@@ -22,7 +22,7 @@ from service.api import problems
 from service.api.deps import KnownQuery, Responses, ThisDaemon, answers, documented
 from service.api.metrics import METRICS, NODE_METRICS, Metric, Sample
 from service.logs import Recent
-from service.schemas.nodes import NodeBody
+from service.schemas.figures import NodeBody
 from service.schemas.refusals import UnavailableError
 from service.schemas.results import Health, LogLine
 from service.schemas.status import Status

@@ -6,9 +6,8 @@ from fastapi import APIRouter, Body, Response
 
 from service.api import problems
 from service.api.deps import ExpectJson, KnownQuery, ThisDaemon, answers, documented
-from service.schemas.alerts import AlertsInForce, AlertsRequest
 from service.schemas.requests import SloRequest
-from service.schemas.slo import MachineBudgetRequest, MachineShares, StoredSlo
+from service.schemas.slo import AlertsInForce, AlertsRequest, MachineBudgetRequest, MachineShares, StoredSlo
 
 router = APIRouter(tags=["objectives"], dependencies=[KnownQuery, ExpectJson])
 Asked = Annotated[MachineBudgetRequest | None, Body(description="null lifts it.")]

@@ -1,5 +1,7 @@
-"""``recompose backup``: copy the state of a service, which may run meanwhile."""
+"""``recompose backup`` and ``tokens``: copy the state of a service, and manage its named tokens. The service may run
+meanwhile."""
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ import click
 from compositions.errors import RecomposeError
 from service.cli.texts import FOLDER
 from service.daemon.store.database import FILE, default_directory
-from service.daemon.tokens import AUDIT, TOKENS
+from service.daemon.tokens import AUDIT, TOKENS, Role, Tokens
 
 TELEMETRY = "telemetry"
 
@@ -24,7 +26,7 @@ state_option = click.option(
 @click.command()
 @click.argument("target", type=FOLDER)
 @state_option
-@click.option("--telemetry/--no-telemetry", default=True, show_default=True, help="Copy the telemetry as well.")
+@click.option("--telemetry/--no-telemetry", default=True, help="Copy the telemetry as well.")
 def backup(target: Path, state: Path | None, telemetry: bool) -> None:
     """Copy the state of a service into the new folder TARGET. The service may run meanwhile.
 
@@ -94,3 +96,37 @@ def _copy_file(source: Path, target: Path) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileNotFoundError):  # it was too old to keep, and is gone
         shutil.copy2(source, target)
+
+
+@click.group()
+@state_option
+@click.pass_context
+def tokens(context: click.Context, state: Path | None) -> None:
+    """Add, list and revoke the named tokens of a service, which may run meanwhile."""
+    context.obj = Tokens((state or default_directory()) / TOKENS)
+
+
+@tokens.command()
+@click.argument("name")
+@click.option("--role", type=click.Choice(list(Role)), default=Role.VIEWER)
+@click.pass_obj
+def add(found: Tokens, name: str, role: str) -> None:
+    """Make the token NAME and print its secret, which is stored nowhere."""
+    click.echo(found.add(name, Role(role)))
+
+
+@tokens.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def list_(found: Tokens, as_json: bool) -> None:
+    """Show name, role and time of each token."""
+    rows = [{"name": each.name, "role": each.role, "made_at": each.made_at} for each in found.all()]
+    click.echo(json.dumps(rows) if as_json else "\n".join("  ".join(row.values()) for row in rows))
+
+
+@tokens.command()
+@click.argument("name")
+@click.pass_obj
+def revoke(found: Tokens, name: str) -> None:
+    """Remove the token NAME: its next request is refused."""
+    found.revoke(name)

@@ -22,7 +22,7 @@ from service.schemas.decisions import KINDS, Entry, EntryKind
 from service.schemas.results import LogLine
 from service.schemas.status import Status
 
-url_option = click.option("--url", envvar="RECOMPOSE_URL", default=DEFAULT_URL, show_default=True)
+url_option = click.option("--url", envvar="RECOMPOSE_URL", default=DEFAULT_URL)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the service's answer as JSON.")
 
 
@@ -71,7 +71,7 @@ class Which:
 
 def which_decisions(most: int) -> Callable[[F], F]:
     """``--kind``, ``--before`` and ``--limit`` (``most`` where it is not given)."""
-    limit: dict[str, Any] = {"type": click.IntRange(1, 1000), "default": most, "show_default": True}
+    limit: dict[str, Any] = {"type": click.IntRange(1, 1000), "default": most}
     return options(
         click.option("--limit", **limit, help="Maximum number of decisions."),
         click.option(
@@ -213,13 +213,7 @@ def _table(found: Sequence[AppInfo], everything: bool) -> RenderableType:
 @click.command()
 @click.argument("app", required=False, shell_complete=known_apps)
 @click.option("--follow", "-f", is_flag=True, help="Wait for further lines until Ctrl-C.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, MOST),
-    default=100,
-    show_default=True,
-    help="Maximum number of lines that exist already.",
-)
+@click.option("--limit", type=click.IntRange(1, MOST), default=100, help="Maximum number of lines that exist already.")
 @url_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def logs(app: str | None, follow: bool, limit: int, url: str, as_json: bool) -> None:

@@ -20,10 +20,9 @@ from service.cli.texts import FILE
 from service.daemon.daemon import Daemon
 from service.daemon.tokens import HIDDEN
 from service.runner.rpc.requests import SetBatching, SetInput
-from service.schemas.alerts import AlertsRequest
 from service.schemas.refusals import message, no_app
 from service.schemas.requests import RUN_FIELDS, StartRequest
-from service.schemas.slo import MachineBudgetRequest
+from service.schemas.slo import AlertsRequest, MachineBudgetRequest
 from service.schemas.spec import WHOLE, Frozen, Number, RunSpec
 
 

@@ -29,17 +29,8 @@ from service.cli.follow import ending, first_is_noted
 from service.cli.render import number
 from service.cli.run import prints_on_stderr, summary_rows
 from service.cli.texts import app_options
+from service.runner.rpc import requests as ask
 from service.runner.rpc.port import Patient
-from service.runner.rpc.requests import (
-    ReadCompositions,
-    ReadStatus,
-    ReadSummary,
-    SetInput,
-    SetMode,
-    SetSlo,
-    Start,
-    Stop,
-)
 from service.runner.runner import Runner
 from service.schemas.compositions import Choice
 from service.schemas.spec import InputSpec, RunSpec
@@ -160,13 +151,13 @@ def show(
     with prints_on_stderr(pool), first_is_noted() as interrupted:
         runner = Runner(spec)
         follow = Follow(runner, console, interrupted)
-        runner.ask(Start())
+        runner.ask(ask.Start())
         try:
             follow.through(plan_of(follow))
         finally:
-            runner.ask(Stop())
+            runner.ask(ask.Stop())
             runner.wait(LINE_EVERY_S)
-    summary = runner.ask(ReadSummary())
+    summary = runner.ask(ask.ReadSummary())
     console.print(render.summary_table([*summary_rows(summary), *follow.gain()]))
     if told := ending(summary, interrupted=interrupted(), fail_on_slo=False):
         raise told
@@ -197,12 +188,12 @@ class Follow:
                 raise RecomposeError(f"{self._runner.spec.app} gave no profile within {PROFILE_BY_S:.0f} s")
         if self._over:
             return Plan((), 0.0)
-        first = plan_for(self._asked.ask(ReadStatus()), self._asked.ask(ReadCompositions()), steps_s)
-        self._runner.ask(SetInput(InputSpec(rate_per_s=first.scenes[0].rate_per_s)))
+        first = plan_for(self._asked.ask(ask.ReadStatus()), self._asked.ask(ask.ReadCompositions()), steps_s)
+        self._runner.ask(ask.SetInput(InputSpec(rate_per_s=first.scenes[0].rate_per_s)))
         status = self._for_s(WARM_S)
         scale = min(1.0, (LIMIT_S - (time.monotonic() - self._began_s)) / sum(steps_s))
         low_s, high_s, last_s = (scale * each for each in steps_s)
-        return plan_for(status, self._asked.ask(ReadCompositions()), (low_s, high_s, last_s))
+        return plan_for(status, self._asked.ask(ask.ReadCompositions()), (low_s, high_s, last_s))
 
     def through(self, plan: Plan) -> None:
         """Set the objective, and play the scenes."""
@@ -210,14 +201,14 @@ class Follow:
             return
         self._target_ms = round(plan.target_ms, 1)
         self._say(f"Objective: mean latency at most {self._target_ms:.0f} ms.")
-        self._runner.ask(SetSlo(Slo("latency", self._target_ms)))
+        self._runner.ask(ask.SetSlo(Slo("latency", self._target_ms)))
         highest = max(scene.rate_per_s for scene in plan.scenes)
         for scene in plan.scenes:
             if self._over:
                 return
             self._say(f"\n{scene.caption}: {scene.rate_per_s:.0f} items/s.")
-            self._runner.ask(SetMode(scene.mode))
-            self._runner.ask(SetInput(InputSpec(rate_per_s=scene.rate_per_s)))
+            self._runner.ask(ask.SetMode(scene.mode))
+            self._runner.ask(ask.SetInput(InputSpec(rate_per_s=scene.rate_per_s)))
             status = self._for_s(scene.seconds)
             if scene.rate_per_s == highest and status.composition is not None:
                 self._high[scene.mode] = f"{status.composition.name}: {number(status.latency_ms.mean, ' ms', 0)}"
@@ -235,8 +226,8 @@ class Follow:
         until_s = time.monotonic() + seconds
         while (left_s := until_s - time.monotonic()) > 0 and not self._over:
             self._runner.wait(min(LINE_EVERY_S, left_s))
-            self._show(self._asked.ask(ReadStatus()))
-        return self._asked.ask(ReadStatus())
+            self._show(self._asked.ask(ask.ReadStatus()))
+        return self._asked.ask(ask.ReadStatus())
 
     def _show(self, status: Status) -> None:
         decision = status.changes.last_decision

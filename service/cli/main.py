@@ -19,8 +19,8 @@ COMMANDS = {
     "run": ("run:run", "Run an app once, without the service."),
     "start": ("start:start", "Start an app in the service."),
     "stop": ("start:stop", "Stop an app after its accepted items are delivered."),
-    "push": ("items:push", "Push items into an app, as JSON lines."),
-    "results": ("items:results", "Print the results of an app, as JSON lines."),
+    "push": ("start:push", "Push items into an app, as JSON lines."),
+    "results": ("start:results", "Print the results of an app, as JSON lines."),
     "apps": ("clients:apps", "List the apps that the service can run."),
     "logs": ("clients:logs", "Print the latest lines of the service's log."),
     "trace": ("runs:trace", "Show where an item of an app waited and was processed."),
@@ -38,10 +38,10 @@ COMMANDS = {
     "check": ("check:check", "Validate a compositions file, and load the apps."),
     "doctor": ("doctor:doctor", "Check that this machine can run Recompose."),
     "backup": ("backup:backup", "Copy the state of a service, which may run meanwhile."),
-    "tokens": ("tokens:tokens", "Add, list and revoke named tokens of a service."),
+    "tokens": ("backup:tokens", "Add, list and revoke named tokens of a service."),
     "completion": ("main:completion", "Print the completion script of a shell."),
     "ingest": ("ingest:ingest", "Build an app's data set from the files in a folder."),
-    "backfill": ("backfill:backfill", "Compute an app's results over a table with Spark."),
+    "backfill": ("ingest:backfill", "Compute an app's results over a table with Spark."),
     "telemetry": ("telemetry:telemetry", "Build tables from the telemetry in a folder."),
     "report": ("telemetry:report", "Write a report on an app into one HTML file."),
 }
@@ -105,7 +105,7 @@ def _end(sentence: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(package_name="recompose", prog_name="recompose")
 def main() -> None:
     """Keep stream applications at their service-level objectives."""

@@ -18,11 +18,10 @@ from service.cli import render
 from service.cli.clients import answered
 from service.cli.http import Client, read, segment
 from service.cli.texts import FILE, POSITIVE, Parsed, all_together, app_argument, budget_option, threshold_option
-from service.schemas.alerts import AlertsInForce, AlertsRequest
 from service.schemas.base import plain
 from service.schemas.refusals import refusal
 from service.schemas.requests import AnnounceRequest, JointSlo
-from service.schemas.slo import MachineShares, StoredSlo, TermsBody
+from service.schemas.slo import AlertsInForce, AlertsRequest, MachineShares, StoredSlo, TermsBody
 from service.schemas.status import Status
 
 

@@ -15,23 +15,8 @@ from compositions.notation import parse
 from control.decisions import Mode
 from control.strategies import DEFAULT, FORMER, STRATEGIES, present_name
 from profiler.slo import Slo, parse_slo
+from service.cli import texts
 from service.cli.check import apps_option
-from service.cli.texts import (
-    POSITIVE,
-    Amount,
-    Parsed,
-    app_argument,
-    app_options,
-    budget_option,
-    items_of,
-    parse_amount,
-    parse_batch,
-    parse_pattern,
-    parse_rate,
-    parse_sink,
-    parse_source,
-    threshold_option,
-)
 from service.runner.validation.resolution import choices_for
 from service.schemas.spec import BatchingSpec, DurabilityName, Ending, RunSpec, SourceSpec, TelemetrySpec
 
@@ -54,33 +39,33 @@ def _slo_text(text: str) -> str:
 
 
 STREAM: Options = (
-    app_argument,
+    texts.app_argument,
     click.option(
         "--slo",
         multiple=True,
-        type=Parsed(_slo_text),
+        type=texts.Parsed(_slo_text),
         help="Objective: latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; several must hold together.",
     ),
-    budget_option,
-    threshold_option,
+    texts.budget_option,
+    texts.threshold_option,
     click.option(
         "--composition",
         help="First composition (without --slo the only one): a name, or a notation, Par*4(decode,resize).",
     ),
-    click.option("--strategy", type=_Strategies(list(STRATEGIES)), default=DEFAULT, show_default=True),
+    click.option("--strategy", type=_Strategies(list(STRATEGIES)), default=DEFAULT),
     click.option(
         "--rate",
-        type=Parsed(parse_rate),
+        type=texts.Parsed(texts.parse_rate),
         help="Input rate in items/s (default: as fast as the app accepts them).",
     ),
     click.option(
         "--pattern",
-        type=Parsed(parse_pattern),
+        type=texts.Parsed(texts.parse_pattern),
         help="Input pattern: wave:period=60,min=1,max=10, binary: …, custom:MODULE:FUNCTION of --apps.",
     ),
     click.option(
         "--batch",
-        type=Parsed(parse_batch),
+        type=texts.Parsed(texts.parse_batch),
         help="Bundle size: 64, pid:kp=10, slo-batch … (default auto: larger where that pays).",
     ),
     click.option("--batch-bytes", type=click.IntRange(1, MOST_BYTES), help="Maximum bytes per bundle (default 4 MiB)."),
@@ -91,22 +76,20 @@ STREAM: Options = (
     ),
     click.option(
         "--items",
-        type=Parsed(parse_amount),
+        type=texts.Parsed(texts.parse_amount),
         help="Number of items after which the run ends, or a class of input of the app: small, huge …",
     ),
-    click.option("--duration", type=POSITIVE, help="Time after which the run ends, in seconds."),
+    click.option("--duration", type=texts.POSITIVE, help="Time after which the run ends, in seconds."),
     click.option(
-        "--source",
-        type=Parsed(parse_source),
-        help="Source, as KIND:PATH (default: the app's own data).",
+        "--source", type=texts.Parsed(texts.parse_source), help="Source, as KIND:PATH (default: the app's own data)."
     ),
     click.option(
         "--sink",
-        type=Parsed(parse_sink),
+        type=texts.Parsed(texts.parse_sink),
         help="Sink: parquet:FOLDER, sql:URL, redis://…, kafka://…, nats://…, mqtt://…, amqp://…, https://…, "
         "or a table that Spark writes, spark+FORMAT:PATH.",
     ),
-    app_options,
+    texts.app_options,
 )
 """Of a run here and of one in the service."""
 RUN: Options = (
@@ -177,13 +160,13 @@ def fields_of(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def spec_of(
-    app: str, slo: Slo | None, items: Amount | None, apps_dirs: tuple[Path, ...], in_memory: bool, **given: Any
+    app: str, slo: Slo | None, items: texts.Amount | None, apps_dirs: tuple[Path, ...], in_memory: bool, **given: Any
 ) -> RunSpec:
     """Return the spec of a run here."""
     fields, duration = fields_of(given), given.pop("duration")
     source, composition = fields.pop("source", SourceSpec()), fields.get("composition")
     instance = registry.create(app, fields.get("options", {}), apps_dirs)
-    count = None if items is None else items_of(app, instance.input_classes, items)
+    count = None if items is None else texts.items_of(app, instance.input_classes, items)
     folder = given.pop("telemetry")
     telemetry = TelemetrySpec(folder=folder) if folder else None
     return RunSpec(

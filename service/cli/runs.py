@@ -95,19 +95,12 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
 @app_argument
 @click.argument("serial", type=click.IntRange(0), required=False)
 @click.option("--run", help="Run of the serial number (default: the latest run that has it).")
-@click.option(
-    "--slowest",
-    type=click.IntRange(1, 100),
-    default=10,
-    show_default=True,
-    help="Number of slowest items, without SERIAL.",
-)
+@click.option("--slowest", type=click.IntRange(1, 100), default=10, help="Number of slowest items, without SERIAL.")
 @click.option(
     "--last",
     "last_s",
     type=click.IntRange(1, 3600),
     default=300,
-    show_default=True,
     help="Time span of the slowest items, in seconds back from now.",
 )
 @answered(lambda found: _table(read(list[Trace], found)))

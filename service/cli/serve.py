@@ -37,13 +37,8 @@ log = structlog.get_logger()
 
 @click.command()
 @config_option
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on; other than loopback needs RECOMPOSE_TOKEN.",
-)
-@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True)
+@click.option("--host", default="127.0.0.1", help="Address to listen on; other than loopback needs RECOMPOSE_TOKEN.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8080)
 @apps_option
 @click.option(
     "--compositions",
@@ -53,31 +48,24 @@ log = structlog.get_logger()
     help="Folder of compositions files, read again when they change.",
 )
 @click.option("--state", "state_dir", type=FOLDER, help="State directory (default ~/.local/state/recompose).")
-@click.option(
-    "--telemetry/--no-telemetry",
-    default=True,
-    show_default=True,
-    help="Write telemetry files below the state directory.",
-)
-@click.option("--telemetry-days", type=POSITIVE, default=7.0, show_default=True)
+@click.option("--telemetry/--no-telemetry", default=True, help="Write telemetry files below the state directory.")
+@click.option("--telemetry-days", type=POSITIVE, default=7.0)
 @click.option(
     "--telemetry-mb",
     type=POSITIVE,
     default=1000.0,
-    show_default=True,
     help="Maximum size of an app's telemetry, in MB; its oldest files, and those beyond --telemetry-days, are removed.",
 )
 @click.option(
     "--tables-every",
     type=click.FloatRange(0),
     default=10.0,
-    show_default=True,
     help="Minutes between two runs of the Spark job that brings the tables of telemetry up to date; 0: none.",
 )
 @click.option("--ray", "address", help="Address of a running Ray cluster (default: one of its own).")
 @click.option("--autoscale", is_flag=True, help="Ask the cluster's autoscaler for the nodes that the load needs.")
-@click.option("--max-item-bytes", type=click.IntRange(1), default=MAX_BODY_BYTES, show_default=True)
-@click.option("--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True)
+@click.option("--max-item-bytes", type=click.IntRange(1), default=MAX_BODY_BYTES)
+@click.option("--log-level", type=click.Choice(list(logs.LEVELS)), default="info")
 @click.option(
     "--log-format",
     type=click.Choice(["json", "text"]),

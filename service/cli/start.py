@@ -1,18 +1,25 @@
-"""``recompose start`` and ``stop``: apps of a running service."""
+"""``recompose start``, ``stop``, ``push`` and ``results``: apps of a running service, their items and their results."""
 
-from typing import Any
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from itertools import islice
+from typing import Any, TextIO
 
 import click
 from pydantic import ValidationError
 
+from control.decisions import State
 from service.cli import render
-from service.cli.clients import answered, items_of_service
-from service.cli.http import Client, read, segment
+from service.cli.clients import answered, items_of_service, url_option
+from service.cli.http import Client, ServiceError, read, segment
 from service.cli.run_options import START, fields_of
 from service.cli.texts import app_argument, options
 from service.schemas.base import plain
 from service.schemas.refusals import refusal
 from service.schemas.requests import StartRequest
+from service.schemas.results import AcceptedMany, Result
 from service.schemas.slo import BudgetBody
 from service.schemas.status import Status
 
@@ -68,3 +75,116 @@ def stop(client: Client, app: str, timeout_s: float | None, now: bool) -> Any:
     how = {"force": True} if now else {} if timeout_s is None else {"timeout_s": timeout_s}
     body = {"json": how} if how else {}
     return client.request("POST", f"/apps/{segment(app)}/stop", timeout=STOP_S + (timeout_s or 0.0), **body)
+
+
+LINES = 200
+BYTES = 512 * 1024
+"""Of one request, half of what the service takes."""
+PATIENCE_S = 60.0
+"""So long an app that takes nothing more is asked again."""
+
+
+@click.command()
+@app_argument
+@click.argument("file", type=click.File(encoding="utf-8"), default="-")
+@click.option(
+    "--value",
+    "values",
+    multiple=True,
+    metavar="JSON",
+    help="Item to push, instead of FILE; may be given several times.",
+)
+@url_option
+def push(app: str, file: TextIO, values: tuple[str, ...], url: str) -> None:
+    """Push items into APP: JSON, one a line, from FILE or standard input. Waits while the app has no room."""
+    for value in values:
+        _check(value)
+    count, run = 0, None
+    with closing(Client(url)) as client:
+        for lines in _portions(values or file):
+            taken = _push(client, f"/apps/{segment(app)}/items", lines)
+            count, run = count + len(taken.serials), taken.run
+    click.echo(f"{count} {'item' if count == 1 else 'items'} pushed" + (f", run {run}" if run else ""))
+
+
+def _check(value: str) -> None:
+    try:
+        json.loads(value)
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{value!r} is no JSON ({error}); a text needs quotes", param_hint="--value"
+        ) from error
+
+
+def _portions(lines: Iterable[str]) -> Iterator[list[str]]:
+    """So many, and so heavy, as go into one request."""
+    left = (line.strip() for line in lines)
+    wanted = (line for line in left if line)
+    portion: list[str] = []
+    weight = 0
+    for line in wanted:
+        size = len(line.encode())
+        if portion and (len(portion) >= LINES or weight + size > BYTES):
+            yield portion
+            portion, weight = [], 0
+        portion.append(line)
+        weight += size
+    if portion:
+        yield portion
+
+
+def _push(client: Client, path: str, lines: list[str]) -> AcceptedMany:
+    """All of them, however often there is no room for the rest. Raises: ServiceError."""
+    serials: list[int] = []
+    give_up_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            body = "\n".join(islice(lines, len(serials), None))
+            headers = {"content-type": "application/x-ndjson"}
+            taken = read(AcceptedMany, client.request("POST", path, content=body.encode(), headers=headers))
+            return AcceptedMany(serials=[*serials, *taken.serials], run=taken.run)
+        except ServiceError as error:
+            new = error.problem.get("serials") or []
+            serials += new
+            give_up_s = time.monotonic() + PATIENCE_S if new else give_up_s
+            accepted = f"{len(serials)} of these {len(lines)}" if serials else "no"
+            if error.retry_after_s is None or time.monotonic() > give_up_s:
+                raise ServiceError(f"{error}; {accepted} items were accepted") from error
+            time.sleep(min(error.retry_after_s, 1.0))
+
+
+PAGE = 1000
+LOOK_S = 0.2
+OVER = (State.STOPPED, State.FAILED)
+
+
+@click.command()
+@app_argument
+@click.option("--follow", "-f", is_flag=True, help="Wait for further results until the run is over.")
+@click.option("--after", type=click.IntRange(0), help="Only results after this serial number (default: all retained).")
+@click.option("--run", help="Run of the serial number in --after; a restart in between is then reported.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of results.")
+@url_option
+def results(app: str, follow: bool, after: int | None, run: str | None, limit: int | None, url: str) -> None:
+    """Print the results of APP, one JSON object a line, in the order of its input."""
+    with closing(Client(url)) as client:
+        for count, row in enumerate(_rows(client, segment(app), {"after": after, "run": run}, follow), 1):
+            click.echo(json.dumps(row, ensure_ascii=False))
+            if count == limit:
+                return
+
+
+def _rows(client: Client, app: str, cursor: Mapping[str, Any], follow: bool) -> Iterator[Any]:
+    """Page by page; nothing that is gone is passed over. Raises: ServiceError."""
+    while True:
+        over = follow and read(Status, client.get(f"/status/{app}")).state in OVER
+        given = {name: value for name, value in cursor.items() if value is not None}
+        page = client.get(f"/results/{app}", **given, limit=PAGE)
+        yield from page
+        if page:
+            last = read(Result, page[-1])
+            cursor = {"after": last.serial, "run": last.run}
+        elif over or not follow:
+            return
+        else:
+            time.sleep(LOOK_S)

@@ -132,7 +132,7 @@ FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S
 @click.option("--run", help="Only of this run.")
 @click.option("--since", type=click.DateTime(FORMATS), help="Start, in local time unless it has an offset.")
 @click.option("--until", type=click.DateTime(FORMATS), help="End of the period.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html"), show_default=True)
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html"))
 @click.option("--png", "pngs", type=FOLDER, help="Folder for each plot as PNG.")
 def report(
     app: str | None,

@@ -241,7 +241,6 @@ threshold_option = click.option(
     "--threshold",
     type=click.FloatRange(0, 1),
     default=0.2,
-    show_default=True,
     help="Ratio beyond the target that counts as a violation: with 0.2, 480 ms for 400 ms, or 8/s for 10/s.",
 )
 

@@ -17,10 +17,10 @@ from compositions.wording import figure
 from control.decisions import State
 from datapipe.sinks.webhook import LATER, Posts
 from profiler.slo import SloStatus
-from service.daemon.store.tables import AlertRules
-from service.schemas.alerts import Alert, AlertsInForce, AlertsRequest, BacklogRule, ObjectiveRule, Rule
+from service.daemon.store.store import AlertRules
 from service.schemas.base import plain, utc_now
 from service.schemas.refusals import NotFoundError, no_app
+from service.schemas.slo import Alert, AlertsInForce, AlertsRequest, BacklogRule, ObjectiveRule, Rule
 from service.schemas.status import Status
 
 WAITING = 100

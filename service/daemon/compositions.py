@@ -35,14 +35,11 @@ class Choices:
 
     def __init__(self, apps: Mapping[str, type[App]], store: DaemonStore, cores: Callable[[], float]) -> None:
         self.apps, self._store, self._cores = apps, store, cores
+        self.stages: dict[str, Sequence[Stage]] = {name: app.stages for name, app in apps.items()}
+        """The stages of every app, as the loader wants them."""
         self._shipped = {name: shipped(app) for name, app in apps.items()}
         self._directory: dict[str, tuple[Composition, ...]] = {}
         self._lock = threading.Lock()
-
-    @property
-    def stages(self) -> dict[str, Sequence[Stage]]:
-        """Stages of every app, as the loader wants them."""
-        return {name: app.stages for name, app in self.apps.items()}
 
     def of(self, app: str) -> tuple[Composition, ...]:
         """Return all compositions of ``app``; never empty."""
@@ -130,13 +127,11 @@ log = structlog.get_logger()
 class Compositions:
     """Methods with a name raise NotFoundError for an app that is not registered."""
 
-    def __init__(self, runs: Runs, choices: Choices, specs: Specs, observation: Observation) -> None:
-        self._runs, self._choices, self._specs, self._observation = runs, choices, specs, observation
-
-    @property
-    def stages(self) -> dict[str, Sequence[Stage]]:
+    def __init__(self, runs: Runs, specs: Specs, observation: Observation) -> None:
+        self._runs, self._specs, self._observation = runs, specs, observation
+        self._choices = specs.choices
+        self.stages = self._choices.stages
         """The stages of every app, as documents of compositions name them."""
-        return self._choices.stages
 
     def of(self, name: str) -> list[Choice]:
         """Raises: UnavailableError when the runner does not answer."""

@@ -10,9 +10,8 @@ from dataclasses import replace
 from apps.contract import App
 from service.daemon.apps import Apps, Owing
 from service.daemon.compositions import Compositions, Specs
-from service.daemon.machine import Machine
 from service.daemon.nodes import Nodes
-from service.daemon.objectives import Objectives
+from service.daemon.objectives import Machine, Objectives
 from service.daemon.observation import Observation
 from service.daemon.runs import EACH_OF_ALL_S, Runs
 from service.daemon.store.store import DaemonStore
@@ -40,7 +39,6 @@ class Daemon:
         make_ticker: Callable[[str], Ticker] = Ticker,
     ) -> None:
         self._specs = specs = Specs(apps, store, base or RunSpec(app=""), lambda: host.cluster().cores)
-        choices = specs.choices
         self._runs = Runs(apps, host, store, make_ticker)
         self._host, self._store = host, store
         self.restored = False
@@ -51,7 +49,7 @@ class Daemon:
         self.objectives = Objectives(self._runs, store, self.observation)
         self.alerts = self.objectives.alerts
         self.observation.alerts = self.alerts.of
-        self.compositions = Compositions(self._runs, choices, specs, self.observation)
+        self.compositions = Compositions(self._runs, specs, self.observation)
         self.nodes = Nodes(host, self.observation, self._runs, specs)
         self.machine = Machine(self._runs, store)
         turns = {"budget": self.machine.turn, "alerts": self.alerts.look, "nodes": self.nodes.look}

@@ -19,8 +19,7 @@ from service.daemon.runs import EACH_OF_ALL_S, Runs
 from service.daemon.supervision.restart_policy import Up
 from service.daemon.supervision.runner_slot import Host
 from service.schemas.base import utc_now
-from service.schemas.figures import Worker
-from service.schemas.nodes import DrainRequest, NodeBody
+from service.schemas.figures import DrainRequest, NodeBody, Worker
 from service.schemas.refusals import ConflictError, NotFoundError, listed
 from service.schemas.status import Status
 

@@ -12,11 +12,11 @@ from service.daemon.supervision.watchdog import Watchdog
 from service.runner.rpc.requests import ReadHistory, ReadResults, ReadStatus
 from service.runner.rpc.window import Window
 from service.runner.validation.resolution import follows_itself
-from service.schemas.alerts import Alert
 from service.schemas.decisions import KINDS, Decision, Entry, EntryKind, history_of
 from service.schemas.figures import Demand
 from service.schemas.refusals import NotFoundError, UnavailableError
 from service.schemas.results import Result
+from service.schemas.slo import Alert
 from service.schemas.spec import RunSpec
 from service.schemas.status import (
     Changes,

@@ -27,6 +27,7 @@ EACH_OF_ALL_S = 1.0
 """Longest wait for one of many, so that one that is stuck does not hold up what is asked of all."""
 THREADS = 64
 PRESENT = (Starting, Up, Stopping)
+"""States of a run that is coming up, up, or being stopped."""
 
 
 class Runs:
@@ -72,10 +73,6 @@ class Runs:
 
     def all(self) -> list[Watchdog]:
         return list(self._watchdogs.values())
-
-    def all_present(self) -> list[Watchdog]:
-        """Return the watchdogs of the runs that are coming up, up, or being stopped."""
-        return [each for each in self.all() if isinstance(each.condition, PRESENT)]
 
     def last(self, name: str) -> Watchdog | None:
         """Return the watchdog of the present run or, when it is over, of the last one. Raises: NotFoundError."""

@@ -17,7 +17,7 @@ from profiler.snapshot import Demand, SizeLeftOpen, Snapshot
 from runtime.dispatch.outcomes import Delivered, OutOfMemory, TaskTimed
 from runtime.dispatch.views import DispatcherView
 from service.runner.loop import Bundler
-from service.schemas.batching import BatchingStatus, SizeChange
+from service.schemas.compositions import BatchingStatus, SizeChange
 
 PAYS_FOR_S = 5.0
 """So long after bundles paid the last time they are taken to pay: a controller is not to come and go with noise."""

@@ -15,23 +15,9 @@ from compositions.extras import advice
 from compositions.logger import Logger
 from control.decisions import State
 from runtime.dispatch.event_log import DispatcherError, EventLog
-from service.runner.handlers.answers import AtRest, answers_of
-from service.runner.handlers.status import RunnerStatus
-from service.runner.rpc.mailbox import Answers, Mailbox
-from service.runner.rpc.port import ANSWER_S
-from service.runner.rpc.requests import (
-    Change,
-    Handler,
-    PushMany,
-    ReadSpec,
-    ReadStatus,
-    Request,
-    SetPlannedLoads,
-    Start,
-    Stop,
-    Taken,
-    changed,
-)
+from service.runner.handlers.answers import AtRest, RunnerStatus, answers_of
+from service.runner.rpc import requests
+from service.runner.rpc.port import ANSWER_S, Answers, Mailbox
 from service.runner.rpc.vital import Vital
 from service.runner.telemetry.record import record_of
 from service.runner.validation.checked import CheckedSpec
@@ -104,7 +90,7 @@ class _End:
     drained: threading.Event = field(default_factory=threading.Event)
     telling: threading.Lock = field(default_factory=threading.Lock)
 
-    def tell(self, stop: Stop) -> None:
+    def tell(self, stop: requests.Stop) -> None:
         with self.telling:
             self.hands_over = stop.hands_over and (self.hands_over or not self.told.is_set())
             self.drain = self.drain and stop.drain
@@ -149,14 +135,14 @@ class Runner:
 
     # --- the port ---------------------------------------------------------------------------------------------------
 
-    def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
+    def ask(self, request: requests.Request[A], *, timeout_s: float = ANSWER_S) -> A:
         """Answer a request; see :class:`service.runner.rpc.port.RunnerPort`. ``Stop`` takes its own time."""
         if self._killed:
             raise ConnectionError("the runner was killed")
         at_once = self._at_once  # read once: another takes its place when the run begins
         answer = at_once.answer(request) if request in at_once else self._mailbox.ask(request, timeout_s)
-        if isinstance(request, Change):
-            self.spec = changed(self.spec, request)
+        if isinstance(request, requests.Change):
+            self.spec = requests.changed(self.spec, request)
         return answer
 
     def vital(self) -> Vital:
@@ -165,7 +151,7 @@ class Runner:
     def kill(self) -> None:
         if not self._killed:
             self._killed = True
-            self._stop(Stop(drain=False, timeout_s=0.0))
+            self._stop(requests.Stop(drain=False, timeout_s=0.0))
 
     def at(self, node: str) -> None:
         """It runs on the machine with this address."""
@@ -175,20 +161,22 @@ class Runner:
         """True when the run has ended."""
         return self._ended.wait(timeout_s)
 
-    def _handlers(self) -> tuple[Handler, ...]:
+    def _handlers(self) -> tuple[requests.Handler, ...]:
         """Return the handlers of requests that need no loop."""
         return (
-            Start.by(self._start),
-            ReadSpec.by(lambda _: self.spec),
-            Stop.by(self._stop),
-            PushMany.by(lambda request: Taken(*self._checked.pushes.put(request.values), self.spec.origin.run)),
+            requests.Start.by(self._start),
+            requests.ReadSpec.by(lambda _: self.spec),
+            requests.Stop.by(self._stop),
+            requests.PushMany.by(
+                lambda request: requests.Taken(*self._checked.pushes.put(request.values), self.spec.origin.run)
+            ),
         )
 
-    def _start(self, _: Start) -> None:
+    def _start(self, _: requests.Start) -> None:
         if self._unstarted.acquire(blocking=False):
             self._thread.start()
 
-    def _stop(self, request: Stop) -> None:
+    def _stop(self, request: requests.Stop) -> None:
         self._end.tell(request)
         if self._run is not None:
             self._run.wake()
@@ -227,12 +215,12 @@ class Runner:
         record = record_of(self.spec, run)
         closing.callback(record.close)
         answers = answers_of(run, record, self._status)
-        answers.answer(SetPlannedLoads(run.announced))
+        answers.answer(requests.SetPlannedLoads(run.announced))
         self._mailbox.open(answers, run.wake)
         closing.callback(self._mailbox.close)
         self._at_once = Answers(*self._handlers())
         run.loop.engine.start()
-        self._turn(run, lambda: record.record(run, lambda: answers.answer(ReadStatus())))
+        self._turn(run, lambda: record.record(run, lambda: answers.answer(requests.ReadStatus())))
 
     def _turn(self, run: Run, note: Callable[[], None]) -> None:
         ends_at_s = inf if self.spec.ending.duration_s is None else monotonic() + self.spec.ending.duration_s

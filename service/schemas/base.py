@@ -42,6 +42,24 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, defer_build=True, from_attributes=True)
 
+    @classmethod
+    def taken_from(cls, *sources: object, **given: Any) -> Self:
+        """Return a body with the fields that are ``given``; others are of the first source that has them.
+
+        Fields in milliseconds are of those in seconds; other numbers get four decimals. A field that none has keeps its
+        default.
+
+        Raises:
+            ValueError: A field without a default is missing.
+        """
+        for name in cls.model_fields.keys() - given.keys():
+            in_s = name.removesuffix("_ms") + "_s"
+            attribute, shown = (in_s, ms) if name.endswith("_ms") else (name, _shown)
+            source = next((each for each in sources if hasattr(each, attribute)), None)
+            if source is not None:
+                given[name] = shown(getattr(source, attribute))
+        return cls(**given)
+
 
 T = TypeVar("T")
 _TOPIC = object()
@@ -132,6 +150,10 @@ def ms(seconds: float | None) -> float | None:
 def rounded(value: float | None) -> float | None:
     """Four decimals; None stays None."""
     return None if value is None else round(value, 4)
+
+
+def _shown(value: Any) -> Any:
+    return rounded(value) if isinstance(value, float) else value
 
 
 def time_text(epoch_s: float) -> str:

@@ -1,4 +1,4 @@
-"""Apps and compositions in answers: the active one, those that can be chosen, and predictions under other
+"""Apps, compositions and bundle sizes in answers: the active one, those that can be chosen, and predictions under other
 circumstances."""
 
 from __future__ import annotations
@@ -8,19 +8,92 @@ from itertools import repeat
 from math import isfinite
 from typing import Any, Literal
 
+from pydantic import Field
+
 from apps.contract import App
 from apps.registry import is_bundled
+from compositions.batching import Asked, Batching
 from compositions.capacity.prediction import Prediction
-from compositions.dynamic import Dyn, SchedulerName
+from compositions.dynamic import SchedulerName
 from compositions.model import Composition
 from compositions.notation import format_notation
+from control.bundles.bundle_size import SizeRun
 from control.decisions import State
 from control.expect import Unmeasured, expect
 from control.what_if import Option, Outlook
 from control.what_if import StageTime as Measured
 from profiler.snapshot import Snapshot
-from service.schemas.base import Answer, ms, rounded
-from service.schemas.batching import Batch
+from service.schemas.base import Answer, Clock, Time, ms, rounded
+
+
+class Batch(Answer):
+    """The limits of a bundle, which is closed by count, bytes or age, whichever comes first."""
+
+    items: int | Literal["auto"]
+    bytes: int
+    linger_ms: float
+    controller: Asked | None = None
+    """Who is to choose the size; left out where ``items`` tells."""
+    settings: dict[str, int | float] | None = None
+    """Of the controller; left out with it."""
+
+    @classmethod
+    def of(cls, asked: Batching) -> Batch:
+        control = asked.control
+        named = {} if control is None else {"controller": control.name, "settings": control.said}
+        return Batch.model_validate({**_bounds(asked), **named})
+
+
+def _bounds(asked: Batching) -> dict[str, object]:
+    items = "auto" if asked.items is None else asked.items
+    return {"items": items, "bytes": asked.max_bytes, "linger_ms": asked.linger_ms}
+
+
+class BatchingStatus(Batch):
+    """The limits of a bundle with the size in use; null while there is no run. ``controller`` chooses the size now."""
+
+    asked: Asked | None = None
+    """The controller that was named; left out where none was. Without a latency objective it does not choose, and
+    ``reason`` says so."""
+    size: int | None
+    reason: str | None
+
+    @classmethod
+    def of(cls, asked: Batching, **held: object) -> BatchingStatus:
+        """``held``: what is known of a run, the controller at work with its settings, the size and its reason."""
+        known: dict[str, object] = {
+            **_bounds(asked),
+            "controller": asked.controller,
+            "size": None,
+            "reason": None,
+        }
+        if asked.control is not None:
+            known |= {"asked": asked.control.name, "settings": asked.control.said}
+        return BatchingStatus.model_validate(known | held)
+
+
+class SizeChange(Answer):
+    """Changes of the size by one controller, one soon after the other."""
+
+    controller: str
+    """Who chose: ``fixed`` is who asked for it."""
+    from_: int = Field(validation_alias="from", serialization_alias="from")
+    """Items that travelled together before the first of them."""
+    to: int
+    """After the last one."""
+    least: int
+    most: int
+    reason: str
+    """Of the last one."""
+    first_at: Time
+    last_at: Time
+    count: int
+    run: str | None = None
+
+    @classmethod
+    def of(cls, changes: SizeRun, at: Clock, run: str | None) -> SizeChange:
+        span = {"first_at": at(changes.first_at_s), "last_at": at(changes.last_at_s)}
+        return cls.taken_from(changes, from_=changes.from_items, to=changes.to_items, run=run, **span)
 
 
 class StageInfo(Answer):
@@ -76,12 +149,6 @@ class Roaming(Answer):
     settings: dict[str, int | float | str] = {}
     """All that the scheduler takes, as they are in force."""
 
-    @classmethod
-    def of(cls, dyn: Dyn | None) -> Roaming | None:
-        if dyn is None:
-            return None
-        return Roaming(workers=dyn.workers, scheduler=dyn.scheduler, settings=dyn.in_force)
-
 
 class ActiveComposition(Answer):
     name: str
@@ -95,13 +162,13 @@ class ActiveComposition(Answer):
 
     @classmethod
     def of(cls, composition: Composition) -> ActiveComposition:
-        return ActiveComposition(
-            name=composition.name,
+        dyn = composition.dyn
+        return ActiveComposition.taken_from(
+            composition,
             notation=format_notation(composition),
-            workers=composition.workers,
             groups=[Group.model_validate(group) for group in composition.groups],
             batch=None if composition.batch is None else Batch.of(composition.batch),
-            dyn=Roaming.of(composition.dyn),
+            dyn=None if dyn is None else Roaming.taken_from(dyn, settings=dyn.in_force),
         )
 
 
@@ -188,16 +255,13 @@ SHOWN = 500
 
 
 def what_if_body(app: str, found: Outlook) -> WhatIf:
-    return WhatIf(
+    return WhatIf.taken_from(
+        found,
         app=app,
-        cores=found.cores,
         replicas=found.question.replicas,
-        input_rate_per_s=found.input_rate_per_s,
         choice=found.chosen,
-        reason=found.reason,
         compositions=[_possibility(option) for option in found.options[:SHOWN]],
         left_out=max(len(found.options) - SHOWN, 0),
-        crowding=rounded(found.crowding),
         stages=[_stage(each) for each in found.stages],
     )
 

@@ -11,8 +11,8 @@ from compositions.model import TransitionKind
 from control import decisions as control
 from control.decisions import CandidateStatus, Trigger
 from control.journal import NoChangeRun, SwitchRecord
-from service.schemas.base import Answer, Clock, Time, ms, read_time, rounded
-from service.schemas.batching import SizeChange
+from service.schemas.base import Answer, Clock, Time, read_time, rounded
+from service.schemas.compositions import SizeChange
 from service.schemas.spec import RunSpec
 
 
@@ -37,21 +37,7 @@ class Candidate(Answer):
 
     @classmethod
     def of(cls, candidate: control.Candidate) -> Candidate:
-        return cls(
-            name=candidate.name,
-            workers=candidate.workers,
-            status=candidate.status,
-            reason=candidate.reason,
-            predicted_throughput_per_s=rounded(candidate.predicted_throughput_per_s),
-            predicted_latency_ms=ms(candidate.predicted_latency_s),
-            measured_throughput_per_s=rounded(candidate.measured_throughput_per_s),
-            measured_latency_ms=ms(candidate.measured_latency_s),
-            predicted_in_time=rounded(candidate.predicted_in_time),
-            predicted_in_time_at_least=rounded(candidate.in_time_at_least),
-            measured_in_time=rounded(candidate.measured_in_time),
-            transition=candidate.transition,
-            transition_ms=ms(candidate.transition_s),
-        )
+        return cls.taken_from(candidate, predicted_in_time_at_least=rounded(candidate.in_time_at_least))
 
 
 class Decision(Answer):
@@ -83,29 +69,15 @@ class Decision(Answer):
 
     @classmethod
     def of(cls, decision: control.Decision, at: Clock, run: str | None) -> Decision:
-        return cls(
-            id=decision.id,
+        return cls.taken_from(
+            *(decision, decision.handover),
             at=at(decision.at_s),
-            trigger=decision.trigger,
             from_=decision.from_name,
             to=decision.to_name,
-            reason=decision.reason,
             candidates=[Candidate.of(candidate) for candidate in decision.candidates],
-            trials=decision.trials,
             duration_s=round(decision.duration_s, 3),
-            infeasible=decision.infeasible,
-            acted=decision.acted,
-            gap_ms=ms(decision.handover.gap_s),
-            drain_estimate_ms=ms(decision.handover.drain_estimate_s),
-            drain_actual_ms=ms(decision.handover.drain_actual_s),
-            transition=decision.transition,
-            outcome=decision.outcome,
             run=run,
         )
-
-    def numbered(self, number: int) -> Decision:
-        """Return a copy with another id."""
-        return self.model_copy(update={"id": number})
 
     def listed(self) -> Decision:
         """Among others, where its kind is told."""
@@ -235,18 +207,5 @@ class Switch(Answer):
     def of(cls, record: SwitchRecord, at: Clock) -> Switch:
         ended = record.ended
         assert ended is not None, "the journal notes a switch when it has ended"
-        return cls(
-            at=at(ended.at_s),
-            from_=ended.from_name,
-            to=ended.to_name,
-            style=ended.style.value,
-            gap_ms=ms(record.gap_s),
-            longest_gap_ms=ms(record.longest_gap_s),
-            drain_mean_ms=ms(record.drain_mean_s),
-            drain_estimate_ms=ms(record.drain_estimate_s),
-            drain_actual_ms=ms(ended.drain_actual_s),
-            overdue=ended.overdue,
-            migrated=ended.migrated,
-            error=ended.error,
-            transition=ended.kind,
-        )
+        way = {"from_": ended.from_name, "to": ended.to_name, "style": ended.style.value, "transition": ended.kind}
+        return cls.taken_from(record, ended, at=at(ended.at_s), **way)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Self
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from compositions.model import Stage
 from control.journal import OutputGaps
@@ -15,7 +15,8 @@ from profiler.service_time import bottlenecks
 from profiler.snapshot import LatencyStats, Snapshot
 from profiler.stats import Histogram
 from runtime.dispatch.views import DispatcherView
-from service.schemas.base import Answer, Time, ms, rounded, time_text
+from runtime.placement.cluster import Node, NodeState
+from service.schemas.base import Answer, Data, Time, ms, time_text
 from service.schemas.spec import PlannedLoad
 
 
@@ -45,18 +46,8 @@ class StageStatus(Answer):
         if profile is None:
             unknown = {"service_time_ms": None, "cpu_time_ms": None, "cv": None}
             return cls(name=stage.name, kind=stage.kind.value, samples=0, bottleneck=False, **unknown)
-        return cls(
-            name=stage.name,
-            kind=stage.kind.value,
-            samples=profile.samples,
-            bottleneck=bottleneck,
-            service_time_ms=ms(profile.service_time_s),
-            cpu_time_ms=ms(profile.cpu_time_s),
-            cv=rounded(profile.cv),
-            p50_ms=ms(profile.p50_s),
-            p95_ms=ms(profile.p95_s),
-            **({"gpu_time_ms": ms(profile.gpu_s)} if profile.gpu_s else {}),
-        )
+        gpu = {"gpu_time_ms": ms(profile.gpu_s)} if profile.gpu_s else {}
+        return cls.taken_from(profile, kind=stage.kind.value, bottleneck=bottleneck, **gpu)
 
 
 class Latency(Answer):
@@ -116,20 +107,11 @@ class Demand(Answer):
 
     @classmethod
     def of(cls, snapshot: Snapshot | None, counted: Histogram, slo_met_share: float | None, refused: int) -> Demand:
-        demand, histogram = snapshot.demand if snapshot else None, LatencyHistogram.of(counted)
-        if snapshot is None or demand is None:
-            return cls(latency_histogram=histogram, slo_met_share=slo_met_share, refused=refused)
-        return cls(
-            delivered_per_s=rounded(demand.delivered_per_s),
-            latency_from_read_ms=Latency.of(snapshot.read_latency),
-            offered_per_s=rounded(demand.offered_per_s),
-            admitted_per_s=rounded(demand.admitted_per_s),
-            missed=demand.missed,
-            refused=refused,
-            lag_s=rounded(demand.lag_s),
-            latency_histogram=histogram,
-            slo_met_share=slo_met_share,
-        )
+        histogram = LatencyHistogram.of(counted)
+        known: Data = {"latency_histogram": histogram, "slo_met_share": slo_met_share, "refused": refused}
+        if snapshot is None or snapshot.demand is None:
+            return cls(**known)
+        return cls.taken_from(snapshot.demand, latency_from_read_ms=Latency.of(snapshot.read_latency), **known)
 
 
 class Budget(Answer):
@@ -170,14 +152,7 @@ class Drain(Answer):
 
     @classmethod
     def of(cls, drain: DrainStatus) -> Drain:
-        return cls(
-            estimate_ms=ms(drain.estimate_s),
-            srtt_ms=ms(drain.srtt_s),
-            rttvar_ms=ms(drain.rttvar_s),
-            last_actual_ms=ms(drain.last_actual_s),
-            last_error_ratio=rounded(drain.last_error_ratio),
-            count=drain.count,
-        )
+        return cls.taken_from(drain)
 
 
 class Worker(Answer):
@@ -268,3 +243,76 @@ class ComingBody(Answer):
     def all_of(cls, coming: Iterable[PlannedLoad], now_epoch_s: float) -> list[Self]:
         """Return the planned loads that are not over."""
         return [cls.of(each) for each in coming if each.until_epoch_s > now_epoch_s]
+
+
+class GpuBody(Answer):
+    """A GPU of a node, as its driver tells; null: it does not."""
+
+    name: str
+    busy: float | None
+    """Share of about the last second in which it worked, for whomever."""
+    memory_bytes: int | None
+    memory_used_bytes: int | None
+
+
+class NodeBody(Answer):
+    """A node that Ray knows, or that was lost in the last hour."""
+
+    node: str
+    """Ray's id of the node."""
+    address: str
+    state: NodeState
+    since: Time
+    """Time at which the state was first seen by this service."""
+    cpus: float
+    """Cores that workers may use: Ray's number of CPUs, less where a quota or an affinity allows less."""
+    cpus_used: float
+    """CPUs that are reserved in Ray, by workers of these apps and by others."""
+    gpus: int
+    gpus_used: float
+    memory_bytes: int
+    memory_used_bytes: int
+    """Memory that is reserved in Ray."""
+    custom: Mapping[str, float]
+    labels: Mapping[str, str]
+    workers: Mapping[str, int]
+    """Workers of each running app; apart from those of another node that has the same address."""
+    machine_memory_bytes: int | None = None
+    """Memory of the machine, or of its container where that may use less; absent until the node has told."""
+    machine_memory_free_bytes: int | None = None
+    """The part of it that programs could still take."""
+    workers_memory_bytes: int | None = None
+    """Resident memory of these workers, with frames that they share counted in each; absent unless their runner is on
+    this node."""
+    devices: list[GpuBody] | None = None
+    """Its GPUs; absent where they cannot be seen."""
+
+    @classmethod
+    def of(cls, node: Node, since: str, workers: Mapping[str, int], workers_memory: int | None = None) -> NodeBody:
+        has, taken, seen = node.has, node.taken, node.seen
+        known: Data = {} if workers_memory is None else {"workers_memory_bytes": workers_memory}
+        if seen is not None:
+            known |= {"machine_memory_bytes": seen.memory_bytes, "machine_memory_free_bytes": seen.memory_free_bytes}
+            known |= {"devices": [GpuBody.model_validate(each) for each in seen.gpus]} if seen.gpus else {}
+        return cls.taken_from(
+            *(node, has),
+            node=node.id,
+            since=since,
+            cpus_used=round(taken.cpus, 2),
+            gpus=int(has.gpus),
+            gpus_used=round(taken.gpus, 4),
+            memory_bytes=int(has.memory_bytes),
+            memory_used_bytes=max(0, int(taken.memory_bytes)),
+            workers=workers,
+            **known,
+        )
+
+
+class DrainRequest(BaseModel):
+    """A request to empty a node."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    deadline_s: float = Field(
+        30.0, ge=1, le=86_400, allow_inf_nan=False, description="Time until the node is ended with what is left on it."
+    )

@@ -10,26 +10,11 @@ from apps.contract import App
 from control.decisions import Mode, State
 from profiler.drain import DrainStatus
 from profiler.slo import SloStatus
-from service.schemas.alerts import Alert
+from service.schemas import figures
 from service.schemas.base import Answer, FlatOnTheWire, Time, Told, Topic, utc_now
-from service.schemas.batching import BatchingStatus
-from service.schemas.compositions import ActiveComposition
+from service.schemas.compositions import ActiveComposition, BatchingStatus
 from service.schemas.decisions import Decision, Switch
-from service.schemas.figures import (
-    Budgets,
-    ClassMemory,
-    ComingBody,
-    Cost,
-    Demand,
-    Drain,
-    Gaps,
-    Items,
-    Latency,
-    LostWorker,
-    StageStatus,
-    Worker,
-)
-from service.schemas.slo import GrantBody, SloInForce
+from service.schemas.slo import Alert, GrantBody, SloInForce
 from service.schemas.spec import DurabilityName, RunSpec
 
 
@@ -125,7 +110,7 @@ class Requested(Answer):
     """Why the objective is met by any composition of this run, if it is."""
     batching: BatchingStatus | None = None
     """Bundle size: the requested one and the one in use."""
-    announced: list[ComingBody] | None = None
+    announced: list[figures.ComingBody] | None = None
     """Planned loads that are not over."""
 
     @classmethod
@@ -137,7 +122,7 @@ class Requested(Answer):
             slo=slo,
             slo_status=SloStatus.UNKNOWN if slo else SloStatus.NONE,
             batching=BatchingStatus.of(spec.batching.batching),
-            announced=ComingBody.all_of(spec.announced, time()),
+            announced=figures.ComingBody.all_of(spec.announced, time()),
         )
 
 
@@ -149,7 +134,7 @@ class Changes(Answer):
     """Number of switches in place, which changed nothing but numbers of replicas."""
     last_decision: Decision | None
     last_switch: Switch | None = None
-    output_gap_ms: Gaps | None = None
+    output_gap_ms: figures.Gaps | None = None
     no_change: str | None = None
     """Reason why the manager changed nothing at its last turn."""
 
@@ -163,7 +148,7 @@ class RunnerHealth(Answer):
     runner: RunnerBody | None = None
     restarts: int | None = None
     """Number of workers started in place of lost ones."""
-    losses: list[LostWorker] | None = None
+    losses: list[figures.LostWorker] | None = None
     """The latest workers that died, oldest first."""
     held_up: Told | None = None
     """Sentences about what blocks the stream: too few workers for the groups, a source that waits for room."""
@@ -180,11 +165,11 @@ class Resources(Answer):
 
     in_flight_by_stage: dict[str, int] | None = None
     """Number of items by the next stage that they need."""
-    budgets: Budgets | None = None
+    budgets: figures.Budgets | None = None
     grant: GrantBody | None = None
     """Share of the machine's budget; null: there is no budget."""
-    cost: Cost | None = None
-    worker_memory: list[ClassMemory] | None = None
+    cost: figures.Cost | None = None
+    worker_memory: list[figures.ClassMemory] | None = None
     """By class of worker, those that had a group; null until one was seen."""
     telemetry: TelemetryStatus | None = None
     spark: SparkStatus | None = None
@@ -206,19 +191,19 @@ class Status(FlatOnTheWire, Answer):
     composition: ActiveComposition | None
     input_rate_per_s: float | None
     throughput_per_s: float | None
-    latency_ms: Latency
+    latency_ms: figures.Latency
     """Latency from when an item was due, or arrived, to its delivery."""
-    stages: list[StageStatus]
+    stages: list[figures.StageStatus]
     queued: int
     in_flight: int
-    items: Items
-    drain: Drain
-    workers: list[Worker]
+    items: figures.Items
+    drain: figures.Drain
+    workers: list[figures.Worker]
     updated_at: Time
     requested: Topic[Requested]
     changes: Topic[Changes]
     origin: Topic[Origin] = Origin()
-    demand: Topic[Demand] = Demand()
+    demand: Topic[figures.Demand] = figures.Demand()
     health: Topic[RunnerHealth] = RunnerHealth()
     resources: Topic[Resources] = Resources()
     supervision: Topic[Supervision] = Supervision()
@@ -234,12 +219,12 @@ def resting(
         composition=None,
         input_rate_per_s=None,
         throughput_per_s=None,
-        latency_ms=Latency.of(None),
-        stages=StageStatus.all_of(app.stages, None),
+        latency_ms=figures.Latency.of(None),
+        stages=figures.StageStatus.all_of(app.stages, None),
         queued=0,
         in_flight=0,
-        items=Items(accepted=0, delivered=0, failed=0, shed=0),
-        drain=Drain.of(DrainStatus(None, None, None, None, None, 0)),
+        items=figures.Items(accepted=0, delivered=0, failed=0, shed=0),
+        drain=figures.Drain.of(DrainStatus(None, None, None, None, None, 0)),
         workers=[],
         updated_at=utc_now(),
         requested=Requested.of(spec),
@@ -277,7 +262,7 @@ class Sample(Answer):
     slo: SloInForce | None
     input_rate_per_s: float | None
     throughput_per_s: float | None
-    latency_ms: Latency
+    latency_ms: figures.Latency
     service_time_ms: dict[str, float | None]
     """By stage."""
     bundle_size: int | None = None

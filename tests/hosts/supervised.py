@@ -25,7 +25,7 @@ from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.ray_host import RayHost
 from service.runner.rpc.requests import ReadResults, Stop
-from service.schemas.nodes import DrainRequest
+from service.schemas.figures import DrainRequest
 from service.schemas.requests import StartRequest
 from service.schemas.spec import InputSpec, RunSpec
 from service.schemas.status import Status

@@ -17,8 +17,7 @@ from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
 from service.daemon.supervision.ticker import Ticker, TurnOnce
 from service.runner.rpc import requests as r
-from service.runner.rpc.mailbox import Answers
-from service.runner.rpc.port import ANSWER_S
+from service.runner.rpc.port import ANSWER_S, Answers
 from service.runner.rpc.requests import AskBid, ReadWhatIf, SetGrant, SetMode, SetSlo, changed
 from service.runner.rpc.vital import Vital
 from service.runner.rpc.window import Window

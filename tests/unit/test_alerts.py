@@ -17,9 +17,9 @@ from service.cli.configured import ConfigRefused, read_config
 from service.daemon.alerts import Judged, Webhook, after
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
-from service.schemas.alerts import Alert, AlertsRequest, BacklogRule, ObjectiveRule, RestartsRule, Rule
 from service.schemas.base import utc_now
 from service.schemas.refusals import BadValueError
+from service.schemas.slo import Alert, AlertsRequest, BacklogRule, ObjectiveRule, RestartsRule, Rule
 from service.schemas.spec import RunSpec
 from service.schemas.status import Status, resting
 from tests.support.bodies import having

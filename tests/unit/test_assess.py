@@ -12,7 +12,7 @@ from control.strategies import STRATEGIES, StrategyError, check_takes
 from profiler.budget import Budget, BudgetError, parse_budget
 from profiler.slo import Slo, SloError, SloStatus, parse_slo, together
 from profiler.snapshot import Demand, InputNow, LatencyStats, RateWindow, Snapshot
-from service.daemon.store.tables import slo_from_json, slo_to_json
+from service.daemon.store.store import slo_from_json, slo_to_json
 
 MEASURING = Measuring()
 RATE = objective_of(Slo("throughput", "input_rate"))

@@ -15,7 +15,7 @@ from written_telemetry import write, write_items
 from apps import registry
 from control.decisions import State
 from service.api import create_app
-from service.cli import clients, items, main, runs
+from service.cli import clients, main, runs, start
 from service.cli.http import Client, ServiceError, read
 from service.daemon.store.store import DaemonStore
 from service.schemas.base import plain
@@ -46,7 +46,7 @@ def invoke(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
             def close(self) -> None: ...
 
-        for module in (clients, items, runs):
+        for module in (clients, start, runs):
             monkeypatch.setattr(module, "Client", InProcess)
         http.post("/apps/synthetic/start", json={"input": {"rate_per_s": 10}})
         yield lambda *arguments: CliRunner().invoke(main, list(arguments))

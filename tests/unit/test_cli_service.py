@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from apps.registry import discover
 from service.api import create_app
-from service.cli import clients, items, main, runs
+from service.cli import clients, main, runs, start
 from service.cli.http import Client
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
@@ -51,7 +51,7 @@ def invoke(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch, recent: Recent, t
 
             def close(self) -> None: ...
 
-        for module in (clients, items, runs):
+        for module in (clients, start, runs):
             monkeypatch.setattr(module, "Client", InProcess)
         with capture_logs():  # they would be between the lines that a command prints
             yield lambda *words, **given: CliRunner().invoke(main, list(words), **given)

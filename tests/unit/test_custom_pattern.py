@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from compositions.errors import RecomposeError
 from datapipe.sources.rate_spec import RateSpec, from_spec
 from service.cli.texts import parse_pattern
-from service.daemon.checks import check_input
+from service.daemon.apps import check_input
 from service.runner.validation.resolution import rate_of
 from service.schemas.refusals import BadValueError
 from service.schemas.spec import InputSpec

@@ -15,7 +15,7 @@ from compositions.notation import format_notation, parse, short_notation
 from compositions.rules import MAX_COMPOSITIONS
 from runtime.housekeeping import available_cores
 from service.daemon import compositions as choices
-from service.daemon.checks import WORKERS_PER_CORE
+from service.daemon.apps import WORKERS_PER_CORE
 from service.daemon.compositions import Compositions
 from service.schemas.compositions import Choice
 

@@ -21,7 +21,7 @@ from runtime.dispatch.events import WorkerJoined, WorkerLost
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.views import DispatcherView
 from runtime.engine import Engine
-from service.runner.handlers.status import blocked_by
+from service.runner.handlers.answers import blocked_by
 from service.runner.loop import ControlLoop, LoopSettings
 from service.runner.telemetry.accounts import WallClock
 from service.runner.telemetry.telemetry import Rows, fields_of

@@ -9,7 +9,7 @@ from apps.synthetic import Synthetic
 from compositions.errors import RecomposeError
 from datapipe.spark import session
 from service.cli.texts import parse_sink, parse_source
-from service.daemon.checks import check_start
+from service.daemon.apps import check_start
 from service.runner.validation.checked import open_link
 from service.schemas.refusals import BadValueError
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec

@@ -11,7 +11,7 @@ from compositions.errors import RecomposeError
 from control.arbitration.machine import AWAY_S
 from control.decisions import Mode
 from service.daemon.daemon import Daemon
-from service.daemon.machine import EVERY_S, Machine
+from service.daemon.objectives import EVERY_S, Machine
 from service.daemon.runs import Runs
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from compositions.errors import RecomposeError
-from service.runner.rpc.mailbox import Answers, Mailbox
+from service.runner.rpc.port import Answers, Mailbox
 from service.runner.rpc.requests import PushMany
 
 PATIENCE_S = 30.0

@@ -16,9 +16,8 @@ from service.api.operation import Exposition
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
-from service.schemas.batching import BatchingStatus
-from service.schemas.figures import Cost, Items, Latency, LatencyHistogram
-from service.schemas.nodes import NodeBody
+from service.schemas.compositions import BatchingStatus
+from service.schemas.figures import Cost, Items, Latency, LatencyHistogram, NodeBody
 from service.schemas.slo import SloInForce
 from service.schemas.spec import RunSpec
 from service.schemas.status import Status, resting

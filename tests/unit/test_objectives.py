@@ -11,7 +11,7 @@ from compositions.errors import RecomposeError
 from control.objectives import objective_of
 from profiler.slo import Slo, SloStatus, together
 from profiler.snapshot import LatencyStats, Snapshot
-from service.daemon.store.tables import slo_from_json, slo_to_json
+from service.daemon.store.store import slo_from_json, slo_to_json
 
 HOUSE = Path(__file__).parent.parent.parent
 LATENCY, RATE = objective_of(Slo("latency", 100.0)), objective_of(Slo("throughput", "input_rate"))

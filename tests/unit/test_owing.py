@@ -19,8 +19,7 @@ from runtime.dispatch.checkpoint import Checkpoint
 from service.api import create_app
 from service.daemon.daemon import Daemon
 from service.daemon.runs import Runs
-from service.daemon.store.store import DaemonStore
-from service.daemon.store.tables import DurableRuns
+from service.daemon.store.store import DaemonStore, DurableRuns
 from service.daemon.supervision import restart_policy
 from service.daemon.supervision.runner_slot import LocalHost
 from service.daemon.supervision.watchdog import Watchdog

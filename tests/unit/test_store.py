@@ -17,7 +17,7 @@ from control.decisions import Mode
 from profiler.slo import Slo
 from service.daemon.store import store as store_module
 from service.daemon.store.store import DaemonStore, Started
-from service.schemas.batching import SizeChange
+from service.schemas.compositions import SizeChange
 from service.schemas.decisions import Decision, QuietRun
 from service.schemas.refusals import DiskFullError, NotStoredError
 from service.schemas.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec

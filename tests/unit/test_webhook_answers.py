@@ -14,8 +14,8 @@ from compositions.errors import RecomposeError
 from datapipe.sinks import webhook
 from datapipe.sinks.port import MOST, Row, line_of
 from service.daemon import alerts as alerting
-from service.schemas.alerts import Alert
 from service.schemas.base import utc_now
+from service.schemas.slo import Alert
 
 Serve = Callable[[socket.socket], None]
 MANY = 400

@@ -12,34 +12,24 @@ from runtime.pools.ray.settings import RayPoolSettings
 from service.daemon.store.store import DaemonStore, Started, undone_by_failure
 from service.daemon.supervision.runner_slot import RunnerSlot
 from service.runner.durable.journal import debt_in, journal_path
-from service.runner.rpc.requests import (
-    Change,
-    ReadSpec,
-    SetBatching,
-    SetCompositions,
-    SetInput,
-    SetMode,
-    SetPlannedLoads,
-    SetSlo,
-    changed,
-)
+from service.runner.rpc import requests
 from service.schemas.refusals import NotStoredError
 from service.schemas.spec import RunSpec, new_run
 from service.schemas.status import Status
 
 
-def differences(has: RunSpec, wanted: RunSpec) -> Iterator[Change]:
+def differences(has: RunSpec, wanted: RunSpec) -> Iterator[requests.Change]:
     """Yield the changes, in this order, that make a run of ``has`` one of ``wanted``."""
     pinned = wanted.composition if wanted.mode is Mode.PINNED else None  # else it is no more than where to begin
-    all_of_it: tuple[Change, ...] = (
-        SetSlo(wanted.slo),
-        SetInput(wanted.input),
-        SetBatching(wanted.batching),
-        SetPlannedLoads(wanted.announced),
-        SetCompositions(wanted.compositions),
-        SetMode(wanted.mode, pinned),
+    all_of_it: tuple[requests.Change, ...] = (
+        requests.SetSlo(wanted.slo),
+        requests.SetInput(wanted.input),
+        requests.SetBatching(wanted.batching),
+        requests.SetPlannedLoads(wanted.announced),
+        requests.SetCompositions(wanted.compositions),
+        requests.SetMode(wanted.mode, pinned),
     )
-    yield from (each for each in all_of_it if changed(has, each) != has)
+    yield from (each for each in all_of_it if requests.changed(has, each) != has)
 
 
 def holding(new: Sequence[Composition], in_use: Mapping[str, Composition]) -> tuple[Composition, ...]:
@@ -48,7 +38,7 @@ def holding(new: Sequence[Composition], in_use: Mapping[str, Composition]) -> tu
 
 
 SERVICE_RESTARTED = "the service was started again, and its runner had ended with it"
-Tell = Callable[[Change], None]
+Tell = Callable[[requests.Change], None]
 """Asks the runner. Raises: what it refuses, or UnavailableError."""
 
 
@@ -117,14 +107,14 @@ class DesiredState:
         """Have the present runner followed by one elsewhere; it gets so long to deliver what it has."""
         self.move_wanted = why, timeout_s
 
-    def change(self, change: Change, tell: Tell) -> None:
+    def change(self, change: requests.Change, tell: Tell) -> None:
         """Stores it for restarts, then tells it, at once or when the runner is past its start: what is answered holds.
 
         Raises: NotStoredError, or as ``tell``; then nothing was changed.
         """
         with self._lock:
             before = self._spec
-            self._keep(changed(before, change))
+            self._keep(requests.changed(before, change))
             with undone_by_failure(lambda: self._put_back(before)):
                 if self._past_start:
                     tell(change)
@@ -145,12 +135,12 @@ class DesiredState:
 
     def _bring_in_step(self, status: Status, slot: RunnerSlot) -> None:
         """Whatever came between: its start, a daemon that was away, a change that may or may not have reached it."""
-        has = slot.ask(ReadSpec())
+        has = slot.ask(requests.ReadSpec())
         active = status.composition.name if status.composition is not None else None
         in_use = {each.name: each for each in has.compositions if each.name == active}
         origin = replace(has.origin, kept_up=self._spec.origin.kept_up)
         self._spec = self._spec.but(origin=origin)
-        self._spec = changed(self._spec, SetCompositions(holding(self._spec.compositions, in_use)))
+        self._spec = requests.changed(self._spec, requests.SetCompositions(holding(self._spec.compositions, in_use)))
         for change in differences(has, self._spec):
             slot.ask(change)
         self.in_step = True

@@ -65,7 +65,9 @@ class HistoryPuller:
             base = self._first_decision
             if found:
                 with suppress(NotStoredError):  # costs history, not the stream; what the runner still has is read again
-                    self._store.put_decisions(self._app, [each.numbered(each.id + base) for each in found])
+                    self._store.put_decisions(
+                        self._app, [each.model_copy(update={"id": each.id + base}) for each in found]
+                    )
                     self._seen = max(self._seen, found[-1].id)
 
     def pull_lasting(self) -> None:

@@ -14,15 +14,7 @@ from typing import Any
 from compositions.errors import RecomposeError
 from datapipe.sources.portions import Position
 from runtime.dispatch.checkpoint import Checkpoint, StageStates
-from service.runner.durable.journal_file import (
-    RECORD_BYTES,
-    JournalFile,
-    check,
-    check_version,
-    damaged,
-    portions,
-    written,
-)
+from service.runner.durable import journal_file
 from service.runner.durable.keyed import KeyedLog
 from service.runner.durable.values import Commit, Damaged, Left, Pushed, Resumption, loaded, mark, sealed, unsealed
 
@@ -52,7 +44,7 @@ class Records:
 
     def add(self, db: sqlite3.Connection, first: int, count: int, body: Any) -> None:
         what = f"what is to be stored of item {first}" if count == 1 else f"what is to be stored of {count} items"
-        written(db, f"INSERT INTO {self._table} VALUES (?, ?, ?)", (first, count, sealed(body)), what)
+        journal_file.written(db, f"INSERT INTO {self._table} VALUES (?, ?, ?)", (first, count, sealed(body)), what)
 
     def forget(self, db: sqlite3.Connection, before: int) -> None:
         """Delete the records whose serial numbers are all below ``before``."""
@@ -63,7 +55,7 @@ class Journal:
     """The journal of one run, for one thread at a time. Raises: as :class:`JournalFile`."""
 
     def __init__(self, path: Path, run: str, epoch: int, *, sync: bool = True) -> None:
-        self._file = JournalFile(path, run, epoch, sync=sync)
+        self._file = journal_file.JournalFile(path, run, epoch, sync=sync)
         self._pushed, self._results, self._keyed = (
             Records("pushed", lambda body: (body[0], len(body[1]))),
             Records("result", _of_left),
@@ -81,7 +73,7 @@ class Journal:
         except BaseException as error:
             self._file.close()
             if isinstance(error, Damaged):
-                raise damaged(path, str(error)) from error
+                raise journal_file.damaged(path, str(error)) from error
             raise
 
     def _load(self, db: sqlite3.Connection) -> Resumption:
@@ -125,7 +117,9 @@ class Journal:
         for stage, state in point.states.items():
             if self._states.get(stage, _UNKNOWN) is not state:
                 row = stage, sealed(state)
-                written(db, "INSERT OR REPLACE INTO state VALUES (?, ?)", row, f"the state of stage {stage}")
+                journal_file.written(
+                    db, "INSERT OR REPLACE INTO state VALUES (?, ?)", row, f"the state of stage {stage}"
+                )
         self._keyed.put(db, {**point.keyed, **_by_key({**self._moving, **commit.positions})})
         marked = self._mark(self._stages | point.states.keys())
         progress = point.delivered, point.failed, point.shed, dict[str, Position](), commit.wanted, marked
@@ -133,7 +127,7 @@ class Journal:
         self._pushed.forget(db, point.next_serial)
         if commit.left:
             parts = (part for each in commit.left for part in _parts(each))
-            for record in portions(parts, lambda part: part.size_bytes):
+            for record in journal_file.portions(parts, lambda part: part.size_bytes):
                 self._results.add(db, *_of_left(record), [tuple(each) for each in record])
             self._results.forget(db, _forgotten(commit))
 
@@ -160,7 +154,7 @@ def _by_key(positions: Mapping[str, Position | None]) -> StageStates:
 
 def _parts(left: Left) -> Iterator[Left]:
     """Split results into parts no larger than a record may be, estimated by the mean size of their items."""
-    most = max(1, len(left.values) * RECORD_BYTES // max(1, left.size_bytes))
+    most = max(1, len(left.values) * journal_file.RECORD_BYTES // max(1, left.size_bytes))
     if most >= len(left.values):
         yield left
         return
@@ -223,7 +217,7 @@ def debt_in(path: Path, *, whole: bool = False) -> Debt | None:
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
             if whole:
-                check(db, path)
+                journal_file.check(db, path)
             found = _read(db, path, run)
     except (sqlite3.Error, OSError, UnicodeDecodeError, Damaged, RecomposeError) as error:
         return Debt(path, run, fault=str(error))
@@ -231,7 +225,7 @@ def debt_in(path: Path, *, whole: bool = False) -> Debt | None:
 
 
 def _read(db: sqlite3.Connection, path: Path, run: str) -> Debt:
-    made = check_version(db, path) > 0
+    made = journal_file.check_version(db, path) > 0
     holder = db.execute("SELECT epoch FROM holder").fetchone() if made else None
     if holder is None:  # its first runner has not come to it
         return Debt(path, run, 0, 0, 0)

@@ -1,23 +1,190 @@
-"""Answer requests to a runner: in the loop's thread while there is a run, at once while there is none."""
+"""Answer requests to a runner, its status among them: in the loop's thread while there is a run, at once while there is
+none."""
 
-from dataclasses import replace
-from time import monotonic
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from time import monotonic, time
 
+from apps.contract import App
 from control.arbitration.arbiter import Bid
+from control.decisions import State
+from control.reading import stalled_s
 from control.what_if import Present, Question, outlook
-from service.runner.handlers.status import RunnerStatus, cost_of, status_of
+from profiler.slo import SloStatus
+from profiler.snapshot import Snapshot
+from runtime.dispatch.views import DispatcherView
+from service.runner.loop import ControlLoop
 from service.runner.rpc import requests as ask
-from service.runner.rpc.mailbox import Answers, Mailbox
+from service.runner.rpc.port import Answers, Mailbox
 from service.runner.rpc.window import Window
-from service.runner.telemetry.accounts import WallClock
+from service.runner.telemetry.accounts import WallClock, refused_by
 from service.runner.telemetry.record import Record
 from service.runner.validation.checked import CheckedSpec
 from service.runner.validation.resolution import rate_of
 from service.runner.wiring.run import Run
-from service.schemas.compositions import Choice, WhatIf, what_if_body
-from service.schemas.decisions import Decision, QuietRun
+from service.schemas import status as bodies
+from service.schemas.base import Clock, rounded, utc_now
+from service.schemas.compositions import ActiveComposition, Choice, WhatIf, what_if_body
+from service.schemas.decisions import Decision, QuietRun, Switch
+from service.schemas.figures import ComingBody, Cost, Demand, Drain, Gaps, Latency, LostWorker, StageStatus, Worker
 from service.schemas.refusals import UnavailableError
-from service.schemas.results import Result, Summary
+from service.schemas.results import Summary
+from service.schemas.slo import GrantBody, SloInForce
+from service.schemas.spec import RunSpec
+
+LATE_S = 1.0
+"""An item that has been due for longer than this waits for more than its turn."""
+
+
+@dataclass(slots=True)
+class RunnerStatus:
+    """State, failure and location of a runner. Changed by the loop's thread, read by any."""
+
+    state: State = State.STARTING
+    failure: str | None = None
+    began_at: str = field(default_factory=utc_now)
+    node: str = "local"
+
+    @property
+    def runner(self) -> bodies.RunnerBody:
+        return bodies.RunnerBody(pid=os.getpid(), node=self.node, since=self.began_at)
+
+    def at_rest(self, app: type[App], spec: RunSpec) -> bodies.Status:
+        """Return what is known without a run."""
+        health = bodies.RunnerHealth(failure=self.failure, runner_pid=os.getpid(), runner=self.runner)
+        return bodies.resting(app, self.state, spec, None, health).but(
+            origin=bodies.Origin.of(spec, began_at=self.began_at)
+        )
+
+
+def status_of(run: Run, record: Record, runner: RunnerStatus) -> bodies.Status:
+    """Return the status of a run, from what its parts know."""
+    loop, checked = run.loop, run.checked
+    view, snapshot, slo = loop.engine.view(), loop.snapshot, loop.manager.slo
+    cost = cost_of(run, record)
+    workers = [Worker.model_validate(each) for each in view.workers]
+    return bodies.Status(
+        app=type(checked.app).name,
+        state=runner.state,
+        composition=ActiveComposition.of(view.composition),
+        input_rate_per_s=rounded(snapshot.input_rate_per_s) if snapshot else None,
+        throughput_per_s=rounded(snapshot.throughput_per_s) if snapshot else None,
+        latency_ms=Latency.of(snapshot.latency if snapshot else None, slo.share_asked if slo else None),
+        stages=StageStatus.all_of(checked.stages, snapshot),
+        queued=view.queued,
+        in_flight=view.in_flight,
+        items=run.items,
+        drain=Drain.of(loop.handovers.drain.status()),
+        workers=workers if cost is None else [record.usage.of(each) for each in workers],
+        updated_at=utc_now(),
+        requested=_requested(run, snapshot),
+        changes=_changes(loop, record.clock.text, checked.spec.origin.run),
+        origin=bodies.Origin.of(checked.spec, began_at=runner.began_at),
+        demand=Demand.of(snapshot, loop.monitor.latencies, record.summary.slo_met_share, refused_by(run)),
+        health=_health(run, runner, snapshot, record.clock.text),
+        resources=_resources(run, record, cost),
+    )
+
+
+def _requested(run: Run, snapshot: Snapshot | None) -> bodies.Requested:
+    manager, result = run.loop.manager, run.loop.result
+    unjudged = SloStatus.UNKNOWN if manager.slo else SloStatus.NONE
+    return bodies.Requested(
+        mode=manager.mode,
+        slo=SloInForce.of(manager.slo, snapshot.input_rate_per_s if snapshot else None) if manager.slo else None,
+        slo_status=result.slo_status if result else unjudged,
+        batching=run.bundling.status,
+        announced=ComingBody.all_of(run.announced, time()),
+    )
+
+
+def _changes(loop: ControlLoop, at: Clock, run: str | None) -> bodies.Changes:
+    journal = loop.journal
+    decisions, switches, quiet = journal.decisions, journal.switches, journal.no_changes
+    return bodies.Changes(
+        switches=journal.switch_count,
+        resizes=journal.resize_count,
+        last_decision=Decision.of(journal.with_switches(decisions[-1]), at, run) if decisions else None,
+        last_switch=Switch.of(switches[-1], at) if switches else None,
+        output_gap_ms=Gaps.of(loop.handovers.gaps),
+        no_change=quiet[-1].reason if quiet else None,
+    )
+
+
+def _health(run: Run, runner: RunnerStatus, snapshot: Snapshot | None, at: Clock) -> bodies.RunnerHealth:
+    view, failures = run.loop.engine.view(), run.loop.failures
+    blocked = blocked_by(view, snapshot, run.blocked)
+    losses = enumerate(failures.losses, failures.count - len(failures.losses) + 1)
+    return bodies.RunnerHealth(
+        failure=runner.failure,
+        runner_pid=os.getpid(),
+        runner=runner.runner,
+        restarts=view.restarts,
+        losses=[
+            LostWorker(number=n, at=at(each.at_s), id=each.lost[0], pid=each.pid, node=each.node, reason=each.reason)
+            for n, each in losses
+        ],
+        held_up="; ".join(blocked.values()) or None,
+        held_up_by=list(blocked),
+    )
+
+
+def _resources(run: Run, record: Record, cost: Cost | None) -> bodies.Resources:
+    telemetry, link = record.telemetry, run.checked.link
+    return bodies.Resources(
+        in_flight_by_stage=dict(run.loop.engine.view().positions),
+        budgets=run.budgets,
+        grant=GrantBody.of(run.loop.manager.granted),
+        cost=cost,
+        worker_memory=list(record.usage.memory.values()) or None,
+        telemetry=telemetry.status() if telemetry else None,
+        spark=bodies.SparkStatus.model_validate(link.status()) if link else None,
+    )
+
+
+def cost_of(run: Run, record: Record) -> Cost | None:
+    """Return the cores and workers in use; None before anything was measured."""
+    snapshot = run.loop.snapshot
+    return None if snapshot is None else record.usage.cost(run.loop.engine.view().workers, snapshot.cores)
+
+
+# --- parts that block the stream --------------------------------------------------------------------------------------
+
+
+def blocked_by(
+    view: DispatcherView, snapshot: Snapshot | None, faults: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return a sentence for each part of ``BLOCKED_BY`` that blocks the stream; empty if none does.
+
+    ``faults``: sentences about what cannot be read or written now.
+    """
+    reasons: dict[str, str] = {}
+    for part, reason in chain((faults or {}).items(), _few_workers(view), _overdue(snapshot), _stalled(snapshot)):
+        reasons.setdefault(part, reason)
+    return reasons
+
+
+def _few_workers(view: DispatcherView) -> Iterator[tuple[str, str]]:
+    if not view.short_of_workers:
+        return
+    workers, groups = len(view.workers), len(view.composition.groups)
+    if view.composition.dyn is not None and workers >= view.composition.workers:
+        return  # these workers change groups by design
+    yield "workers", f"{workers} {'worker' if workers == 1 else 'workers'} for {groups} groups, shared in turn"
+
+
+def _overdue(snapshot: Snapshot | None) -> Iterator[tuple[str, str]]:
+    demand = snapshot.demand if snapshot else None
+    if demand is not None and demand.lag_s > LATE_S:
+        yield "backlog", f"the source is held back: the next item is overdue by {demand.lag_s:.1f} s"
+
+
+def _stalled(snapshot: Snapshot | None) -> Iterator[tuple[str, str]]:
+    still_s = stalled_s(snapshot) if snapshot else None
+    if still_s is not None:
+        yield "stages", f"nothing has come out for {still_s:.0f} s"
 
 
 class AtRest:
@@ -91,9 +258,9 @@ class Changes:
         )
 
     def _set_planned(self, request: ask.SetPlannedLoads) -> None:
-        self._run.announced = request.coming
+        self._run.announced = request.announced
         epoch_s = WallClock.now().epoch_s  # the manager counts in seconds of the loop's clock
-        self._manager.announce([each.on_clock(epoch_s) for each in request.coming])
+        self._manager.announce([each.on_clock(epoch_s) for each in request.announced])
 
     def _set_mode(self, request: ask.SetMode) -> None:
         self._manager.set_mode(request.mode, request.composition)
@@ -120,7 +287,7 @@ class Reads:
             ask.ReadDecisions.by(self._decisions),
             ask.ReadNoChanges.by(self._no_changes),
             ask.ReadSizes.by(lambda request: self._run.bundling.changes(request.limit, self._at, self._name)),
-            ask.ReadResults.by(self._results),
+            ask.ReadResults.by(lambda request: self._run.window.read(request)),  # noqa: PLW0108 - of now
             ask.ReadCompositions.by(self._compositions),
             ask.ReadHistory.by(lambda request: request.thin(record.history.since(monotonic() - request.last_s))),
             ask.ReadSummary.by(lambda _: self._record.summary.view(self._run, self._runner.failure)),
@@ -135,9 +302,6 @@ class Reads:
         journal = self._loop.journal
         found = [each for each in journal.decisions if each.id > request.after_id][: request.limit]
         return [Decision.of(journal.with_switches(each), self._at, self._name) for each in found]
-
-    def _results(self, request: ask.ReadResults) -> list[Result]:
-        return self._run.window.read(request)
 
     def _no_changes(self, request: ask.ReadNoChanges) -> list[QuietRun]:
         return [QuietRun.of(each, self._at, self._name) for each in self._loop.journal.no_changes][-request.limit :]

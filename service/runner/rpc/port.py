@@ -1,10 +1,15 @@
-"""The port of a runner in this process, in a Ray actor, or in a test as a fake; and a caller that waits for a blocked
-one."""
+"""The port of a runner in this process, in a Ray actor, or in a test as a fake; a caller that waits for a blocked one;
+and the mailbox of the thread that answers."""
 
-from typing import Protocol, TypeVar
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar
 
 from compositions.logger import Logger
-from service.runner.rpc.requests import Request
+from compositions.wording import figure
+from service.runner.rpc.requests import Handler, Request
 from service.runner.rpc.vital import Vital
 
 A = TypeVar("A")
@@ -55,3 +60,76 @@ class Patient:
                 "the run is blocked: its sink or the app takes no results; it continues when they do",
                 without_answer_s=self._answer_s,
             )
+
+
+class Answers:
+    """A table of handlers, one a kind of request."""
+
+    def __init__(self, *handlers: Handler) -> None:
+        self._handlers: dict[type[Any], Callable[[Any], Any]] = dict(handlers)
+
+    def __contains__(self, request: Request[A]) -> bool:
+        return type(request) in self._handlers
+
+    def answer(self, request: Request[A]) -> A:
+        """Raises: what the handler raises."""
+        answer: A = self._handlers[type(request)](request)
+        return answer
+
+
+class Mailbox:
+    """Requests wait here until the loop's thread serves them, so that nothing the loop owns needs a lock.
+
+    After ``close`` there is no loop to disturb: whoever asks is served at once, one after the other.
+    """
+
+    def __init__(self) -> None:
+        self._letters: queue.SimpleQueue[tuple[Request[Any], Future[Any]]] = queue.SimpleQueue()
+        self._alone = threading.Lock()
+        self._closed = threading.Event()
+
+    def put(self, request: Request[A]) -> Future[A]:
+        """Queue a request for the loop's thread."""
+        future: Future[A] = Future()
+        self._letters.put((request, future))
+        return future
+
+    def open(self, answers: Answers, wake: Callable[[], None]) -> None:
+        """Let requests be answered from now on; those put before come first. ``wake`` ends a wait of the loop."""
+        self._answers, self._wake = answers, wake
+
+    def ask(self, request: Request[A], timeout_s: float) -> A:
+        """The loop's answer. Raises: what the handler raises; TimeoutError, and then it is answered no more."""
+        future = self.put(request)
+        if self._closed.is_set():
+            self.serve()
+        self._wake()
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            if not future.cancel():
+                raise
+        raise TimeoutError(f"the loop did not come to {type(request).__name__} within {figure(timeout_s, 6)} s")
+
+    def serve(self) -> None:
+        """Answers what waits."""
+        while not self._letters.empty():
+            with self._alone:
+                self._serve_one()
+
+    def close(self) -> None:
+        """No loop will serve any more."""
+        self._closed.set()
+        self.serve()
+
+    def _serve_one(self) -> None:
+        try:
+            request, future = self._letters.get_nowait()
+        except queue.Empty:  # another thread was quicker
+            return
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(self._answers.answer(request))
+        except BaseException as error:  # whatever it is, it belongs to who asked
+            future.set_exception(error)

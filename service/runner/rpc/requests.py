@@ -4,8 +4,8 @@ They cross processes; fields and answers can be pickled.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, assert_never
+from dataclasses import dataclass, fields
+from typing import Any, Generic, TypeVar
 
 from apps.rates import Rate
 from compositions.errors import RecomposeError
@@ -13,8 +13,7 @@ from compositions.model import Composition
 from control.arbitration.arbiter import Bid, Limits
 from control.decisions import Grant, Mode
 from profiler.slo import Slo
-from service.schemas.batching import SizeChange
-from service.schemas.compositions import Choice, WhatIf
+from service.schemas.compositions import Choice, SizeChange, WhatIf
 from service.schemas.decisions import Decision, QuietRun
 from service.schemas.results import Result, Summary
 from service.schemas.spec import BatchingSpec, InputSpec, PlannedLoad, RunSpec
@@ -92,7 +91,7 @@ class SetRate(Request[None]):
 class SetPlannedLoads(Request[None]):
     """Replaces all planned loads."""
 
-    coming: tuple[PlannedLoad, ...]
+    announced: tuple[PlannedLoad, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,21 +151,11 @@ Change = SetSlo | SetInput | SetBatching | SetPlannedLoads | SetMode | SetCompos
 
 
 def changed(spec: RunSpec, change: Change) -> RunSpec:
-    """Return the spec of a run after ``change``."""
-    match change:
-        case SetSlo(slo):
-            return spec.but(slo=slo)
-        case SetInput(input):
-            return spec.but(input=input)
-        case SetBatching(batching):
-            return spec.but(batching=batching)
-        case SetPlannedLoads(coming):
-            return spec.but(announced=coming)
-        case SetCompositions(compositions):
-            return spec.but(compositions=compositions)
-        case SetMode(mode, composition):
-            return spec.but(mode=mode, composition=composition or spec.composition)
-    assert_never(change)
+    """Return the spec of a run after ``change``, whose fields have the names of those of the spec."""
+    new = {field.name: getattr(change, field.name) for field in fields(change)}
+    if isinstance(change, SetMode):
+        new["composition"] = change.composition or spec.composition
+    return spec.but(**new)
 
 
 # --- reads ---

@@ -19,22 +19,15 @@ from compositions.model import Composition, Stage, all_sequential, held_by
 from compositions.resources import need_of
 from control.decisions import Mode
 from control.settings import Settings
-from control.strategies import check_takes
+from control.strategies import check_takes, make_strategy
 from control.strategies.base import Strategy, cheapness
 from datapipe.source_kinds import open_source
 from datapipe.sources.sources import Source
 from profiler.snapshot import LatencyFrom
 from runtime.dispatch.events import SwitchStyle
+from service.runner.validation import resolution
 from service.runner.validation.durable import open_durable, push_door
-from service.runner.validation.resolution import (
-    NO_OVERRIDES,
-    Overrides,
-    choices_for,
-    rate_of,
-    settings_for,
-    strategy_for,
-    usable_cores,
-)
+from service.schemas.requests import present_strategy
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
 
 if TYPE_CHECKING:
@@ -45,24 +38,24 @@ if TYPE_CHECKING:
 class CheckedSpec:
     """Raises: RecomposeError for whatever in the spec cannot run, before anything starts."""
 
-    def __init__(self, spec: RunSpec, overrides: Overrides = NO_OVERRIDES) -> None:
+    def __init__(self, spec: RunSpec, overrides: resolution.Overrides = resolution.NO_OVERRIDES) -> None:
         self.spec = spec
         self.make_app = overrides.maker(spec)
         self.app = self.make_app()
-        self.strategy = strategy_for(spec.method.strategy)
+        self.strategy = make_strategy(str(present_strategy(spec.method.strategy)))
         reserves = need_of(held_by(self.stages, ())).is_declared and spec.pool == "ray"
         asked = {"drain_sample": self.strategy.drain_sample} | spec.settings
-        self.settings = settings_for(asked, keeps_warm=self.strategy.keeps_warm, reserves=reserves)
+        self.settings = resolution.settings_for(asked, keeps_warm=self.strategy.keeps_warm, reserves=reserves)
         check_takes(spec.method.strategy, spec.slo)
         told = spec.method.latency_from
         self.latency_from = LatencyFrom(told) if told else self.strategy.latency_from
-        cores = usable_cores(spec.pool)
-        self.compositions = spec.compositions or choices_for(self.app, cores=cores)
+        cores = resolution.usable_cores(spec.pool)
+        self.compositions = spec.compositions or resolution.choices_for(self.app, cores=cores)
         self.listed = bool(spec.compositions) or self.compositions != own_list(self.stages, cores)
         """Whether somebody wrote the compositions."""
         self.first = _first(spec, self.strategy, self.stages, self.compositions)
         _ = spec.batching.batching  # refuses what does not go together
-        self.rate = rate_of(spec.input, spec.apps_dirs)
+        self.rate = resolution.rate_of(spec.input, spec.apps_dirs)
         self.link = open_link(spec, self.app)
         self.source = overrides.source() or source_of(spec.source, self.app, self.link)
         self.stored = open_durable(spec, self.source)

@@ -18,8 +18,6 @@ from compositions.logger import Logger
 from compositions.model import Composition
 from compositions.settings import Checked, overridden, ranged
 from control.settings import GONE, Settings
-from control.strategies import make_strategy
-from control.strategies.base import Strategy
 from datapipe.sources.rate_spec import from_spec
 from datapipe.sources.sources import GivenItems, Source
 from profiler.drain_samples import DrainSettings
@@ -29,7 +27,6 @@ from runtime.arena.reference import memory_bytes
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.housekeeping import available_cores
 from runtime.pools.ray.settings import RayPoolSettings
-from service.schemas.requests import present_strategy
 from service.schemas.results import Result
 from service.schemas.spec import InputSpec, RunSpec
 
@@ -201,9 +198,3 @@ def settings_for(values: Mapping[str, Any], *, keeps_warm: bool = True, reserves
     dispatcher = settings.dispatcher if keeps_warm else settings.dispatcher.lean
     usual = replace(settings, dispatcher=replace(dispatcher, spares=0) if reserves else dispatcher)
     return overridden(usual, left)
-
-
-def strategy_for(name: str) -> Strategy:
-    """Return the strategy of this name; for the one that was the default until 0.2, today's, with a warning. Raises:
-    StrategyError when there is none called ``name``."""
-    return make_strategy(str(present_strategy(name)))
