@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import Protocol
 
 import zmq
 
@@ -31,16 +30,6 @@ _ANSWERS = (Kind.DONE, Kind.PARTLY, Kind.FAILED)
 
 Deliver = Callable[[tuple[WorkerId, Message]], None]
 """Gets each message with the worker that it is from."""
-
-
-class Link(Protocol):
-    def send(self, messages: Sequence[Message]) -> None:
-        """Raises: OSError when one of them cannot arrive any more, and nothing else will tell."""
-
-    def came(self, message: Message) -> None:
-        """A message came on the link's own way for items. Raises: OSError when it proves that another was lost."""
-
-    def close(self) -> None: ...
 
 
 class PlainLink:
@@ -97,12 +86,14 @@ class EncryptedLink:
         self._in_order = True
 
     def send(self, messages: Sequence[Message]) -> None:
+        """Raises: OSError when one of them cannot arrive any more, and nothing else will tell."""
         for message in messages:
             if message.kind == Kind.TASK:
                 self._asked.append(message.task_id)
             self._route(self._in_full(message))
 
     def came(self, message: Message) -> None:
+        """A message came by ZeroMQ. Raises: OSError when it proves that another was lost."""
         if message.kind == Kind.READY:
             self._in_order = message.items > 0
         elif message.kind in _ANSWERS and message.task_id in self._asked:
@@ -119,6 +110,8 @@ class EncryptedLink:
     def _refuse(message: Message) -> None:
         raise OSError(f"a message of kind {message.kind} came unencrypted from a worker that encrypts")
 
+
+Link = PlainLink | EncryptedLink
 
 _ZAP = "inproc://zeromq.zap.01"
 """Where ZeroMQ asks whether a key may come in (its RFC 27)."""
