@@ -241,10 +241,6 @@ class Outbox:
         return [_dead(bundle.part(position, position + 1), error, now_s) for position in range(bundle.count)]
 
 
-PARTS: tuple[type, ...] = (Fate, ItemsOut, Outbox, ReorderBuffer, ShedRun, Weight)
-"""What its state is made of."""
-
-
 def _delivered(bundle: Bundle, now_s: float) -> Delivered:
     assert bundle.started_s is not None, "what is in the reorder buffer has started"
     return Delivered(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from compositions.model import Composition, Group, Loads, Stage, StageKind, loads_of
 from profiler.drain_samples import Pending
-from runtime.dispatch.bundle import Bundle, Trouble
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.dynamic import Roaming
 from runtime.dispatch.events import WorkerId
 
@@ -383,7 +383,3 @@ class Pipeline:
     ) -> dict[str, tuple[Pending, ...]]:
         """The in-flight bundles of each group, by the first stage of the group; ``workers``: all there are."""
         return {stages[state.first].name: items for state in self.groups if (items := state.pending(now_s, workers))}
-
-
-PARTS: tuple[type, ...] = (Bundle, GroupState, Pace, Pipeline, TaskInWork, Trouble, WorkerState)
-"""What its state is made of."""

@@ -9,9 +9,8 @@ from compositions.model import Stage, StageKind
 from runtime.dispatch.checkpoint import BEGINNING, Change, Checkpoint, Ledger, StageStates
 from runtime.dispatch.events import TaskDone, WorkerId
 from runtime.dispatch.instructions import KeyedTask
-from runtime.dispatch.keyed.partitions import Loads, Partitions
-from runtime.dispatch.keyed.split import Assembly, Part
-from runtime.dispatch.keys import Mosaic, Payload, Routes, StatesByKey
+from runtime.dispatch.keyed.partitions import Partitions
+from runtime.dispatch.keys import Payload
 from runtime.dispatch.outbox import OrderGate
 from runtime.dispatch.pipeline import GroupState, TaskInWork
 
@@ -121,18 +120,3 @@ class StatefulStages:
         self.left(turn)
         states = {name: kept[0].payload for name, kept in self._versions.items() if kept[0].turn <= turn}
         return states, {} if self.ledger is None else self.ledger.take()
-
-
-PARTS: tuple[type, ...] = (
-    Assembly,
-    Loads,
-    Mosaic,
-    OrderGate,
-    Part,
-    Partitions,
-    Routes,
-    StatefulStages,
-    StatesByKey,
-    Version,
-)
-"""What its state is made of."""
