@@ -87,13 +87,13 @@ def figure(height: float = 3.2, rows: int = 1) -> tuple[Figure, Any]:
         return made, made.subplots(rows, sharex=rows > 1)
 
 
-def course(began: datetime, length_s: float, height: float = 2.8) -> tuple[Figure, Any]:
+def _course(run: RunData, height: float = 2.8) -> tuple[Figure, Any]:
     """A figure over time: an instant is at the same place in each of them, and the axis tells the clock, in UTC."""
     with matplotlib.rc_context(RULES):
         made = Figure(figsize=(WIDTH_IN, height))
         made.subplots_adjust(LEFT_IN / WIDTH_IN, BOTTOM_IN / height, 1 - RIGHT_IN / WIDTH_IN, 1 - TOP_IN / height)
         axes = made.subplots()
-        clock_axis(axes, began, length_s)
+        clock_axis(axes, run.began, float(run.seconds(run.snapshots, "at")[-1]))
         return made, axes
 
 
@@ -334,10 +334,6 @@ def _stages(run: RunData) -> dict[str, Any]:
 def _colours(run: RunData) -> dict[str, str]:
     names = dict.fromkeys(run.snapshots.column("composition").to_pylist())
     return {name: band_colour(name) for name in names}
-
-
-def _course(run: RunData, height: float = 2.8) -> tuple[Figure, Any]:
-    return course(run.began, float(run.seconds(run.snapshots, "at")[-1]), height)
 
 
 def _line(axes: Any, run: RunData, column: str, label: str, **look: str) -> bool:

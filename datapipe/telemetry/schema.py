@@ -182,6 +182,9 @@ SCHEMAS: dict[str, Any] = {
 INSTANT_OF = {"items": "delivered", **dict.fromkeys(("snapshots", "decisions", "switches", "runs", "costs"), "at")}
 """The column by which a record of a kind is found in time."""
 
+NUMBERED = {"decisions": "id", "switches": "number"}
+"""The column with the number of a record that is written again: the last one holds."""
+
 
 def version_of(schema: Any) -> int | None:
     """The version in a file's schema; None for a file that is not telemetry."""

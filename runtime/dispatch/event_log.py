@@ -47,7 +47,7 @@ _TIMES = frozenset({"arrived_s", "due_s"})
 
 
 @cache
-def is_ours(cls: type) -> bool:
+def is_ours(cls: Any) -> bool:
     """Return whether objects of a class are written by their fields: those of the state and of events are."""
     return cls.__module__.startswith(ROOMS) and not issubclass(cls, Mapping)
 
