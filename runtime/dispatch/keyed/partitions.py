@@ -95,23 +95,6 @@ class Partitions:
     One that is in work stays where it is until the task is over; then its next owner gets what is kept. None waits
     meanwhile."""
 
-    __slots__ = (
-        "count",
-        "entered",
-        "group",
-        "holders",
-        "in_work",
-        "kept",
-        "known",
-        "loads",
-        "moving",
-        "owned",
-        "owners",
-        "sharers",
-        "stale",
-        "under_way",
-    )
-
     def __init__(self, count: int, begin: Mapping[int, KeyStates] = _NONE) -> None:
         """``begin``: the states that there are, by partition."""
         self.count = count

@@ -53,7 +53,7 @@ class StatefulStages:
         another composition is in pieces there."""
         for index in group.ordered:
             if index >= next_stage:
-                if not self.gates[index].opens_for(turn):
+                if turn != self.gates[index].expected:
                     return False
                 keys = self.partitioned.get(index)
                 if keys is not None and keys.group not in (None, group):

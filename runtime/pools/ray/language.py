@@ -226,10 +226,6 @@ class Language:
         error, position = plain_text(message.payload[0]).decode(), message.start if message.items else None
         return TaskFailed(now_s, worker, message.task_id, self._stages[message.first], error, position)
 
-    @staticmethod
-    def whereabouts(ready: Message) -> Whereabouts:
-        return Whereabouts.of(ready.payload)
-
 
 def _changed(letter: Sequence[Carried]) -> KeyedDone:
     (routes, told_states), changed = pickle.loads(_bytes_of(letter[0])), _bytes_of(letter[1])

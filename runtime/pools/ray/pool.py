@@ -30,7 +30,7 @@ from runtime.dispatch.instructions import Task
 from runtime.placement.cluster import Cluster
 from runtime.pools.limits import OVER_LIMIT, Process
 from runtime.pools.ray.actors import Actors
-from runtime.pools.ray.language import Language
+from runtime.pools.ray.language import Language, Whereabouts
 from runtime.pools.ray.nodes import NodeWatch
 from runtime.pools.ray.seating import NodeId, Seating
 from runtime.pools.ray.settings import RayPoolSettings, ways_of
@@ -359,7 +359,7 @@ class RayPool:
             return [WorkerAnswered(now_s, worker, message.task_id)]
         if message.kind != Kind.READY:
             return []
-        member, here = self._members[worker], self._language.whereabouts(message)
+        member, here = self._members[worker], Whereabouts.of(message.payload)
         member.pid, member.node = here.pid, here.node
         self._starts.forget(worker)
         member.process = Process(here.pid, here.pid_space)
