@@ -42,10 +42,8 @@ class Costs:
     def of(self, item: int, stage: int) -> float:
         """Seconds that stage number ``stage`` (from 0) takes for ``item``."""
         factors = self._phases[bisect_right(self._phase_starts, item) - 1][1]
-        return self._means_s[stage] * factors[stage] * self._drift(item) * self._variation(item, stage)
-
-    def _drift(self, item: int) -> float:
-        return 1.0 + (self._options.drift - 1.0) * item / max(1, self._options.items - 1)
+        drift = 1.0 + (self._options.drift - 1.0) * item / max(1, self._options.items - 1)
+        return self._means_s[stage] * factors[stage] * drift * self._variation(item, stage)
 
     def _variation(self, item: int, stage: int) -> float:
         if self._options.distribution == "constant":

@@ -70,8 +70,6 @@ class Weight:
     """``used`` bytes of payloads now. What items come to on their way is learned from those that went it: a photo in a
     file of 100 KB is an array of 6 MB a stage later, and then it is too late to hold it back."""
 
-    __slots__ = ("each_bytes", "items", "used")
-
     def __init__(self) -> None:
         self.used = self.items = 0
         self.each_bytes = 0.0

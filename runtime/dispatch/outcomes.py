@@ -151,8 +151,6 @@ Outcome = Delivered | Shed | TaskTimed | OutOfMemory | SwitchEnded | SwitchOverd
 class Turn:
     """``instructions`` and ``outcomes`` are in the order in which they were said; a new turn begins with none."""
 
-    __slots__ = ("instructions", "now_s", "outcomes")
-
     def __init__(self) -> None:
         self.now_s = 0.0
         self.instructions: list[Instruction] = []

@@ -21,8 +21,6 @@ from runtime.dispatch.settings import DispatcherSettings
 class TaskBook:
     """Numbers tasks. Those that are out are listed with their workers, first given first."""
 
-    __slots__ = ("given",)
-
     def __init__(self) -> None:
         self.given = 0
         """Tasks so far, and so the next one's number."""

@@ -124,7 +124,7 @@ def _call_of(method: Callable[..., Any], stage: Stage) -> Call:
     stateful = stage.kind is StageKind.STATEFUL
     if stage.batch:
         together = _together(method, stage)
-        return partial(_all_with_state, stage.name, together) if stateful else partial(_all, stage.name, together)
+        return partial(_all, stage.name, together if stateful else lambda values, _: (together(values), None))
     if stateful:
         return partial(_in_turn, method)
     if inspect.iscoroutinefunction(method):
@@ -171,16 +171,7 @@ async def _by_key(stage: KeyedStage, values: list[Any], state: Any) -> Called:
 # --- together ---------------------------------------------------------------------------------------------------------
 
 
-async def _all(name: str, call: Callable[[list[Any]], Iterable[Any]], values: list[Any], state: Any) -> Called:
-    if not values:
-        return Called([])
-    try:
-        return Called(_as_many(name, call(values), len(values)))
-    except (Exception, SystemExit) as error:
-        return _failed_together(values, error)
-
-
-async def _all_with_state(
+async def _all(
     name: str, call: Callable[[list[Any], Any], tuple[Iterable[Any], Any]], values: list[Any], state: Any
 ) -> Called:
     if not values:

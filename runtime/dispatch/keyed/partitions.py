@@ -30,8 +30,6 @@ class Loads:
     """The load of the partitions of one stage, counted in values, each of which costs the same. Older values
     count for half with each look."""
 
-    __slots__ = ("counted", "values")
-
     def __init__(self, count: int) -> None:
         self.values = [0] * count
         self.counted = 0
