@@ -61,18 +61,19 @@ class Writer:
         """Number of each object by its id; it is held, for the id of one that is gone may be given again."""
 
     def plain(self, value: Any) -> Any:
+        kind: Any = type(value)
         if value is None or (isinstance(value, str | bool | int) and not isinstance(value, Enum)):
             return value
         if isinstance(value, float):
             return value if math.isfinite(value) else {"$": "float", "text": str(value)}
-        if is_ours(type(value)):
+        if is_ours(kind):
             return self._object(value)
         if isinstance(value, bytes):
             return {"$": "bytes", "hex": value.hex()}
         if isinstance(value, Mapping):
             return {"$": "dict", "items": [[self.plain(key), self.plain(each)] for key, each in value.items()]}
         items = [self.plain(each) for each in value]
-        return items if isinstance(value, list) else {"$": type(value).__name__, "items": items}
+        return items if isinstance(value, list) else {"$": kind.__name__, "items": items}
 
     def _object(self, value: Any) -> Any:
         name = type(value).__name__

@@ -12,16 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter, thread_time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from runtime.pools.keyed import KeyedStage, KeyedStages, Together
 from runtime.pools.port import no_pair
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(slots=True)
@@ -117,7 +114,13 @@ def _call_by_key(method: Callable[..., Any], stage: Stage, keyed: KeyedStage) ->
 
 
 def _together(method: Callable[..., Any], stage: Stage) -> Callable[..., Any]:
-    return partial(_record_batch, method, _schema(stage.columns)) if stage.columns else method
+    """Return the method of a batch stage; where the stage has columns, it gets the values as a record batch."""
+    if not stage.columns:
+        return method
+    import pyarrow as pa  # here: few apps need it, and it is not small
+
+    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in stage.columns])
+    return lambda values, *state: method(pa.RecordBatch.from_pylist(values, schema=schema), *state)
 
 
 def _call_of(method: Callable[..., Any], stage: Stage) -> Call:
@@ -219,18 +222,6 @@ def _listed(results: Any) -> list[Any] | None:
     if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
         return None
     return list(results)
-
-
-def _schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
-    import pyarrow as pa  # here: few apps need it, and it is not small
-
-    return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns])
-
-
-def _record_batch(call: Callable[..., Any], schema: pa.Schema, values: list[Any], *state: Any) -> Any:
-    import pyarrow as pa
-
-    return call(pa.RecordBatch.from_pylist(values, schema=schema), *state)
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------------

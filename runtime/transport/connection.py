@@ -12,7 +12,7 @@ from runtime.transport.stream import MessageReader, MessageWriter, prepare, send
 from runtime.transport.wire import Message
 
 READ, WRITE = select.POLLIN, select.POLLOUT
-Handler = Callable[[int], None]
+Handler = Callable[[int], object]
 """Gets the mask of the events of its descriptor."""
 _READY_AT_ONCE = 256
 _LONGEST_S = 10**6

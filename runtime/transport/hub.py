@@ -207,7 +207,7 @@ class Hub:
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
-        self._readiness.watch(self._wake_out.fileno(), self._swallow_wake)
+        self._readiness.watch(self._wake_out.fileno(), lambda _: self._wake_out.recv(4096))
         if self._unix_path:
             self._lobby.open(socket.AF_UNIX, self._unix_path, self._admit_plain)
 
@@ -238,7 +238,8 @@ class Hub:
         if self._router is not None:
             self._router.drain()
         if self._lobby.due_s < math.inf:
-            timeout_s = self._no_longer(timeout_s, self._lobby.due_s)
+            until_due_s = max(0.0, self._lobby.due_s - self._clock())
+            timeout_s = until_due_s if timeout_s is None else min(timeout_s, until_due_s)
         self._readiness.serve(0 if self._inbox else timeout_s)
         if self._lobby.due_s < math.inf and self._clock() >= self._lobby.due_s:
             self._lobby.tidy()
@@ -273,11 +274,6 @@ class Hub:
         self._readiness.close()
         self.accounts.close()
         shutil.rmtree(self._directory, ignore_errors=True)
-
-    def _no_longer(self, timeout_s: float | None, due_s: float) -> float:
-        """The timeout, or the time until ``due_s`` if that is shorter."""
-        until_due_s = max(0.0, due_s - self._clock())
-        return until_due_s if timeout_s is None else min(timeout_s, until_due_s)
 
     # --- workers that come and go -----------------------------------------------------------------------------------
 
@@ -316,6 +312,3 @@ class Hub:
         if worker in self._links:
             self.drop(worker)
             self._inbox.append((worker, None))
-
-    def _swallow_wake(self, mask: int) -> None:
-        self._wake_out.recv(4096)

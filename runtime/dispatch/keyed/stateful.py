@@ -2,7 +2,7 @@
 left; the states of a partitioned one stay with its workers (:mod:`runtime.dispatch.keyed.partitions`)."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compositions.model import Stage, StageKind
@@ -59,10 +59,6 @@ class StatefulStages:
                 if keys is not None and keys.group not in (None, group):
                     return False
         return True
-
-    def from_stage(self, first: int) -> Iterable[int]:
-        """The indexes of those at or behind stage ``first``."""
-        return [index for index in self.gates if index >= first]
 
     def needed_by(self, group: GroupState, next_stage: int) -> dict[str, Payload]:
         """The states that a task of the group needs from that stage on."""

@@ -41,7 +41,8 @@ def _answers(timeout_s: float, address: tuple[str, int]) -> bool:
 
 def silent(addresses: Mapping[K, tuple[str, int]]) -> set[K]:
     """Return the machines, of several, that Ray believes alive and that do not answer."""
-    return {*addresses} - answering(addresses) if len(addresses) > 1 else set()
+    answered = answering(addresses) if len(addresses) > 1 else {*addresses}
+    return {each for each in addresses if each not in answered}
 
 
 _raylet: Any = ray._raylet
