@@ -50,10 +50,6 @@ class Rows:
                 heads = [head.slice(count) for head, count in zip(heads, until, strict=True)]
                 yield pa.concat_tables(taken).sort_by(ORDER)
 
-    def to_table(self) -> pa.Table:
-        """Return all rows, in memory."""
-        return pa.concat_tables(self)
-
 
 def _more(stream: pa.ipc.RecordBatchStreamReader) -> pa.Table:
     for batch in stream:

@@ -41,7 +41,7 @@ class Handlers:
         self._failures = failures = Failures(state, turn, settings, work, staffing, transition)
         self._results = results = Results(state, turn, settings, work, staffing)
         self.table: Mapping[type, Callable[[Any], None]] = {
-            events.Started: self._noted(self._started),
+            events.Started: self._noted(lambda _: staffing.start_missing()),
             events.BundleAdmitted: self._admit,
             events.TaskDone: self._task_done,
             events.TaskFailed: self._noted(results.failed),
@@ -90,9 +90,6 @@ class Handlers:
             busy_s += timing.wall_s
         self._log.note_done(event, busy_s, size_bytes)
         self._results.done(event, busy_s, size_bytes)
-
-    def _started(self, event: events.Started) -> None:
-        self._staffing.start_missing()
 
     def _worker_joined(self, event: events.WorkerJoined) -> None:
         self._staffing.joined(event)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from compositions.errors import RecomposeError
@@ -165,12 +165,8 @@ class EventLog:
     def lines(self) -> Iterator[str]:
         """The log as JSON lines: the opening, then an event a line."""
         yield json.dumps({"before": self._forgotten, **self._opening})
-        for event in self._events():
+        for event in chain(_events(self._older), _events(self._noted)):
             yield json.dumps(Writer(self._size_of).plain(event))
-
-    def _events(self) -> Iterator[Event]:
-        yield from _events(self._older)
-        yield from _events(self._noted)
 
     def _begin_part(self) -> None:
         self._forgotten += self._older_count

@@ -296,7 +296,7 @@ class RayPool:
     def _invite(self, workers: Sequence[WorkerId], loads: Loads, cluster: Cluster) -> None:
         """Start the workers, now that the nodes and which of them answer are known."""
         self._seating.note(cluster)
-        if self._ways.network(len(cluster.nodes)):
+        if len(cluster.nodes) >= self._ways.network_from:
             self._hub.open_network(self._host)
         taken = [(each.loads, each.node) for each in self._members.values() if each.node]
         wanted = [worker for worker in workers if worker in self._members]
