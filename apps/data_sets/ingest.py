@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from apps.data_sets.files import LISTED, Place
+from apps.data_sets.files import Place
 from apps.data_sets.recipe import TASKS, Recipe, record_schema
-from apps.data_sets.rows import ORDER, Rows, open_rows, write_rows
+from apps.data_sets.rows import LISTED, ORDER, Rows, open_rows, write_rows
 from apps.data_sets.versions import INDEX, MANIFEST, DataSet, Unusable, share, writing
 from apps.data_sets.work import SHARDS, Engine, in_process, shard_of
 from compositions.errors import RecomposeError

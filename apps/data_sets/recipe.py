@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from apps.data_sets.files import LISTED
-from apps.data_sets.rows import Rows
+from apps.data_sets.rows import LISTED, Rows
 
 
 class Recipe(Protocol):

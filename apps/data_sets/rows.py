@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+LISTED = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime_ns", pa.int64())])
+"""A file; ``size`` in bytes, ``mtime_ns`` in ns since 1970, where the store tells it (else 0)."""
 ORDER = [("path", "ascending"), ("row", "ascending")]
 TURN_ROWS = 256
 """Rows of each file that are in memory at a time."""

@@ -67,9 +67,8 @@ class RowSessions(RowQuery, _Sessions):
     def sessions(self, value: Value, state: States | None) -> tuple[Outputs, States]:
         states, (part, time, *click) = state or {}, value
         if click:
-            return Outputs(
-                (part, *each) for each in _told(self._open.put(states, click[0], time, click[1], time))
-            ), states
+            ended = _told(self._open.put(states, click[0], time, click[1], time))
+            return Outputs((part, *each) for each in ended), states
         told = _told(self._open.advance(states, time))
         return Outputs([*((part, *each) for each in told), *self.onward(value)]), states
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter, thread_time
-from typing import Any, Protocol
+from typing import Any
 
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
@@ -39,10 +39,8 @@ class TogetherError(Exception):
     """A call on several values came to nothing; its cause is what was raised. Any of them may be at fault."""
 
 
-class Call(Protocol):
-    """One way to call a stage. Raises: TogetherError."""
-
-    async def __call__(self, values: list[Any], state: Any) -> Called: ...
+Call = Callable[[list[Any], Any], Coroutine[Any, Any, Called]]
+"""One way to call a stage, with values and a state. Raises: TogetherError."""
 
 
 class Calls:

@@ -7,7 +7,6 @@ from operator import itemgetter
 from time import perf_counter, thread_time
 from typing import Any, TypeVar, cast
 
-from apps.contract import App
 from compositions.errors import RecomposeError
 from profiler.snapshot import StageTiming
 from runtime.dispatch.events import ItemFault
@@ -49,11 +48,6 @@ def run_now(work: Coroutine[Any, Any, T]) -> T:
         return cast(T, end.value)
     work.close()
     raise AssertionError("a stage that is an async def runs in an event loop")
-
-
-def run_stages(app: App, stages: tuple[str, ...], values: Sequence[Any], states: Mapping[str, Any]) -> Executed:
-    """``execute`` for stages of which none is an ``async def``."""
-    return run_now(execute(Calls(app), stages, values, states))
 
 
 async def execute(

@@ -17,15 +17,8 @@ from ray.util import get_node_ip_address
 from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.model import Loads, Room
-from runtime.dispatch.events import (
-    Event,
-    WorkerAnswered,
-    WorkerId,
-    WorkerJoined,
-    WorkerLeaving,
-    WorkerLost,
-    WorkerStartFailed,
-)
+from runtime.dispatch import events
+from runtime.dispatch.events import Event, WorkerAnswered, WorkerId, WorkerJoined, WorkerLeaving, WorkerLost
 from runtime.dispatch.instructions import Task
 from runtime.placement.cluster import Cluster
 from runtime.pools.limits import OVER_LIMIT, Process
@@ -256,24 +249,24 @@ class RayPool:
         timeout_s = None if waking_s == math.inf else max(0.0, waking_s - time.monotonic())
         received = self._hub.poll(timeout_s)
         now_s = time.monotonic()
-        events: list[Event] = []
+        came: list[Event] = []
         for worker, message in received:
             if worker not in self._members:
                 continue
             if message is not None and (read := self._language.answers.get(message.kind)) is not None:
-                events.append(read(now_s, worker, message))
+                came.append(read(now_s, worker, message))
             else:
-                events += self._came_or_went(now_s, worker, message)
+                came += self._came_or_went(now_s, worker, message)
         if self._calls.answers:
             self._calls.answer()
-            events += _leaving(self._members, self._seating, now_s)
+            came += _leaving(self._members, self._seating, now_s)
         if self._starts.told:
             self._starts.note(now_s)
         if now_s >= waking_s:
             self._ended.extend((worker, why, True) for worker, why in self._starts.late(now_s))
         while self._ended:
-            events += self._note_end(now_s, *self._ended.popleft())
-        return events
+            came += self._note_end(now_s, *self._ended.popleft())
+        return came
 
     def wake(self) -> None:
         self._hub.wake()
@@ -330,7 +323,7 @@ class RayPool:
         self._seating.lost(member.node, [each.node for each in self._members.values() if each.pid], now_s)
         if member.pid:
             return [WorkerLost(now_s, worker, reason)]
-        return [WorkerStartFailed(now_s, reason, passing, member.loads)]
+        return [events.WorkerStartFailed(now_s, reason, passing, member.loads)]
 
     def _kill(self, worker: WorkerId, member: _Member) -> None:
         """At once where that is possible: Ray's own way takes up to seconds when the process is stuck in C code."""
