@@ -77,3 +77,13 @@ class OutputFile:
                 self.flush()
         finally:
             self._file.close()
+
+
+def sync(*places: str | Path) -> None:
+    """Files and folders reach the disk before the name that makes them count."""
+    for place in places:
+        handle = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

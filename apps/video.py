@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +18,8 @@ SPARE_FRAMES = 0.02
 """A container's frame count is often an estimate from its length: so much less than it announces is no damage."""
 
 
-class Capture(Protocol):
-    """The methods of ``cv2.VideoCapture`` that are used here."""
-
-    def isOpened(self) -> bool: ...  # noqa: N802 - OpenCV's name
-
-    def read(self) -> tuple[bool, Any]: ...
-
-    def get(self, what: int, /) -> float: ...
-
-    def release(self) -> None: ...
+Capture = Any
+"""A ``cv2.VideoCapture``, or what has its methods."""
 
 
 def open_capture(place: str) -> Capture:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Literal
 
 from datapipe.sinks.port import Sink
@@ -28,13 +29,23 @@ class Opening:
 @dataclass(frozen=True, slots=True)
 class SinkKind:
     name: KindName
+    adapter: str
+    """Its class, as ``module.Class`` of this package."""
     options: tuple[str, ...] | None = ()
     """None: whatever its library takes."""
 
     def open(self, opening: Opening) -> Sink:
         """Open a sink, which is not reached yet. Raises: RecomposeError for an invalid path, or where a library is
         missing."""
-        return _opened(self.name, opening.path, opening.run, opening.epoch, opening.options)
+        module, _, name = self.adapter.rpartition(".")
+        adapter = getattr(import_module(f"{__package__}.{module}"), name)
+        writer = opening.path, opening.run, opening.epoch
+        if self.options is None:
+            sink: Sink = adapter(*writer, opening.options)
+            return sink
+        given = {name: opening.options[name] for name in self.options if opening.options.get(name) is not None}
+        sink = adapter(*writer, **{name: str(value) for name, value in given.items()})
+        return sink
 
     def fault(self, options: Mapping[str, Any]) -> str | None:
         if self.options is None:
@@ -44,52 +55,16 @@ class SinkKind:
         return f"sink {self.name} has no option {strange[0]!r}; {has}" if strange else None
 
 
-def _opened(kind: KindName, path: str, run: str, epoch: int, options: Mapping[str, Any]) -> Sink:
-    match kind:
-        case "sql":
-            from datapipe.sinks.sql import TABLE, SqlSink
-
-            return SqlSink(path, run, epoch, str(options.get("table", TABLE)))
-        case "parquet":
-            from datapipe.sinks.parquet_files import ParquetFiles
-
-            return ParquetFiles(path, run, epoch)
-        case "redis":
-            from datapipe.brokers.redis.sink import RedisSink
-
-            return RedisSink(path, run, epoch)
-        case "kafka":
-            from datapipe.brokers.kafka.sink import KafkaSink
-
-            return KafkaSink(path, run, epoch, options)
-        case "nats":
-            from datapipe.brokers.nats.sink import NatsSink
-
-            return NatsSink(path, run, epoch)
-        case "mqtt":
-            from datapipe.brokers.mqtt.sink import MqttSink
-
-            return MqttSink(path, run, epoch)
-        case "rabbitmq":
-            from datapipe.brokers.rabbitmq.sink import RabbitSink
-
-            return RabbitSink(path, run, epoch)
-    from datapipe.sinks.webhook import Webhook
-
-    authorization = options.get("authorization")
-    return Webhook(path, run, epoch, None if authorization is None else str(authorization))
-
-
 KINDS: Mapping[str, SinkKind] = {
     kind.name: kind
     for kind in (
-        SinkKind("sql", ("table",)),
-        SinkKind("parquet"),
-        SinkKind("redis"),
-        SinkKind("kafka", None),
-        SinkKind("nats"),
-        SinkKind("mqtt"),
-        SinkKind("rabbitmq"),
-        SinkKind("webhook", ("authorization",)),
+        SinkKind("sql", "sinks.sql.SqlSink", ("table",)),
+        SinkKind("parquet", "sinks.parquet_files.ParquetFiles"),
+        SinkKind("redis", "brokers.redis.sink.RedisSink"),
+        SinkKind("kafka", "brokers.kafka.sink.KafkaSink", None),
+        SinkKind("nats", "brokers.nats.sink.NatsSink"),
+        SinkKind("mqtt", "brokers.mqtt.sink.MqttSink"),
+        SinkKind("rabbitmq", "brokers.rabbitmq.sink.RabbitSink"),
+        SinkKind("webhook", "sinks.webhook.Webhook", ("authorization",)),
     )
 }

@@ -116,16 +116,12 @@ class Engine:
                 self._pool.end(worker.worker, kill=True)
         self._pool.close()
 
-    @property
-    def _awaits(self) -> bool:
-        """Somebody may be late: an item is on its way, or a switch."""
-        return not self._dispatcher.idle or self._dispatcher.wake_at_s < math.inf
-
     def _tick(self, now_s: float) -> None:
         """Looks at time limits; after a stall once the answers are heard that came in it, for nobody was late."""
         if STALL_S < now_s - self._next_tick_s < math.inf:
             listen_until_s = now_s + TICK_S
-            while now_s < listen_until_s and self._awaits:
+            # Somebody may be late: an item is on its way, or a switch.
+            while now_s < listen_until_s and (not self._dispatcher.idle or self._dispatcher.wake_at_s < math.inf):
                 self._handle(self._pool.wait(listen_until_s))
                 now_s = self._pool.now_s()
         self._next_tick_s = now_s + TICK_S

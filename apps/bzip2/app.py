@@ -165,15 +165,9 @@ class Bunzip2(_Blocks):
         return Done(block.number, len(block.data), plain, zlib.crc32(plain))
 
 
-class BytesOutput:
+class BytesOutput(OutputFile):
     """The blocks, one after the other. Raises: RecomposeError when the file cannot be written; OutputFailed when no
     further block fits, with whole blocks in the file."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = OutputFile(path)
-
     def write(self, serial: int, value: Done) -> None:
-        self._file.add(value.data)
-
-    def close(self) -> None:
-        self._file.close()
+        self.add(value.data)

@@ -14,13 +14,12 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 from pyarrow import fs
 
+from apps.data_sets.rows import LISTED
 from compositions.errors import RecomposeError
 
 T = TypeVar("T")
 
 
-LISTED = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime_ns", pa.int64())])
-"""A file; ``size`` in bytes, ``mtime_ns`` in ns since 1970, where the store tells it (else 0)."""
 TURN_FILES = 4096
 
 

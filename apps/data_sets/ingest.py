@@ -22,25 +22,12 @@ import pyarrow.parquet as pq
 
 from apps.data_sets.files import Place
 from apps.data_sets.recipe import TASKS, Recipe, record_schema
-from apps.data_sets.rows import ORDER, Rows, open_rows, write_rows
+from apps.data_sets.rows import LISTED, ORDER, Rows, open_rows, write_rows
 from apps.data_sets.versions import INDEX, MANIFEST, DataSet, Unusable, share, writing
 from apps.data_sets.work import SHARDS, Engine, in_process, shard_of
 from compositions.errors import RecomposeError
 
-FILES = pa.schema(
-    [
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("mtime_ns", pa.int64()),
-        ("sha256", pa.string()),
-        ("error", pa.string()),
-        ("rows", pa.int32()),
-    ]
-)
-
-
-def features_schema(columns: pa.Schema) -> pa.Schema:
-    return pa.schema([("path", pa.string()), ("row", pa.int32()), *columns])
+FILES = pa.schema([*LISTED, ("sha256", pa.string()), ("error", pa.string()), ("rows", pa.int32())])
 
 
 def news(records: pa.Table, before: pa.Table) -> pa.Table:
@@ -72,16 +59,13 @@ def features(records: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([path, pa.array(within, pa.int32()), *parts], schema=schema)
 
 
-def file_rows(records: pa.Table) -> pa.Table:
-    return records.set_column(records.schema.get_field_index("rows"), "rows", pc.fill_null(records["rows"], 0))
-
-
 def files_table(before: pa.Table, same: pa.Table, new: pa.Table, gone: pa.Table) -> pa.Table:
     """Files of the next version by path: ``same`` with the size and time that they have now."""
     known = before.select(["error", "rows"]).take(pc.index_in(same["path"], before["path"]))
     again = same.drop(known.column_names).append_column("error", known["error"]).append_column("rows", known["rows"])
     left = without(without(without(before, gone), same), new)
-    return pa.concat_tables([left, again, file_rows(new)]).sort_by("path")
+    known_rows = new.set_column(new.schema.get_field_index("rows"), "rows", pc.fill_null(new["rows"], 0))
+    return pa.concat_tables([left, again, known_rows]).sort_by("path")
 
 
 def without(table: pa.Table, others: pa.Table) -> pa.Table:
@@ -251,7 +235,7 @@ class _Job(NamedTuple):
         return pq.read_table(self.data.current / "files.parquet", schema=FILES)
 
     def features_before(self, shard: int) -> pa.Table:
-        schema = features_schema(self.recipe.columns)
+        schema = pa.schema([("path", pa.string()), ("row", pa.int32()), *self.recipe.columns])
         file = self.data.current / _part(shard)
         known = self.continues and file.exists()
         return pq.read_table(file, schema=schema, partitioning=None) if known else schema.empty_table()

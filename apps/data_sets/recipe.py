@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from apps.data_sets.rows import Rows
+from apps.data_sets.rows import LISTED, Rows
 
 
 class Recipe(Protocol):
@@ -47,17 +47,9 @@ class Recipe(Protocol):
 def record_schema(columns: pa.Schema) -> pa.Schema:
     """Return what is found out about one file. ``rows`` and ``error`` are both null when it is what was ``known``
     already."""
-    return pa.schema(
-        [
-            ("path", pa.string()),
-            ("size", pa.int64()),
-            ("mtime_ns", pa.int64()),
-            ("sha256", pa.string()),
-            ("error", pa.string()),
-            ("rows", pa.list_(pa.struct(list(columns)))),
-        ]
-    )
+    rows = ("rows", pa.list_(pa.struct(list(columns))))
+    return pa.schema([*LISTED, ("sha256", pa.string()), ("error", pa.string()), rows])
 
 
-TASKS = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime_ns", pa.int64()), ("known", pa.string())])
+TASKS = pa.schema([*LISTED, ("known", pa.string())])
 """A file to look at; ``known`` is its SHA-256 when its rows are there."""

@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+LISTED = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime_ns", pa.int64())])
+"""A file; ``size`` in bytes, ``mtime_ns`` in ns since 1970, where the store tells it (else 0)."""
 ORDER = [("path", "ascending"), ("row", "ascending")]
 TURN_ROWS = 256
 """Rows of each file that are in memory at a time."""
@@ -49,10 +51,6 @@ class Rows:
                 taken = [head.slice(0, count) for head, count in zip(heads, until, strict=True)]
                 heads = [head.slice(count) for head, count in zip(heads, until, strict=True)]
                 yield pa.concat_tables(taken).sort_by(ORDER)
-
-    def to_table(self) -> pa.Table:
-        """Return all rows, in memory."""
-        return pa.concat_tables(self)
 
 
 def _more(stream: pa.ipc.RecordBatchStreamReader) -> pa.Table:

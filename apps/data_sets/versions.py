@@ -24,6 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from apps.output_file import sync
 from compositions.errors import RecomposeError
 
 FORMAT = 1
@@ -102,13 +103,13 @@ class DataSet:
         number = self.version + 1
         manifest = {"format": FORMAT, "kind": self._kind, "version": number, **content}
         (draft / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True), encoding="utf-8")
-        _sync(*draft.rglob("*"), draft)
+        sync(*draft.rglob("*"), draft)
         target = version_folder(self.folder, number)
         shutil.rmtree(target, ignore_errors=True)  # of a job that was killed before it switched
         draft.rename(target)
         fresh = self.folder / f"{MANIFEST}.new"
         shutil.copyfile(target / MANIFEST, fresh)
-        _sync(fresh, self.folder)
+        sync(fresh, self.folder)
         fresh.replace(self.folder / MANIFEST)
         self.manifest = manifest
         return manifest
@@ -179,11 +180,3 @@ def share(before: Path, now: Path) -> None:
         os.link(before, now)
     except OSError:  # a file system without links
         shutil.copyfile(before, now)
-
-
-def _sync(*places: Path) -> None:
-    """Files and folders reach the disk before the name that makes them count."""
-    for place in places:
-        handle = os.open(place, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)

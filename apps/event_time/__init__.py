@@ -21,21 +21,6 @@ from apps.event_time.windowing import (
 from apps.event_time.windows import Sessions, Sliding, Tumbling, Window
 
 __all__ = [
-    "END",
-    "Clock",
-    "KeyedPane",
-    "KeyedWindows",
-    "Late",
-    "Pane",
-    "Reading",
-    "Sessions",
-    "Sliding",
-    "Slots",
-    "Timers",
-    "Tumbling",
-    "Window",
-    "Windowing",
-    "due",
-    "with_timer",
-    "without_timer",
-]
+    "END", "Clock", "KeyedPane", "KeyedWindows", "Late", "Pane", "Reading", "Sessions", "Sliding", "Slots", "Timers",
+    "Tumbling", "Window", "Windowing", "due", "with_timer", "without_timer",
+]  # fmt: skip

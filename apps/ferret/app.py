@@ -98,9 +98,6 @@ def projections_of(options: FerretOptions) -> Projections:
     return load_projections(path.expanduser()) if path else draw_projections()
 
 
-if TYPE_CHECKING:
-    from apps.ferret.data_set import RegionRecipe
-
 INPUT_CLASSES = {"test": 1, "small": 16, "medium": 64, "large": 256, "huge": 3_500}
 """Queries, as PARSEC has them: test, simsmall, simmedium, simlarge and native, which asks for 50 results each."""
 NEAR_PER_RESULT = 2

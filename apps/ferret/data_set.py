@@ -53,10 +53,8 @@ class RegionRecipe:
         """The images are in the order of their paths, folder by folder."""
         sizes = rows.files["rows"].to_numpy()
         order = pc.sort_indices(pc.replace_substring(rows.files["path"], "/", "\0")).to_numpy()
-        names, starts = (
-            display_names(rows.files["path"].combine_chunks().take(pa.array(order))),
-            starts_of(sizes[order]),
-        )
+        names = display_names(rows.files["path"].combine_chunks().take(pa.array(order)))
+        starts = starts_of(sizes[order])
         firsts = np.empty(len(order), np.int64)
         firsts[order] = starts[:-1]
         kind = np.dtype(f"<U{pc.max(pc.utf8_length(names)).as_py()}")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from apps.data_sets.npz import Streamed, whole, write_npz
 from apps.ferret.extract import COMPLEXITY, FEATURE_WEIGHTS, SMALLEST
 from apps.ferret.lsh import F32, Buckets, Projections, RegionIndex
-from apps.ferret.values import FEATURES, SIDE, Floats, Ints, Signature
+from apps.ferret.values import FEATURES, SIDE, Floats, Ints
 from compositions.errors import RecomposeError
 
 KIND = "photos"
@@ -39,17 +39,8 @@ class Database:
     weights: Floats
     features: Floats
     projections: Projections
-    buckets: Buckets | None = None
-    """The index as it was saved; None: made of the features."""
-
-    @classmethod
-    def of(cls, signatures: Sequence[Signature], projections: Projections) -> Database:
-        """A database of these images, in this order."""
-        starts = starts_of(np.array([len(signature.weights) for signature in signatures]))
-        weights = np.concatenate([signature.weights for signature in signatures])
-        features = np.concatenate([signature.features for signature in signatures])
-        names = tuple(signature.name for signature in signatures)
-        return cls(names, starts, weights, features, projections)
+    buckets: Buckets
+    """The index as it was saved."""
 
     @cached_property
     def index(self) -> RegionIndex:
@@ -65,11 +56,6 @@ class Database:
         starts = starts_of(sizes)
         rows = np.arange(starts[-1]) + np.repeat(self.starts[images] - starts[:-1], sizes)
         return self.weights[rows], self.features[rows], starts
-
-    def save(self, path: Path) -> None:
-        """Write the file as ``save`` does."""
-        regions = [(0, self.weights, self.features)]
-        save(path, whole("names", self.names), self.starts, regions, self.projections)
 
 
 def starts_of(sizes: Ints) -> Ints:

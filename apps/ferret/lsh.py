@@ -113,13 +113,12 @@ class Buckets(NamedTuple):
 
 
 class RegionIndex:
-    """The database's regions, found by bucket; ``buckets`` where they are known already."""
+    """The database's regions, found by bucket."""
 
-    def __init__(self, features: Floats, projections: Projections, buckets: Buckets | None = None) -> None:
+    def __init__(self, features: Floats, projections: Projections, buckets: Buckets) -> None:
         self._features = features
         self._projections = projections
-        self.buckets = buckets or _sorted_buckets(projections.bucket_numbers(features))
-        self._order, self._sorted = self.buckets
+        self._order, self._sorted = buckets
 
     def near(self, features: Floats, keep: int) -> Ints:
         """The ``keep`` regions nearest to each of the given ones, among those in its buckets; ascending, once each."""
@@ -139,10 +138,3 @@ class RegionIndex:
             return regions
         apart = self._features[regions].astype(np.float64) - feature
         return regions[np.argsort((apart * apart).sum(axis=1), kind="stable")[:keep]]
-
-
-def _sorted_buckets(numbers: NDArray[np.int32]) -> Buckets:
-    order = np.empty(numbers.shape[::-1], np.int32)
-    for table, column in enumerate(numbers.T):
-        order[table] = np.argsort(column, kind="stable")
-    return Buckets(order, np.take_along_axis(numbers.T, order, axis=1))

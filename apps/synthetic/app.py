@@ -13,7 +13,7 @@ import time
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 from statistics import NormalDist
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -42,10 +42,8 @@ class Costs:
     def of(self, item: int, stage: int) -> float:
         """Seconds that stage number ``stage`` (from 0) takes for ``item``."""
         factors = self._phases[bisect_right(self._phase_starts, item) - 1][1]
-        return self._means_s[stage] * factors[stage] * self._drift(item) * self._variation(item, stage)
-
-    def _drift(self, item: int) -> float:
-        return 1.0 + (self._options.drift - 1.0) * item / max(1, self._options.items - 1)
+        drift = 1.0 + (self._options.drift - 1.0) * item / max(1, self._options.items - 1)
+        return self._means_s[stage] * factors[stage] * drift * self._variation(item, stage)
 
     def _variation(self, item: int, stage: int) -> float:
         if self._options.distribution == "constant":
@@ -229,15 +227,6 @@ class Synthetic(App):
             setattr(self, f"f{k + 1}", partial(self._work, k))
         self._faulty_stage = min(1, count - 1)
 
-    def f1(self, value: Work) -> Work:
-        return self._work(0, value)
-
-    def f2(self, value: Work) -> Work:
-        return self._work(1, value)
-
-    def f3(self, value: Work) -> Work:
-        return self._work(2, value)
-
     def _work(self, stage: int, value: Work) -> Work:
         began_cpu_s, began_s = time.thread_time(), time.perf_counter()
         if stage == self._faulty_stage:
@@ -249,6 +238,8 @@ class Synthetic(App):
         else:
             rest(cost_s, began_s)
         return Work(value.item, chain, value.payload)
+
+    f1, f2, f3 = partialmethod(_work, 0), partialmethod(_work, 1), partialmethod(_work, 2)
 
     def _go_wrong(self, item: int) -> None:
         if item in self._options.fail_at:

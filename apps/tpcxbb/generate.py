@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import ceil
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -138,7 +138,8 @@ def clicks(plan: Plan, chunk: int) -> pa.RecordBatch:
     order = np.lexsort((columns["user"], columns["at"]))
     order = order[inside[order]]
     at, user, item, page, sale = (columns[name][order] for name in ("at", "user", "item", "page", "sale"))
-    arrays = [*map(pa.array, _date_and_time(at)), *map(_nullable, (sale, item, page, user))]
+    nullable = (pa.array(keys, mask=keys == NULL) for keys in (sale, item, page, user))
+    arrays = [*map(pa.array, _date_and_time(at)), *nullable]
     return pa.RecordBatch.from_arrays(arrays, schema=CLICKS.columns)
 
 
@@ -195,7 +196,3 @@ def popular(plan: Plan, rank: Ints) -> Ints:
 
 def _date_and_time(at: Ints) -> tuple[Ints, Ints]:
     return FIRST_DAY + at // DAY_S, at % DAY_S
-
-
-def _nullable(keys: Ints) -> Any:
-    return pa.array(keys, mask=keys == 0)

@@ -13,9 +13,9 @@ from pydantic import Field
 from apps.contract import Options, Outputs
 from apps.tpcxbb.generate import NULL, SALES
 from apps.tpcxbb.options import categories
-from apps.tpcxbb.portions import Ints, Portions, columns_for
+from apps.tpcxbb.portions import Ints, Portions
 from apps.tpcxbb.query import TICK, Query, Row, Value
-from apps.tpcxbb.stages import PortionRanking, RankingOptions, RowRanking, by_key
+from apps.tpcxbb.stages import PortionRanking, RankingOptions, RowRanking, by_key, on_portions
 from compositions.model import Stage, StageKind
 
 READS = ("ss_item_sk", "ss_store_sk", "ss_ticket_number")
@@ -72,12 +72,7 @@ class Q1Arrow(PortionRanking, _Q1):
     description = "TPCx-BB 1: goods sold together, top 100 an hour; an item is a portion of sales, as columns."
     options: Q1Options
     counts_by = ("a", "b")
-    stages: tuple[Stage, ...] = (
-        Stage("wanted", batch=True, columns=columns_for("time", *READS)),
-        by_key("pairs"),
-        by_key("count"),
-        Stage("top", StageKind.STATEFUL),
-    )
+    stages = on_portions(Q1.stages, wanted=READS)
 
     def wanted(self, batch: pa.RecordBatch) -> list[Outputs]:
         sales = Portions.of(batch)

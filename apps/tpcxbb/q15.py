@@ -13,9 +13,9 @@ from pydantic import Field
 from apps.contract import Options, Outputs
 from apps.tpcxbb.generate import DAY_S, NULL, SALES
 from apps.tpcxbb.options import CATEGORY_BITS, QueryOptions, categories
-from apps.tpcxbb.portions import Ints, Portions, columns_for
+from apps.tpcxbb.portions import Ints, Portions
 from apps.tpcxbb.query import TICK, PortionQuery, Query, Row, RowQuery, Value
-from apps.tpcxbb.stages import by_key
+from apps.tpcxbb.stages import by_key, on_portions
 from compositions.model import Stage
 
 READS = ("ss_item_sk", "ss_store_sk", "ss_net_paid")
@@ -91,11 +91,7 @@ class Q15(RowQuery, _Q15):
 class Q15Arrow(PortionQuery, _Q15):
     name = "tpcxbb_q15_arrow"
     description = "TPCx-BB 15: categories whose sales in a store are flat or fall; an item is a portion, as columns."
-    stages: tuple[Stage, ...] = (
-        Stage("in_store", batch=True, columns=columns_for("time", *READS)),
-        Stage("categorised", batch=True, columns=columns_for("time", "item", "cents")),
-        by_key("trend"),
-    )
+    stages = on_portions(Q15.stages, in_store=READS, categorised=("item", "cents"))
 
     def in_store(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
         sales = Portions.of(batch)

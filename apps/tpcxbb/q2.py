@@ -13,7 +13,7 @@ from pydantic import Field
 
 from apps.contract import Options, Outputs
 from apps.tpcxbb.generate import DAY_S, NULL
-from apps.tpcxbb.portions import Ints, Portions, columns_for
+from apps.tpcxbb.portions import Ints, Portions
 from apps.tpcxbb.query import TICK, Query, Row, Value
 from apps.tpcxbb.stages import (
     PortionRanking,
@@ -25,6 +25,7 @@ from apps.tpcxbb.stages import (
     SessionOptions,
     by_key,
     column,
+    on_portions,
 )
 from compositions.model import Stage, StageKind
 
@@ -86,13 +87,7 @@ class Q2Arrow(_Q2, PortionSessions, PortionRanking):
         "TPCx-BB 2: goods looked at in one session with another, top 30 a day; an item is a portion, as columns."
     )
     counts_by = ("item",)
-    stages: tuple[Stage, ...] = (
-        Stage("views", batch=True, columns=columns_for("time", *READS)),
-        by_key("sessions"),
-        Stage("together", batch=True, columns=columns_for("time", "session", "item")),
-        by_key("count"),
-        Stage("top", StageKind.STATEFUL),
-    )
+    stages = on_portions(Q2.stages, views=READS, together=("session", "item"))
 
     def views(self, batch: pa.RecordBatch) -> list[Outputs]:
         clicks = Portions.of(batch)

@@ -14,9 +14,9 @@ from pydantic import Field
 from apps.contract import Options, Outputs
 from apps.tpcxbb.generate import CLICKS, DAY_S, NULL
 from apps.tpcxbb.options import categories
-from apps.tpcxbb.portions import Portions, columns_for
+from apps.tpcxbb.portions import Portions
 from apps.tpcxbb.query import TICK, Query, Row, Value
-from apps.tpcxbb.stages import PortionRanking, RankingOptions, RowRanking, by_key, column
+from apps.tpcxbb.stages import PortionRanking, RankingOptions, RowRanking, by_key, column, on_portions
 from compositions.model import Stage, StageKind
 
 READS = ("wcs_user_sk", "wcs_item_sk", "wcs_sales_sk")
@@ -88,12 +88,7 @@ class Q3Arrow(_Q3, PortionRanking):
     name = "tpcxbb_q3_arrow"
     description = "TPCx-BB 3: goods looked at before another was bought, top 30; an item is a portion, as columns."
     counts_by = ("item",)
-    stages: tuple[Stage, ...] = (
-        Stage("relevant", batch=True, columns=columns_for("time", *READS)),
-        by_key("before"),
-        by_key("count"),
-        Stage("top", StageKind.STATEFUL),
-    )
+    stages = on_portions(Q3.stages, relevant=READS)
     options: Q3Options
 
     def relevant(self, batch: pa.RecordBatch) -> list[Outputs]:

@@ -14,9 +14,9 @@ from pydantic import Field
 from apps.contract import Options, Outputs
 from apps.tpcxbb.generate import DAY_S, NULL
 from apps.tpcxbb.options import pages_of
-from apps.tpcxbb.portions import Ints, Portions, columns_for, news_of
+from apps.tpcxbb.portions import Ints, Portions, news_of
 from apps.tpcxbb.query import TICK, Query, Row, Value
-from apps.tpcxbb.stages import PortionSessions, RowSessions, Session, SessionOptions, by_key, column
+from apps.tpcxbb.stages import PortionSessions, RowSessions, Session, SessionOptions, by_key, column, on_portions
 from compositions.model import Stage, StageKind
 
 READS = ("wcs_user_sk", "wcs_web_page_sk")
@@ -99,12 +99,7 @@ class Q4Arrow(_Q4, PortionSessions):
     name = "tpcxbb_q4_arrow"
     options: Q4Options
     description = "TPCx-BB 4: pages seen in sessions with an abandoned cart; an item is a portion, as columns."
-    stages: tuple[Stage, ...] = (
-        Stage("pages", batch=True, columns=columns_for("time", *READS)),
-        by_key("sessions"),
-        Stage("abandoned", batch=True, columns=columns_for("time", "clicks", "cart")),
-        Stage("mean", StageKind.STATEFUL),
-    )
+    stages = on_portions(Q4.stages, pages=READS, abandoned=("clicks", "cart"))
 
     def setup(self) -> None:
         super().setup()

@@ -1,6 +1,7 @@
 """Common stages of the queries: sessions of clicks, counts by key in windows of event time, the highest counts."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from apps.event_time import KeyedPane, KeyedWindows, Pane, Sessions, Windowing
 from apps.event_time.windowing import States
 from apps.tpcxbb.generate import CLICKS
 from apps.tpcxbb.options import QueryOptions
-from apps.tpcxbb.portions import Ints, Portions, news_of
+from apps.tpcxbb.portions import Ints, Portions, columns_for, news_of
 from apps.tpcxbb.query import PortionQuery, Query, RowQuery, Value
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
@@ -23,6 +24,14 @@ MOST_PARTITIONS = 100
 def by_key(name: str) -> Stage:
     """Return a stage with a state for each partition of the query, which are its keys: each has one of its own."""
     return Stage(name, StageKind.PARTITIONED, partitions=MOST_PARTITIONS, bounds=tuple(range(1, MOST_PARTITIONS)))
+
+
+def on_portions(stages: tuple[Stage, ...], **columns: Sequence[str]) -> tuple[Stage, ...]:
+    """Return the same stages for portions: those that are named here get a bundle of them with these columns."""
+    return tuple(
+        replace(each, batch=True, columns=columns_for("time", *columns[each.name])) if each.name in columns else each
+        for each in stages
+    )
 
 
 Session = tuple[int, Any]
@@ -58,9 +67,8 @@ class RowSessions(RowQuery, _Sessions):
     def sessions(self, value: Value, state: States | None) -> tuple[Outputs, States]:
         states, (part, time, *click) = state or {}, value
         if click:
-            return Outputs(
-                (part, *each) for each in _told(self._open.put(states, click[0], time, click[1], time))
-            ), states
+            ended = _told(self._open.put(states, click[0], time, click[1], time))
+            return Outputs((part, *each) for each in ended), states
         told = _told(self._open.advance(states, time))
         return Outputs([*((part, *each) for each in told), *self.onward(value)]), states
 

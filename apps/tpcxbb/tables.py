@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +21,6 @@ MAKERS: Mapping[str, Callable[[generate.Plan, int], pa.RecordBatch]] = {
     CLICKS.table: generate.clicks,
 }
 Columns = dict[str, NDArray[np.int64]]
-
-
-class _Writer(Protocol):
-    def write_batch(self, batch: pa.RecordBatch) -> None: ...
-
-    def close(self) -> None: ...
 
 
 def write(folder: Path, plan: generate.Plan, form: Form) -> None:
@@ -54,12 +48,9 @@ def made(plan: generate.Plan, stream: Stream) -> Iterator[pa.RecordBatch]:
 
 
 def _write(path: Path, form: Form, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    writer: _Writer = pq.ParquetWriter(path, schema) if form == "parquet" else pa_csv.CSVWriter(path, schema)
-    try:
+    with pq.ParquetWriter(path, schema) if form == "parquet" else pa_csv.CSVWriter(path, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    finally:
-        writer.close()
 
 
 def read(folder: Path, stream: Stream) -> Iterator[pa.RecordBatch]:

@@ -48,11 +48,8 @@ def main() -> int:
     parser.add_argument("--master", help="of a Spark cluster; without it this machine's cores")
     given = parser.parse_args()
     try:
-        spark = open_session("recompose tables", given.master)
-        try:
+        with open_session("recompose tables", given.master) as spark:
             write_on_spark(spark, given.folder, plan_of(given), given.form)
-        finally:
-            spark.stop()
     except RecomposeError as error:
         print(error, file=sys.stderr)
         return 1

@@ -175,23 +175,14 @@ def _decisions(run: RunData) -> Iterator[str]:
 
 
 def _candidates(decision: dict[str, Any]) -> str:
-    heads = (
-        "composition",
-        "workers",
-        "status",
-        "predicted items/s",
-        "predicted ms",
-        "measured items/s",
-        "measured ms",
-        "why",
-    )
-    keys = (
-        "name", "workers", "status", "predicted_throughput_per_s", "predicted_latency_ms",
-        "measured_throughput_per_s", "measured_latency_ms", "reason",
-    )  # fmt: skip
-    rows = [[candidate[key] for key in keys] for candidate in decision["candidates"][:CANDIDATES]]
+    columns = {
+        "composition": "name", "workers": "workers", "status": "status",
+        "predicted items/s": "predicted_throughput_per_s", "predicted ms": "predicted_latency_ms",
+        "measured items/s": "measured_throughput_per_s", "measured ms": "measured_latency_ms", "why": "reason",
+    }  # fmt: skip
+    rows = [[candidate[key] for key in columns.values()] for candidate in decision["candidates"][:CANDIDATES]]
     left = len(decision["candidates"]) - len(rows)
-    return plots.table(heads, rows) + (f'<p class="note">and {left} more</p>' if left else "")
+    return plots.table(list(columns), rows) + (f'<p class="note">and {left} more</p>' if left else "")
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from compositions.errors import RecomposeError
-from datapipe.telemetry.schema import INSTANT_OF, SCHEMAS, SEPARATOR
+from datapipe.telemetry.schema import INSTANT_OF, NUMBERED, SCHEMAS, SEPARATOR
 from datapipe.telemetry.store import files_of
 
 Floats = npt.NDArray[np.float64]
@@ -76,9 +76,6 @@ def load(directory: Path, app: str, period: Period) -> RunData:
     counts = {outcome: read["items"].count(pc.field("outcome") == outcome) for outcome in OUTCOMES}
     every = {kind: read[kind].every for kind in MOST}
     return RunData(app, began, read["items"].rows(), snapshots, decisions, rows["switches"], counts, every)
-
-
-NUMBERED = {"decisions": "id", "switches": "number"}
 
 
 def apps_in(directory: Path) -> Sequence[str]:

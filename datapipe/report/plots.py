@@ -87,13 +87,13 @@ def figure(height: float = 3.2, rows: int = 1) -> tuple[Figure, Any]:
         return made, made.subplots(rows, sharex=rows > 1)
 
 
-def course(began: datetime, length_s: float, height: float = 2.8) -> tuple[Figure, Any]:
+def _course(run: RunData, height: float = 2.8) -> tuple[Figure, Any]:
     """A figure over time: an instant is at the same place in each of them, and the axis tells the clock, in UTC."""
     with matplotlib.rc_context(RULES):
         made = Figure(figsize=(WIDTH_IN, height))
         made.subplots_adjust(LEFT_IN / WIDTH_IN, BOTTOM_IN / height, 1 - RIGHT_IN / WIDTH_IN, 1 - TOP_IN / height)
         axes = made.subplots()
-        clock_axis(axes, began, length_s)
+        clock_axis(axes, run.began, float(run.seconds(run.snapshots, "at")[-1]))
         return made, axes
 
 
@@ -183,7 +183,8 @@ def latency(run: RunData) -> Figure | None:
 def compositions(run: RunData) -> Figure | None:
     """The active composition as coloured bands, switches as lines."""
     made, axes = _course(run, 0.95)
-    colours = _colours(run)
+    names = dict.fromkeys(run.snapshots.column("composition").to_pylist())
+    colours = {name: band_colour(name) for name in names}
     for name, from_s, until_s in bands(run):
         axes.axvspan(from_s, until_s, color=colours[name], alpha=0.45, linewidth=0, gid="data-band")
     for switch in run.switches:
@@ -232,10 +233,8 @@ def boxes(run: RunData) -> Figure | None:
     if not delivered.num_rows:
         return None
     instants = [delivered.column(name).cast(pa.int64()).to_numpy() for name in ("delivered", "arrived")]
-    latency_ms, names = (
-        (instants[0] - instants[1]) / 1e3,
-        delivered.column("composition").to_numpy(zero_copy_only=False),
-    )
+    latency_ms = (instants[0] - instants[1]) / 1e3
+    names = delivered.column("composition").to_numpy(zero_copy_only=False)
     made, axes = figure(3.6)
     stats = [_box(name, latency_ms[names == name]) for name in sorted(set(names))]
     axes.bxp(stats, showfliers=False, boxprops={"gid": "data-box"}, medianprops={"color": COLOURS[1]})
@@ -329,15 +328,6 @@ def _stages(run: RunData) -> dict[str, Any]:
     parents, flat = pc.list_parent_indices(lists).to_numpy(), lists.flatten()
     columns = {name: flat.field(name).to_numpy(zero_copy_only=False) for name in ("stage", "service_ms", "bottleneck")}
     return columns | {"at": run.seconds(run.snapshots, "at")[parents]}
-
-
-def _colours(run: RunData) -> dict[str, str]:
-    names = dict.fromkeys(run.snapshots.column("composition").to_pylist())
-    return {name: band_colour(name) for name in names}
-
-
-def _course(run: RunData, height: float = 2.8) -> tuple[Figure, Any]:
-    return course(run.began, float(run.seconds(run.snapshots, "at")[-1]), height)
 
 
 def _line(axes: Any, run: RunData, column: str, label: str, **look: str) -> bool:

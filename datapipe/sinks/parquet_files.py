@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from apps.output_file import sync
 from compositions.errors import RecomposeError
 from datapipe.sinks.port import Gather, Row, followed
 
@@ -27,14 +28,13 @@ UNTIL = b"recompose.until"
 SCHEMA = pa.schema(
     [("run", pa.string()), ("serial", pa.int64()), ("part", pa.int32()), ("value", pa.string()), ("error", pa.string())]
 )
-GATHER = Gather(10_000, 5.0)
-"""Files of a few rows each are slow to read."""
 
 
 class ParquetFiles:
     """``folder``: on this machine, or mounted as if it were. Raises: RecomposeError for a URL."""
 
-    gather = GATHER
+    gather = Gather(10_000, 5.0)
+    """Files of a few rows each are slow to read."""
 
     def __init__(self, folder: str, run: str, epoch: int) -> None:
         if "://" in folder or "\0" in folder:
@@ -104,9 +104,9 @@ class ParquetFiles:
         """There for good when it returns."""
         aside = self._aside / path.name
         parquet.write_table(table.replace_schema_metadata({UNTIL: str(until)}), aside)
-        _sync(aside)
+        sync(aside)
         aside.rename(path)
-        _sync(self._folder)
+        sync(self._folder)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -123,11 +123,3 @@ class ParquetFiles:
             raise RecomposeError(f"a file of run {self._run} in {self._folder} cannot be read: {error}") from error
         except OSError as error:
             raise OSError(f"sink {self._folder} cannot be written: {error.strerror or error}") from error
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -219,11 +219,11 @@ class Column(NamedTuple):
     convert: Callable[[str], Any]
 
 
-def _bool(cell: str) -> bool:
-    return {"true": True, "false": False}[cell.lower()]
-
-
-TYPES: Mapping[str, Callable[[str], Any]] = {"text": str, "int": int, "float": float, "bool": _bool}
+BOOLS = {"true": True, "false": False}
+TYPES: Mapping[str, Callable[[str], Any]] = {
+    **{"text": str, "int": int, "float": float},
+    "bool": lambda cell: BOOLS[cell.lower()],
+}
 """Types of CSV columns. An empty cell is ``None`` unless its column is text."""
 
 

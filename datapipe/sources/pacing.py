@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
 
 from apps.rates import Rate
 from datapipe.sources.schedule import Offer, Schedule
@@ -24,12 +23,6 @@ LASTING_S = 5.0
 """After having had items for this long, a source that others fill counts as read at its rate limit."""
 _ROUNDING = 1e-6
 """Parts of a slot that a sum of floats may lack of a whole one."""
-
-
-class Slot(NamedTuple):
-    """The turn of one item, and since when it is its turn, in seconds of the source's clock."""
-
-    due_s: float
 
 
 class FrequencyManager:
@@ -70,9 +63,7 @@ class FrequencyManager:
     def offer(self) -> Offer:
         """Return what was asked for up to now; of an unpaced source, what it read."""
         with self._lock:
-            if self._schedule is None:
-                return Offer(self._taken + self._missed(), self._missed(), 0, 0.0)
-            if self._passed_over(self._schedule):
+            if self._schedule is None or self._passed_over(self._schedule):
                 return Offer(self._taken + self._missed(), self._missed(), 0, 0.0)
             lag_s = self._schedule.lag_s(self._clock())
             behind = int(self._schedule.due + _ROUNDING)
@@ -125,18 +116,31 @@ class FrequencyManager:
     def turns(self, most: int) -> list[float] | None:
         """Waits until an item is due, and tells since when it and those are that are due as well: up to ``most``. Of an
         unpaced source all are due now. None: the source is to stop, nothing is due."""
-        slot = self.turn()
-        if slot is None or most == 1:
-            return None if slot is None else [slot.due_s]
-        return [slot.due_s, *self.due_now(most - 1)]
+        if self._schedule is None and self._wait(0.0):
+            return None
+        while True:
+            with self._lock:
+                if self._schedule is not None:
+                    self._passed_over(self._schedule)
+                now_s, due_s = self._take(most)
+                if due_s:
+                    return due_s
+                assert self._schedule is not None, "an unpaced item is due at once"
+                wait_s = self._schedule.next_due_s(now_s) - now_s
+            if self._wait(min(wait_s, SLICE_S)):
+                return None
 
     def due_now(self, most: int) -> list[float]:
         """Takes the turns of items that are due, up to ``most``, and tells since when."""
         with self._lock:
-            now_s = self._clock()
-            due_s = [now_s] * most if self._schedule is None else self._schedule.take_all(now_s, most)
-            self._taken += len(due_s)
-            return due_s
+            return self._take(most)[1]
+
+    def _take(self, most: int) -> tuple[float, list[float]]:
+        """Return the time as well."""
+        now_s = self._clock()
+        due_s = [now_s] * most if self._schedule is None else self._schedule.take_all(now_s, most)
+        self._taken += len(due_s)
+        return now_s, due_s
 
     def give_back(self, turns: int) -> None:
         """Turns for which there was no item."""
@@ -152,28 +156,6 @@ class FrequencyManager:
             now_s = self._clock()
             next_s = now_s if self._schedule is None else self._schedule.next_due_s(now_s)
         return next_s < until_s and not self._wait(max(0.0, next_s - now_s))
-
-    def turn(self) -> Slot | None:
-        """Waits until the next item is due. None: the source is to stop, nothing is due."""
-        while True:
-            found = self._look()
-            if isinstance(found, Slot):
-                return None if self._schedule is None and self._wait(0.0) else found
-            if self._wait(min(found, SLICE_S)):
-                return None
-
-    def _look(self) -> Slot | float:
-        """The turn of the next item when it is due, else how long it has to wait yet."""
-        with self._lock:
-            if self._schedule is not None:
-                self._passed_over(self._schedule)
-            now_s = self._clock()
-            due_s = now_s if self._schedule is None else self._schedule.take(now_s)
-            if due_s is not None:
-                self._taken += 1
-                return Slot(due_s)
-            assert self._schedule is not None, "an unpaced item is due at once"
-            return self._schedule.next_due_s(now_s) - now_s
 
     def _from_now(self) -> Schedule | None:
         return None if self._pattern is None else Schedule(self._pattern, self._clock(), **self._catch_up)

@@ -101,11 +101,7 @@ class Schedule:
 
     def take(self, now_s: float) -> float | None:
         """Takes the next slot and tells when it was due; None when it is not due by ``now_s``."""
-        self.advance(now_s)
-        if self.due < 1.0 - _EPSILON:
-            return None
-        self._position += 1.0
-        return min(now_s, self._time_of.at(self._position))
+        return next(iter(self.take_all(now_s, 1)), None)
 
     def take_all(self, now_s: float, most: int) -> list[float]:
         """Takes the slots that are due by ``now_s``, up to ``most``, and tells when each was due."""

@@ -8,7 +8,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from apps.rates import Rate
@@ -51,9 +51,8 @@ class HandOver:
     def __init__(self, capacity: int, wake: Callable[[], None], clock: Clock) -> None:
         self._capacity, self._wake, self._clock = capacity, wake, clock
         self._changed = threading.Condition()
-        self._ready: deque[Encoded] = deque()
-        self._sizes: deque[int] = deque()
-        """Of those in bytes, about."""
+        self._ready: deque[tuple[Encoded, int]] = deque()
+        """Each with its size in bytes, about."""
         self._abandoned = self._ended = False
         self._told = False
         """The consumer knows that something is there."""
@@ -65,8 +64,7 @@ class HandOver:
             self._changed.wait_for(lambda: not self._full or self._abandoned)
             if self._abandoned:
                 return
-            self._ready.append(encoded)
-            self._sizes.append(size_bytes)
+            self._ready.append((encoded, size_bytes))
             tell = not self._told and self._wanted
             self._told = self._told or tell
         if tell:
@@ -77,10 +75,8 @@ class HandOver:
         if not self._ready:  # as at most turns of the consumer, which are several for every item: no lock for that
             return []
         with self._changed:
-            taken = list(islice(self._ready, most))
-            for _ in taken:
-                self._ready.popleft()
-                self._sizes.popleft()
+            count = len(self._ready) if most is None else min(most, len(self._ready))
+            taken = [self._ready.popleft()[0] for _ in range(count)]
             self._told = self._told and bool(self._ready)
             self._changed.notify_all()
             return taken
@@ -115,14 +111,14 @@ class HandOver:
     @property
     def _full(self) -> bool:
         room = max(self._capacity, PATIENT_ITEMS) if self._patient else self._capacity
-        return len(self._ready) >= room or sum(self._sizes) >= MOST_BYTES
+        return len(self._ready) >= room or sum(size for _, size in self._ready) >= MOST_BYTES
 
     @property
     def _wanted(self) -> bool:
         """Return whether the consumer is to know of what is there."""
         if not self._patient:
             return True
-        return self._full or self._clock() - self._ready[0].arrived_s[0] >= PATIENT_S
+        return self._full or self._clock() - self._ready[0][0].arrived_s[0] >= PATIENT_S
 
 
 @dataclass(frozen=True, slots=True)

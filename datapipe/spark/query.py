@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,13 +17,6 @@ ROWS = pa.schema([("row", pa.int64()), ("error", pa.string()), ("value", pa.stri
 VALUE = '{"value": '
 """The beginning of a result with one value; its JSON text follows, and a brace."""
 PART = re.compile(r"part-(\d+)-(\d+)\.")
-
-
-class Table(Protocol):
-    def durable(self, key: Key) -> int:
-        """Rows of the batch, from 0 on, whose results are there."""
-
-    def write(self, key: Key, what: Fetch) -> None: ...
 
 
 class NoTable:
@@ -52,6 +45,7 @@ class PartTable:
         self._files = Files(spark, self._root)
 
     def durable(self, key: Key) -> int:
+        """Rows of the batch, from 0 on, whose results are there."""
         return covered(self._files.names(self._folder(key)))
 
     def write(self, key: Key, what: Fetch) -> None:
@@ -66,6 +60,9 @@ class PartTable:
 
     def _folder(self, key: Key) -> str:
         return f"{self._root}/query={key.query}/batch={key.batch}"
+
+
+Table = PartTable | NoTable
 
 
 def part_name(first: int, count: int) -> str:

@@ -61,7 +61,7 @@ def open_session(app_name: str, master: str | None = None, settings: Mapping[str
         raise NoSpark("PySpark is not installed; install recompose with its extra 'spark'") from error
     builder: Any = SparkSession.builder.appName(app_name)
     if SUBMITTED in os.environ and master is None:  # spark-submit has chosen master and network, and started the JVM
-        return _started(_configured(builder, settings), "spark-submit")
+        return _started(builder.config(map={**settings}), "spark-submit")
     remote = os.environ.get("SPARK_REMOTE")
     if remote and master is None:
         return _started(builder.remote(remote), remote)
@@ -69,13 +69,7 @@ def open_session(app_name: str, master: str | None = None, settings: Mapping[str
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the first on the PATH may lack our modules
     address = master or "local[*]"
     _check_reachable(address)
-    return _started(_configured(builder.master(address), {**settings, **_network(address)}), address)
-
-
-def _configured(builder: Any, settings: Mapping[str, str]) -> Any:
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder
+    return _started(builder.master(address).config(map={**settings, **_network(address)}), address)
 
 
 def java_home() -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from datapipe.telemetry.past import COLUMNS
-from datapipe.telemetry.schema import SEPARATOR
+from datapipe.telemetry.schema import NUMBERED, SEPARATOR
 from datapipe.telemetry.store import closed_files, columns_of
 
 FILES = 120
@@ -99,9 +99,6 @@ def _figures(files: Iterable[Any], all_of_them: bool) -> ItemFigures:
     p50, p95, p99 = (value / 1e3 for value in pc.quantile(took_us, [0.5, 0.95, 0.99]).to_pylist())
     known = {"mean_ms": pc.mean(took_us).as_py() / 1e3, "p50_ms": p50, "p95_ms": p95, "p99_ms": p99}
     return replace(counted, **known, cpu_ms_per_item=cpu_ns / 1e6 / counted.delivered)
-
-
-NUMBERED = {"decisions": "id", "switches": "number"}
 
 
 def _run_of(path: Path, app: str) -> str:

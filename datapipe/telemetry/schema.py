@@ -58,9 +58,7 @@ ITEMS = [
     _field("threshold", pa.float64(), "ratio, of that SLO"),
     _field("stages", pa.list_(STAGE), "one for each stage that ran"),
     _field("read", INSTANT, "instant, when the source read it; null in older files, which counted from then"),
-    EPOCH,
-    APP_VERSION,
-    COMPOSITION_VERSION,
+    *(EPOCH, APP_VERSION, COMPOSITION_VERSION),
 ]
 
 SNAPSHOT_STAGE = pa.struct([
@@ -96,9 +94,7 @@ SNAPSHOTS = [
     _field("latency_p50_ms", pa.float64(), "ms, over the monitor's window"),
     _field("latency_p99_ms", pa.float64(), "ms, over the monitor's window"),
     _field("latency_share_ms", pa.float64(), "ms, within which the share of the items is that the SLO asks for"),
-    EPOCH,
-    APP_VERSION,
-    COMPOSITION_VERSION,
+    *(EPOCH, APP_VERSION, COMPOSITION_VERSION),
 ]
 
 DECISIONS = [
@@ -110,9 +106,7 @@ DECISIONS = [
     _field("to", pa.string(), "composition after"),
     _field("reason", pa.string(), "a sentence"),
     _field("body", pa.string(), "JSON as in /decisions: candidates, figures, outcome"),
-    EPOCH,
-    APP_VERSION,
-    WRITTEN,
+    *(EPOCH, APP_VERSION, WRITTEN),
 ]
 
 SWITCHES = [
@@ -127,9 +121,7 @@ SWITCHES = [
     _field("drain_estimate_ms", pa.float64(), "ms, upper bound when it began"),
     _field("drain_actual_ms", pa.float64(), "ms; null for a drain cut short, disturbed or empty"),
     _field("error", pa.string(), "why it failed; null if it did not"),
-    EPOCH,
-    APP_VERSION,
-    WRITTEN,
+    *(EPOCH, APP_VERSION, WRITTEN),
 ]
 
 RUNS = [
@@ -160,9 +152,7 @@ COSTS = [
     _field("workers", pa.int64(), "workers in use then"),
     _field("spares", pa.int64(), "warm workers without work then"),
     _field("cores", pa.float64(), "cores that the workers may use"),
-    EPOCH,
-    APP_VERSION,
-    COMPOSITION_VERSION,
+    *(EPOCH, APP_VERSION, COMPOSITION_VERSION),
 ]
 
 
@@ -181,6 +171,9 @@ SCHEMAS: dict[str, Any] = {
 
 INSTANT_OF = {"items": "delivered", **dict.fromkeys(("snapshots", "decisions", "switches", "runs", "costs"), "at")}
 """The column by which a record of a kind is found in time."""
+
+NUMBERED = {"decisions": "id", "switches": "number"}
+"""The column with the number of a record that is written again: the last one holds."""
 
 
 def version_of(schema: Any) -> int | None:

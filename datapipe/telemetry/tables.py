@@ -67,7 +67,9 @@ def put_whole(items: DataFrame, out: Path) -> None:
 
 def start(rows: DataFrame, out: Path, name: str = TABLE, *, trigger_s: float = TRIGGER_S, once: bool = False) -> Any:
     """Start the query that fills a table; ``once``: it ends when all there is has been read."""
-    _check_form(out / name)
+    folder = out / name
+    if folder.exists() and any(folder.iterdir()) and not (folder / "_delta_log").is_dir():
+        raise TelemetryError(f"{str(folder)!r} was made by an earlier version; remove it, its records are read again")
     checkpoint = out / CHECKPOINT / name
     wanted = live_table(rows) if name == TABLE else rows
 
@@ -79,11 +81,6 @@ def start(rows: DataFrame, out: Path, name: str = TABLE, *, trigger_s: float = T
     writer = wanted.writeStream.outputMode("update" if name == TABLE else "append").foreachBatch(batch)
     trigger: dict[str, Any] = {"availableNow": True} if once else {"processingTime": f"{trigger_s} seconds"}
     return writer.option("checkpointLocation", str(checkpoint)).queryName(name).trigger(**trigger).start()
-
-
-def _check_form(folder: Path) -> None:
-    if folder.exists() and any(folder.iterdir()) and not (folder / "_delta_log").is_dir():
-        raise TelemetryError(f"{str(folder)!r} was made by an earlier version; remove it, its records are read again")
 
 
 class LiveTables:

@@ -9,12 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from datapipe.telemetry.past import LATE_S
 from datapipe.telemetry.store import closed_files
 
 FILES = 360
 """That are read at most, the newest first: an hour of ten seconds each."""
-LATE_S = 15.0
-"""A file may be closed so long after what it tells."""
 COLUMNS = ("run", "serial", "arrived", "read", "delivered", "composition", "outcome", "batch", "stages")
 
 

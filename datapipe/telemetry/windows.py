@@ -47,7 +47,7 @@ def observations(items: DataFrame) -> DataFrame:
     at = F.when(is_input, F.col("arrived")).otherwise(F.col("delivered"))
     described = [F.when(~is_input, F.col(name)).alias(name) for name in ("composition", "target_us", "threshold")]
     return rows.select(
-        second_of(at).alias("second"), "app", *described, "outcome", "batch",
+        F.unix_seconds(at).alias("second"), "app", *described, "outcome", "batch",
         F.col("part.stage").alias("stage"),
         F.when(delivered & ~is_input, F.col("part.wall_ns")).alias("value"),
         F.col("part.cpu_ns").alias("cpu_ns"),
@@ -85,11 +85,6 @@ def slo_inside() -> Column:
     """Return whether the latency lies in the band of the target, bounds included (Leonarczyk, B')."""
     value, target, threshold = F.col("value"), F.col("target_us"), F.col("threshold")
     return (value >= target * (1 - threshold)) & (value <= target * (1 + threshold))
-
-
-def second_of(instant: Column) -> Column:
-    """Start of the second, in epoch seconds."""
-    return F.unix_seconds(instant)
 
 
 def partial(rows: DataFrame, keys: tuple[str, ...]) -> DataFrame:

@@ -6,6 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from time import monotonic, time
@@ -37,16 +38,10 @@ def sweep(directory: Path, app: str, keep: Keep, now_s: float | None = None) -> 
     for changed_s, size, path in sorted(found, reverse=True):
         left_bytes -= size
         if changed_s < oldest_s or left_bytes < 0:
-            deleted += _delete(path)
+            with suppress(OSError):
+                path.unlink()
+                deleted += 1
     return deleted
-
-
-def _delete(path: Path) -> bool:
-    try:
-        path.unlink()
-    except OSError:
-        return False
-    return True
 
 
 Columns = Callable[[Sequence[Any]], dict[str, Any]]

@@ -5,7 +5,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from mmap import PAGESIZE
-from typing import Any, Protocol
+from typing import Any
 
 from compositions.errors import RecomposeError
 from runtime.arena.arena import Arena
@@ -131,23 +131,25 @@ class Loans:
         return now
 
 
-class Shelf(Protocol):
+class Copies:
+    """For who has no arena and whose values may change while their frames wait."""
+
     def keep(self, frames: list[Any]) -> list[Any]:
         """Frames that can be carried, for frames of which all but the first, a pickle, share the memory of a value."""
+        return list(map(bytes, frames))
 
     def open(self, frames: Sequence[Any]) -> Sequence[Any]:
         """Bytes-like frames, for what was carried; whoever gets them may write on them."""
+        return frames
 
 
-class TaskShelf(Shelf, Protocol):
-    """The frame store of a worker: tasks bring room for new frames, answers name the blocks that were released."""
+class AsTheyAre(Copies):
+    """For a worker without a part in the arena: it sends frames before their value changes."""
 
-    has_room: bool
+    has_room = False
     """The latest task brought room."""
-
-    @property
-    def ended(self) -> Collection[int]:
-        """Return what ``let_go`` has to tell: mostly nothing, and then it need not be asked."""
+    ended: Collection[int] = ()
+    """What ``let_go`` has to tell: mostly nothing, and then it need not be asked."""
 
     def enter(self, room: Sequence[int]) -> None:
         """A task begins, with room to write to: start and size, or nothing."""
@@ -155,35 +157,9 @@ class TaskShelf(Shelf, Protocol):
     def let_go(self) -> list[int]:
         """Blocks that nothing in this process refers to any more, each as often as it was opened; since the last
         call."""
-        ...
-
-
-class Copies:
-    """For who has no arena and whose values may change while their frames wait."""
-
-    def keep(self, frames: list[Any]) -> list[Any]:
-        return list(map(bytes, frames))
-
-    def open(self, frames: Sequence[Any]) -> Sequence[Any]:
-        return frames
-
-
-class AsTheyAre:
-    """For who has no arena and sends frames before their value changes."""
-
-    has_room = False
-    ended: Collection[int] = ()
-
-    def enter(self, room: Sequence[int]) -> None:
-        pass
-
-    def let_go(self) -> list[int]:
         return []
 
     def keep(self, frames: list[Any]) -> list[Any]:
-        return frames
-
-    def open(self, frames: Sequence[Any]) -> Sequence[Any]:
         return frames
 
 
@@ -244,6 +220,10 @@ class WorkerShelf:
         self._segment.write(start, frame)
         self._room_at += in_pages(size)
         return Reference(start, start, size)
+
+
+TaskShelf = AsTheyAre | WorkerShelf
+Shelf = Copies | RunnerShelf | WorkerShelf
 
 
 def shelf_of(descriptor: int | None) -> TaskShelf:

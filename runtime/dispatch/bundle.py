@@ -19,16 +19,12 @@ class Trouble:
     lost_as: int = 0
     """Which one of the run's lost workers was the last that died with it."""
     deaths: int = 0
-    """Number of workers that died while they ran it, alone or with others."""
+    """Number of workers that died while they ran it, alone or with others. If there were some, it is a *suspect*: it
+    runs by itself, in a worker that its group can do without."""
     node: str = ""
     """The machine of the last of these."""
     refused: str | None = None
     """Reason why no worker may get it."""
-
-    @property
-    def suspect(self) -> bool:
-        """True if a worker died with it: it runs by itself, in a worker that its group can do without."""
-        return self.deaths > 0
 
     def after_loss(self, number: int, heard: int, node: str = "") -> Trouble:
         """Return the trouble of one item after its worker on ``node`` was lost, the run's ``number``-th loss; it was

@@ -10,24 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from compositions.model import Composition, Stage
+from runtime.dispatch import events
 from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.event_log import DispatcherError, EventLog
-from runtime.dispatch.events import (
-    BundleAdmitted,
-    Event,
-    SizeOf,
-    Started,
-    SwitchCalledOff,
-    SwitchRequested,
-    TaskDone,
-    TaskFailed,
-    Tick,
-    WorkerAnswered,
-    WorkerJoined,
-    WorkerLeaving,
-    WorkerLost,
-    WorkerStartFailed,
-)
+from runtime.dispatch.events import Event, SizeOf
 from runtime.dispatch.instructions import Instruction
 from runtime.dispatch.keys import Payload
 from runtime.dispatch.outcomes import Outcome, Turn
@@ -55,18 +41,18 @@ class Handlers:
         self._failures = failures = Failures(state, turn, settings, work, staffing, transition)
         self._results = results = Results(state, turn, settings, work, staffing)
         self.table: Mapping[type, Callable[[Any], None]] = {
-            Started: self._noted(self._started),
-            BundleAdmitted: self._admit,
-            TaskDone: self._task_done,
-            TaskFailed: self._noted(results.failed),
-            WorkerJoined: self._noted(self._worker_joined),
-            WorkerAnswered: self._noted(failures.answered),
-            WorkerLeaving: self._noted(staffing.leaving),
-            WorkerLost: self._noted(failures.lost),
-            WorkerStartFailed: self._noted(failures.start_failed),
-            SwitchRequested: self._noted(transition.request),
-            SwitchCalledOff: self._noted(transition.call_off),
-            Tick: self._noted(self._tick),
+            events.Started: self._noted(lambda _: staffing.start_missing()),
+            events.BundleAdmitted: self._admit,
+            events.TaskDone: self._task_done,
+            events.TaskFailed: self._noted(results.failed),
+            events.WorkerJoined: self._noted(self._worker_joined),
+            events.WorkerAnswered: self._noted(failures.answered),
+            events.WorkerLeaving: self._noted(staffing.leaving),
+            events.WorkerLost: self._noted(failures.lost),
+            events.WorkerStartFailed: self._noted(failures.start_failed),
+            events.SwitchRequested: self._noted(transition.request),
+            events.SwitchCalledOff: self._noted(transition.call_off),
+            events.Tick: self._noted(self._tick),
         }
 
     def settle(self) -> None:
@@ -87,7 +73,7 @@ class Handlers:
 
         return note_and_handle
 
-    def _admit(self, event: BundleAdmitted) -> None:
+    def _admit(self, event: events.BundleAdmitted) -> None:
         size_bytes = 0
         if event.error is None:
             size_bytes = self._size_of(event.payload)
@@ -98,22 +84,19 @@ class Handlers:
             self._work.shed(too_many)
         self._work.feed()
 
-    def _task_done(self, event: TaskDone) -> None:
+    def _task_done(self, event: events.TaskDone) -> None:
         busy_s, size_bytes = 0.0, self._size_of(event.payload)
         for timing in event.timings:
             busy_s += timing.wall_s
         self._log.note_done(event, busy_s, size_bytes)
         self._results.done(event, busy_s, size_bytes)
 
-    def _started(self, event: Started) -> None:
-        self._staffing.start_missing()
-
-    def _worker_joined(self, event: WorkerJoined) -> None:
+    def _worker_joined(self, event: events.WorkerJoined) -> None:
         self._staffing.joined(event)
         self._transition.worker_joined()
         self._staffing.assign()
 
-    def _tick(self, event: Tick) -> None:
+    def _tick(self, event: events.Tick) -> None:
         self._failures.kill_hung()
         self._transition.tick()
         self._staffing.free_left()
@@ -162,7 +145,7 @@ class Dispatcher:
 
     def start(self, now_s: float) -> list[Instruction]:
         """The first instructions: start the workers of the first composition."""
-        return self.handle(Started(now_s))[0]
+        return self.handle(events.Started(now_s))[0]
 
     def handle(self, event: Event) -> tuple[list[Instruction], list[Outcome]]:
         """``handle_all`` of one."""
@@ -204,7 +187,7 @@ class Dispatcher:
 
     @property
     def wake_at_s(self) -> float:
-        """Return the time at which the switch under way needs a Tick; infinite without a switch."""
+        """Return the time at which the switch under way needs a events.Tick; infinite without a switch."""
         phase = self._state.course.phase
         return phase.next_deadline_s(self._turn.now_s) if phase else math.inf
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from compositions.batch_settings import SchedulerSettings
 from compositions.dynamic import Dyn
-from runtime.scheduling import SCHEDULERS, make_scheduler
-from runtime.scheduling.port import Book, Measured, Queue, Visit
+from runtime.scheduling import make_scheduler
+from runtime.scheduling.port import Book, Queue, Visit
 
 
 class Roaming:
@@ -38,7 +37,3 @@ class Roaming:
         if found is not None or any(look.workers for look in looks):
             return found
         return self._otherwise.choose(looks)
-
-
-PARTS: tuple[type, ...] = (Roaming, Dyn, Book, Measured, SchedulerSettings, *SCHEDULERS.values())
-"""All that it is made of."""

@@ -13,32 +13,21 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from itertools import islice
-from typing import Any, get_args
+from functools import cache
+from itertools import chain, islice
+from typing import Any
 
-from compositions.batching import Batching
 from compositions.errors import RecomposeError
-from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from profiler.snapshot import StageTiming
-from runtime.dispatch import state
-from runtime.dispatch.events import (
-    NOTHING_KEYED,
-    BundleAdmitted,
-    Event,
-    ItemFault,
-    KeyedDone,
-    SizeOf,
-    SwitchStyle,
-    TaskDone,
-)
+from runtime.dispatch.events import NOTHING_KEYED, BundleAdmitted, Event, KeyedDone, SizeOf, TaskDone
 from runtime.dispatch.keys import KeyStates, StatesByKey
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 
 # Convert events and the dispatcher's state to plain data, which JSON can carry. Payloads become their sizes.
 #
-# Objects that are referred to twice are written once, as pickle does it. Unlike pickle it is read as nothing but the
-# classes named here (``tests.support.replay``), and people can read it.
+# Objects that are referred to twice are written once, as pickle does it. Unlike pickle it is read as nothing but
+# classes of these rooms (``tests.support.replay``), and people can read it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +40,16 @@ class Blob:
         return self.size_bytes
 
 
-CLASSES: tuple[type, ...] = (
-    *(Batching, Blob, Composition, DispatcherSettings, Group, Pattern, Stage, StageKind, StageTiming),
-    *(*get_args(Event), ItemFault, KeyedDone, SwitchStyle),
-    *state.CLASSES,
-)
-_OURS = frozenset(CLASSES)
+_ROOT = __name__.removesuffix("runtime.dispatch.event_log")
+ROOMS = tuple(f"{_ROOT}{room}." for room in ("compositions", "profiler", "runtime.dispatch", "runtime.scheduling"))
 _TIMES = frozenset({"arrived_s", "due_s"})
 """Fields with a time an item: they are plain as they are, and a bundle has thousands."""
+
+
+@cache
+def is_ours(cls: Any) -> bool:
+    """Return whether objects of a class are written by their fields: those of the state and of events are."""
+    return cls.__module__.startswith(ROOMS) and not issubclass(cls, Mapping)
 
 
 class Writer:
@@ -70,18 +61,19 @@ class Writer:
         """Number of each object by its id; it is held, for the id of one that is gone may be given again."""
 
     def plain(self, value: Any) -> Any:
+        kind: Any = type(value)
         if value is None or (isinstance(value, str | bool | int) and not isinstance(value, Enum)):
             return value
         if isinstance(value, float):
             return value if math.isfinite(value) else {"$": "float", "text": str(value)}
-        if type(value) in _OURS:
+        if is_ours(kind):
             return self._object(value)
         if isinstance(value, bytes):
             return {"$": "bytes", "hex": value.hex()}
         if isinstance(value, Mapping):
             return {"$": "dict", "items": [[self.plain(key), self.plain(each)] for key, each in value.items()]}
         items = [self.plain(each) for each in value]
-        return items if isinstance(value, list) else {"$": type(value).__name__, "items": items}
+        return items if isinstance(value, list) else {"$": kind.__name__, "items": items}
 
     def _object(self, value: Any) -> Any:
         name = type(value).__name__
@@ -173,12 +165,8 @@ class EventLog:
     def lines(self) -> Iterator[str]:
         """The log as JSON lines: the opening, then an event a line."""
         yield json.dumps({"before": self._forgotten, **self._opening})
-        for event in self._events():
+        for event in chain(_events(self._older), _events(self._noted)):
             yield json.dumps(Writer(self._size_of).plain(event))
-
-    def _events(self) -> Iterator[Event]:
-        yield from _events(self._older)
-        yield from _events(self._noted)
 
     def _begin_part(self) -> None:
         self._forgotten += self._older_count

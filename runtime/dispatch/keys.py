@@ -151,8 +151,6 @@ _FORGOTTEN = 64
 class StatesByKey:
     """A key is in one partition, always the same one."""
 
-    __slots__ = ("_forgotten", "_keys", "_states")
-
     def __init__(self, count: int) -> None:
         """Make a table of so many partitions."""
         self._states: dict[Any, Any] = {}

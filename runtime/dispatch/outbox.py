@@ -54,9 +54,6 @@ class OrderGate:
         self._passed: dict[int, int] = {}
         """Those that passed ahead of their turn: the first of a row, and how many."""
 
-    def opens_for(self, serial: int) -> bool:
-        return serial == self.expected
-
     def passed(self, serial: int, count: int = 1) -> None:
         """The stage has seen ``count`` items from ``serial`` on, or never will. Said twice, it counts once."""
         if serial >= self.expected:
@@ -72,8 +69,6 @@ class OrderGate:
 class Weight:
     """``used`` bytes of payloads now. What items come to on their way is learned from those that went it: a photo in a
     file of 100 KB is an array of 6 MB a stage later, and then it is too late to hold it back."""
-
-    __slots__ = ("each_bytes", "items", "used")
 
     def __init__(self) -> None:
         self.used = self.items = 0
@@ -238,11 +233,8 @@ class Outbox:
             self.delivered += bundle.count
             return [_delivered(bundle, now_s)]
         self.failed += bundle.count
-        return [_dead(bundle.part(position, position + 1), error, now_s) for position in range(bundle.count)]
-
-
-PARTS: tuple[type, ...] = (Fate, ItemsOut, Outbox, ReorderBuffer, ShedRun, Weight)
-"""What its state is made of."""
+        alone = (_delivered(bundle.part(position, position + 1), now_s) for position in range(bundle.count))
+        return [replace(each, payload=None, error=error) for each in alone]
 
 
 def _delivered(bundle: Bundle, now_s: float) -> Delivered:
@@ -253,7 +245,3 @@ def _delivered(bundle: Bundle, now_s: float) -> Delivered:
         due_s=bundle.due_s,
         start=bundle.start,
     )
-
-
-def _dead(bundle: Bundle, error: str, now_s: float) -> Delivered:
-    return replace(_delivered(bundle, now_s), payload=None, error=error)

@@ -11,14 +11,28 @@ from runtime.dispatch.keys import Payload
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
-    """Items left together, in order. ``error`` instead of a payload: a dead letter in its place, alone."""
+class Left:
+    """Items left together, in order."""
 
     at_s: float
     serial: int
     """Of the first; the others follow."""
     arrived_s: tuple[float, ...]
     """One a item."""
+
+    @property
+    def count(self) -> int:
+        return len(self.arrived_s)
+
+    @property
+    def serials(self) -> range:
+        return range(self.serial, self.serial + len(self.arrived_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered(Left):
+    """Items went to the sink. ``error`` instead of a payload: a dead letter in its place, alone."""
+
     started_s: float
     """First dispatch to a worker."""
     composition: str
@@ -30,36 +44,14 @@ class Delivered:
     """Where they begin in the payload."""
 
     @property
-    def count(self) -> int:
-        return len(self.arrived_s)
-
-    @property
-    def serials(self) -> range:
-        return range(self.serial, self.serial + len(self.arrived_s))
-
-    @property
     def since_s(self) -> tuple[float, ...]:
         """Since when a user waited for each."""
         return self.arrived_s if self.due_s is None else self.due_s
 
 
 @dataclass(frozen=True, slots=True)
-class Shed:
+class Shed(Left):
     """Items were dropped before they started, to make room (overload policy ``shed``); reported in their place."""
-
-    at_s: float
-    serial: int
-    """Of the first; the others follow."""
-    arrived_s: tuple[float, ...]
-    """One a item."""
-
-    @property
-    def count(self) -> int:
-        return len(self.arrived_s)
-
-    @property
-    def serials(self) -> range:
-        return range(self.serial, self.serial + len(self.arrived_s))
 
 
 class TaskTimed(NamedTuple):
@@ -150,8 +142,6 @@ Outcome = Delivered | Shed | TaskTimed | OutOfMemory | SwitchEnded | SwitchOverd
 
 class Turn:
     """``instructions`` and ``outcomes`` are in the order in which they were said; a new turn begins with none."""
-
-    __slots__ = ("instructions", "now_s", "outcomes")
 
     def __init__(self) -> None:
         self.now_s = 0.0

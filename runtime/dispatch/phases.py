@@ -34,15 +34,8 @@ class Awaiting:
 
     def ended(self, now_s: float, error: str | None) -> SwitchEnded:
         """It was refused, failed before an item moved, or is a resize that is done."""
-        request = self.request
-        return SwitchEnded(
-            at_s=now_s,
-            from_name=self.from_name,
-            to_name=request.composition.name,
-            style=request.style,
-            error=error,
-            kind=self.kind,
-        )
+        asked = self.request
+        return SwitchEnded(now_s, self.from_name, asked.composition.name, asked.style, error=error, kind=self.kind)
 
 
 @dataclass(slots=True)
@@ -130,16 +123,9 @@ class Draining:
     def ended(self, now_s: float, error: str | None) -> SwitchEnded:
         clean = self.had_items and not self.disturbed and not self.migrated and error is None
         emptied_s = now_s if self.emptied_s is None else self.emptied_s
-        return SwitchEnded(
-            at_s=now_s,
-            from_name=self.from_name,
-            to_name=self.request.composition.name,
-            style=self.request.style,
-            drain_actual_s=emptied_s - self.handed_over_s if clean else None,
-            overdue=self.overdue,
-            migrated=self.migrated,
-            error=error,
-        )
+        took_s = emptied_s - self.handed_over_s if clean else None
+        names = self.from_name, self.request.composition.name
+        return SwitchEnded(now_s, *names, self.request.style, took_s, self.overdue, self.migrated, error)
 
 
 Phase = Preparing | Resizing | Draining

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from compositions.model import Composition, Group, Loads, Stage, StageKind, loads_of
 from profiler.drain_samples import Pending
-from runtime.dispatch.bundle import Bundle, Trouble
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.dynamic import Roaming
 from runtime.dispatch.events import WorkerId
 
@@ -107,9 +107,6 @@ class WorkerState:
         self.timed = min(self.timed + 1, _TIMED)
         self.item_s = item_s if self.timed == 1 else self.item_s * (item_s / self.item_s) ** (1 / self.timed)
 
-    def is_slow(self, fast_s: float) -> bool:
-        return self.timed >= _KNOWN and self.item_s > _SLOW * fast_s
-
     @property
     def running(self) -> list[TaskInWork]:
         """Return what it runs now: up to the first that is not of a group whose calls wait; nothing runs behind that
@@ -172,7 +169,7 @@ class GroupState:
 
     def put(self, bundle: Bundle) -> None:
         if bundle.trouble.deaths and not (self.keyed and bundle.next_stage == self.first):
-            insort(self.apart, bundle, key=_serial)
+            insort(self.apart, bundle, key=lambda each: each.serial)
         else:
             heapq.heappush(self.waiting, (bundle.serial, bundle))
 
@@ -275,7 +272,8 @@ class GroupState:
 
     def slow(self, worker: WorkerState) -> bool:
         """Return whether other workers of the group take less than half its time."""
-        return self.pace.fast_s is not None and worker.is_slow(self.pace.fast_s)
+        fast_s = self.pace.fast_s
+        return fast_s is not None and worker.timed >= _KNOWN and worker.item_s > _SLOW * fast_s
 
     def preferred(self, worker: WorkerState, now_s: float) -> WorkerState | None:
         """Return who takes the next bundle, where ``worker`` may. If that is slow, it is a fast one; none, until
@@ -305,10 +303,6 @@ class GroupState:
 
 def _open(worker: WorkerState) -> bool:
     return not any(task.group.at_once == 1 or task.bundle.trouble.deaths for task in worker.outstanding)
-
-
-def _serial(bundle: Bundle) -> int:
-    return bundle.serial
 
 
 def _pending(bundle: Bundle, age_s: float | None = None, count: int | None = None) -> Pending:
@@ -383,7 +377,3 @@ class Pipeline:
     ) -> dict[str, tuple[Pending, ...]]:
         """The in-flight bundles of each group, by the first stage of the group; ``workers``: all there are."""
         return {stages[state.first].name: items for state in self.groups if (items := state.pending(now_s, workers))}
-
-
-PARTS: tuple[type, ...] = (Bundle, GroupState, Pace, Pipeline, TaskInWork, Trouble, WorkerState)
-"""What its state is made of."""

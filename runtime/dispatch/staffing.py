@@ -81,8 +81,9 @@ class Staffing:
         bound = [each for each in self._course.pipelines if each is not active or each.roaming is None]
         groups = [group for pipeline in bound for group in reversed(pipeline.groups)]
         idle = self._crew.idle()
-        if active.roaming is not None:
-            self._gather(idle, active)
+        if active.roaming is not None:  # those that have nothing left stand nowhere: who is bound is at work
+            for worker in [each for each in idle if each.group is not None and each.group.pipeline is active]:
+                self._crew.unbind(worker)
         self._work.dispatch_apart()
         idle = [worker for worker in idle if not worker.tests]
         left = [worker for worker in idle if not self._placed(worker, groups)]
@@ -97,12 +98,6 @@ class Staffing:
                 self._work.dispatch(group)
                 return True
         return False
-
-    def _gather(self, idle: Iterable[WorkerState], active: Pipeline) -> None:
-        """Those that have nothing left of their group stand nowhere: who is bound is at work."""
-        for worker in idle:
-            if worker.group is not None and worker.group.pipeline is active:
-                self._crew.unbind(worker)
 
     def _roam_all(self, left: list[WorkerState], active: Pipeline, roaming: Roaming) -> None:
         """Those whom ``left`` has beyond the workers of the composition are spares."""

@@ -10,22 +10,16 @@ from compositions.model import Composition, Loads, Stage
 from runtime.dispatch.bundle import NO_TROUBLE, Bundle, Trouble
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.crew import Crew
-from runtime.dispatch.dynamic import PARTS as ROAMING
 from runtime.dispatch.events import BundleAdmitted
-from runtime.dispatch.keyed.stateful import PARTS as STATEFUL
 from runtime.dispatch.keyed.stateful import StatefulStages
-from runtime.dispatch.outbox import PARTS as OUTBOX
 from runtime.dispatch.outbox import Outbox
-from runtime.dispatch.phases import Awaiting, Draining, Phase, Preparing, Resizing
-from runtime.dispatch.pipeline import PARTS as PIPELINE
+from runtime.dispatch.phases import Awaiting, Draining, Phase, Preparing
 from runtime.dispatch.pipeline import GroupState, Pipeline, TaskInWork, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
 
 
 class TaskBook:
     """Numbers tasks. Those that are out are listed with their workers, first given first."""
-
-    __slots__ = ("given",)
 
     def __init__(self) -> None:
         self.given = 0
@@ -224,10 +218,3 @@ class State:
         course = Course(stages, composition, settings)
         outbox = Outbox(begin, by_bundle=begun is not None and any(stage.keeps_state for stage in stages))
         return State(admission, course, Crew(), TaskBook(), StatefulStages(stages, begun), outbox)
-
-
-CLASSES: tuple[type, ...] = (
-    *(Admission, Course, Crew, Draining, Preparing, Resizing, State, TaskBook),
-    *(*OUTBOX, *PIPELINE, *ROAMING, *STATEFUL),
-)
-"""All that a state is made of."""

@@ -293,7 +293,7 @@ class Work:
         """Started items are done, or dead with ``error``: they wait to leave; no stateful stage waits for them."""
         pipeline.in_flight -= 1
         if bundle.next_stage < len(pipeline.by_stage):
-            self.pass_gates(self._stateful.from_stage(bundle.next_stage), bundle)
+            self.pass_gates([index for index in self._stateful.gates if index >= bundle.next_stage], bundle)
         self._turn.outcomes += self._outbox.put(bundle, error, self._turn.now_s)
         self._stateful.left(self._outbox.oldest_checkpoint_turn)
 

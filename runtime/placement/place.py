@@ -43,11 +43,11 @@ class Placement:
 
     def started(self, present: Seats) -> dict[str, dict[str, int]]:
         """Return the workers to start, by shape and node."""
-        return _more(self.seats, present)
-
-    def ended(self, present: Seats) -> dict[str, dict[str, int]]:
-        """Return the workers to end, by shape and node."""
-        return _more(present, self.seats)
+        found = {
+            name: {node: count - present.get(name, {}).get(node, 0) for node, count in on.items()}
+            for name, on in self.seats.items()
+        }
+        return {name: {node: count for node, count in on.items() if count > 0} for name, on in found.items()}
 
 
 def place(cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> Placement:
@@ -243,13 +243,6 @@ class _Attempt:
         has = amounts(most.free[CPUS] / PARTS, gpus / PARTS, most.free[MEMORY], custom)
         has += ", but no GPU" if need.gpus and not gpus else ""
         return f"{fit}: each needs {need}, and the node with the most left has {has}"
-
-
-def _more(those: Seats, than: Seats) -> dict[str, dict[str, int]]:
-    found = {
-        name: {at: count - than.get(name, {}).get(at, 0) for at, count in on.items()} for name, on in those.items()
-    }
-    return {name: {at: count for at, count in on.items() if count > 0} for name, on in found.items()}
 
 
 def _sum(of: Iterable[Amounts]) -> Amounts:

@@ -12,16 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter, thread_time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from runtime.pools.keyed import KeyedStage, KeyedStages, Together
 from runtime.pools.port import no_pair
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(slots=True)
@@ -42,10 +39,8 @@ class TogetherError(Exception):
     """A call on several values came to nothing; its cause is what was raised. Any of them may be at fault."""
 
 
-class Call(Protocol):
-    """One way to call a stage. Raises: TogetherError."""
-
-    async def __call__(self, values: list[Any], state: Any) -> Called: ...
+Call = Callable[[list[Any], Any], Coroutine[Any, Any, Called]]
+"""One way to call a stage, with values and a state. Raises: TogetherError."""
 
 
 class Calls:
@@ -117,14 +112,20 @@ def _call_by_key(method: Callable[..., Any], stage: Stage, keyed: KeyedStage) ->
 
 
 def _together(method: Callable[..., Any], stage: Stage) -> Callable[..., Any]:
-    return partial(_record_batch, method, _schema(stage.columns)) if stage.columns else method
+    """Return the method of a batch stage; where the stage has columns, it gets the values as a record batch."""
+    if not stage.columns:
+        return method
+    import pyarrow as pa  # here: few apps need it, and it is not small
+
+    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in stage.columns])
+    return lambda values, *state: method(pa.RecordBatch.from_pylist(values, schema=schema), *state)
 
 
 def _call_of(method: Callable[..., Any], stage: Stage) -> Call:
     stateful = stage.kind is StageKind.STATEFUL
     if stage.batch:
         together = _together(method, stage)
-        return partial(_all_with_state, stage.name, together) if stateful else partial(_all, stage.name, together)
+        return partial(_all, stage.name, together if stateful else lambda values, _: (together(values), None))
     if stateful:
         return partial(_in_turn, method)
     if inspect.iscoroutinefunction(method):
@@ -171,16 +172,7 @@ async def _by_key(stage: KeyedStage, values: list[Any], state: Any) -> Called:
 # --- together ---------------------------------------------------------------------------------------------------------
 
 
-async def _all(name: str, call: Callable[[list[Any]], Iterable[Any]], values: list[Any], state: Any) -> Called:
-    if not values:
-        return Called([])
-    try:
-        return Called(_as_many(name, call(values), len(values)))
-    except (Exception, SystemExit) as error:
-        return _failed_together(values, error)
-
-
-async def _all_with_state(
+async def _all(
     name: str, call: Callable[[list[Any], Any], tuple[Iterable[Any], Any]], values: list[Any], state: Any
 ) -> Called:
     if not values:
@@ -228,18 +220,6 @@ def _listed(results: Any) -> list[Any] | None:
     if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
         return None
     return list(results)
-
-
-def _schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
-    import pyarrow as pa  # here: few apps need it, and it is not small
-
-    return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns])
-
-
-def _record_batch(call: Callable[..., Any], schema: pa.Schema, values: list[Any], *state: Any) -> Any:
-    import pyarrow as pa
-
-    return call(pa.RecordBatch.from_pylist(values, schema=schema), *state)
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------------

@@ -1,13 +1,12 @@
 """Run adjacent stages of an app on the items of a task, in the worker, and time each stage."""
 
 import traceback
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Container, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from time import perf_counter, thread_time
 from typing import Any, TypeVar, cast
 
-from apps.contract import App
 from compositions.errors import RecomposeError
 from profiler.snapshot import StageTiming
 from runtime.dispatch.events import ItemFault
@@ -51,16 +50,15 @@ def run_now(work: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a stage that is an async def runs in an event loop")
 
 
-def run_stages(app: App, stages: tuple[str, ...], values: Sequence[Any], states: Mapping[str, Any]) -> Executed:
-    """``execute`` for stages of which none is an ``async def``."""
-    return run_now(execute(Calls(app), stages, values, states))
-
-
 async def execute(
-    calls: Calls, stages: tuple[str, ...], values: Sequence[Any], states: Mapping[str, Any], several: bool = True
+    calls: Calls,
+    stages: tuple[str, ...],
+    values: Sequence[Any],
+    states: Mapping[str, Any],
+    broken: Sequence[ItemFault] = (),
 ) -> Executed:
-    """Runs ``stages`` in this order, each on what the one before it returned. ``several``: there may be ``Outputs``
-    among the values.
+    """Runs ``stages`` in this order, each on what the one before it returned. ``broken``: values that no stage gets,
+    faults from the beginning.
 
     Wall time is ``perf_counter``, CPU time that of the calling thread alone; both in seconds, for all items together. A
     stateful stage whose state is missing from ``states`` gets ``None``, as before its first item.
@@ -70,7 +68,7 @@ async def execute(
     batch stage that raises on several: any may be at fault, so the task is not done either.
     """
     stateful = calls.stateful.intersection(stages)
-    run = _Run(values, several and any_outputs(values), stateful != frozenset())
+    run = _Run(values, broken, stateful != frozenset())
     new_states = {}
     for name in stages:
         state = await run.stage(name, _call(calls, name), states.get(name))
@@ -87,16 +85,18 @@ def _call(calls: Calls, name: str) -> Call:
 
 
 class _Run:
-    """The items of a task on their way through its stages. ``several``: an item may be several values, or none.
-    ``whole``: a fault of one is the end for all."""
+    """The items of a task on their way through its stages. ``whole``: a fault of one is the end for all."""
 
-    def __init__(self, values: Sequence[Any], several: bool, whole: bool) -> None:
+    def __init__(self, values: Sequence[Any], broken: Sequence[ItemFault], whole: bool) -> None:
         self._values = list(values)
-        self._several = several
         self._whole = whole
         self._at: list[int] | None = None
         """Positions in the task of those that are left; None: all are."""
-        self._faults: list[ItemFault] = []
+        self._faults = list(broken)
+        if broken:
+            self._keep_but({fault.position for fault in broken})
+        self._several = any_outputs(self._values)
+        """An item may be several values, or none."""
         self._timings: list[StageTiming] = []
         self._wall_s, self._cpu_s = perf_counter(), thread_time()
 
@@ -134,8 +134,13 @@ class _Run:
             if self._whole:
                 raise StageError(name, text, at[index]) from error
             self._faults.append(ItemFault(at[index], name, text))
-        self._at = [position for index, position in enumerate(at) if index not in failed]
-        self._values = [value for index, value in enumerate(self._values) if index not in failed]
+        self._keep_but(failed)
+
+    def _keep_but(self, gone: Container[int]) -> None:
+        """Those at these indexes leave."""
+        at = range(len(self._values)) if self._at is None else self._at
+        self._at = [position for index, position in enumerate(at) if index not in gone]
+        self._values = [value for index, value in enumerate(self._values) if index not in gone]
 
     def _timed(self, name: str, waited: tuple[float, float] | None) -> None:
         """The end of a stage is the start of the next: clocks are read once a boundary, they cost as much as a call."""

@@ -13,17 +13,8 @@ from typing import Any
 from apps.contract import App
 from compositions.model import Loads
 from profiler.snapshot import timings_of
-from runtime.dispatch.events import (
-    BundleAdmitted,
-    Event,
-    TaskDone,
-    TaskFailed,
-    WorkerAnswered,
-    WorkerId,
-    WorkerJoined,
-    WorkerLost,
-    WorkerStartFailed,
-)
+from runtime.dispatch import events
+from runtime.dispatch.events import Event, WorkerId
 from runtime.dispatch.instructions import Task
 from runtime.dispatch.keys import Mosaic, Payload
 from runtime.pools.calls import Calls
@@ -87,7 +78,7 @@ class LocalPool:
     def ask(self, worker: WorkerId, losses: int) -> None:
         """A thread lives until it is ended."""
         if worker in self._inboxes:
-            self._events.put((worker, WorkerAnswered(self.now_s(), worker, losses)))
+            self._events.put((worker, events.WorkerAnswered(self.now_s(), worker, losses)))
 
     def wait(self, until_s: float) -> Sequence[Event]:
         came: list[tuple[WorkerId, Event] | None] = []
@@ -110,22 +101,22 @@ class LocalPool:
     def lose(self, worker: WorkerId) -> None:
         """For tests of worker loss: the thread is abandoned as if its process had died."""
         self.end(worker)
-        self._events.put((worker, WorkerLost(self.now_s(), worker, "told to by the test")))
+        self._events.put((worker, events.WorkerLost(self.now_s(), worker, "told to by the test")))
 
     def _is_current(self, worker: WorkerId, event: Event) -> bool:
         """A worker that was ended has nothing more to say but that it is lost; one that failed to start is no more."""
-        if isinstance(event, WorkerStartFailed):
+        if isinstance(event, events.WorkerStartFailed):
             return self._inboxes.pop(worker, None) is not None
-        return isinstance(event, WorkerLost) or worker in self._inboxes
+        return isinstance(event, events.WorkerLost) or worker in self._inboxes
 
     def _work(self, worker: WorkerId, inbox: queue.SimpleQueue[Task | None], loads: Loads) -> None:
         try:
             app = set_up(self._make_app, loads)
         except Exception as error:
-            failed = WorkerStartFailed(self.now_s(), f"{type(error).__name__}: {error}", loads=loads)
+            failed = events.WorkerStartFailed(self.now_s(), f"{type(error).__name__}: {error}", loads=loads)
             self._events.put((worker, failed))
             return
-        self._events.put((worker, WorkerJoined(self.now_s(), worker, os.getpid(), "local", loads)))
+        self._events.put((worker, events.WorkerJoined(self.now_s(), worker, os.getpid(), "local", loads)))
         calls = Calls(app)
         if calls.wait:
             asyncio.run(self._work_at_once(calls, worker, inbox))
@@ -145,16 +136,22 @@ class LocalPool:
         await at_once(tasks(), work, lambda task: calls.alone(task.stages))
 
 
-async def run_task(calls: Calls, worker: WorkerId, task: Task, clock: Callable[[], float]) -> TaskDone | TaskFailed:
+async def run_task(
+    calls: Calls, worker: WorkerId, task: Task, clock: Callable[[], float]
+) -> events.TaskDone | events.TaskFailed:
     """Runs a task whose payload and states are pickled; what comes back is pickled as well."""
     try:
         if (alone := perform_alone(calls, task.stages, task, CODEC)) is not None:
             payload, times_s = alone
-            return TaskDone(clock(), worker, task.task_id, payload, timings_of(task.stages, times_s))
-        return TaskDone(clock(), worker, task.task_id, *await perform(calls, task, CODEC))
+            return events.TaskDone(clock(), worker, task.task_id, payload, timings_of(task.stages, times_s))
+        return events.TaskDone(clock(), worker, task.task_id, *await perform(calls, task, CODEC))
     except StageError as error:
-        return TaskFailed(clock(), worker, task.task_id, error.stage, error.traceback_text, error.position)
+        return events.TaskFailed(clock(), worker, task.task_id, error.stage, error.traceback_text, error.position)
 
 
 def _heard(now_s: float, event: Event) -> Event:
-    return event._replace(at_s=now_s) if isinstance(event, TaskDone | BundleAdmitted) else replace(event, at_s=now_s)
+    return (
+        event._replace(at_s=now_s)
+        if isinstance(event, events.TaskDone | events.BundleAdmitted)
+        else replace(event, at_s=now_s)
+    )

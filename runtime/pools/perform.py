@@ -1,7 +1,6 @@
 """Perform a task from end to end in the worker: unpickle, run the stages, pickle the results."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from time import perf_counter, thread_time
 from typing import Any, NamedTuple
 
@@ -68,14 +67,6 @@ class Performed(NamedTuple):
     """Number of values of the items that are done; None: one each."""
 
 
-class _Given(NamedTuple):
-    """The values of a task. ``several``: an item may be several values, or none."""
-
-    values: list[Any]
-    broken: list[ItemFault]
-    several: bool
-
-
 async def perform(calls: Calls, task: Task, codec: Codec) -> Performed:
     """Raises: StageError when nothing of the task could be done, and what it did to states is undone."""
     if not calls.keyed.any_of(task.stages):
@@ -96,16 +87,15 @@ async def perform(calls: Calls, task: Task, codec: Codec) -> Performed:
 
 async def _perform(calls: Calls, task: Task, codec: Codec) -> Performed:
     values = _values(task, codec)
-    kinds = set(map(type, values))
-    broken = _broken(values, task.stages[0]) if Broken in kinds else []
+    broken = _broken(values, task.stages[0]) if Broken in set(map(type, values)) else []
     if broken and _ordered(calls, task):
         raise StageError(task.stages[0], broken[0].error, broken[0].position)
-    done = await _run(calls, task, _Given(values, broken, Outputs in kinds), codec)
+    done = await execute(calls, task.stages, values, _states(task, codec), broken)
     assert len(done.values) == len(values), f"{len(values)} values became {len(done.values)}"
     payload, unfit = _encoded(done, task, codec)
     if unfit and _ordered(calls, task):
         raise StageError(task.stages[-1], unfit[0].error, unfit[0].position)
-    faults = tuple(sorted((*broken, *done.faults, *unfit), key=lambda fault: fault.position))
+    faults = tuple(sorted((*done.faults, *unfit), key=lambda fault: fault.position))
     if faults and task.items == 1:
         raise StageError(faults[0].stage, faults[0].error)
     keyed = calls.keyed.done(task.stages, done.values) if calls.keyed else NOTHING_KEYED
@@ -131,23 +121,13 @@ def _broken(values: list[Any], stage: str) -> list[ItemFault]:
     return [ItemFault(at, stage, text + value.why) for at, value in enumerate(values) if isinstance(value, Broken)]
 
 
-async def _run(calls: Calls, task: Task, given: _Given, codec: Codec) -> Executed:
-    """Runs the stages on all values but the broken ones."""
-    values, broken, several = given
+def _states(task: Task, codec: Codec) -> dict[str, Any]:
+    """Raises: StageError for one that cannot be unpickled."""
     states = {name: None if state is None else codec.decode(state)[0] for name, state in task.states.items()}
     for name, state in states.items():
         if isinstance(state, Broken):
             raise StageError(name, f"the state that went in cannot be unpickled\n{state.why}", None)
-    if not broken:
-        return await execute(calls, task.stages, values, states, several)
-    gone = {fault.position for fault in broken}
-    at = [position for position in range(len(values)) if position not in gone]
-    done = await execute(calls, task.stages, [values[position] for position in at], states, several)
-    whole: list[Any] = [None] * len(values)
-    for position, value in zip(at, done.values, strict=True):
-        whole[position] = value
-    faults = tuple(replace(fault, position=at[fault.position]) for fault in done.faults)
-    return Executed(whole, done.timings, done.states, faults)
+    return states
 
 
 def _encoded(done: Executed, task: Task, codec: Codec) -> tuple[Payload, list[ItemFault]]:

@@ -4,7 +4,6 @@ import select
 import socket
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
 
 import zmq
 
@@ -13,57 +12,8 @@ from runtime.transport.stream import Handed, MessageReader, MessageWriter, prepa
 from runtime.transport.wire import HEAD, Kind, Message, pack, pieces, plain_text, unpack
 
 
-class Channel(Protocol):
-    """A connection to the hub. One thread only."""
-
-    handed: int | None
-    """The descriptor of the arena that is shared with the hub."""
-
-    @property
-    def descriptors(self) -> Sequence[int]:
-        """Files that can be read when there may be something for ``poll``; or after ``send``, which may take a sign."""
-
-    def poll(self) -> list[Message] | None:
-        """Return what has come; does not wait for the next to begin; ``None`` when the hub is gone."""
-
-    def receive(self) -> Message | None:
-        """The next message; blocks; ``None`` when the hub is gone."""
-
-    def send(self, message: Message) -> None:
-        """Raises: OSError when the hub is gone."""
-
-    def close(self) -> None: ...
-
-
-def connect(invitation: Invitation) -> Channel:
-    """By the unix socket if that is within reach, else by the network.
-
-    Raises: OSError when the hub cannot be reached or does not take the invitation.
-    """
-    if (sock := _unix_socket(invitation.unix_path)) is not None:
-        return StreamChannel(sock, invitation)
-    if invitation.network is None:
-        raise ConnectionError(f"the hub at {invitation.unix_path} cannot be reached and offers no network address")
-    network = invitation.network
-    lifeline = StreamChannel(socket.create_connection((network.host, network.lifeline_port), timeout=10), invitation)
-    return EncryptedChannel(lifeline, network, invitation)
-
-
-def _unix_socket(path: str | None) -> socket.socket | None:
-    """None where there is no such socket: the hub is on another host."""
-    if path is None:
-        return None
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        sock.connect(path)
-    except OSError:
-        sock.close()
-        return None
-    return sock
-
-
 class StreamChannel:
-    """Messages on the stream connection itself."""
+    """Messages on the stream connection itself. One thread only; ``send`` raises OSError when the hub is gone."""
 
     def __init__(self, sock: socket.socket, invitation: Invitation) -> None:
         self.socket = sock
@@ -75,6 +25,7 @@ class StreamChannel:
         self.send = MessageWriter(sock).send
         self._received: deque[Message] = deque()
         self.handed: int | None = None
+        """The descriptor of the arena that is shared with the hub."""
         self._introduce(invitation)
 
     def _introduce(self, invitation: Invitation) -> None:
@@ -93,9 +44,11 @@ class StreamChannel:
 
     @property
     def descriptors(self) -> Sequence[int]:
+        """Files that can be read when there may be something for ``poll``; or after ``send``, which may take a sign."""
         return [self.socket.fileno()]
 
     def poll(self) -> list[Message] | None:
+        """Return what has come; does not wait for the next to begin; ``None`` when the hub is gone."""
         if self._poller.poll(0):
             try:
                 self._received.extend(self._reader.read())
@@ -106,6 +59,7 @@ class StreamChannel:
         return came
 
     def receive(self) -> Message | None:
+        """The next message; blocks; ``None`` when the hub is gone."""
         while not self._received:
             try:
                 self._received.extend(self._reader.read())
@@ -118,7 +72,7 @@ class StreamChannel:
 
 
 class EncryptedChannel:
-    """Messages on ZeroMQ with CURVE; the stream connection beside it tells when the hub is gone.
+    """The same on ZeroMQ with CURVE; the stream connection beside it tells when the hub is gone.
 
     ZeroMQ connects anew by itself, and what was on the way is lost: so the end of its connection is the end here too,
     and the hub has the worker's tasks run elsewhere.
@@ -191,3 +145,33 @@ class EncryptedChannel:
         self._socket.close()
         self._socket.context.term()
         self._lifeline.close()
+
+
+Channel = StreamChannel | EncryptedChannel
+
+
+def connect(invitation: Invitation) -> Channel:
+    """By the unix socket if that is within reach, else by the network.
+
+    Raises: OSError when the hub cannot be reached or does not take the invitation.
+    """
+    if (sock := _unix_socket(invitation.unix_path)) is not None:
+        return StreamChannel(sock, invitation)
+    if invitation.network is None:
+        raise ConnectionError(f"the hub at {invitation.unix_path} cannot be reached and offers no network address")
+    network = invitation.network
+    lifeline = StreamChannel(socket.create_connection((network.host, network.lifeline_port), timeout=10), invitation)
+    return EncryptedChannel(lifeline, network, invitation)
+
+
+def _unix_socket(path: str | None) -> socket.socket | None:
+    """None where there is no such socket: the hub is on another host."""
+    if path is None:
+        return None
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.connect(path)
+    except OSError:
+        sock.close()
+        return None
+    return sock

@@ -1,6 +1,5 @@
 """A stream connection in a hub's poll, and the poll: whole messages in, messages out, also to a slow side."""
 
-import math
 import select
 import socket
 import struct
@@ -13,7 +12,7 @@ from runtime.transport.stream import MessageReader, MessageWriter, prepare, send
 from runtime.transport.wire import Message
 
 READ, WRITE = select.POLLIN, select.POLLOUT
-Handler = Callable[[int], None]
+Handler = Callable[[int], object]
 """Gets the mask of the events of its descriptor."""
 _READY_AT_ONCE = 256
 _LONGEST_S = 10**6
@@ -21,7 +20,7 @@ _LONGEST_S = 10**6
 
 class Readiness:
     def __init__(self) -> None:
-        self._poller = select.epoll() if hasattr(select, "epoll") else _Poll()
+        self._poller = select.epoll()
         self._handlers: dict[int, Handler] = {}
 
     def watch(self, descriptor: int, handler: Handler) -> None:
@@ -52,20 +51,6 @@ class Readiness:
     def close(self) -> None:
         """May be called twice."""
         self._poller.close()
-
-
-class _Poll:
-    """``epoll`` where there is none. It is given all descriptors at every call, which costs a microsecond or two."""
-
-    def __init__(self) -> None:
-        self._poll = select.poll()
-        self.register, self.modify, self.unregister = self._poll.register, self._poll.modify, self._poll.unregister
-
-    def poll(self, wait_s: float | None, _most: int) -> list[tuple[int, int]]:
-        return self._poll.poll(None if wait_s is None else math.ceil(wait_s * 1000))
-
-    def close(self) -> None:
-        """There is nothing to close."""
 
 
 @dataclass(frozen=True, slots=True)

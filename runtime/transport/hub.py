@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import Protocol
 
 import zmq
 
@@ -31,16 +30,6 @@ _ANSWERS = (Kind.DONE, Kind.PARTLY, Kind.FAILED)
 
 Deliver = Callable[[tuple[WorkerId, Message]], None]
 """Gets each message with the worker that it is from."""
-
-
-class Link(Protocol):
-    def send(self, messages: Sequence[Message]) -> None:
-        """Raises: OSError when one of them cannot arrive any more, and nothing else will tell."""
-
-    def came(self, message: Message) -> None:
-        """A message came on the link's own way for items. Raises: OSError when it proves that another was lost."""
-
-    def close(self) -> None: ...
 
 
 class PlainLink:
@@ -97,12 +86,14 @@ class EncryptedLink:
         self._in_order = True
 
     def send(self, messages: Sequence[Message]) -> None:
+        """Raises: OSError when one of them cannot arrive any more, and nothing else will tell."""
         for message in messages:
             if message.kind == Kind.TASK:
                 self._asked.append(message.task_id)
             self._route(self._in_full(message))
 
     def came(self, message: Message) -> None:
+        """A message came by ZeroMQ. Raises: OSError when it proves that another was lost."""
         if message.kind == Kind.READY:
             self._in_order = message.items > 0
         elif message.kind in _ANSWERS and message.task_id in self._asked:
@@ -119,6 +110,8 @@ class EncryptedLink:
     def _refuse(message: Message) -> None:
         raise OSError(f"a message of kind {message.kind} came unencrypted from a worker that encrypts")
 
+
+Link = PlainLink | EncryptedLink
 
 _ZAP = "inproc://zeromq.zap.01"
 """Where ZeroMQ asks whether a key may come in (its RFC 27)."""
@@ -214,7 +207,7 @@ class Hub:
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
-        self._readiness.watch(self._wake_out.fileno(), self._swallow_wake)
+        self._readiness.watch(self._wake_out.fileno(), lambda _: self._wake_out.recv(4096))
         if self._unix_path:
             self._lobby.open(socket.AF_UNIX, self._unix_path, self._admit_plain)
 
@@ -245,7 +238,8 @@ class Hub:
         if self._router is not None:
             self._router.drain()
         if self._lobby.due_s < math.inf:
-            timeout_s = self._no_longer(timeout_s, self._lobby.due_s)
+            until_due_s = max(0.0, self._lobby.due_s - self._clock())
+            timeout_s = until_due_s if timeout_s is None else min(timeout_s, until_due_s)
         self._readiness.serve(0 if self._inbox else timeout_s)
         if self._lobby.due_s < math.inf and self._clock() >= self._lobby.due_s:
             self._lobby.tidy()
@@ -280,11 +274,6 @@ class Hub:
         self._readiness.close()
         self.accounts.close()
         shutil.rmtree(self._directory, ignore_errors=True)
-
-    def _no_longer(self, timeout_s: float | None, due_s: float) -> float:
-        """The timeout, or the time until ``due_s`` if that is shorter."""
-        until_due_s = max(0.0, due_s - self._clock())
-        return until_due_s if timeout_s is None else min(timeout_s, until_due_s)
 
     # --- workers that come and go -----------------------------------------------------------------------------------
 
@@ -323,6 +312,3 @@ class Hub:
         if worker in self._links:
             self.drop(worker)
             self._inbox.append((worker, None))
-
-    def _swallow_wake(self, mask: int) -> None:
-        self._wake_out.recv(4096)

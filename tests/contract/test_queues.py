@@ -441,8 +441,7 @@ def test_a_message_of_a_queue_is_known_again_by_its_id_and_its_content(monkeypat
     assert isinstance(box, QueueBox)
     came = [(False, b"1"), (True, b"1"), (True, b"2")]
     acknowledged: list[int] = []
-    monkeypatch.setattr(box._line, "acknowledge", acknowledged.append)
-    monkeypatch.setattr(box._line, "acknowledge_alone", acknowledged.append)
+    monkeypatch.setattr(box._line, "acknowledge", lambda tag, **_: acknowledged.append(tag))
     found = []
     for tag, (redelivered, body) in enumerate(came):
         delivered = SimpleNamespace(redelivered=redelivered, delivery_tag=tag)

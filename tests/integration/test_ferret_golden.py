@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from apps.data_sets.npz import whole
 from apps.ferret import Ferret, FerretOptions
-from apps.ferret.database import Database
+from apps.ferret.database import save, starts_of
 from apps.ferret.extract import extract, segment
 from apps.ferret.load import read_photo
 from apps.ferret.loops.kernels import load_kernel
 from apps.ferret.lsh import load_projections
-from apps.ferret.values import FEATURES, Signature
+from apps.ferret.values import FEATURES
 
 DATA = os.environ.get("RECOMPOSE_DATA")
 pytestmark = pytest.mark.skipif(not DATA, reason="RECOMPOSE_DATA is not set: the original's answers are not here")
@@ -50,7 +51,7 @@ def photo_paths() -> dict[str, Path]:
     return {path.name: path for path in FERRET.rglob("*.jpg")}
 
 
-def original_database(folder: Path, projections: Path) -> Database:
+def keep_original(folder: Path, projections: Path, path: Path) -> None:
     """The original's own binary files: per image (regions, first region), per region a weight, a gap, the features."""
     (count,) = struct.unpack_from("<i", listing := (folder / "map_corel.map").read_bytes())
     names, at = [], 4
@@ -61,9 +62,8 @@ def original_database(folder: Path, projections: Path) -> Database:
     raw = (folder / "corel.raw").read_bytes()
     sizes = np.frombuffer(raw, np.int32, 2 * count).reshape(-1, 2)[:, 0]
     regions = np.frombuffer(raw, np.float32, offset=8 * count).reshape(-1, 2 + FEATURES)
-    parts = np.split(regions, np.cumsum(sizes)[:-1])
-    signatures = [Signature(name, part[:, 0], part[:, 2:]) for name, part in zip(names, parts, strict=True)]
-    return Database.of(signatures, load_projections(projections))
+    parts = [(0, regions[:, 0], regions[:, 2:])]
+    save(path, whole("names", names), starts_of(sizes), parts, load_projections(projections))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -122,8 +122,7 @@ def test_ordered_lists_are_the_originals_with_both_kernels(top_k: int) -> None:
 
 @pytest.mark.parametrize("case", [pytest.param("simdev", marks=pytest.mark.long), "test"])
 def test_answers_from_the_originals_own_database_are_its_own(case: str, tmp_path: Path) -> None:
-    database = original_database(FERRET / f"parsec_{case}" / "corel", GOLDEN / "lsh_simdev.npz")
-    database.save(tmp_path / "original.npz")
+    keep_original(FERRET / f"parsec_{case}" / "corel", GOLDEN / "lsh_simdev.npz", tmp_path / "original.npz")
     app = opened(database=tmp_path / "original.npz", kernel="fast", top_k=5)
     for query, matches in answers(f"parsec_{case}_top5.txt").items():
         assert_as_original(ask(app, query), matches)

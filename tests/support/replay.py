@@ -1,6 +1,7 @@
 """Read a log of the dispatcher and replay it: the same events give the same instructions, outcomes and errors."""
 
 import json
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, is_dataclass
@@ -9,14 +10,20 @@ from typing import Any
 
 from lab.simulation.invariants import CheckedDispatcher
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.event_log import CLASSES, Blob
+from runtime.dispatch.event_log import ROOMS, Blob, is_ours
 from runtime.dispatch.events import Event
 from runtime.dispatch.instructions import Instruction
 from runtime.dispatch.outcomes import Outcome
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 
-_BY_NAME = {cls.__name__: cls for cls in CLASSES}
+_BY_NAME = {
+    cls.__name__: cls
+    for name, module in sys.modules.items()
+    if name.startswith(ROOMS)
+    for cls in vars(module).values()
+    if isinstance(cls, type) and is_ours(cls)
+}
 _CONTAINERS: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "deque": deque, "set": set}
 
 

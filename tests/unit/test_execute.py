@@ -12,9 +12,10 @@ from apps.contract import App
 from compositions.model import Stage, StageKind
 from runtime.dispatch.instructions import Task
 from runtime.pools.calls import Calls
-from runtime.pools.execute import StageError, run_now, run_stages
+from runtime.pools.execute import StageError, run_now
 from runtime.pools.local import CODEC
 from runtime.pools.perform import perform, perform_alone
+from tests.support.stages import run_stages
 
 
 class Small(App):

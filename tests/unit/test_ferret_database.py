@@ -8,43 +8,43 @@ import numpy as np
 import pytest
 
 from apps import samples
+from apps.data_sets.npz import whole
 from apps.ferret import database as module
 from apps.ferret.app import images_of
-from apps.ferret.database import Database, load_database
+from apps.ferret.database import load_database, save
 from apps.ferret.lsh import draw_projections
 from apps.ferret.options import FerretOptions
-from apps.ferret.values import Signature, list_photos
+from apps.ferret.values import list_photos
 from apps.samples import cache_dir, sample_photos
 from compositions.errors import RecomposeError
 
 DRAWN = draw_projections()
 
 
-def signature(name: str, seed: int) -> Signature:
-    features = np.random.default_rng(seed).normal(0, 1, (seed + 1, 14)).astype(np.float32)
-    return Signature(name, np.full(seed + 1, 1 / (seed + 1), np.float32), features)
+FEATURES = np.random.default_rng(0).normal(0, 1, (6, 14)).astype(np.float32)
+WEIGHTS = np.array([1, 1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3], np.float32)
+STARTS = np.array([0, 1, 3, 6])
 
 
-@pytest.fixture
-def built() -> Database:
-    return Database.of([signature(f"{k}.png", k) for k in range(3)], DRAWN)
+def keep(path: Path) -> None:
+    """Three images, with one, two and three regions."""
+    save(path, whole("names", ["0.png", "1.png", "2.png"]), STARTS, [(0, WEIGHTS, FEATURES)], DRAWN)
 
 
-def test_what_is_saved_is_what_is_loaded(built: Database, tmp_path: Path) -> None:
-    built.save(tmp_path / "new" / "db.npz")
+def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
+    keep(tmp_path / "new" / "db.npz")
     loaded = load_database(tmp_path / "new" / "db.npz")
     assert loaded.names == ("0.png", "1.png", "2.png")
     assert loaded.projections.fingerprint == DRAWN.fingerprint
-    for part in ("starts", "weights", "features"):
-        assert (getattr(loaded, part) == getattr(built, part)).all()
-    assert loaded.buckets is not None, "the index is in the file, and not made in every worker"
-    assert loaded.index.near(built.features, 3).tolist() == built.index.near(built.features, 3).tolist()
+    for found, kept in ((loaded.starts, STARTS), (loaded.weights, WEIGHTS), (loaded.features, FEATURES)):
+        assert (found == kept).all()
+    assert loaded.index.near(FEATURES, 1).tolist() == [*range(6)], "each is the nearest to itself"
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["db.npz"]
 
 
 @pytest.mark.parametrize("fault", ["missing", "text", "torn", "version"])
 def test_what_is_no_database_is_refused_with_a_sentence(
-    built: Database, tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "db.npz"
     if fault == "text":
@@ -52,15 +52,15 @@ def test_what_is_no_database_is_refused_with_a_sentence(
     elif fault != "missing":
         with monkeypatch.context() as patch:
             patch.setattr(module, "FORMAT", 0 if fault == "version" else module.FORMAT)
-            built.save(path)
+            keep(path)
     if fault == "torn":
         path.write_bytes(path.read_bytes()[:300])
     with pytest.raises(RecomposeError, match=r"db\.npz' is no Ferret database .* with the option images"):
         load_database(path)
 
 
-def test_it_may_be_read_by_those_who_may_read_what_lies_beside_it(built: Database, tmp_path: Path) -> None:
-    built.save(tmp_path / "a.npz")
+def test_it_may_be_read_by_those_who_may_read_what_lies_beside_it(tmp_path: Path) -> None:
+    keep(tmp_path / "a.npz")
     (tmp_path / "beside").write_text("")
     assert (tmp_path / "a.npz").stat().st_mode == (tmp_path / "beside").stat().st_mode
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "beside"]

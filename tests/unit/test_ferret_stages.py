@@ -19,7 +19,7 @@ from apps.ferret.extract import (
 )
 from apps.ferret.load import decode_photo, resize, to_hsv
 from apps.ferret.loops.kernels import KernelName, load_kernel
-from apps.ferret.lsh import Projections, RegionIndex, draw_projections, load_projections
+from apps.ferret.lsh import Buckets, Projections, RegionIndex, draw_projections, load_projections
 from compositions.errors import RecomposeError
 
 # Pictures in: resize and colour space, on pictures whose result is known.
@@ -176,7 +176,8 @@ def test_bucket_numbers_follow_the_formula() -> None:
 
 def test_with_one_bucket_for_all_the_nearest_of_all_regions_are_found() -> None:
     database, queries = features(200), features(3, seed=1)
-    near = RegionIndex(database, DRAWN._replace(buckets=1)).near(queries, keep=4)
+    all_in_one = Buckets(np.tile(np.arange(200, dtype=np.int32), (8, 1)), np.zeros((8, 200), np.int32))
+    near = RegionIndex(database, DRAWN._replace(buckets=1), all_in_one).near(queries, keep=4)
     apart = np.linalg.norm(database[None].astype(float) - queries[:, None], axis=2)
     assert set(near.tolist()) == set(np.argsort(apart, axis=1)[:, :4].ravel().tolist())
 

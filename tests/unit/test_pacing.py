@@ -34,7 +34,7 @@ class Time:
         """When items were released in the next ``duration_s``, the source working ``work_s`` on each."""
         end_s, times = self.now_s + duration_s, []
         self.stop_at_s = end_s
-        while manager.turn() and self.now_s < end_s:
+        while manager.turns(1) and self.now_s < end_s:
             times.append(self.now_s)
             self.now_s += work_s
         self.stop_at_s = float("inf")
@@ -44,16 +44,16 @@ class Time:
 def test_waits_what_the_source_left_of_the_delay():
     time = Time()
     manager = time.manager(Fixed(2.0))
-    assert manager.turn()
+    assert manager.turns(1)
     time.now_s += 0.150  # the example of the paper: 500 ms less 150 ms of work
     time.waits.clear()
-    assert manager.turn()
+    assert manager.turns(1)
     assert sum(time.waits) == pytest.approx(0.350)
 
 
 def test_first_item_does_not_wait():
     time = Time()
-    assert time.manager(Fixed(0.01)).turn()
+    assert time.manager(Fixed(0.01)).turns(1)
     assert time.now_s == 100.0
 
 
@@ -99,7 +99,7 @@ def test_source_slower_than_the_rate_is_not_held_up_and_missed_slots_are_counted
 def test_after_a_blocked_source_at_most_one_item_is_made_up_for():
     time = Time()
     manager = time.manager(Fixed(10.0))
-    manager.turn()
+    manager.turns(1)
     time.now_s += 5.0
     times = time.released(manager, 1.0)
     assert times[:3] == pytest.approx([105.0, 105.0, 105.1])
@@ -109,7 +109,7 @@ def test_after_a_blocked_source_at_most_one_item_is_made_up_for():
 def test_catch_up_is_configurable():
     time = Time()
     manager = time.manager(Fixed(10.0), catch_up_items=100)
-    manager.turn()
+    manager.turns(1)
     time.now_s += 5.0
     assert time.released(manager, 1.0).count(105.0) == 50
     assert manager.missed == 0
@@ -119,17 +119,17 @@ def test_zero_rate_waits_in_slices_and_can_be_stopped():
     time = Time()
     manager = time.manager(Binary(10.0, 0.0, 5.0))
     time.stop_at_s = 103.0
-    assert not manager.turn()
+    assert not manager.turns(1)
     assert max(time.waits) <= SLICE_S
     time.stop_at_s = float("inf")
-    assert manager.turn()
+    assert manager.turns(1)
     assert time.now_s == pytest.approx(105.0, abs=2 * SLICE_S)
 
 
 def test_replaced_pattern_begins_now_and_ends_a_long_wait():
     time = Time()
     manager = time.manager(Fixed(0.001))
-    manager.turn()
+    manager.turns(1)
     time.now_s += 50.0
     manager.set_pattern(Increasing(10.0, 0.0, 20.0))
     assert manager.offered_per_s(150.0) == 0.0
@@ -140,17 +140,17 @@ def test_replaced_pattern_begins_now_and_ends_a_long_wait():
 def test_unpaced_never_waits_but_stops():
     time = Time()
     manager = time.manager(None)
-    assert all(manager.turn() for _ in range(100))
+    assert all(manager.turns(1) for _ in range(100))
     assert time.now_s == 100.0
     assert manager.offered_per_s(100.0) is None
     time.stop_at_s = 100.0
-    assert not manager.turn()
+    assert not manager.turns(1)
 
 
 def test_unpaced_then_paced():
     time = Time()
     manager = time.manager(None)
-    manager.turn()
+    manager.turns(1)
     time.now_s += 60.0
     manager.set_pattern(Fixed(10.0))
     assert len(time.released(manager, 1.0)) == pytest.approx(10, abs=1)
@@ -215,7 +215,7 @@ def test_a_slow_stream_keeps_the_slot_whose_turn_it_is_and_its_time():
 def test_offer_counts_what_was_asked_for_whether_it_was_read_or_not():
     time = Time()
     manager = time.manager(Fixed(10.0), catch_up_s=2.0)
-    manager.turn()
+    manager.turns(1)
     time.now_s += 5.0
     offer = manager.offer()
     assert (offer.slots, offer.behind) == (51, 21)
@@ -229,7 +229,7 @@ def test_nothing_was_due_before_reading_began():
     manager = time.manager(Fixed(10.0), catch_up_s=10.0)
     time.now_s += 6.0
     manager.begin()
-    assert manager.turn().due_s == time.now_s
+    assert manager.turns(1) == [time.now_s]
     assert manager.offer().behind == 0
     assert len(time.released(manager, 1.0)) == pytest.approx(10, abs=1)
 

@@ -78,7 +78,6 @@ def test_a_worker_moves_where_another_finds_no_place_otherwise() -> None:
     shapes = [Shape("light", Need(cpus=2), 1), Shape("heavy", Need(cpus=1, gpus=1), 1)]
     found = place(cluster, shapes, {"light": {"gpu": 1}})
     assert found.started({"light": {"gpu": 1}}) == {"light": {"cpu": 1}, "heavy": {"gpu": 1}}
-    assert found.ended({"light": {"gpu": 1}}) == {"light": {"gpu": 1}}
 
 
 def test_a_draining_node_gets_no_worker_and_a_suspect_one_only_the_last() -> None:
@@ -87,7 +86,6 @@ def test_a_draining_node_gets_no_worker_and_a_suspect_one_only_the_last() -> Non
     cluster = Cluster((draining, suspect, Node("c", Amounts(1))), near="b")
     found = place(cluster, [Shape("app", Need(cpus=1), 2)], {"app": {"a": 2}})
     assert found.seats["app"] == {"c": 1, "b": 1}
-    assert found.ended({"app": {"a": 2}}) == {"app": {"a": 2}}
 
 
 def told(found: list[Move]) -> list[tuple[str, str, str]]:

@@ -48,7 +48,7 @@ def test_while_nothing_is_there_nothing_is_asked_for() -> None:
 
 def test_what_is_there_is_asked_for_from_then_on() -> None:
     course = Course(40.0)
-    course.pacing.turn()
+    course.pacing.turns(1)
     course.pacing.waits(waits=True)
     course.look(60)
     course.dry = False  # it came while nobody looked

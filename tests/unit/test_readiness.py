@@ -1,6 +1,5 @@
 """The transport between hub and workers, without a hub: readiness, broken connections."""
 
-import select
 import socket
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -13,10 +12,8 @@ from runtime.transport.hub import EncryptedLink
 from runtime.transport.wire import Kind, Message
 
 
-@pytest.fixture(params=["as it is here", "without epoll"])
-def readiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Readiness]:
-    if request.param == "without epoll":
-        monkeypatch.delattr(select, "epoll", raising=False)
+@pytest.fixture
+def readiness() -> Iterator[Readiness]:
     made = Readiness()
     yield made
     made.close()

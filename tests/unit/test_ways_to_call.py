@@ -14,8 +14,9 @@ from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from runtime.pools.calls import Calls
-from runtime.pools.execute import Executed, StageError, execute, run_stages
+from runtime.pools.execute import Executed, StageError, execute
 from runtime.transport.values import pickled
+from tests.support.stages import run_stages
 
 
 class Many(App):

@@ -7,17 +7,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.military_server.terrain import (
-    COORDINATES,
-    FEATURES,
-    MOST_PENALTY,
-    SIDE,
-    WANTED,
-    WEIGHTS,
-    WOODED,
-    Ints,
-    Terrain,
-)
+from apps.military_server import terrain as world
+from apps.military_server.terrain import Ints, Terrain
 
 SQUARES_AT_A_TIME = 1 << 17
 """A megabyte of places: what is looked at stays in the cache of a core."""
@@ -30,37 +21,37 @@ class VectorKernel:
         self._terrain = terrain
 
     def explore(self, widths: Ints, coordinates: Ints) -> Ints:
-        features = np.empty((len(widths), COORDINATES, FEATURES), np.int32)
+        features = np.empty((len(widths), world.COORDINATES, world.FEATURES), np.int32)
         for width in np.unique(widths).tolist():
             where = np.flatnonzero(widths == width)
-            parts = -(-len(where) * COORDINATES * 4 * width**2 // SQUARES_AT_A_TIME)
+            parts = -(-len(where) * world.COORDINATES * 4 * width**2 // SQUARES_AT_A_TIME)
             for part in np.array_split(where, parts):
                 features[part] = self._explore(width, coordinates[part])
         return features
 
     def _explore(self, width: int, coordinates: Ints) -> Ints:
         """All of one width. Squares along the first axis: sums over it are sums of whole rows."""
-        at = np.ravel(coordinates[:, :, 1] * SIDE + coordinates[:, :, 0]) + _ahead(width)[:, None]
+        at = np.ravel(coordinates[:, :, 1] * world.SIDE + coordinates[:, :, 0]) + _ahead(width)[:, None]
         heights, ground = (layer.ravel().take(at) for layer in self._terrain)
         counts = ground.sum(0, dtype=np.int32)
         found = (
             heights.sum(0, dtype=np.int32) // len(at),
             heights.max(0) - heights.min(0),
-            1000 * (counts % WOODED) // len(at),
-            1000 * (counts // WOODED) // len(at),
+            1000 * (counts % world.WOODED) // len(at),
+            1000 * (counts // world.WOODED) // len(at),
         )
-        return np.stack(found, axis=1).reshape(len(coordinates), COORDINATES, FEATURES)
+        return np.stack(found, axis=1).reshape(len(coordinates), world.COORDINATES, world.FEATURES)
 
     def place(self, features: Ints, kinds: Ints) -> tuple[Ints, Ints]:
-        penalties = np.zeros((*kinds.shape, COORDINATES), np.int32)
-        for number in range(FEATURES):
-            distance = np.abs(features[:, None, :, number] - WANTED[kinds, number, None])
-            penalties += WEIGHTS[kinds, number, None] * distance
+        penalties = np.zeros((*kinds.shape, world.COORDINATES), np.int32)
+        for number in range(world.FEATURES):
+            distance = np.abs(features[:, None, :, number] - world.WANTED[kinds, number, None])
+            penalties += world.WEIGHTS[kinds, number, None] * distance
         best = penalties.argmin(2)
         return best.astype(np.int32), np.take_along_axis(penalties, best[:, :, None], 2)[:, :, 0]
 
     def fit(self, penalties: Ints) -> Ints:
-        return (penalties <= MOST_PENALTY).sum(1, dtype=np.int32)
+        return (penalties <= world.MOST_PENALTY).sum(1, dtype=np.int32)
 
 
 @cache
@@ -69,4 +60,4 @@ def _ahead(width: int) -> NDArray[np.intp]:
     half = width // 2
     corners = ((-half, -width), (1, -half), (-half, 1), (-width, -half))
     across, down = np.arange(width), np.arange(width)[:, None]
-    return np.concatenate([np.ravel((top + down) * SIDE + left + across) for left, top in corners])
+    return np.concatenate([np.ravel((top + down) * world.SIDE + left + across) for left, top in corners])

@@ -41,14 +41,10 @@ class KafkaFeed:
             raise RecomposeError(f"{without_user(url)!r} names no broker and topic; give kafka://HOST:9092/TOPIC")
         self._kafka = library("confluent_kafka", "source kafka", "confluent-kafka", "kafka")
         self._tells = "group.id" in settings
-        own = {
-            "enable.metrics.push": False,
-            "bootstrap.servers": parts.netloc,
-            "enable.auto.commit": False,
-            "group.id": GROUP,
-        }
+        own = {"enable.metrics.push": False, "enable.auto.commit": False, "group.id": GROUP}
+        place = {"bootstrap.servers": parts.netloc, "auto.offset.reset": "error"}
         try:
-            self._consumer = self._kafka.Consumer({"auto.offset.reset": "error", **own, **settings})
+            self._consumer = self._kafka.Consumer({**place, **own, **settings})
         except self._kafka.KafkaException as error:
             raise RecomposeError(f"source kafka refuses its options: {error}") from error
         self._assigned: set[int] = set()

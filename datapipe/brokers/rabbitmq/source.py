@@ -68,13 +68,9 @@ class Consuming:
         self.move(0.0 if self.came else wait_s)
         return [self.came.popleft() for _ in range(min(most, len(self.came)))]
 
-    def acknowledge(self, tag: int) -> None:
-        """Acknowledge this message and all before it that are unanswered."""
-        self._asked(lambda: self._channel.basic_ack(tag, multiple=True))
-
-    def acknowledge_alone(self, tag: int) -> None:
-        """Those before it may not be stored yet."""
-        self._asked(lambda: self._channel.basic_ack(tag))
+    def acknowledge(self, tag: int, *, alone: bool = False) -> None:
+        """Acknowledge this message and all before it that are unanswered; ``alone``: these may not be stored yet."""
+        self._asked(lambda: self._channel.basic_ack(tag, multiple=not alone))
 
     def refuse(self, tag: int) -> None:
         """It goes where the queue has dead letters go, if anywhere."""
@@ -148,7 +144,7 @@ class QueueBox:
                 raise RecomposeError(f"{WHO}: {self._name!r} is a stream; give ?stream={self._name}")
             known = _known(properties.message_id, body)
             if delivered.redelivered and known is not None and known in self._stored:
-                self._line.acknowledge_alone(delivered.delivery_tag)
+                self._line.acknowledge(delivered.delivery_tag, alone=True)
             else:
                 letters.append(Letter(self._name, body, (delivered.delivery_tag, known)))
         return letters

@@ -30,8 +30,6 @@ class Loads:
     """The load of the partitions of one stage, counted in values, each of which costs the same. Older values
     count for half with each look."""
 
-    __slots__ = ("counted", "values")
-
     def __init__(self, count: int) -> None:
         self.values = [0] * count
         self.counted = 0
@@ -94,23 +92,6 @@ class Partitions:
     """The partitions of one stage. An *owner* runs the values of a partition from now on; a *holder* has its state.
     One that is in work stays where it is until the task is over; then its next owner gets what is kept. None waits
     meanwhile."""
-
-    __slots__ = (
-        "count",
-        "entered",
-        "group",
-        "holders",
-        "in_work",
-        "kept",
-        "known",
-        "loads",
-        "moving",
-        "owned",
-        "owners",
-        "sharers",
-        "stale",
-        "under_way",
-    )
 
     def __init__(self, count: int, begin: Mapping[int, KeyStates] = _NONE) -> None:
         """``begin``: the states that there are, by partition."""

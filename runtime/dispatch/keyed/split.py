@@ -3,9 +3,10 @@ the results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import compress
+from operator import and_, or_, xor
 
 from runtime.dispatch.bundle import NO_TROUBLE, Bundle, Trouble
 from runtime.dispatch.keys import Mosaic, Payload, Routes, merged
@@ -85,13 +86,13 @@ class Assembly:
         """The first values that a worker may run to which partitions belong that ``mine`` has a 1 for."""
         if not self.wanted & mine:
             return None
-        picked = _both(self.todo, self.routes.partitions.translate(mine.to_bytes(256)))
+        picked = _combined(and_, self.todo, self.routes.partitions.translate(mine.to_bytes(256)))
         self.wanted &= ~mine
         if self.cuts:
             first = picked.index(_ONE)
             end = min((cut for cut in self.cuts if cut > first), default=len(picked))
             picked = picked[:end] + bytes(len(picked) - end)
-        self.todo = _without(self.todo, picked)
+        self.todo = _combined(xor, self.todo, picked)
         if self.cuts:
             self.wanted = marked(set(compress(self.routes.partitions, self.todo)))
         self.in_work += 1
@@ -113,7 +114,7 @@ class Assembly:
     def again(self, piece: Piece) -> None:
         """A piece came to nothing: its values are the next of their partitions once more."""
         self.in_work -= 1
-        self.todo = _either(self.todo, piece.picked)
+        self.todo = _combined(or_, self.todo, piece.picked)
         self.wanted |= marked(piece.partitions)
 
     def give_up(self, piece: Piece, error: str) -> None:
@@ -171,13 +172,6 @@ def marked(partitions: Iterable[int]) -> int:
     return int.from_bytes(marks)
 
 
-def _both(left: bytes, right: bytes) -> bytes:
-    return (int.from_bytes(left) & int.from_bytes(right)).to_bytes(len(left))
-
-
-def _either(left: bytes, right: bytes) -> bytes:
-    return (int.from_bytes(left) | int.from_bytes(right)).to_bytes(len(left))
-
-
-def _without(left: bytes, right: bytes) -> bytes:
-    return (int.from_bytes(left) & ~int.from_bytes(right)).to_bytes(len(left))
+def _combined(how: Callable[[int, int], int], left: bytes, right: bytes) -> bytes:
+    """Byte by byte."""
+    return how(int.from_bytes(left), int.from_bytes(right)).to_bytes(len(left))

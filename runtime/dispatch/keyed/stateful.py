@@ -2,16 +2,15 @@
 left; the states of a partitioned one stay with its workers (:mod:`runtime.dispatch.keyed.partitions`)."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compositions.model import Stage, StageKind
 from runtime.dispatch.checkpoint import BEGINNING, Change, Checkpoint, Ledger, StageStates
 from runtime.dispatch.events import TaskDone, WorkerId
 from runtime.dispatch.instructions import KeyedTask
-from runtime.dispatch.keyed.partitions import Loads, Partitions
-from runtime.dispatch.keyed.split import Assembly, Part
-from runtime.dispatch.keys import Mosaic, Payload, Routes, StatesByKey
+from runtime.dispatch.keyed.partitions import Partitions
+from runtime.dispatch.keys import Payload
 from runtime.dispatch.outbox import OrderGate
 from runtime.dispatch.pipeline import GroupState, TaskInWork
 
@@ -54,16 +53,12 @@ class StatefulStages:
         another composition is in pieces there."""
         for index in group.ordered:
             if index >= next_stage:
-                if not self.gates[index].opens_for(turn):
+                if turn != self.gates[index].expected:
                     return False
                 keys = self.partitioned.get(index)
                 if keys is not None and keys.group not in (None, group):
                     return False
         return True
-
-    def from_stage(self, first: int) -> Iterable[int]:
-        """The indexes of those at or behind stage ``first``."""
-        return [index for index in self.gates if index >= first]
 
     def needed_by(self, group: GroupState, next_stage: int) -> dict[str, Payload]:
         """The states that a task of the group needs from that stage on."""
@@ -121,18 +116,3 @@ class StatefulStages:
         self.left(turn)
         states = {name: kept[0].payload for name, kept in self._versions.items() if kept[0].turn <= turn}
         return states, {} if self.ledger is None else self.ledger.take()
-
-
-PARTS: tuple[type, ...] = (
-    Assembly,
-    Loads,
-    Mosaic,
-    OrderGate,
-    Part,
-    Partitions,
-    Routes,
-    StatefulStages,
-    StatesByKey,
-    Version,
-)
-"""What its state is made of."""

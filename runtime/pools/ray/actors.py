@@ -33,12 +33,8 @@ from runtime.pools.ray.settings import RayPoolSettings
 from runtime.pools.ray.worker import POOL_GONE, Part, ready, run_worker
 from runtime.transport.pending import Invitation
 
-# Named workers, which may outlive the pool that started them (``orphan_s``).
-
-
-def new_name(owner: str) -> str:
-    """For a worker of ``owner``, the hosted object that has the pool."""
-    return f"{owner}/{secrets.token_hex(8)}"
+# Named workers, which may outlive the pool that started them (``orphan_s``): ``OWNER/…``, where the owner is the hosted
+# object that has the pool.
 
 
 def workers_of(owner: str) -> list[Any]:
@@ -102,7 +98,7 @@ class Actors:
     def _new(self, worker: WorkerId, node: NodeId | None, loads: Loads) -> Any:
         options = self._options(node, loads)
         if self._orphan_s:
-            options |= {"name": new_name(self._owner), "lifetime": "detached"}
+            options |= {"name": f"{self._owner}/{secrets.token_hex(8)}", "lifetime": "detached"}
         limits = Limits(self._settings.worker_memory_mb, self._settings.worker_processes)
         name = f"{self._owner} {worker}".lstrip()
         return _WorkerActor.options(**options).remote(name, self._orphan_s, limits, loads)

@@ -35,18 +35,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from runtime.housekeeping import available_cores
 from runtime.pools.limits import Process
-from runtime.pools.ray import guard, own
-from runtime.pools.ray.hosted import (
-    Broken,
-    ClusterError,
-    Factory,
-    Host,
-    Hosted,
-    Raised,
-    RemoteFault,
-    RemoteGone,
-    RemoteTimeout,
-)
+from runtime.pools.ray import guard, hosted, own
+from runtime.pools.ray.hosted import ClusterError, Factory, Hosted, RemoteFault, RemoteGone, RemoteTimeout
 from runtime.transport.local_calls import LocalCaller
 
 __all__ = ["ClusterError", "Hosted", "RemoteFault", "RemoteGone", "RemoteTimeout"]
@@ -254,7 +244,7 @@ class RemoteObject:
             raise self._late(what, timeout_s) from None
         except ConnectionResetError as error:
             raise RemoteGone(f"{self.name} has ended: {self._process.how_ended() or error}") from error
-        if isinstance(answer, Broken):
+        if isinstance(answer, hosted.Broken):
             raise RemoteFault(f"{what} of {self.name} failed: {answer.error}\n{answer.trace}")
         return _value(answer)
 
@@ -333,7 +323,7 @@ def begun(name: str, *, detached: bool = False) -> RemoteObject:
     if the name is taken."""
     options = {"name": name, "lifetime": "detached" if detached else None, "max_concurrency": THREADS, **_where()}
     try:
-        actor = ray.remote(Host).options(**options).remote(name)
+        actor = ray.remote(hosted.Host).options(**options).remote(name)
     except ValueError as error:
         raise ClusterError(f"{name!r} cannot be started: {error}") from error
     return RemoteObject(name, actor)
@@ -366,7 +356,7 @@ def find(name: str) -> RemoteObject | None:
 
 def _value(answer: Any) -> Any:
     """Raises: the error that it is."""
-    if isinstance(answer, Raised):
+    if isinstance(answer, hosted.Raised):
         raise answer.error()
     return answer
 

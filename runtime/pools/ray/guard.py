@@ -4,15 +4,15 @@ Left to Ray, a process that was connected to a head, or whose raylet has ended, 
 that was replaced while its machine was cut off runs for ever. Neither learns what happened.
 """
 
-import errno
 import os
 import select
 import socket
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import ray
@@ -22,56 +22,27 @@ import ray._raylet
 
 K = TypeVar("K", bound=Hashable)
 KNOCK_S = 1.0
-_UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 
 def answering(addresses: Mapping[K, tuple[str, int]], timeout_s: float = KNOCK_S) -> set[K]:
-    """Return those that take a connection within ``timeout_s``."""
-    with ExitStack() as closing:
-        waiting = {closing.enter_context(each): key for key, each in _tried(addresses).items()}
-        answered: set[K] = set()
-        until_s = time.monotonic() + timeout_s
-        while waiting and (left_s := until_s - time.monotonic()) > 0:
-            for each in _over(waiting, left_s):
-                if each.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
-                    answered.add(waiting[each])
-                del waiting[each]
-    return answered
+    """Return those that take a connection within ``timeout_s``; all are asked at the same time."""
+    with ThreadPoolExecutor(max(1, len(addresses)), "knock") as pool:
+        answers = pool.map(partial(_answers, timeout_s), addresses.values())
+        return {key for key, answers_ in zip(addresses, answers, strict=True) if answers_}
+
+
+def _answers(timeout_s: float, address: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address, timeout_s).close()
+    except OSError:  # also where the name does not resolve: a cut may take the name service along
+        return False
+    return True
 
 
 def silent(addresses: Mapping[K, tuple[str, int]]) -> set[K]:
     """Return the machines, of several, that Ray believes alive and that do not answer."""
     answered = answering(addresses) if len(addresses) > 1 else {*addresses}
     return {each for each in addresses if each not in answered}
-
-
-def _over(waiting: Mapping[socket.socket, K], timeout_s: float) -> list[socket.socket]:
-    """Return the sockets whose attempt is over; by ``poll``, whatever the numbers of their descriptors are."""
-    poll = select.poll()
-    by_number = {each.fileno(): each for each in waiting}
-    for number in by_number:
-        poll.register(number, select.POLLOUT)
-    return [by_number[number] for number, _ in poll.poll(timeout_s * 1e3)]
-
-
-def _tried(addresses: Mapping[K, tuple[str, int]]) -> dict[K, socket.socket]:
-    """Return the attempts under way."""
-    tried: dict[K, socket.socket] = {}
-    for key, (host, port) in addresses.items():
-        made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        made.setblocking(False)
-        if _begun(made, host, port):
-            tried[key] = made
-        else:
-            made.close()
-    return tried
-
-
-def _begun(made: socket.socket, host: str, port: int) -> bool:
-    try:
-        return made.connect_ex((host, port)) in _UNDER_WAY
-    except OSError:  # the name does not resolve: a cut may take the name service along
-        return False
 
 
 _raylet: Any = ray._raylet

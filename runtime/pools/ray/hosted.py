@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -99,7 +100,8 @@ class Host:
             self._object = factory(*args)
         except RecomposeError as error:
             return Raised.of(error)
-        self._near = _serve_near(self._answer)
+        with suppress(OSError):  # no folder for it; Ray's calls are as good, only slower
+            self._near = LocalServer(self._answer)
         Guard(self._leave, actor=True)
         return None
 
@@ -133,13 +135,6 @@ class Host:
             return pickle.dumps(self.ask(request, timeout_s))
         except Exception as error:
             return pickle.dumps(Broken(repr(error), traceback.format_exc()))
-
-
-def _serve_near(answer: Callable[[bytes], bytes]) -> LocalServer | None:
-    try:
-        return LocalServer(answer)
-    except OSError:  # no folder for it; Ray's calls are as good, only slower
-        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,8 @@ from typing import Any, NamedTuple, cast
 from profiler.snapshot import StageTiming, timings_of
 from runtime.arena.reference import Reference
 from runtime.construct import construct_fast
-from runtime.dispatch.events import (
-    NO_STATES,
-    NOTHING_KEYED,
-    Event,
-    ItemFault,
-    KeyedDone,
-    TaskDone,
-    TaskFailed,
-    WorkerId,
-)
+from runtime.dispatch import events
+from runtime.dispatch.events import NO_STATES, NOTHING_KEYED, Event, ItemFault, TaskDone, WorkerId
 from runtime.dispatch.instructions import KeyedTask, Task
 from runtime.dispatch.keys import Changed, KeyStates, Mosaic
 from runtime.pools.execute import StageError
@@ -222,18 +214,14 @@ class Language:
     def _faults(self, frame: Carried) -> tuple[ItemFault, ...]:
         return tuple(ItemFault(at, self._stages[index], error) for at, index, error in json.loads(plain_text(frame)))
 
-    def failed(self, now_s: float, worker: WorkerId, message: Message) -> TaskFailed:
+    def failed(self, now_s: float, worker: WorkerId, message: Message) -> events.TaskFailed:
         error, position = plain_text(message.payload[0]).decode(), message.start if message.items else None
-        return TaskFailed(now_s, worker, message.task_id, self._stages[message.first], error, position)
-
-    @staticmethod
-    def whereabouts(ready: Message) -> Whereabouts:
-        return Whereabouts.of(ready.payload)
+        return events.TaskFailed(now_s, worker, message.task_id, self._stages[message.first], error, position)
 
 
-def _changed(letter: Sequence[Carried]) -> KeyedDone:
+def _changed(letter: Sequence[Carried]) -> events.KeyedDone:
     (routes, told_states), changed = pickle.loads(_bytes_of(letter[0])), _bytes_of(letter[1])
-    return KeyedDone(routes, unpacked_changes(told_states, changed))
+    return events.KeyedDone(routes, unpacked_changes(told_states, changed))
 
 
 def _letter(keyed: KeyedTask | None, payload: Sequence[Carried] | Mosaic) -> tuple[list[Carried], Sequence[Carried]]:

@@ -17,20 +17,13 @@ from ray.util import get_node_ip_address
 from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.model import Loads, Room
-from runtime.dispatch.events import (
-    Event,
-    WorkerAnswered,
-    WorkerId,
-    WorkerJoined,
-    WorkerLeaving,
-    WorkerLost,
-    WorkerStartFailed,
-)
+from runtime.dispatch import events
+from runtime.dispatch.events import Event, WorkerAnswered, WorkerId, WorkerJoined, WorkerLeaving, WorkerLost
 from runtime.dispatch.instructions import Task
 from runtime.placement.cluster import Cluster
 from runtime.pools.limits import OVER_LIMIT, Process
 from runtime.pools.ray.actors import Actors
-from runtime.pools.ray.language import Language
+from runtime.pools.ray.language import Language, Whereabouts
 from runtime.pools.ray.nodes import NodeWatch
 from runtime.pools.ray.seating import NodeId, Seating
 from runtime.pools.ray.settings import RayPoolSettings, ways_of
@@ -256,24 +249,24 @@ class RayPool:
         timeout_s = None if waking_s == math.inf else max(0.0, waking_s - time.monotonic())
         received = self._hub.poll(timeout_s)
         now_s = time.monotonic()
-        events: list[Event] = []
+        came: list[Event] = []
         for worker, message in received:
             if worker not in self._members:
                 continue
             if message is not None and (read := self._language.answers.get(message.kind)) is not None:
-                events.append(read(now_s, worker, message))
+                came.append(read(now_s, worker, message))
             else:
-                events += self._came_or_went(now_s, worker, message)
+                came += self._came_or_went(now_s, worker, message)
         if self._calls.answers:
             self._calls.answer()
-            events += _leaving(self._members, self._seating, now_s)
+            came += _leaving(self._members, self._seating, now_s)
         if self._starts.told:
             self._starts.note(now_s)
         if now_s >= waking_s:
             self._ended.extend((worker, why, True) for worker, why in self._starts.late(now_s))
         while self._ended:
-            events += self._note_end(now_s, *self._ended.popleft())
-        return events
+            came += self._note_end(now_s, *self._ended.popleft())
+        return came
 
     def wake(self) -> None:
         self._hub.wake()
@@ -296,7 +289,7 @@ class RayPool:
     def _invite(self, workers: Sequence[WorkerId], loads: Loads, cluster: Cluster) -> None:
         """Start the workers, now that the nodes and which of them answer are known."""
         self._seating.note(cluster)
-        if self._ways.network(len(cluster.nodes)):
+        if len(cluster.nodes) >= self._ways.network_from:
             self._hub.open_network(self._host)
         taken = [(each.loads, each.node) for each in self._members.values() if each.node]
         wanted = [worker for worker in workers if worker in self._members]
@@ -330,7 +323,7 @@ class RayPool:
         self._seating.lost(member.node, [each.node for each in self._members.values() if each.pid], now_s)
         if member.pid:
             return [WorkerLost(now_s, worker, reason)]
-        return [WorkerStartFailed(now_s, reason, passing, member.loads)]
+        return [events.WorkerStartFailed(now_s, reason, passing, member.loads)]
 
     def _kill(self, worker: WorkerId, member: _Member) -> None:
         """At once where that is possible: Ray's own way takes up to seconds when the process is stuck in C code."""
@@ -359,7 +352,7 @@ class RayPool:
             return [WorkerAnswered(now_s, worker, message.task_id)]
         if message.kind != Kind.READY:
             return []
-        member, here = self._members[worker], self._language.whereabouts(message)
+        member, here = self._members[worker], Whereabouts.of(message.payload)
         member.pid, member.node = here.pid, here.node
         self._starts.forget(worker)
         member.process = Process(here.pid, here.pid_space)

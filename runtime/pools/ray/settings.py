@@ -1,8 +1,9 @@
 """Settings of the ``ray`` pool, each with its range and the reason for its default."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from math import inf
+from typing import Literal, NamedTuple
 
 from compositions.model import Loads, Stage, held_by
 from compositions.resources import Need, need_of
@@ -11,21 +12,15 @@ from runtime.arena.reference import ArenaSettings
 from runtime.transport.connection import LobbySettings
 
 
-@dataclass(frozen=True, slots=True)
-class Ways:
-    """On which ways workers come to the hub."""
+class Ways(NamedTuple):
+    """On which ways workers come to the hub: by a ``unix`` socket, from this host; by the network, encrypted, when the
+    cluster has ``network_from`` machines or more."""
 
     unix: bool
-    """By a unix socket, from this host."""
-    network: Callable[[int], bool]
-    """Whether they come by the network, encrypted, when the cluster has so many machines."""
+    network_from: float
 
 
-WAYS = {
-    "unix": Ways(unix=True, network=lambda nodes: False),
-    "tcp": Ways(unix=False, network=lambda nodes: True),
-    "auto": Ways(unix=True, network=lambda nodes: nodes > 1),
-}
+WAYS = {"unix": Ways(True, inf), "tcp": Ways(False, 0), "auto": Ways(True, 2)}
 
 
 @dataclass(frozen=True, slots=True)
