@@ -12,8 +12,8 @@ from control.rule.plans import Goal
 from control.rule.stream import Array, Futures
 
 _MEAN_POINTS = 257
-_LEAST_SLACK = 0.02
-"""Where an item alone takes nearly as long as the mean may be, so much of that may still be waited."""
+_LEAST_SLACK = 0.1
+"""Part of a bound for the mean that counts as what may be waited, where an item alone takes nearly as long, or longer."""
 _AXIS = np.linspace(-4, 4, 81)
 _BELOW = np.array([NormalDist().cdf(value) for value in _AXIS.tolist()])
 
@@ -98,8 +98,9 @@ class ItemTime:
         """Return how much of an item counts as late, by its wait until it is begun."""
         if not goal.of_mean:
             return self.beyond(goal.bound_s - waits_s, rate_per_s)
-        slack_s = max(_LEAST_SLACK * goal.bound_s, goal.bound_s - self.ordered_s(rate_per_s))
-        return np.minimum(1.0, (1 - goal.share) * waits_s / slack_s)
+        slack_s = goal.bound_s - self.ordered_s(rate_per_s)
+        used = 1 + (waits_s - slack_s) / max(slack_s, _LEAST_SLACK * goal.bound_s)
+        return np.clip((1 - goal.share) * used, 0.0, 1.0)
 
     def beyond(self, limit_s: Array, rate_per_s: Array | float = 0.0) -> Array:
         """Return the share of items that take longer, or come out behind one that does: results leave in order, so an

@@ -208,12 +208,8 @@ def plain_of(app: App, body: Any) -> Any:
         if isinstance(body, Exception):
             raise body
         return body
-    try:  # as ``json.loads``, which has the last word (other encodings, lone surrogates), in a fifth of the time
-        return from_json(body)
-    except ValueError:
-        pass
     try:
-        return json.loads(body)
+        return _plain(body)
     except ValueError:
         if type(app).from_binary is App.from_binary:
             raise
@@ -254,6 +250,15 @@ def as_it_came(value: Any) -> Any:
 
 
 _UNCHANGING = frozenset({str, bytes, int, float, bool, type(None)})
+
+
+def _plain(body: bytes) -> Any:
+    """As ``json.loads``, which has the last word (other encodings, lone surrogates), in a fifth of the time.
+    Raises: ValueError."""
+    try:
+        return from_json(body)
+    except ValueError:
+        return json.loads(body)
 
 
 def check_options(who: str, options: Mapping[str, Any], names: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -28,21 +28,26 @@ def read_arrivals(path: Path) -> tuple[float, ...]:
 
     Raises: RecomposeError when the file cannot be read or a line is neither of the two forms.
     """
-    found: list[float] = []
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
-            for number, text in enumerate(map(str.strip, lines), start=1):
-                if not text or text.startswith("#"):
-                    continue
-                if (arrival_s := _seconds(text)) is None:
-                    raise RecomposeError(
-                        f"line {number} of trace {str(path)!r} is {text[:60]!r}; "
-                        "must be a time in seconds, or an access-log line with [day/Mon/year:hour:minute:second zone]"
-                    )
-                found.append(arrival_s)
+            return tuple(sorted(parse_arrivals(lines, str(path))))
     except OSError as error:
         raise RecomposeError(f"trace file {str(path)!r} cannot be read: {error.strerror}") from error
-    return tuple(sorted(found))
+
+
+def parse_arrivals(lines: Iterable[str], name: str) -> Iterable[float]:
+    """One time for every line that is neither blank nor a ``#`` comment; ``name`` is for the error's sentence."""
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        arrival_s = _seconds(text)
+        if arrival_s is None:
+            raise RecomposeError(
+                f"line {number} of trace {name!r} is {text[:60]!r}; "
+                "must be a time in seconds, or an access-log line with [day/Mon/year:hour:minute:second zone]"
+            )
+        yield arrival_s
 
 
 def _seconds(text: str) -> float | None:
@@ -121,8 +126,7 @@ def from_spec(spec: RateSpec, module_of: ModuleOf = no_module) -> Rate | None:
         return _custom(pattern, module_of)
     if pattern == "trace":
         _refuse({"min_per_s": spec.min_per_s}, "input pattern 'trace'")
-        needed = _require(pattern, path=path, period_s=spec.period_s)
-        return Trace(read_arrivals(Path(needed["path"])), needed["period_s"], spec.max_per_s)
+        return _trace(**_require(pattern, path=path, period_s=spec.period_s), max_per_s=spec.max_per_s)
     if pattern not in _RANGED:
         known = ", ".join([*_RANGED, "trace"])
         raise RecomposeError(f"unknown input pattern {pattern!r}; known patterns are {known}, {CUSTOM}MODULE:FUNCTION")
@@ -145,6 +149,10 @@ def _custom(pattern: str, module_of: ModuleOf) -> Custom:
     except Exception as error:  # the user's own code, whatever it raises
         raise RecomposeError(f"input pattern {pattern!r} fails at 0 s: {type(error).__name__}: {error}") from error
     return rate
+
+
+def _trace(path: str | Path, period_s: float, max_per_s: float | None) -> Trace:
+    return Trace(read_arrivals(Path(path)), period_s, max_per_s)
 
 
 def _require(pattern: str, **values: Any) -> dict[str, Any]:

@@ -187,7 +187,7 @@ class Dispatcher:
 
     @property
     def wake_at_s(self) -> float:
-        """Return the time at which the switch under way needs a events.Tick; infinite without a switch."""
+        """Return the time at which the switch under way needs a tick; infinite without a switch."""
         phase = self._state.course.phase
         return phase.next_deadline_s(self._turn.now_s) if phase else math.inf
 
