@@ -22,7 +22,7 @@ from profiler.snapshot import StageTiming
 from runtime.dispatch.events import Event, TaskDone, WorkerAnswered, WorkerId, WorkerJoined, WorkerLost
 from runtime.dispatch.instructions import Task
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(slots=True, eq=False)
