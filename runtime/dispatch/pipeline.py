@@ -285,7 +285,11 @@ class GroupState:
         lost_s = worker.item_s - pace.fast_s
         worker.item_s -= lost_s / 512  # so that it is tried again now and then
         fast = (each for each in self.workers if not self.slow(each))
-        if len((least := min(fast, key=lambda each: len(each.outstanding))).outstanding) < pace.depth:
+        least = min(fast, key=lambda each: len(each.outstanding), default=None)
+        if least is None:  # the fast ones have left
+            pace.fast_s = None
+            return worker
+        if len(least.outstanding) < pace.depth:
             return least
         if pace.behind_since_s is None:
             pace.behind_since_s = now_s

@@ -547,6 +547,18 @@ def test_a_slow_worker_gets_items_only_while_the_others_cannot_keep_up():
     assert uneven.bench.dispatcher.view(uneven.bench.now_s).queued < 10
 
 
+def test_a_slow_worker_serves_alone_when_the_fast_ones_are_lost() -> None:
+    uneven = Uneven()
+    uneven.run(until_s=10.0, per_s=15.0)
+    for name in ("w1", "w3"):
+        uneven.bench.handle(WorkerLost(10.0, name))
+        uneven.bench.tasks = {key: each for key, each in uneven.bench.tasks.items() if each[0] != name}
+    uneven.bench.admit(3)
+    uneven.bench.finish()
+    assert uneven.bench.dispatcher.view(10.0).queued == 0
+    assert not uneven.bench.tasks
+
+
 def test_where_fewer_workers_are_wanted_the_slow_one_goes():
     uneven = Uneven()
     uneven.run(until_s=10.0, per_s=15.0)
