@@ -38,7 +38,7 @@ def failure_text(error: Exception, app: str) -> str:
     if sentence := advice(error):
         return sentence
     stack = "".join(traceback.format_exception(error)).rstrip()
-    return f"{stack}\n{_kept(error.log, app)}" if isinstance(error, DispatcherError) else stack
+    return f"{_kept(error.log, app)}\n{stack}" if isinstance(error, DispatcherError) else stack
 
 
 def _kept(log: EventLog, app: str) -> str:
