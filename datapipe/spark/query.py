@@ -96,22 +96,18 @@ def row_for_each_value(keys: Sequence[Any], results: Sequence[str], kind: pa.Dat
     ``keys`` become the column ``row``, of type ``kind`` (default: that of ``ROWS``). A value that is a text stands as
     it is, all others as JSON; null is null.
     """
-    columns: tuple[list[Any], ...] = ([], [], [], [])
-
-    def add(*row: Any) -> None:
-        for column, cell in zip(columns, row, strict=True):
-            column.append(cell)
-
+    rows: list[tuple[Any, ...]] = []
     for key, result in zip(keys, results, strict=True):
         if result.startswith(VALUE):
-            add(key, None, _cell(result[len(VALUE) : -1]), None)
+            rows.append((key, None, _cell(result[len(VALUE) : -1]), None))
             continue
         told = json.loads(result)
-        for part, each in enumerate(told.get("values", ())):
-            add(key, None, _cell(json.dumps(each, ensure_ascii=False)), part)
+        values = enumerate(told.get("values", ()))
+        rows += [(key, None, _cell(json.dumps(each, ensure_ascii=False)), part) for part, each in values]
         if "error" in told:
-            add(key, told["error"], None, None)
+            rows.append((key, told["error"], None, None))
     schema = ROWS if kind is None else ROWS.set(0, pa.field("row", kind))
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     arrays = [pa.array(each, type_) for each, type_ in zip(columns, schema.types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

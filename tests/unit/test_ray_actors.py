@@ -19,6 +19,7 @@ from runtime.arena.reference import Segment
 from runtime.pools.ray import actors as ray_actors
 from runtime.pools.ray import worker as ray_worker
 from runtime.pools.ray.actors import _Actor
+from runtime.pools.ray.settings import RayPoolSettings
 from runtime.pools.ray.worker import POOL_GONE, Part
 from runtime.transport.wire import Message
 
@@ -93,13 +94,28 @@ def test_a_worker_of_a_pool_that_is_gone_lets_go_of_the_memory_it_shared(
 
 
 def test_a_worker_that_has_loaded_an_app_as_it_was_is_not_free(worker: _Actor, app_file: Path) -> None:
-    assert worker.free() == (), "it has no app yet"
+    assert worker.free() == ((), "here"), "it has no app yet"
     assert served(worker, app_file) == POOL_GONE
-    assert worker.free() == ()
+    assert worker.free() == ((), "here")
     os.utime(app_file, (0, 1))
     assert worker.free() is None
     app_file.unlink()
     assert worker.free() is None
+
+
+def test_a_worker_that_waits_is_taken_where_it_is_wanted_and_never_on_a_node_to_avoid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waiting = [ray_actors._Orphan(f"on {node}", (), node) for node in "abcd"]
+    context = SimpleNamespace(get_actor_name=lambda: "runner")
+    monkeypatch.setattr("ray.get_runtime_context", lambda: context)
+    monkeypatch.setattr(ray_actors, "_orphans", lambda owner: waiting)
+    pool = ray_actors.Actors(None, RayPoolSettings(orphan_s=60.0), lambda worker: None, lambda worker, why: None)  # type: ignore[arg-type]
+    assert pool._orphan("b", (), ()) == "on b"
+    assert pool._orphan("b", (), ("a", "d")) == "on c"
+    assert pool._orphan("a", ("heavy",), ()) is None
+    assert pool._orphan("a", (), ("a", "d")) is None
+    assert {pool._orphan(None, (), ()) for _ in range(2)} == {"on a", "on d"}
 
 
 @pytest.fixture

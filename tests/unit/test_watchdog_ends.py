@@ -16,8 +16,10 @@ from profiler.slo import Slo
 from service.daemon.store.store import Started
 from service.daemon.supervision.restart_policy import Ended, Failed, Starting, Up
 from service.runner.rpc.requests import PushMany, ReadStatus, SetInput, SetMode, SetSlo
+from service.schemas.figures import Worker
 from service.schemas.results import Result
 from service.schemas.spec import InputSpec, PlannedLoad
+from service.schemas.status import RunnerBody
 from tests.support.bodies import having
 
 
@@ -81,6 +83,21 @@ def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on() -> 
     assert bench.watchdog.condition.deaths.restarts == 0
     bench.step(0.5)
     assert (len(bench.host.runners), len(bench.host.prepared)) == (2, 1), "it moves once"
+
+
+def test_a_runner_moves_after_its_workers() -> None:
+    """Starts of workers that are under way are lost with the runner that asked for them."""
+    bench = up(Bench())
+    worker = Worker(id="w1", pid=2, node="a", group=0, outstanding=0, restarts=0)
+    bench.runner.figures = {"runner": RunnerBody(node="a", pid=1, since="2026-11-28T00:00:00Z"), "workers": [worker]}
+    bench.watchdog.desired.move("node a is to go", 60.0)
+    bench.step(0.5)
+    bench.host.prepared[0].is_ready = True
+    bench.step(0.5)
+    assert bench.is_in(Up)
+    bench.runner.figures["workers"] = [worker.model_copy(update={"node": "b"})]
+    bench.step(0.5)
+    assert bench.is_in(Starting)
 
 
 def test_a_move_does_not_wait_for_long_and_its_successor_is_of_use_after_a_death_too() -> None:

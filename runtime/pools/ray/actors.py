@@ -10,10 +10,10 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -81,14 +81,17 @@ class Actors:
         owner = ray.get_runtime_context().get_actor_name()
         self._owner = owner_of(owner or "")
         self._orphan_s = settings.orphan_s if owner else 0.0
-        self._orphans: list[tuple[Any, Loads]] | None = None
-        """Of the pool before, with their classes; None: not looked for yet."""
+        self._orphans: list[_Orphan] | None = None
+        """None: not looked for yet."""
         self._orphans_until_s = 0.0
         """They may have ended after that."""
 
-    def start(self, invitation: Invitation, node: NodeId | None, loads: Loads) -> None:
-        """On ``node``, if that is possible; Ray chooses where it is None. One that is there already is where it is."""
-        actor = self._orphan(loads) or self._new(invitation.worker, node, loads)
+    def start(
+        self, invitation: Invitation, node: NodeId | None, loads: Loads, avoided: Collection[NodeId] = ()
+    ) -> None:
+        """On ``node``, if that is possible; Ray chooses where it is None. A worker that waits for a pool is taken where
+        it is, unless on one of the ``avoided`` nodes."""
+        actor = self._orphan(node, loads, avoided) or self._new(invitation.worker, node, loads)
         self._actors[invitation.worker] = actor
         begins = actor.begin.remote().future()
         begins.add_done_callback(lambda done: done.exception() or self._began(invitation.worker))
@@ -103,17 +106,18 @@ class Actors:
         name = f"{self._owner} {worker}".lstrip()
         return _WorkerActor.options(**options).remote(name, self._orphan_s, limits, loads)
 
-    def _orphan(self, loads: Loads) -> Any | None:
+    def _orphan(self, node: NodeId | None, loads: Loads, avoided: Collection[NodeId]) -> Any | None:
         if self._orphans is None:
             self._orphans_until_s = time.monotonic() + self._orphan_s / 2
             self._orphans = _orphans(self._owner) if self._orphan_s else []
         if time.monotonic() >= self._orphans_until_s:
             self._orphans.clear()
-        found = next((each for each in reversed(self._orphans) if each[1] == loads), None)
-        if found is None:
+        fitting = [each for each in self._orphans if each.loads == loads and each.node not in avoided]
+        if not fitting:
             return None
+        found = min(fitting, key=lambda each: each.node != node)
         self._orphans.remove(found)
-        return found[0]
+        return found.actor
 
     def _options(self, node: NodeId | None, loads: Loads) -> dict[str, Any]:
         """Return what Ray takes off its node's resources while the worker lives, and where that is. An actor that needs
@@ -140,25 +144,32 @@ class Actors:
         self._ended(worker, _sentence(error) if error else running.result() or "it ended by itself")
 
 
-def _orphans(owner: str) -> list[tuple[Any, Loads]]:
-    """Workers of this owner's pool before that are free, with their classes."""
+@dataclass(frozen=True, slots=True)
+class _Orphan:
+    """A worker of the pool before that is free."""
+
+    actor: Any
+    loads: Loads
+    node: NodeId
+
+
+def _orphans(owner: str) -> list[_Orphan]:
     found = workers_of(owner)
     said = {actor.free.remote(): actor for actor in found}
     soon = ray.wait(list(said), num_returns=len(said), timeout=FREE_S)[0] if said else []
-    classes = [(actor, _class_of(answer)) for answer, actor in said.items() if answer in soon]
-    free = [(actor, loads) for actor, loads in classes if loads is not None]
+    free = [_Orphan(actor, *told) for answer, actor in said.items() if answer in soon and (told := _free(answer))]
     for actor in found:
-        if actor not in [each for each, _ in free]:
+        if actor not in [each.actor for each in free]:
             ray.kill(actor, no_restart=True)
     return free
 
 
-def _class_of(answer: Any) -> Loads | None:
+def _free(answer: Any) -> tuple[Loads, NodeId] | None:
     try:
-        loads: Loads | None = ray.get(answer)
+        told: tuple[Loads, NodeId] | None = ray.get(answer)
     except ray.exceptions.RayError:
         return None
-    return loads
+    return told
 
 
 class _Actor:
@@ -180,12 +191,14 @@ class _Actor:
     def begin(self) -> None:
         """Return as soon as the process has started."""
 
-    def free(self) -> Loads | None:
-        """Return its class when it has no pool, and wait anew for the one that asks. None: the app was edited since,
-        and this process has loaded what it was."""
+    def free(self) -> tuple[Loads, NodeId] | None:
+        """Return its class and node when it has no pool, and wait anew for the one that asks. None: the app was edited
+        since, and this process has loaded what it was."""
         self._end.cancel()
         self._end_after(self._orphan_s)
-        return self._loads if self._written == _written_s(self._written) else None
+        if self._written != _written_s(self._written):
+            return None
+        return self._loads, ray.get_runtime_context().get_node_id()
 
     def run(self, invitation: Invitation, part: Part) -> str | None:
         self._end.cancel()

@@ -294,9 +294,11 @@ class RayPool:
         taken = [(each.loads, each.node) for each in self._members.values() if each.node]
         wanted = [worker for worker in workers if worker in self._members]
         nodes, lacking = self._seating.choose(loads, len(wanted), taken, time.monotonic())
+        # Until one has joined, any that waits for a pool will do; later it would be replaced again.
+        avoided = self._seating.draining if any(each.pid for each in self._members.values()) else ()
         for worker, node in zip(wanted, nodes, strict=False):
             self._members[worker].node = node or ""
-            start = partial(self._actors.start, self._hub.invite(worker), node, loads)
+            start = partial(self._actors.start, self._hub.invite(worker), node, loads, avoided)
             self._calls.ask(start, otherwise=partial(self._not_started, [worker]))
         self._ended.extend((worker, lacking, True) for worker in wanted[len(nodes) :])
 

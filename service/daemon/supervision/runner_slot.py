@@ -183,16 +183,24 @@ class RunnerSlot:
             self._runner = successor.become(spec, lambda: self._left)
 
     def followed(self, spec: RunSpec, patience_s: float) -> bool:
-        """Return whether a successor is ready for the runner that is to move, or will not be within ``patience_s``. The
-        first call begins one."""
+        """Return whether a successor is ready for the runner that is to move and none of its workers is left on its
+        node, or this will not be within ``patience_s``. The first call begins a successor."""
         if not self._prepared_s:
             self._prepared_s = time.monotonic()
             with self._trying():
                 self._successor = self._host.prepare(self._name, spec)
         late = time.monotonic() - self._prepared_s >= patience_s
-        if late or self._successor is None or self._successor.is_ready:
+        if late or self._successor is None or (self._successor.is_ready and not self._has_workers_beside()):
             self._prepared_s = 0.0
             return True
+        return False
+
+    def _has_workers_beside(self) -> bool:
+        """Return whether workers are on the runner's node; to move now would lose the starts that replace them."""
+        with self._trying():
+            status = self.ask(ReadStatus())
+            runner = status.health.runner
+            return runner is not None and any(worker.node == runner.node for worker in status.workers)
         return False
 
     def ask(self, request: Request[A], timeout_s: float = ANSWER_S) -> A:
