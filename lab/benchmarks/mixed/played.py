@@ -61,6 +61,8 @@ class Hand:
     calls: Calls
     tasks: deque[Task] = field(default_factory=deque)
     done: deque[Event] = field(default_factory=deque)
+    speed: float = 1.0
+    """Compared with others."""
 
 
 @dataclass
@@ -91,6 +93,8 @@ class Played:
         self.durable = chance.random() < 0.5
         self.barren = chance.random() < 0.2 and not self.deadly
         """True if no worker that is started during the run comes up."""
+        self.uneven = chance.random() < 0.2
+        """True if some workers are slow, and it goes on until that is known."""
         self.settings = DispatcherSettings(
             buffer_items=chance.choice((4, 100)),
             overload=chance.choice(("block", "block", "block", "shed")),
@@ -132,8 +136,6 @@ class Played:
             *(self.stages, self._composition(), self.settings, CODEC.size_bytes), begin=begin if self.durable else None
         )
         self._carry_out(self.dispatcher.start(self.now_s))
-
-    # --- the world --------------------------------------------------------------------------------------------------
 
     def _handle(self, event: Event) -> None:
         instructions, outcomes = self.dispatcher.handle(event)
@@ -177,8 +179,6 @@ class Played:
             elif isinstance(each, StopWorker | KillWorker):
                 self.late += self.hands.pop(each.worker).done
 
-    # --- what may happen --------------------------------------------------------------------------------------------
-
     def _admit(self) -> None:
         if not self.dispatcher.has_room:
             return
@@ -206,14 +206,16 @@ class Played:
             return
         self.names += 1
         name = f"w{self.names}"
-        self.hands[name] = Hand(Calls(Shaped(Shape(kinds=self.kinds))))
+        speed = self.chance.choice((1.0, 1.0, 0.25)) if self.uneven else 1.0
+        self.hands[name] = Hand(Calls(Shaped(Shape(kinds=self.kinds))), speed=speed)
         self._handle(WorkerJoined(self.now_s, name))
 
     def _work(self) -> None:
         """Let a worker run a task; it reports later."""
-        busy = [name for name, hand in self.hands.items() if hand.tasks]
+        busy = {name: hand.speed for name, hand in self.hands.items() if hand.tasks}
         if busy:
-            self._run(name := self.chance.choice(busy), self.hands[name])
+            (name,) = self.chance.choices(list(busy), list(busy.values()))
+            self._run(name, self.hands[name])
 
     def _run(self, name: str, hand: Hand) -> None:
         alone = (at for at, task in enumerate(hand.tasks) if hand.calls.alone(task.stages))
@@ -298,19 +300,18 @@ class Played:
             return Composition(f"Dyn{workers}", groups_of_dyn(self.stages, workers), dyn=Dyn(workers, scheduler))
         return drawn_composition(self.chance, self.stages)
 
-    # --- a run ------------------------------------------------------------------------------------------------------
-
     def play(self) -> Counts:
         """Play the run. Raises: PlayedError, and DispatcherError if the dispatcher's state is inconsistent between two
         events."""
-        actions: tuple[tuple[int, Callable[[], Any]], ...] = (
+        rarely = 0.05 if self.uneven else 1.0
+        actions: tuple[tuple[float, Callable[[], Any]], ...] = (
             *((8, self._admit), (6, self._join), (16, self._work), (16, self._say), (1, self._say_late)),
-            *((2, self._answer), (3, self._lose), (2, self._switch), (2, self._resize), (1, self._call_off)),
-            *((2, self._tick), (1, self._crash)),
+            *((2, self._answer), (2, self._tick), (3 * rarely, self._lose), (2 * rarely, self._switch)),
+            *((2 * rarely, self._resize), (rarely, self._call_off), (rarely, self._crash)),
         )
         weights = [weight for weight, _ in actions]
         try:
-            for _ in range(self.chance.randint(20, 300)):
+            for _ in range(self.chance.randint(300, 2000) if self.uneven else self.chance.randint(20, 300)):
                 self.now_s += self.chance.choice((0.0, 0.001, 0.02))
                 self.chance.choices(actions, weights)[0][1]()
             self._finish()
@@ -349,9 +350,6 @@ class Played:
 def _at(event: Event, now_s: float) -> Event:
     """Return the event with the current time."""
     return event._replace(at_s=now_s) if isinstance(event, TaskDone | BundleAdmitted) else replace(event, at_s=now_s)
-
-
-# --- many runs --------------------------------------------------------------------------------------------------------
 
 
 def measure(runs: int = 5000, seed: Annotated[int, "number of the first run; the others follow"] = 0) -> Iterator[Rows]:
