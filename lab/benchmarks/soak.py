@@ -2,8 +2,8 @@
 
 A daemon with real workers serves apps whose items carry arrays, each at a steady rate and under an objective. Every
 half minute the memory and the open descriptors of the daemon, the runners, the workers and Ray's own processes are
-read: memory of their own (USS), as what is shared counts more or less while other processes come and go, and beside
-it the resident memory (RSS). The slopes are those after the first half hour (histories and windows are full by then).
+read: anonymous memory, as pages of files are a process's own or shared while others come and go, and beside it the
+resident memory (RSS). The slopes are those after the first half hour (histories and windows are full by then).
 
     python -m lab.benchmarks.soak [--minutes 90] [--rate 35] [--warm-up 30] [--size 200000] [--out FILE.csv]
 """
@@ -65,12 +65,12 @@ def read(served: Daemon) -> Reading:
     found: defaultdict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
     for process in [above, *above.children(recursive=True)]:
         try:
-            memory, descriptors = process.memory_full_info(), process.num_fds()
+            memory, descriptors = process.memory_info(), process.num_fds()
             log_monitor = "log_monitor" in " ".join(process.cmdline())
         except psutil.Error:  # it has ended meanwhile
             continue
         kind = kinds.get(process.pid, "log monitor" if log_monitor else "Ray's own")
-        for place, more in enumerate((memory.uss / 1e6, descriptors, memory.rss / 1e6, 1)):
+        for place, more in enumerate(((memory.rss - memory.shared) / 1e6, descriptors, memory.rss / 1e6, 1)):
             found[kind][place] += more
     return dict(found)
 
