@@ -65,12 +65,13 @@ Batches = Iterator[pa.RecordBatch]
 
 def append(frame: Any, kind: TableKind, batch: tuple[str, int], mode: str = "append") -> int:
     """Add the rows of a Spark DataFrame, or replace all others by them; return how many. Rows of a ``batch`` (the name
-    of a stream, a number that grows) that is in the table are not added again. There is one file for each value of the
-    partition columns."""
+    of a stream, a number that grows) that is in the table are not added again, but computed: Spark ends a query whose
+    state does not take part in each batch. There is one file for each value of the partition columns."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     done = kind.opened().transaction_version(batch[0])
     if done is not None and done >= batch[1]:
+        frame.write.format("noop").mode("overwrite").save()
         return 0
     rows = frame.select(*kind.schema.names).repartition(*kind.partition_by)
     written = rows.mapInArrow(partial(write_files, kind), from_arrow_schema(ADDED)).collect()

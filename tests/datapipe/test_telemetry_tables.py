@@ -157,6 +157,23 @@ def test_streaming_equals_batch_with_late_records(spark: Any, tmp_path: Path) ->
     assert rows(table(spark, tmp_path / "out")) == batch_rows(spark, tmp_path)
 
 
+def test_a_batch_that_is_in_the_table_and_not_in_the_checkpoint_is_added_once(spark: Any, tmp_path: Path) -> None:
+    """As after a kill between the two."""
+    out = tmp_path / "out"
+    write(tmp_path, "000", late_files(2, 200, 60.0, 1)[0])
+    assert start(live(spark, tmp_path), out, once=True).awaitTermination(LIMIT_S)
+    for kept, begun in (("offsets", "0"), ("commits", "")):
+        for file in (out / "checkpoint" / TABLE / kept).iterdir():
+            if file.name.strip(".").removesuffix(".crc") != begun:
+                file.unlink()
+    before = versions(out)
+    query = start(live(spark, tmp_path), out)
+    query.processAllAvailable()
+    query.stop()
+    assert versions(out) == before
+    assert rows(table(spark, out)) == batch_rows(spark, tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
