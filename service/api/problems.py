@@ -66,12 +66,6 @@ def _about(status: int, detail: str) -> Problem:
     return Problem(type="about:blank", title=HTTPStatus(status).phrase, status=status, detail=detail)
 
 
-def gone(error: ResultsGoneError) -> Response:
-    """410, with what is kept."""
-    about = plain(_about(410, str(error)))
-    return Body(ResultsGone(run=error.run, from_=error.first, to=error.last, **about), 410, media_type=MEDIA_TYPE)
-
-
 def status_of(error: RecomposeError) -> int:
     """The HTTP status of a refusal; what has no status of its own is a bad value."""
     if isinstance(error, NotFoundError | UnknownApp):
@@ -89,9 +83,11 @@ def status_of(error: RecomposeError) -> int:
 
 def refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, RecomposeError)
-    if isinstance(error, ResultsGoneError):
-        return gone(error)
     status = status_of(error)
+    if isinstance(error, ResultsGoneError):
+        about = plain(_about(status, str(error)))
+        kept = ResultsGone(run=error.run, from_=error.first, to=error.last, **about)
+        return Body(kept, status, media_type=MEDIA_TYPE)
     return problem(status, str(error), headers=_retry_after(status)) if status != 422 else refused(error)
 
 

@@ -61,12 +61,7 @@ class BatchingStatus(Batch):
     @classmethod
     def of(cls, asked: Batching, **held: object) -> BatchingStatus:
         """``held``: what is known of a run, the controller at work with its settings, the size and its reason."""
-        known: dict[str, object] = {
-            **_bounds(asked),
-            "controller": asked.controller,
-            "size": None,
-            "reason": None,
-        }
+        known: dict[str, object] = {**_bounds(asked), "controller": asked.controller, "size": None, "reason": None}
         if asked.control is not None:
             known |= {"asked": asked.control.name, "settings": asked.control.said}
         return BatchingStatus.model_validate(known | held)
@@ -256,9 +251,8 @@ SHOWN = 500
 
 def what_if_body(app: str, found: Outlook) -> WhatIf:
     return WhatIf.taken_from(
-        found,
+        *(found, found.question),
         app=app,
-        replicas=found.question.replicas,
         choice=found.chosen,
         compositions=[_possibility(option) for option in found.options[:SHOWN]],
         left_out=max(len(found.options) - SHOWN, 0),
@@ -267,8 +261,8 @@ def what_if_body(app: str, found: Outlook) -> WhatIf:
 
 
 def _stage(told: Measured) -> StageTime:
-    times = {"service_time_ms": told.measured_s, "free_time_ms": told.free_s, "cpu_time_ms": told.cpu_s}
-    return StageTime(name=told.name, **{name: round(value * 1e3, 3) for name, value in times.items()})
+    service_ms, free_ms, cpu_ms = (round(each_s * 1e3, 3) for each_s in (told.measured_s, told.free_s, told.cpu_s))
+    return StageTime(name=told.name, service_time_ms=service_ms, free_time_ms=free_ms, cpu_time_ms=cpu_ms)
 
 
 def _possibility(option: Option) -> Possibility:
@@ -288,10 +282,9 @@ def _possibility(option: Option) -> Possibility:
 
 
 def _rates(option: Option) -> tuple[float, float] | None:
-    worst, best = option.worst, option.best
-    return (
-        None if worst is None or best is None else (round(worst.throughput_per_s, 4), round(best.throughput_per_s, 4))
-    )
+    if option.worst is None or option.best is None:
+        return None
+    return round(option.worst.throughput_per_s, 4), round(option.best.throughput_per_s, 4)
 
 
 def _latencies(option: Option) -> tuple[float, float | None] | None:

@@ -115,8 +115,7 @@ class QuietRun(Answer):
 
     @classmethod
     def of(cls, quiet: NoChangeRun, at: Clock, run: str | None) -> QuietRun:
-        first, last = at(quiet.first_at_s), at(quiet.last_at_s)
-        return cls(reason=quiet.reason, first_at=first, last_at=last, count=quiet.count, run=run)
+        return cls.taken_from(quiet, first_at=at(quiet.first_at_s), last_at=at(quiet.last_at_s), run=run)
 
 
 class _Undecided(Answer):

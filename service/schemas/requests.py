@@ -4,31 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AwareDatetime,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from compositions.logger import Logger
 from control.decisions import Mode
 from control.strategies import DEFAULT, FORMER, StrategyName, present_name
 from datapipe.source_kinds import KindName
-from profiler.slo import (
-    FASTEST,
-    INPUT_RATE,
-    MAX_TARGET,
-    MAX_TOGETHER,
-    Slo,
-    SloError,
-    Statistic,
-    parse_slo,
-    together,
-)
+from profiler.slo import FASTEST, INPUT_RATE, MAX_TARGET, MAX_TOGETHER, Slo, SloError, Statistic, parse_slo, together
 from runtime.dispatch.events import SwitchStyle
 from service.schemas.base import Data
 from service.schemas.slo import BudgetBody

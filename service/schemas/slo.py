@@ -74,8 +74,7 @@ class StoredSlo(SloInForce):
 
     @classmethod
     def stored(cls, accepted: AcceptedSlo, input_rate_per_s: float | None) -> StoredSlo:
-        slo = SloInForce.of(accepted.slo, input_rate_per_s)
-        return cls(id=accepted.id, app=accepted.app, accepted_at=accepted.accepted_at, **dict(slo))
+        return cls.taken_from(accepted, **dict(SloInForce.of(accepted.slo, input_rate_per_s)))
 
 
 Workers = Annotated[int, Field(strict=True, ge=1, le=MOST), WHOLE]
@@ -186,17 +185,12 @@ class MachineShares(Answer):
 
     @classmethod
     def of(cls, accepted: AcceptedBudget | None, grants: Mapping[str, Grant]) -> MachineShares:
-        shares = {app: body for app, grant in grants.items() if (body := GrantBody.of(grant)) is not None}
         if accepted is None:
             return cls(workers=None, cores=None, apps={}, accepted_at=None, shares={})
-        asked = accepted.asked
-        return cls(
-            workers=asked.workers,
-            cores=asked.cores,
-            apps={app: TermsBody(priority=each.priority, floor=each.floor) for app, each in asked.apps.items()},
-            accepted_at=accepted.accepted_at,
-            shares=shares,
-        )
+        asked, at = accepted.asked, accepted.accepted_at
+        shares = {app: body for app, grant in grants.items() if (body := GrantBody.of(grant)) is not None}
+        apps = {app: TermsBody(**dict(each)) for app, each in asked.apps.items()}
+        return cls(workers=asked.workers, cores=asked.cores, apps=apps, accepted_at=at, shares=shares)
 
 
 HOUR_S = 3600.0

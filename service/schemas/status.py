@@ -90,14 +90,8 @@ class Origin(Answer):
     @classmethod
     def of(cls, spec: RunSpec, **known: str) -> Origin:
         """Return the origin of the runner of ``spec``; ``began_at``: of one that is there."""
-        origin, durability = spec.origin, spec.durable.durability
-        return cls(
-            run=origin.run,
-            epoch=None if origin.run is None else origin.epoch,
-            started_again=origin.started_again,
-            durability=durability,
-            **known,
-        )
+        epoch = None if spec.origin.run is None else spec.origin.epoch
+        return cls.taken_from(spec.origin, spec.durable, epoch=epoch, **known)
 
 
 class Requested(Answer):
@@ -277,19 +271,13 @@ class Sample(Answer):
 
     @classmethod
     def of(cls, status: Status, at: str) -> Sample:
-        return cls(
+        return cls.taken_from(
+            *(status.requested, status.demand, status),
+            at=at,
             bundle_size=status.requested.batching.size if status.requested.batching else None,
-            offered_per_s=status.demand.offered_per_s,
-            delivered_per_s=status.demand.delivered_per_s,
-            queued=status.queued,
             workers=status.composition.workers if status.composition else None,
             cpu_cores=status.resources.cost.cpu_cores if status.resources.cost else None,
-            at=at,
             composition=status.composition.name if status.composition else None,
-            slo_status=status.requested.slo_status,
-            slo=status.requested.slo,
-            input_rate_per_s=status.input_rate_per_s,
-            throughput_per_s=status.throughput_per_s,
             latency_ms=status.latency_ms,
             service_time_ms={stage.name: stage.service_time_ms for stage in status.stages},
         )

@@ -141,8 +141,7 @@ def _sums_are_right(
 
 
 def _sums(words: Words, before: Words) -> Words:
-    """Check sums of rows of words that go on from ``before``: for each pair of words s0 += x0 + s1, s1 += x1 + s0,
-    modulo 2³². All rows at once."""
+    """Check sums of rows of words, from ``before`` on: for each pair s0 += x0 + s1, s1 += x1 + s0, modulo 2³²."""
     first, second = before.T.copy()
     columns = np.ascontiguousarray(words.T)
     for even, odd in zip(columns[::2], columns[1::2], strict=True):

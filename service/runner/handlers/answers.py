@@ -122,10 +122,7 @@ def _health(run: Run, runner: RunnerStatus, snapshot: Snapshot | None, at: Clock
         runner_pid=os.getpid(),
         runner=runner.runner,
         restarts=view.restarts,
-        losses=[
-            LostWorker(number=n, at=at(each.at_s), id=each.lost[0], pid=each.pid, node=each.node, reason=each.reason)
-            for n, each in losses
-        ],
+        losses=[LostWorker.taken_from(each, number=n, at=at(each.at_s), id=each.lost[0]) for n, each in losses],
         held_up="; ".join(blocked.values()) or None,
         held_up_by=list(blocked),
     )

@@ -93,8 +93,7 @@ class Timings:
         return place == len(self._firsts) or self._firsts[place] >= serial + count
 
     def _parts(self, serial: int, count: int) -> Iterator[tuple[int, int]]:
-        """First serial number and length of runs that make up these items, those that were never timed between them.
-        Runs that reach beyond are cut."""
+        """First serial number and length of the runs of these items, timed or not. Runs that reach beyond are cut."""
         end = serial + count
         self._cut(serial)
         self._cut(end)

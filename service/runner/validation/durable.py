@@ -165,10 +165,8 @@ class PushDoor:
         try:
             return as_it_came(value)
         except Exception as error:
-            kind = type(value).__name__
-            raise RecomposeError(
-                f"this item, a {kind}, cannot be stored: {error}; it must be what pickle takes"
-            ) from error
+            what = f"this item, a {type(value).__name__}, cannot be stored: {error}"
+            raise RecomposeError(f"{what}; it must be what pickle takes") from error
 
 
 class JournalledDoor(PushDoor):
