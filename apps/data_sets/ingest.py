@@ -1,7 +1,5 @@
 """Make the next version of a data set: list files, compute what is new, write it beside the old version, switch."""
 
-from __future__ import annotations
-
 import json
 import logging
 import platform

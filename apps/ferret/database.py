@@ -1,7 +1,5 @@
 """Ferret's database: the signatures of many photos and their index, kept as one npz file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

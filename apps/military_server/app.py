@@ -4,8 +4,6 @@ No source or data of the original (Araujo et al.) is public: this is a reconstru
 same five stages, tuples and workload. A drone has coordinates to look around from, and units to place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache

@@ -6,8 +6,6 @@ chunks out, and again where an executor dies. Each chunk is one commit to the ta
 on with the chunks that are missing, and a chunk is there as a whole or not at all.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence

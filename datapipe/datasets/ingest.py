@@ -4,8 +4,6 @@ An executor reads the files itself and puts their records into the staging folde
 many. A cluster needs a file system in common for both.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial

@@ -3,8 +3,6 @@
 python -m datapipe.datasets.made_tables FOLDER --rows 1000000000 [--master spark://host:7077]
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

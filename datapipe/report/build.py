@@ -1,7 +1,5 @@
 """Puts a report together: plots with a sentence each, and the decisions with their candidates."""
 
-from __future__ import annotations
-
 import html
 import os
 from collections.abc import Callable, Iterator, Sequence

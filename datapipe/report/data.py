@@ -1,7 +1,5 @@
 """Data of a report: telemetry of one app between two instants, from the files of runners or from the tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

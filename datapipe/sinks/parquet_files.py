@@ -5,8 +5,6 @@ runner that takes over a run removes these folders of earlier epochs, whose file
 file's name has its run, its first serial number and its epoch; its metadata say where the next one begins.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

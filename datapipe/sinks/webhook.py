@@ -7,8 +7,6 @@ request that is not answered with success is sent again. A server cannot be aske
 delays nothing. Alerts post in the same way (``service/daemon/alerts.py``).
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

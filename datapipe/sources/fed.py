@@ -4,8 +4,6 @@ An adapter (``Feed``) knows one kind of place and nothing else. This module has 
 items, one that the app refuses becomes a dead letter, a place that does not answer is asked again, closing ends a wait.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 import threading

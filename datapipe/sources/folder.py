@@ -5,8 +5,6 @@ A file is read when it is there under its name (write it aside, then rename it);
 it ended. A file's record is dropped when the file has left the folder.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import time

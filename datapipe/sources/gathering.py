@@ -1,7 +1,5 @@
 """Gather items into bundles, closed by count, bytes or age, whichever comes first."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 

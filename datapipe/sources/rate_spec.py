@@ -1,7 +1,5 @@
 """The input rate as users write it, and its conversion to a pattern."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """The thread between a source and the engine: reads, paces, encodes, and hands over through a small buffer."""
 
-from __future__ import annotations
-
 import math
 import threading
 import traceback

@@ -5,8 +5,6 @@ carries the number of the batch that it belongs to: a batch that comes again aft
 were never committed belong to no snapshot, and ``tidy`` removes them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import uuid

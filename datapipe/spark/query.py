@@ -1,7 +1,5 @@
 """The streaming query, from what the user says of the source to rows as JSON; and the table that results go to."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Opens Spark: finds Java, keeps the JVM's talk out of the terminal, and says in one sentence what is missing."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

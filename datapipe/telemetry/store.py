@@ -1,7 +1,5 @@
 """Find telemetry and its tables where they are stored, and report every fault of theirs in one sentence."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Find traces of single items in telemetry: one by its serial number, or those that took longest. Needs no Spark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

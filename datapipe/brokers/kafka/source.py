@@ -4,8 +4,6 @@ All partitions of the topic belong to this app: they are assigned, not shared ou
 kept with the run and no other consumer may move them. Partitions that are added later are noticed.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -3,8 +3,6 @@
 Its consumer is one that the server forgets when nobody asks: the run's journal alone says where the run goes on.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from time import monotonic

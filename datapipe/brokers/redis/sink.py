@@ -5,8 +5,6 @@ A hash beside it, its name with ``:runs``, has for each run the epoch that write
 script, which the server runs alone.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any
