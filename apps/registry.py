@@ -5,8 +5,6 @@ that two folders may hold files of the same name, and so that classes are pickle
 were given the same folders. A package reaches its own modules by relative imports; the folder is not on ``sys.path``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import inspect
@@ -69,7 +67,7 @@ def scan_own(places: Sequence[Path]) -> Discovery:
     return _by_name(each for place in places for each in (_from_file if place.is_file() else _from_folder)(place))
 
 
-def _by_name(everything: Iterable[_Found]) -> Discovery:
+def _by_name(everything: "Iterable[_Found]") -> Discovery:
     apps: dict[str, AppClass] = {}
     faults: list[Fault] = []
     for place, found in everything:

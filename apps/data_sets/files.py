@@ -1,7 +1,5 @@
 """The files of a data set: in a folder, or in an object store by its URL (s3://, gs://, hdfs://)."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat
@@ -43,7 +41,7 @@ class Place:
             raise RecomposeError(f"{self.name!r} does not exist; give a folder, or the URL of one")
         self._single = info.type == fs.FileType.File
 
-    def __reduce__(self) -> tuple[type[Place], tuple[str]]:
+    def __reduce__(self) -> "tuple[type[Place], tuple[str]]":
         return Place, (self.name,)
 
     def list(self, suffixes: frozenset[str]) -> pa.Table:

@@ -1,12 +1,10 @@
 """The port of a strategy: the situation that it gets, and the proposals that it may return."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from compositions.model import Composition, Stage
 from control.arbitration.arbiter import Reach
@@ -116,7 +114,7 @@ class Strategy(ABC):
         """Return how well the objective would be met within each of ``limits``; ``None`` where it cannot tell."""
         return None
 
-    def supposing(self, rate_per_s: float | None) -> Strategy:
+    def supposing(self, rate_per_s: float | None) -> Self:
         """Return one that knows the same, if the input rate were this; asking it leaves this one as it is."""
         return deepcopy(self)
 

@@ -3,8 +3,6 @@
 The rule itself is :mod:`control.rule`; here it gets its turns, and its choices become proposals and sentences.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -149,7 +147,7 @@ class ExpectedCost(Strategy):
             other._rule.suppose(rate_per_s)
         return other
 
-    def _known(self, situation: Situation) -> _Written:
+    def _known(self, situation: Situation) -> "_Written":
         """Return what may be chosen; made anew when it changes."""
         compositions, barred = situation.compositions, tuple(situation.unavailable)
         known = self._written
@@ -157,7 +155,7 @@ class ExpectedCost(Strategy):
             known = self._written = _Written.of(compositions, barred)
         return known
 
-    def _now(self, situation: Situation, plans: _Plans) -> Now:
+    def _now(self, situation: Situation, plans: "_Plans") -> Now:
         snapshot, now_s = situation.snapshot, situation.now_s
         profiles = {each.name: each for each in snapshot.stages}
         known, crowd = [profiles.get(name) for name in plans.names], crowding(snapshot.stages, _cores(snapshot))
@@ -266,7 +264,7 @@ class _Written:
     most_workers: int
 
     @staticmethod
-    def of(compositions: tuple[Composition, ...], barred: tuple[str, ...]) -> _Written:
+    def of(compositions: tuple[Composition, ...], barred: tuple[str, ...]) -> "_Written":
         named = {_plan(each): each for each in compositions if each.dyn is None}
         listing = Listing(plan for plan, each in named.items() if each.name not in barred)
         return _Written(compositions, barred, listing, named, max((each.workers for each in compositions), default=0))

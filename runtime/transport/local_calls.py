@@ -4,8 +4,6 @@ A connection carries one call at a time and is used again, so that an answer bel
 end of the server is the end of every call under way. Its folder has mode 0700: only this user can reach the socket.
 """
 
-from __future__ import annotations
-
 import hmac
 import os
 import secrets
@@ -82,7 +80,7 @@ class LocalCaller:
         _close_all(self._idle)
         shutil.rmtree(self._address.folder, ignore_errors=True)
 
-    def _connection(self, timeout_s: float | None) -> _Connection:
+    def _connection(self, timeout_s: float | None) -> "_Connection":
         try:
             return self._idle.pop()
         except IndexError:

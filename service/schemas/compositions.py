@@ -1,12 +1,10 @@
 """Apps, compositions and bundle sizes in answers: the active one, those that can be chosen, and predictions under other
 circumstances."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import repeat
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -38,7 +36,7 @@ class Batch(Answer):
     """Of the controller; left out with it."""
 
     @classmethod
-    def of(cls, asked: Batching) -> Batch:
+    def of(cls, asked: Batching) -> "Batch":
         control = asked.control
         named = {} if control is None else {"controller": control.name, "settings": control.said}
         return Batch.model_validate({**_bounds(asked), **named})
@@ -59,7 +57,7 @@ class BatchingStatus(Batch):
     reason: str | None
 
     @classmethod
-    def of(cls, asked: Batching, **held: object) -> BatchingStatus:
+    def of(cls, asked: Batching, **held: object) -> "BatchingStatus":
         """``held``: what is known of a run, the controller at work with its settings, the size and its reason."""
         known: dict[str, object] = {**_bounds(asked), "controller": asked.controller, "size": None, "reason": None}
         if asked.control is not None:
@@ -86,7 +84,7 @@ class SizeChange(Answer):
     run: str | None = None
 
     @classmethod
-    def of(cls, changes: SizeRun, at: Clock, run: str | None) -> SizeChange:
+    def of(cls, changes: SizeRun, at: Clock, run: str | None) -> Self:
         span = {"first_at": at(changes.first_at_s), "last_at": at(changes.last_at_s)}
         return cls.taken_from(changes, from_=changes.from_items, to=changes.to_items, run=run, **span)
 
@@ -116,7 +114,7 @@ class AppInfo(Answer):
     """Whether it comes with Recompose."""
 
     @classmethod
-    def of(cls, app: type[App], compositions: Sequence[Composition], state: State) -> AppInfo:
+    def of(cls, app: type[App], compositions: Sequence[Composition], state: State) -> Self:
         return cls(
             name=app.name,
             description=app.description,
@@ -156,7 +154,7 @@ class ActiveComposition(Answer):
     """Null: workers are bound to a group. Else ``replicas`` of a group are the most that may be at it."""
 
     @classmethod
-    def of(cls, composition: Composition) -> ActiveComposition:
+    def of(cls, composition: Composition) -> "ActiveComposition":
         dyn = composition.dyn
         return ActiveComposition.taken_from(
             composition,
@@ -178,9 +176,7 @@ class Choice(ActiveComposition):
     """Items that travel together at most."""
 
     @classmethod
-    def offered(
-        cls, app: str, composition: Composition, active: bool = False, told: Prediction | None = None
-    ) -> Choice:
+    def offered(cls, app: str, composition: Composition, active: bool = False, told: Prediction | None = None) -> Self:
         """``told``: what the profile of the running app says of it."""
         return cls(
             app=app,
@@ -194,7 +190,7 @@ class Choice(ActiveComposition):
     @classmethod
     def all_of(
         cls, app: str, offered: Sequence[Composition], active: Composition, snapshot: Snapshot | None
-    ) -> list[Choice]:
+    ) -> "list[Choice]":
         """Return the compositions of a running app, with what the capacity model predicts of them."""
         found = None if snapshot is None else expect(offered, snapshot)
         told = repeat(None) if found is None or isinstance(found, Unmeasured) else found

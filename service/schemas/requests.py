@@ -1,7 +1,5 @@
 """Bodies of requests. Unknown fields are refused."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -113,7 +111,7 @@ class JointSlo(Frozen):
         return self
 
     @classmethod
-    def of(cls, app: str, slo: Slo) -> JointSlo:
+    def of(cls, app: str, slo: Slo) -> Self:
         """Return the request for ``slo``, whether it is one objective or several."""
         given = {} if slo.budget is None else {"budget": BudgetBody.of(slo.budget)}
         return cls.model_validate({"app": app, "objectives": [_one(each) for each in slo.each], **given})

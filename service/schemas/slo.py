@@ -1,7 +1,5 @@
 """Objectives, budgets, each app's share of the machine, and alerts, in requests and answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
@@ -41,7 +39,7 @@ class ObjectiveInForce(Answer):
     """Beyond it the SLO counts as violated; null while the input rate it depends on is not known."""
 
     @classmethod
-    def one(cls, slo: Slo, input_rate_per_s: float | None) -> ObjectiveInForce:
+    def one(cls, slo: Slo, input_rate_per_s: float | None) -> "ObjectiveInForce":
         objective = objective_of(slo)
         return ObjectiveInForce(
             metric=slo.metric,
@@ -58,10 +56,10 @@ class SloInForce(ObjectiveInForce):
 
     objectives: list[ObjectiveInForce] | None = None
     """Null where there is but one."""
-    budget: BudgetBody | None = None
+    budget: "BudgetBody | None" = None
 
     @classmethod
-    def of(cls, slo: Slo, input_rate_per_s: float | None) -> SloInForce:
+    def of(cls, slo: Slo, input_rate_per_s: float | None) -> "SloInForce":
         each = [ObjectiveInForce.one(part, input_rate_per_s) for part in slo.each]
         told = each if slo.also else None
         return SloInForce(**dict(each[0]), objectives=told, budget=BudgetBody.of(slo.budget))
@@ -73,7 +71,7 @@ class StoredSlo(SloInForce):
     accepted_at: Time
 
     @classmethod
-    def stored(cls, accepted: AcceptedSlo, input_rate_per_s: float | None) -> StoredSlo:
+    def stored(cls, accepted: AcceptedSlo, input_rate_per_s: float | None) -> Self:
         return cls.taken_from(accepted, **dict(SloInForce.of(accepted.slo, input_rate_per_s)))
 
 
@@ -91,7 +89,7 @@ class BudgetBody(Frozen):
         return Budget(self.workers, self.cores)
 
     @classmethod
-    def of(cls, budget: Budget | None) -> BudgetBody | None:
+    def of(cls, budget: Budget | None) -> "BudgetBody | None":
         return None if budget is None else cls(workers=budget.workers, cores=budget.cores)
 
 
@@ -165,7 +163,7 @@ class GrantBody(Answer):
         return Budget(self.workers, self.cores).told()
 
     @classmethod
-    def of(cls, grant: Grant | None) -> GrantBody | None:
+    def of(cls, grant: Grant | None) -> "GrantBody | None":
         if grant is None:
             return None
         total, more = BudgetBody.of(grant.total), BudgetBody.of(grant.more)
@@ -184,7 +182,7 @@ class MachineShares(Answer):
     """By app, of those that are given something; the others keep what they have."""
 
     @classmethod
-    def of(cls, accepted: AcceptedBudget | None, grants: Mapping[str, Grant]) -> MachineShares:
+    def of(cls, accepted: AcceptedBudget | None, grants: Mapping[str, Grant]) -> Self:
         if accepted is None:
             return cls(workers=None, cores=None, apps={}, accepted_at=None, shares={})
         asked, at = accepted.asked, accepted.accepted_at

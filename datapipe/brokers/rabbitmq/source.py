@@ -5,8 +5,6 @@ A queue forgets what is acknowledged, which a message is when it is stored (``In
 it has positions, as the partition of a topic has (``Fed``).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +26,7 @@ OFFSET = "x-stream-offset"
 log = structlog.get_logger()
 
 
-def opened(url: str, options: Mapping[str, Any]) -> QueueBox | StreamFeed:
+def opened(url: str, options: Mapping[str, Any]) -> "QueueBox | StreamFeed":
     """Raises: RecomposeError for a URL without queue or stream, an unknown option, or where the library is missing."""
     address = address_of(url, WHO, (("queue",), ("stream",)), FORM)
     takes = ("prefetch", "on_gap") if "stream" in address.named else ("prefetch",)

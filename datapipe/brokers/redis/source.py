@@ -1,8 +1,6 @@
 """Redis Streams, over ``redis``: ``redis://HOST:6379/0?stream=orders&stream=returns``. An entry with one field is the
 item, whatever the name of the field; one with several is an object of texts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +42,7 @@ class Place:
     """True if the stream was read from before."""
 
     @classmethod
-    def of(cls, position: Position | None) -> Place:
+    def of(cls, position: Position | None) -> "Place":
         """Return the place for a stored position; an earlier version stored the id alone."""
         if isinstance(position, tuple):
             ms, number, *count = position

@@ -1,7 +1,5 @@
 """The history of an app across runners: copied decisions, and the last known state of a runner."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -113,7 +111,7 @@ class Remembered:
         return Window(run, self.results, self.out, given)
 
     @classmethod
-    def of(cls, slot: RunnerSlot) -> Remembered:
+    def of(cls, slot: RunnerSlot) -> "Remembered":
         """Read from the runner everything that is asked for after its end. Raises: as the runner's port."""
         results = slot.ask(ReadResults(None, RESULTS_KEPT))
         history = slot.ask(ReadHistory(HISTORY_KEPT_S))

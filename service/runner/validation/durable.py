@@ -1,7 +1,5 @@
 """Open the journal of a durable run, with what the previous runner stored; and accept pushed items."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,7 +62,7 @@ def _pushed(source: Source) -> Push | None:
     return source.buffer if isinstance(source, Inbox) else source if isinstance(source, Push) else None
 
 
-def push_door(kind: str, app: App, source: Source, kept: GroupWriter | None) -> PushDoor:
+def push_door(kind: str, app: App, source: Source, kept: GroupWriter | None) -> "PushDoor":
     """Return the entrance of pushed items, with those that were acknowledged and are not out; or put the source at its
     position."""
     if kept is None:
