@@ -164,8 +164,7 @@ class DrainEstimator:
         self._count += 1
         if self._floored and record.mean_s > 0:
             deviation = abs(record.actual_s - record.mean_s) / record.mean_s
-            self._deviation = (
-                deviation if self._deviation is None else self._deviation + (deviation - self._deviation) / 4
-            )
+            known = deviation if self._deviation is None else self._deviation
+            self._deviation = known + (deviation - known) / 4
             learned = self.calibration * (record.actual_s / record.mean_s) ** self.CALIBRATION_GAIN
             self.calibration = min(max(learned, 1 / self.CALIBRATION_LIMIT), self.CALIBRATION_LIMIT)

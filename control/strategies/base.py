@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from compositions.model import Composition, Stage
 from control.arbitration.arbiter import Reach
@@ -114,7 +114,7 @@ class Strategy(ABC):
         """Return how well the objective would be met within each of ``limits``; ``None`` where it cannot tell."""
         return None
 
-    def supposing(self, rate_per_s: float | None) -> Self:
+    def supposing(self, rate_per_s: float | None) -> "Strategy":
         """Return one that knows the same, if the input rate were this; asking it leaves this one as it is."""
         return deepcopy(self)
 

@@ -130,9 +130,8 @@ def _utc(bound: datetime) -> datetime:
     try:
         return bound.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise RecomposeError(
-            f"{bound.isoformat()} is not in the years 1 to 9999 of UTC; give another instant"
-        ) from None
+        what = f"{bound.isoformat()} is not in the years 1 to 9999 of UTC"
+        raise RecomposeError(f"{what}; give another instant") from None
 
 
 def _latest(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:

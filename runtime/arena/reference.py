@@ -6,6 +6,7 @@ import os
 import resource
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from mmap import PAGESIZE
 from pathlib import Path
@@ -123,10 +124,9 @@ def memory_bytes() -> int:
 
 
 def _limit(file: Path) -> int:
-    try:
+    with suppress(OSError, ValueError):  # no such file, or "max"
         return int(file.read_text())
-    except (OSError, ValueError):  # no such file, or "max"
-        return 1 << 62
+    return 1 << 62
 
 
 LARGE_BYTES = 32 * 1024

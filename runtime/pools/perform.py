@@ -1,6 +1,7 @@
 """Perform a task from end to end in the worker: unpickle, run the stages, pickle the results."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from time import perf_counter, thread_time
 from typing import Any, NamedTuple
 
@@ -46,10 +47,9 @@ def perform_alone(
         if type(value) is Outputs:
             calls.not_plain(stages)
             return None
-    try:
+    with suppress(Exception):  # the way of all others says why it cannot be
         return codec.encode([value]), times
-    except Exception:
-        return None  # the way of all others says why
+    return None
 
 
 _NOT_PLAIN = frozenset({Outputs, Broken})

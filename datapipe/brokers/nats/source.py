@@ -131,8 +131,7 @@ class NatsFeed:
         return found
 
     async def _passed(self, messages: Sequence[Message]) -> None:
-        """Numbers that are left out were never of this subject, were deleted one by one, or dropped by limits: of the
-        whole stream, which then begins behind them, or of each subject."""
+        """Numbers left out were of other subjects, deleted one by one, or dropped by limits of stream or subject."""
         first, missing = None, 0
         for each in messages:
             number = int(str(each.behind)) - 1

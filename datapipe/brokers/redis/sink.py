@@ -79,10 +79,8 @@ class RedisSink:
         return self._answer(self._begin, next_serial)
 
     def write(self, until: int, rows: Sequence[Row]) -> None:
-        together = (rows[at : at + TOGETHER] for at in range(0, len(rows), TOGETHER))
-        self._answer(
-            self._write, until, *(json.dumps([*map(self._words, some)], ensure_ascii=False) for some in together)
-        )
+        together = ([*map(self._words, rows[at : at + TOGETHER])] for at in range(0, len(rows), TOGETHER))
+        self._answer(self._write, until, *(json.dumps(some, ensure_ascii=False) for some in together))
 
     def close(self) -> None:
         self._client.close()

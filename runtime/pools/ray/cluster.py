@@ -330,9 +330,8 @@ def begun(name: str, *, detached: bool = False) -> RemoteObject:
 
 
 def _where() -> dict[str, Any]:
-    """Any machine; where one does not answer or is to go, another that has CPUs. An actor that needs nothing would be
-    placed by any machine of the cluster, also by one that is gone; one that needs some is placed by the head."""
-    found = nodes()
+    """Any machine; where one does not answer or is to go, another that has CPUs."""
+    found = nodes()  # an actor that needs nothing would be placed by any of them, also by one that is gone
     silent = guard.silent({node.id: (node.address, node.port) for node in found})
     lost = silent | {*ray_state.state.get_draining_nodes()}
     if not lost:
@@ -348,10 +347,9 @@ def _where() -> dict[str, Any]:
 
 def find(name: str) -> RemoteObject | None:
     """The hosted object of that name, if its process is alive."""
-    try:
+    with suppress(ValueError):
         return RemoteObject(name, ray.get_actor(name))
-    except ValueError:
-        return None
+    return None
 
 
 def _value(answer: Any) -> Any:
