@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -175,10 +176,9 @@ def compositions_file(app_class: AppClass) -> Path | None:
 
 def _folder_of(app_class: AppClass) -> list[Path]:
     """None for a class of a notebook."""
-    try:
+    with suppress(TypeError, OSError):
         return [Path(inspect.getfile(app_class)).parent]
-    except (TypeError, OSError):
-        return []
+    return []
 
 
 def _options(app_class: AppClass, options: Mapping[str, Any]) -> Options:

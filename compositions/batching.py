@@ -69,9 +69,8 @@ def _refuse_contradictions(controller: str | None, settings: Mapping[str, Any], 
     if controller == "fixed" and items is None:
         raise SettingsError(f"controller fixed needs items, a whole number from 1 to {MOST_ITEMS:,}; they are auto")
     if items is not None and controller not in (None, "fixed"):
-        raise SettingsError(
-            f"items = {items} goes with controller fixed only; {controller} chooses the size itself, leave items out"
-        )
+        cure = f"{controller} chooses the size itself, leave items out"
+        raise SettingsError(f"items = {items} goes with controller fixed only; {cure}")
     if settings and controller in (None, "auto", "fixed"):
         raise SettingsError(
             f"settings ({', '.join(map(str, settings))}) are a controller's, and {controller or 'none'} was named;"

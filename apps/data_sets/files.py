@@ -59,9 +59,8 @@ class Place:
         """Files that ``list`` leaves out, by path."""
         if self._single:
             return ()
-        return _asked(
-            self.name, lambda: tuple(sorted(each.path for each in self._all() if _suffix(each) not in suffixes))
-        )
+        others = (each.path for each in self._all() if _suffix(each) not in suffixes)
+        return _asked(self.name, lambda: tuple(sorted(others)))
 
     def read(self, path: str) -> bytes:
         """Raises: OSError."""
@@ -94,8 +93,7 @@ def _suffix(file: Listed) -> str:
 
 
 def _below(root: Path) -> Iterator[Listed]:
-    """Return the files of a local folder. Links are followed last, and only to files and folders that were not found
-    yet. So every file and folder occurs once, and a link to a folder that contains it ends."""
+    """Return the files of a local folder, each once: links are followed last, to what was not found yet."""
     folders, links = [root], list[Path]()
     seen = set[tuple[int, int]]()
     found = array("Q")  # device and number of each file, for links alone: a set would take ten times the memory

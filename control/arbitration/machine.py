@@ -118,9 +118,8 @@ class Arbitration:
         return Claim(app, (0.0, *reach), terms.priority, max(self._least(bid), self.budget.units_of(terms.floor)))
 
     def _least(self, bid: Bid) -> int:
-        """Return what it takes to run at all. Cores are another matter: what is short of them runs, and falls
-        behind."""
-        if self.budget.cores is not None:
+        """Return what it takes to run at all."""
+        if self.budget.cores is not None:  # what is short of them runs, and falls behind
             return 1
         known = (units for units, each in enumerate(bid.reach or (), 1) if each.composition is not None)
         return next(known, 1)

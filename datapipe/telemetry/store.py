@@ -68,9 +68,8 @@ def _is_good(path: Path) -> bool:
     if version is None:
         raise TelemetryError(f"{str(path)!r} is not telemetry: its schema has no version; move it away and run again")
     if version > VERSION:
-        raise TelemetryError(
-            f"{str(path)!r} has schema version {version}, this program reads up to {VERSION}: update it"
-        )
+        has = f"{str(path)!r} has schema version {version}"
+        raise TelemetryError(f"{has}, this program reads up to {VERSION}: update it")
     return True
 
 

@@ -1,7 +1,6 @@
 """Perform a task from end to end in the worker: unpickle, run the stages, pickle the results."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from time import perf_counter, thread_time
 from typing import Any, NamedTuple
 
@@ -47,9 +46,10 @@ def perform_alone(
         if type(value) is Outputs:
             calls.not_plain(stages)
             return None
-    with suppress(Exception):  # the way of all others says why it cannot be
+    try:
         return codec.encode([value]), times
-    return None
+    except Exception:
+        return None  # the way of all others says why
 
 
 _NOT_PLAIN = frozenset({Outputs, Broken})

@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 
@@ -81,10 +82,8 @@ class LocalCaller:
         shutil.rmtree(self._address.folder, ignore_errors=True)
 
     def _connection(self, timeout_s: float | None) -> "_Connection":
-        try:
+        with suppress(IndexError):
             return self._idle.pop()
-        except IndexError:
-            pass
         try:
             return _Connection(self._address, timeout_s)
         except OSError as error:
@@ -143,11 +142,9 @@ class _Handler(socketserver.StreamRequestHandler):
     server: _Server
 
     def handle(self) -> None:
-        try:
+        with suppress(EOFError, OSError):  # who asked has gone
             if hmac.compare_digest(_exactly(self.rfile, SECRET_BYTES), self.server.secret):
                 self._serve()
-        except (EOFError, OSError):
-            pass  # who asked has gone
 
     def _serve(self) -> None:
         while True:

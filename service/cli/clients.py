@@ -197,12 +197,9 @@ def _table(found: Sequence[AppInfo], everything: bool) -> RenderableType:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def logs(app: str | None, follow: bool, limit: int, url: str, as_json: bool) -> None:
     """Print the latest lines of the service's log: all of them, or those about APP and the prints of its stages."""
-    with closing(Client(url)) as client:
-        try:
-            for line in _lines(client, app, limit, follow):
-                click.echo(json.dumps(line, ensure_ascii=False) if as_json else _told(read(LogLine, line)))
-        except KeyboardInterrupt:  # the way to end it
-            return
+    with closing(Client(url)) as client, suppress(KeyboardInterrupt):  # the way to end it
+        for line in _lines(client, app, limit, follow):
+            click.echo(json.dumps(line, ensure_ascii=False) if as_json else _told(read(LogLine, line)))
 
 
 def _lines(client: Client, app: str | None, limit: int, follow: bool) -> Iterator[Any]:

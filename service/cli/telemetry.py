@@ -143,6 +143,5 @@ def report(
         write_whole(out, page.encode())
     except OSError as error:
         raise RecomposeError(f"cannot write {str(out)!r}: {error.strerror}; give another --out") from error
-    click.echo(
-        str(out) if data is None else f"{out}: {sum(data.counts.values()):,} items, {len(data.decisions)} decisions"
-    )
+    counts = "" if data is None else f": {sum(data.counts.values()):,} items, {len(data.decisions)} decisions"
+    click.echo(f"{out}{counts}")

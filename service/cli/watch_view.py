@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from rich import console as rich
 from rich.console import RenderableType
@@ -71,10 +72,8 @@ class WatchView:
         self._seen += 1
         known = (status.changes.last_decision, status.changes.no_change)
         if known != self._known:
-            try:
+            with suppress(ServiceError):  # the next status asks again
                 self._entries, self._known = self._ask(), known
-            except ServiceError:
-                return  # the next status asks again
 
     def _figures(self, status: Status, width: int) -> RenderableType:
         latency, items = status.latency_ms, status.items

@@ -127,9 +127,8 @@ def _records(telemetry: TelemetrySpec | None, app: str, run: str) -> RunRecords:
 
         records = records_of(Path(telemetry.folder), app, run)
     if records is None or not records.snapshots:
-        raise NotFoundError(
-            f"run {run!r} of {app} is not in the telemetry; GET /runs/{app} (recompose runs {app}) lists those that are"
-        )
+        known = f"GET /runs/{app} (recompose runs {app}) lists those that are"
+        raise NotFoundError(f"run {run!r} of {app} is not in the telemetry; {known}")
     return records
 
 

@@ -187,10 +187,8 @@ class RemoteObject:
         if not self._looked:
             self._look(timeout_s)
         if self._near is not None:
-            try:
+            with suppress(ConnectionRefusedError):  # it is on another host, or has ended: Ray knows
                 return self._answer_near(self._near, what, request, timeout_s)
-            except ConnectionRefusedError:
-                pass  # it is on another host, or has ended: Ray knows
         return self._answer(what, self._actor.ask.remote(request, timeout_s), timeout_s)
 
     def warm(self, load: Callable[..., object], *args: Any) -> None:

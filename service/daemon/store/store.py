@@ -280,11 +280,9 @@ class DaemonStore:
     # --- compositions changed through REST ---
 
     def put_overlay(self, app: str, overlay: Mapping[str, Composition | None]) -> None:
-        body = overlay_to_json(overlay)
+        row = (app, overlay_to_json(overlay))
         with self._database.writing() as db:
-            db.execute(
-                "INSERT INTO overlay VALUES (?, ?) ON CONFLICT (app) DO UPDATE SET body = excluded.body", (app, body)
-            )
+            db.execute("INSERT INTO overlay VALUES (?, ?) ON CONFLICT (app) DO UPDATE SET body = excluded.body", row)
 
     def overlay(self, app: str) -> Overlay:
         rows = self._database.read("SELECT body FROM overlay WHERE app = ?", (app,))

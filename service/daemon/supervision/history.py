@@ -63,9 +63,8 @@ class HistoryPuller:
             base = self._first_decision
             if found:
                 with suppress(NotStoredError):  # costs history, not the stream; what the runner still has is read again
-                    self._store.put_decisions(
-                        self._app, [each.model_copy(update={"id": each.id + base}) for each in found]
-                    )
+                    stored = [each.model_copy(update={"id": each.id + base}) for each in found]
+                    self._store.put_decisions(self._app, stored)
                     self._seen = max(self._seen, found[-1].id)
 
     def pull_lasting(self) -> None:

@@ -54,9 +54,8 @@ class RunnerStatus:
     def at_rest(self, app: type[App], spec: RunSpec) -> bodies.Status:
         """Return what is known without a run."""
         health = bodies.RunnerHealth(failure=self.failure, runner_pid=os.getpid(), runner=self.runner)
-        return bodies.resting(app, self.state, spec, None, health).but(
-            origin=bodies.Origin.of(spec, began_at=self.began_at)
-        )
+        origin = bodies.Origin.of(spec, began_at=self.began_at)
+        return bodies.resting(app, self.state, spec, None, health).but(origin=origin)
 
 
 def status_of(run: Run, record: Record, runner: RunnerStatus) -> bodies.Status:
