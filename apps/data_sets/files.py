@@ -82,10 +82,9 @@ class Place:
         infos = self._system.get_file_info(self._root if self._single else fs.FileSelector(self._root, recursive=True))
         for info in [infos] if self._single else infos:
             if info.type == fs.FileType.File:
-                yield Listed(self._relative(info.path), info.size, info.mtime_ns or 0)
-
-    def _relative(self, path: str) -> str:
-        return PurePosixPath(path).name if self._single else PurePosixPath(path).relative_to(self._root).as_posix()
+                path = PurePosixPath(info.path)
+                name = path.name if self._single else path.relative_to(self._root).as_posix()
+                yield Listed(name, info.size, info.mtime_ns or 0)
 
 
 def _suffix(file: Listed) -> str:
