@@ -2,7 +2,7 @@
 
 import asyncio
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise, repeat
@@ -67,7 +67,7 @@ class KeyedStage:
         """Has partitions anew. Raises: what unpickling does."""
         for partition, kept in list(self._unread.items()):
             states = {key: loads(state) for key, state in kept.items() if state is not None}
-            self._states.put(states, partial(dict.fromkeys, states, partition))
+            self._states.put(states, partial(_all_in, partition, states))
             self._lent.add(partition)
             del self._unread[partition]
 
@@ -188,6 +188,10 @@ class KeyedStage:
 
     def _forget(self) -> None:
         self._touched, self._now, self._before = {}, {}, None
+
+
+def _all_in(partition: int, keys: Iterable[Any]) -> dict[Any, int]:
+    return dict.fromkeys(keys, partition)
 
 
 def routing(app: App, encode: Encode) -> Encode:

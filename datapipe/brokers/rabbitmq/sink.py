@@ -10,6 +10,7 @@ by the id.
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from compositions.errors import RecomposeError
@@ -55,8 +56,8 @@ class RabbitSink:
                 self._connect()
             for row in self._sent.missing(rows):
                 self._publish(row)
-            while before := len(self._under_way):
-                self._wait(lambda most=before: len(self._under_way) < most)
+            while self._under_way:
+                self._wait(partial(self._fewer_than, len(self._under_way)))
         except OSError as error:
             self._leave()
             raise OSError(f"{WHO} cannot be written: {error}") from error
@@ -131,6 +132,9 @@ class RabbitSink:
         while not until() and time.monotonic() < until_s:
             loop.start()
         loop.remove_timeout(timer)
+
+    def _fewer_than(self, count: int) -> bool:
+        return len(self._under_way) < count
 
     def _said(self, error: BaseException) -> Exception:
         code = getattr(error, "reply_code", None)
