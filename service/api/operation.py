@@ -1,4 +1,4 @@
-"""``/metrics``, ``/logs``, ``/healthz`` and ``/readyz``; and the rendering of the metrics."""
+"""``/metrics``, ``/logs``, ``/healthz`` and ``/readyz``; ``/nodes``; and the rendering of the metrics."""
 
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
@@ -12,10 +12,10 @@ from prometheus_client.metrics_core import Metric as Family
 
 from control.decisions import State
 from service.api import problems
-from service.api.deps import KnownQuery, Responses, ThisDaemon, answers, documented
+from service.api.deps import ExpectJson, KnownQuery, Responses, ThisDaemon, answers, documented
 from service.api.metrics import METRICS, NODE_METRICS, Metric, Sample
 from service.logs import Recent
-from service.schemas.figures import NodeBody
+from service.schemas.figures import DrainRequest, NodeBody
 from service.schemas.refusals import UnavailableError
 from service.schemas.results import Health, LogLine
 from service.schemas.status import Status
@@ -129,3 +129,19 @@ def ready(daemon: ThisDaemon) -> Response:
     if missing:
         raise UnavailableError(f"not ready: {'; '.join(missing)}")
     return problems.Body(Health(status="ready"))
+
+
+nodes = APIRouter(tags=["nodes"], dependencies=[KnownQuery, ExpectJson])
+
+
+@nodes.get("/nodes", responses=answers(list[NodeBody], 503))
+def all_nodes(daemon: ThisDaemon) -> Response:
+    """Return the nodes on which workers may be: cores, GPUs, memory, state, and workers of each app."""
+    return problems.Body(daemon.nodes.all())
+
+
+@nodes.post("/nodes/{node}/drain", responses=answers(NodeBody, 404, 409, 503))
+def drain_node(node: str, daemon: ThisDaemon, asked: DrainRequest | None = None) -> Response:
+    """Empties a node, given by its id or address: workers elsewhere take over, then those there end. At the deadline
+    Ray ends the node."""
+    return problems.Body(daemon.nodes.drain(node, asked or DrainRequest(deadline_s=30.0)))
