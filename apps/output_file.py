@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from compositions.errors import RecomposeError
@@ -65,10 +66,8 @@ class OutputFile:
             if written < 0:
                 break
             self._end += len(record)
-        try:
+        with suppress(OSError):  # a device or a pipe: what it took is gone
             self._file.truncate(self._end)
-        except OSError:
-            pass  # a device or a pipe: what it took is gone
 
     def close(self) -> None:
         """Raises: OutputFailed when what waited does not fit; the file is closed all the same."""

@@ -5,13 +5,12 @@ that two folders may hold files of the same name, and so that classes are pickle
 were given the same folders. A package reaches its own modules by relative imports; the folder is not on ``sys.path``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -69,7 +68,7 @@ def scan_own(places: Sequence[Path]) -> Discovery:
     return _by_name(each for place in places for each in (_from_file if place.is_file() else _from_folder)(place))
 
 
-def _by_name(everything: Iterable[_Found]) -> Discovery:
+def _by_name(everything: "Iterable[_Found]") -> Discovery:
     apps: dict[str, AppClass] = {}
     faults: list[Fault] = []
     for place, found in everything:
@@ -177,10 +176,9 @@ def compositions_file(app_class: AppClass) -> Path | None:
 
 def _folder_of(app_class: AppClass) -> list[Path]:
     """None for a class of a notebook."""
-    try:
+    with suppress(TypeError, OSError):
         return [Path(inspect.getfile(app_class)).parent]
-    except (TypeError, OSError):
-        return []
+    return []
 
 
 def _options(app_class: AppClass, options: Mapping[str, Any]) -> Options:

@@ -41,8 +41,7 @@ def cache_dir() -> Path:
 
 
 def _private_temporary() -> Path:
-    """Return a private temporary folder, as a container's user may have no home. Raises: RecomposeError if another user
-    made that folder, or a link or file of its name, which anyone can do there."""
+    """Return a private temporary folder. Raises: RecomposeError if another user made it, or a file of its name."""
     folder = Path(tempfile.gettempdir()) / f"recompose-{os.getuid()}"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)

@@ -50,9 +50,8 @@ class Frames:
         opened, first = self._capture.read() if self._capture.isOpened() else (False, None)
         if not opened or first is None:
             self._capture.release()
-            raise RecomposeError(
-                f"video {self._shown!r} gives no frames; it is damaged, or of a kind OpenCV cannot read"
-            )
+            why = "it is damaged, or of a kind OpenCV cannot read"
+            raise RecomposeError(f"video {self._shown!r} gives no frames; {why}")
         self.first: Image = first
 
     def __iter__(self) -> Iterator[Image]:
@@ -76,6 +75,5 @@ class Frames:
 
         announced = int(self._capture.get(cv2.CAP_PROP_FRAME_COUNT))
         if count < announced - max(2, SPARE_FRAMES * announced):
-            raise RecomposeError(
-                f"video {self._shown!r} ended after frame {count} of {announced}; it is truncated or damaged"
-            )
+            ended = f"video {self._shown!r} ended after frame {count} of {announced}"
+            raise RecomposeError(f"{ended}; it is truncated or damaged")

@@ -1,10 +1,8 @@
 """The bundle size: what a user requests, and the limits in force at a moment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, Self, cast, get_args
 
 from compositions.batch_settings import BatchSettings
 from compositions.settings import SettingsError, check, faults, names, plain, ranged
@@ -30,7 +28,7 @@ class SizeControl:
     settings: BatchSettings = field(default_factory=BatchSettings)
 
     @classmethod
-    def asked(cls, controller: str | None, settings: Mapping[str, Any], items: int | None) -> SizeControl | None:
+    def asked(cls, controller: str | None, settings: Mapping[str, Any], items: int | None) -> "SizeControl | None":
         """From what a user says beside ``items``; None: the size is fixed, or left to ``auto``.
 
         Raises: SettingsError when these do not go together, with every setting that is unknown or out of range.
@@ -71,9 +69,8 @@ def _refuse_contradictions(controller: str | None, settings: Mapping[str, Any], 
     if controller == "fixed" and items is None:
         raise SettingsError(f"controller fixed needs items, a whole number from 1 to {MOST_ITEMS:,}; they are auto")
     if items is not None and controller not in (None, "fixed"):
-        raise SettingsError(
-            f"items = {items} goes with controller fixed only; {controller} chooses the size itself, leave items out"
-        )
+        cure = f"{controller} chooses the size itself, leave items out"
+        raise SettingsError(f"items = {items} goes with controller fixed only; {cure}")
     if settings and controller in (None, "auto", "fixed"):
         raise SettingsError(
             f"settings ({', '.join(map(str, settings))}) are a controller's, and {controller or 'none'} was named;"
@@ -108,11 +105,11 @@ class Batching:
             return self.control.name
         return "auto" if self.items is None else "fixed"
 
-    def limits(self, size: int) -> BundleLimits:
+    def limits(self, size: int) -> "BundleLimits":
         """Return what holds while ``size`` items are to travel together."""
         return BundleLimits(size, self.max_bytes, self.linger_ms / 1e3)
 
-    def controlled(self, controller: str | None, settings: Mapping[str, Any]) -> Batching:
+    def controlled(self, controller: str | None, settings: Mapping[str, Any]) -> Self:
         """The same with this controller. Raises: SettingsError."""
         return replace(self, control=SizeControl.asked(controller, settings, self.items))
 

@@ -1,10 +1,8 @@
 """Workers that choose what to run next: their number, scheduler and settings (Prasaad et al. 2017, section 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from compositions.batch_settings import SchedulerSettings
 from compositions.settings import SettingsError, plain
@@ -33,7 +31,7 @@ class Dyn:
     settings: SchedulerSettings = field(default_factory=SchedulerSettings)
 
     @classmethod
-    def asked(cls, workers: int, scheduler: SchedulerName, said: Mapping[str, Any]) -> Dyn:
+    def asked(cls, workers: int, scheduler: SchedulerName, said: Mapping[str, Any]) -> Self:
         """With these of its settings by their names, the others as they are. Raises: SettingsError naming every fault:
         what the scheduler does not take, and what is out of range."""
         takes = _TAKES[scheduler]

@@ -101,9 +101,8 @@ def _choices(stages: Sequence[Stage], replicas: Sequence[int]) -> Sequence[int]:
 def refuse_too_many(found: int) -> None:
     """Raises: CompositionError for more than can be offered."""
     if found > MAX_GENERATED:
-        raise _refusal(
-            f"more than {MAX_GENERATED:,} compositions would be generated; lower max_workers or offer fewer replicas"
-        )
+        many = f"more than {MAX_GENERATED:,} compositions would be generated"
+        raise _refusal(f"{many}; lower max_workers or offer fewer replicas")
 
 
 def _refusal(message: str) -> CompositionError:

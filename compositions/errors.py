@@ -1,7 +1,5 @@
 """The one root of the errors that a user can cause and read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +7,7 @@ from dataclasses import dataclass
 class RecomposeError(Exception):
     """Root of all errors whose text is a sentence for the user."""
 
-    faults: tuple[Fault, ...] = ()
+    faults: "tuple[Fault, ...]" = ()
     """Each thing that is wrong, where the error is about a document or a body."""
 
 

@@ -1,7 +1,5 @@
 """Stages, groups and compositions: frozen values that every other package speaks in."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -149,7 +147,7 @@ class Composition:
         """Return which stages run together: the shape without the numbers of replicas."""
         return tuple(group.stages for group in self.groups)
 
-    def transition_to(self, other: Composition) -> TransitionKind:
+    def transition_to(self, other: "Composition") -> TransitionKind:
         """Return what it takes to go from this one to ``other``."""
         alike = self.grouping == other.grouping and self.dyn is None and other.dyn is None
         return TransitionKind.RESIZE if alike else TransitionKind.SWITCH

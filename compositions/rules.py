@@ -70,9 +70,8 @@ def _order_faults(groups: Sequence[Group], stages: Sequence[Stage], app: str) ->
         elif name in seen:
             yield Fault(path, f"stage {shown(name)} is repeated; every stage appears exactly once")
         elif seen and place[name] < max(place[other] for other in seen):
-            yield Fault(
-                path, f"stage {shown(name)} is in the wrong order after {shown(seen[-1])}; {accepted}, in this order"
-            )
+            wrong = f"stage {shown(name)} is in the wrong order after {shown(seen[-1])}"
+            yield Fault(path, f"{wrong}; {accepted}, in this order")
         if name in place:
             seen.append(name)
     for index, group in enumerate(groups):

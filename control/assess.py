@@ -1,7 +1,5 @@
 """Assess a snapshot against an objective: is it met, is the composition responsible, and are there enough samples?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,7 +28,7 @@ class Assessment:
     """A backlog shrinks and will be gone soon."""
 
     @classmethod
-    def unknown(cls, reason: str) -> Assessment:
+    def unknown(cls, reason: str) -> "Assessment":
         """Nothing can be said."""
         return cls(SloStatus.UNKNOWN, None, reason)
 

@@ -1,7 +1,5 @@
 """The manager's context: the parts that outlive a phase, each with one responsibility."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from compositions.model import Composition, TransitionKind
@@ -37,7 +35,7 @@ class ManagerContext:
     """The switch or resize that was called off for the question in ``due``, as a clause; told with the answer."""
 
     @classmethod
-    def opened(cls, settings: Settings, strategy: Strategy, choices: Choices) -> ManagerContext:
+    def opened(cls, settings: Settings, strategy: Strategy, choices: Choices) -> "ManagerContext":
         """As it is when an app starts: the first decision is due as soon as its stages are known."""
         watch, hindsight = Watch(settings.rhythm, strategy.pace(settings)), Hindsight(settings.measuring.outcome_s)
         started = Due(Trigger.START, "the app started")

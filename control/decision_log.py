@@ -1,7 +1,5 @@
 """The manager's log of decisions: the one in progress, those made, the finding that nothing helps, and outcomes."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Sequence
@@ -26,7 +24,7 @@ class Episode:
     origin: Composition
     trials: tuple[Trial, ...] = ()
 
-    def and_then(self, trial: Trial) -> Episode:
+    def and_then(self, trial: Trial) -> "Episode":
         return replace(self, trials=(*self.trials, trial))
 
     def decision(self, number: int, now_s: float, step: Try | Settle, reason: str, *, acted: bool = True) -> Decision:

@@ -112,8 +112,7 @@ def _ended_well(record: SwitchRecord, from_s: float, until_s: float) -> bool:
 
 
 def _kind(reason: str) -> str:
-    """A reason without its figures, and without what is foretold in brackets: those differ at every tick, and the run
-    shows the last ones."""
+    """A reason without its figures, and without what is foretold in brackets: those differ at every tick."""
     return re.sub(r"\d[\d,.]*", "#", re.sub(r" \([^()]*\)", "", reason))
 
 

@@ -159,8 +159,7 @@ class TwoSided(Regulator):
         return self._told(step.replicas, f"{share:.0%} of the target expected")
 
     def _knee(self, step: Step) -> float:
-        """Replicas from which on they contend. While they do, an item takes longer and the share that it computes is
-        smaller than it is alone: then all of it counts."""
+        """Replicas from which on they contend; while they do, all of an item's time counts as computed."""
         free = step.replicas * step.cpu_share < self.CONTENDED * self._cores
         return self._cores / max(step.cpu_share, self.LEAST_SHARE) if free else float(self._cores)
 

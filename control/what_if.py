@@ -149,8 +149,7 @@ def _changed(present: Present, question: Question) -> Present:
 
 
 def _at_rate(snapshot: Snapshot, rate_per_s: float) -> Snapshot:
-    """At a lower rate fewer items come in the time in which a bundle gathered; at a higher one a group that needs more
-    will have more."""
+    """At a lower rate fewer items come while a bundle gathers; at a higher one a group that needs more has more."""
     share = min(1.0, rate_per_s / snapshot.input_rate_per_s) if snapshot.input_rate_per_s else 1.0
     stages = tuple(replace(each, bundle_items=max(1.0, share * each.bundle_items)) for each in snapshot.stages)
     windows = tuple(replace(w, rate_per_s=rate_per_s) for w in snapshot.input_rate_windows)

@@ -3,8 +3,6 @@
 Every command imports this table. So an adapter, with its library, is imported only when it is opened.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module

@@ -3,8 +3,6 @@
 Every command imports this table. So an adapter, and the library that it needs, is imported only when it is opened.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The budget of an app: limits on what it may spend, whatever its objective."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
@@ -31,7 +29,7 @@ class Budget:
         """It limits nothing."""
         return self.workers is None and self.cores is None
 
-    def within(self, other: Budget) -> Budget:
+    def within(self, other: "Budget") -> "Budget":
         """Return what is left by both."""
         workers = [each.workers for each in (self, other) if each.workers is not None]
         cores = [each.cores for each in (self, other) if each.cores is not None]

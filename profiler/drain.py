@@ -1,8 +1,6 @@
 """Estimate how long it takes until a composition is empty (Vogel et al., section 3.3, after Jacobson and Karels' TCP
 timer)."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, replace
 
@@ -15,11 +13,11 @@ class DrainEstimate:
     rttvar_s: float
 
     @classmethod
-    def first(cls, sample_s: float) -> DrainEstimate:
+    def first(cls, sample_s: float) -> "DrainEstimate":
         """From the first sample: half of it as deviation (RFC 6298, 2.2)."""
         return cls(sample_s, sample_s / 2)
 
-    def updated(self, sample_s: float) -> DrainEstimate:
+    def updated(self, sample_s: float) -> "DrainEstimate":
         """Jacobson and Karels 1988: gains 1/8 for the mean, 1/4 for the deviation."""
         error_s = sample_s - self.srtt_s
         return DrainEstimate(self.srtt_s + error_s / 8, self.rttvar_s + (abs(error_s) - self.rttvar_s) / 4)
@@ -166,8 +164,7 @@ class DrainEstimator:
         self._count += 1
         if self._floored and record.mean_s > 0:
             deviation = abs(record.actual_s - record.mean_s) / record.mean_s
-            self._deviation = (
-                deviation if self._deviation is None else self._deviation + (deviation - self._deviation) / 4
-            )
+            known = deviation if self._deviation is None else self._deviation
+            self._deviation = known + (deviation - known) / 4
             learned = self.calibration * (record.actual_s / record.mean_s) ** self.CALIBRATION_GAIN
             self.calibration = min(max(learned, 1 / self.CALIBRATION_LIMIT), self.CALIBRATION_LIMIT)

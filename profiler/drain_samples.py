@@ -195,8 +195,7 @@ def _scatter_s(stages: Sequence[str], costs: Mapping[str, StageCost], laws: Size
 
 
 def _spread(finished: Sequence[float], replicas: int, scatter_s: float) -> list[float]:
-    """Finish times, of which the last that run side by side are as far apart as their scatter makes them: at the
-    normal order statistics (Blom 1958), so that their mean stays and the last one is later."""
+    """Finish times, of which the last that run side by side are apart as normal order statistics are (Blom 1958)."""
     together = min(replicas, len(finished))
     spread = list(finished)
     for rank in range(1, together + 1):
@@ -220,8 +219,7 @@ def _cpu_s(stages: Sequence[str], costs: Mapping[str, StageCost]) -> float:
 
 
 def _finish_times(replicas: int, residuals: Sequence[float], jobs: Sequence[tuple[float, float]]) -> list[float]:
-    """Return when the items leave a group, in order: those in work, then ``jobs`` (ready at, work) first come first
-    served."""
+    """Return when the items leave a group, in order: those in work, then ``jobs`` (ready at, work) as they came."""
     free = [0.0] * (replicas - len(residuals)) + list(residuals)
     heapq.heapify(free)
     finished = list(residuals)

@@ -311,8 +311,7 @@ class Monitor:
         return rate_per_s(self._deliveries, now_s, window_s=window_s, since_s=since_s, silence_s=window_s)
 
     def _input_rate(self, now_s: float, window_s: float) -> float | None:
-        """Offered, over the same window as the throughput, where that is known; else counted, which a reset must not
-        interrupt, because a count needs its time."""
+        """Offered, over the window of the throughput, where that is known; else counted, which no reset interrupts."""
         if self._offered:
             return mean_of_steps(self._offered, self._window_start_s(now_s, window_s), now_s)
         since_s = self._start(now_s)

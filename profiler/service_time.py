@@ -1,7 +1,5 @@
 """Service time of every stage while busy, its bottlenecks (Vogel et al., section 3.2, step 1), and the cores left."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -80,7 +78,7 @@ class _Use:
     error: float
     """Its standard error."""
 
-    def in_vain(self, since: _Use) -> bool:
+    def in_vain(self, since: "_Use") -> bool:
         """More work at a time than at ``since`` has brought no more, and takes the longer for it."""
         more = self.busy - since.busy
         longer = self.stretch - since.stretch > _SURELY * hypot(self.error, since.error)

@@ -1,7 +1,5 @@
 """Service-level objectives: the targets that a user may set, and the form of the verdict."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +24,7 @@ class SloHits:
         """Share of the seconds in which the SLO was met, 0..1; ``None`` before the first."""
         return self.seconds_met / self.seconds if self.seconds else None
 
-    def add_second(self, at_s: float, verdict: Verdict) -> None:
+    def add_second(self, at_s: float, verdict: "Verdict") -> None:
         """The verdict on the second that ends at ``at_s``; of several in one second the first counts."""
         second = int(at_s)
         if self._newest is not None and second <= self._newest:
@@ -73,13 +71,13 @@ class Slo:
     statistic: Statistic = "mean"
     share: float | None = None
     """With statistic ``share``: so many of the items are wanted within the target, 0.5 … 0.999."""
-    also: tuple[Slo, ...] = ()
+    also: "tuple[Slo, ...]" = ()
     """What is to hold beside it, at the same time; these have neither others nor a budget of their own."""
     budget: Budget | None = None
     """What may be spent on all of it; ``None``: whatever it takes."""
 
     @property
-    def each(self) -> tuple[Slo, ...]:
+    def each(self) -> "tuple[Slo, ...]":
         """All that is to hold, one by one."""
         return (replace(self, also=(), budget=None), *self.also) if self.also or self.budget else (self,)
 

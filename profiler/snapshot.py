@@ -1,12 +1,10 @@
 """The monitor's observations: frozen values that the manager decides on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -111,7 +109,7 @@ class LatencyStats:
     samples: int
     percentiles_s: tuple[float, ...] = ()
     """At each of ``PERCENTS``; empty where nobody asked."""
-    from_read: LatencyStats | None = None
+    from_read: "LatencyStats | None" = None
     """Of the same items from when they were read, as the papers measure: the time for which a source is held back is
     not in it."""
 
@@ -265,7 +263,7 @@ class Snapshot:
             return self.queued_change_per_s
         return self.queued_change_per_s + self.demand.growth_per_s
 
-    def as_read(self) -> Snapshot:
+    def as_read(self) -> Self:
         """Return what the papers would have measured: latency from the read on, and nothing of what was not read."""
         return replace(self, latency=self.read_latency, demand=None)
 

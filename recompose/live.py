@@ -255,13 +255,11 @@ def _figures(status: Status) -> Iterable[Row]:
     yield "in, out", f"{number(status.input_rate_per_s)}/s, {number(status.throughput_per_s)}/s"
     yield "latency", f"mean {number(latency.mean, ' ms')}, p95 {number(latency.p95, ' ms')}"
     yield "SLO", slo_text(status).plain
-    yield (
-        "items",
-        f"{items.delivered:,} out of {items.accepted:,}, {items.failed:,} failed; {status.changes.switches} switches",
-    )
-    yield from (
-        (what, text) for what, text in (("held up", status.health.held_up), ("failure", status.health.failure)) if text
-    )
+    counts = f"{items.delivered:,} out of {items.accepted:,}, {items.failed:,} failed"
+    yield "items", f"{counts}; {status.changes.switches} switches"
+    for what, text in (("held up", status.health.held_up), ("failure", status.health.failure)):
+        if text:
+            yield what, text
 
 
 def _table(caption: str, rows: Iterable[Row]) -> str:

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -31,10 +32,9 @@ def sweep(base: Path) -> None:
 
 
 def _is_mine(folder: Path) -> bool:
-    try:
+    with suppress(FileNotFoundError):  # another process sweeps as well
         return folder.stat().st_uid == os.getuid()
-    except FileNotFoundError:  # another process sweeps as well
-        return False
+    return False
 
 
 TURN_S = 0.0005
@@ -91,8 +91,7 @@ def cpu_quota(proc: Path = PROC, mounted: Path = MOUNTED) -> float | None:
 
 @cache
 def _folders(proc: Path, mounted: Path) -> tuple[Path, ...]:
-    """Return the folders of the group and its ancestors where a quota can be, once: this is asked four times a second.
-    In a container the path may be the host's; the mounted folder is then the container's own group."""
+    """Return the folders of the group and its ancestors where a quota can be, once: it is asked four times a second."""
     try:
         lines = [line.split(":", 2) for line in proc.read_text().splitlines()]
     except OSError:
@@ -102,17 +101,16 @@ def _folders(proc: Path, mounted: Path) -> tuple[Path, ...]:
         places = _V2 if not controllers else _V1 if "cpu" in controllers.split(",") else ()
         for place in places:
             top = mounted / place
-            group = top / path.lstrip("/")
+            group = top / path.lstrip("/")  # in a container this may be the host's: then ``top`` is its own group
             folders += (each for each in (group, *group.parents) if each == top or top in each.parents)
     return tuple(each for each in folders if any((each / name).exists() for name in _QUOTAS))
 
 
 def _quota(folder: Path) -> float | None:
-    try:
+    with suppress(OSError, ValueError, ZeroDivisionError):  # the file is missing or has another format
         if (folder / _QUOTAS[0]).exists():
             quota, period = (folder / _QUOTAS[0]).read_text().split()
         else:
             quota, period = ((folder / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
         return int(quota) / int(period) if quota not in ("max", "-1") else None
-    except (OSError, ValueError, ZeroDivisionError):  # the file is missing or has another format
-        return None
+    return None

@@ -159,9 +159,8 @@ class Bunzip2(_Blocks):
         if not reader.eof:
             raise RecomposeError(f"stream {block.number} is cut off; {len(plain)} bytes of it could be read")
         if reader.unused_data:
-            raise RecomposeError(
-                f"stream {block.number} is followed by {len(reader.unused_data)} bytes of something else"
-            )
+            more = len(reader.unused_data)
+            raise RecomposeError(f"stream {block.number} is followed by {more} bytes of something else")
         return Done(block.number, len(block.data), plain, zlib.crc32(plain))
 
 

@@ -1,7 +1,5 @@
 """The files of a data set: in a folder, or in an object store by its URL (s3://, gs://, hdfs://)."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat
@@ -43,7 +41,7 @@ class Place:
             raise RecomposeError(f"{self.name!r} does not exist; give a folder, or the URL of one")
         self._single = info.type == fs.FileType.File
 
-    def __reduce__(self) -> tuple[type[Place], tuple[str]]:
+    def __reduce__(self) -> "tuple[type[Place], tuple[str]]":
         return Place, (self.name,)
 
     def list(self, suffixes: frozenset[str]) -> pa.Table:
@@ -61,9 +59,8 @@ class Place:
         """Files that ``list`` leaves out, by path."""
         if self._single:
             return ()
-        return _asked(
-            self.name, lambda: tuple(sorted(each.path for each in self._all() if _suffix(each) not in suffixes))
-        )
+        others = (each.path for each in self._all() if _suffix(each) not in suffixes)
+        return _asked(self.name, lambda: tuple(sorted(others)))
 
     def read(self, path: str) -> bytes:
         """Raises: OSError."""
@@ -85,10 +82,9 @@ class Place:
         infos = self._system.get_file_info(self._root if self._single else fs.FileSelector(self._root, recursive=True))
         for info in [infos] if self._single else infos:
             if info.type == fs.FileType.File:
-                yield Listed(self._relative(info.path), info.size, info.mtime_ns or 0)
-
-    def _relative(self, path: str) -> str:
-        return PurePosixPath(path).name if self._single else PurePosixPath(path).relative_to(self._root).as_posix()
+                path = PurePosixPath(info.path)
+                name = path.name if self._single else path.relative_to(self._root).as_posix()
+                yield Listed(name, info.size, info.mtime_ns or 0)
 
 
 def _suffix(file: Listed) -> str:
@@ -96,8 +92,7 @@ def _suffix(file: Listed) -> str:
 
 
 def _below(root: Path) -> Iterator[Listed]:
-    """Return the files of a local folder. Links are followed last, and only to files and folders that were not found
-    yet. So every file and folder occurs once, and a link to a folder that contains it ends."""
+    """Return the files of a local folder, each once: links are followed last, to what was not found yet."""
     folders, links = [root], list[Path]()
     seen = set[tuple[int, int]]()
     found = array("Q")  # device and number of each file, for links alone: a set would take ten times the memory

@@ -1,7 +1,5 @@
 """Make the next version of a data set: list files, compute what is new, write it beside the old version, switch."""
 
-from __future__ import annotations
-
 import json
 import logging
 import platform
@@ -315,11 +313,7 @@ def _part(shard: int) -> str:
 def _content(job: _Job, draft: Path, files: pa.Table) -> dict[str, Any]:
     written = sorted(path for path in draft.rglob("*") if path.is_file() and path.name != MANIFEST)
     checksums = {path.relative_to(draft).as_posix(): _checksum(path) for path in written}
-    counts = {
-        "files": files.num_rows,
-        "quarantined": quarantine(files).num_rows,
-        "rows": pc.sum(files["rows"]).as_py(),
-    }
+    counts = {"files": files.num_rows, "quarantined": quarantine(files).num_rows, "rows": pc.sum(files["rows"]).as_py()}
     versions = {"python": platform.python_version()} | {name: version_of(name) for name in MADE_WITH}
     return {"folder": job.place.name, "counts": counts, "sha256": checksums, "made_with": versions, **job.parameters}
 

@@ -1,7 +1,5 @@
 """Write npz files of arrays that do not fit into memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The recipe that an app supplies for its data set; everything else in this package is the same for all apps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol

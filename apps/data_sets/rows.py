@@ -1,7 +1,5 @@
 """Read the rows of a data set in order, some thousand at a time, from files that each have some of them in order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path

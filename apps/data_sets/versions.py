@@ -13,8 +13,6 @@
 What a version shares with the one before is a hard link to it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

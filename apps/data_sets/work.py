@@ -1,7 +1,5 @@
 """Convert files to records: the part of making a data set that is spread over cores and machines."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -5,6 +5,7 @@ expected to have reached.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 from operator import index
@@ -19,10 +20,9 @@ def plain(time: float) -> float:
     """A whole number of NumPy's as one of Python's: with a fraction beside it NumPy compares the two as fractions."""
     if type(time) in _PYTHONS or not hasattr(time, "__index__"):
         return time
-    try:
+    with suppress(TypeError):  # an array: no time, as is said where it is placed
         return index(time)
-    except TypeError:  # an array: no time, as is said where it is placed
-        return time
+    return time
 
 
 def steps_to(time: float, every: float) -> int:
@@ -71,10 +71,9 @@ def not_below_zero(name: str, value: float) -> None:
 
 def _is_number(value: float) -> bool:
     """Also one of NumPy's, a Fraction or a Decimal."""
-    try:
+    with suppress(TypeError, ValueError, OverflowError):
         return isinstance(value, int) or isfinite(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
+    return False
 
 
 def _no_time(time: object, step: float) -> RecomposeError:

@@ -64,8 +64,7 @@ class RegionRecipe:
 
 
 def _regions(rows: Rows, firsts: Ints, starts: Ints) -> Iterator[Regions]:
-    """Yield regions that stand side by side in the database. Image ``k`` of ``rows`` has its regions there from
-    ``firsts[k]`` on, and in ``rows`` from ``starts[k]`` on."""
+    """Yield regions side by side: image ``k`` has its regions from ``firsts[k]`` on, in ``rows`` from ``starts[k]``."""
     seen = 0
     for some in rows:
         images = np.searchsorted(starts, np.arange(seen, seen := seen + some.num_rows), "right") - 1

@@ -1,7 +1,5 @@
 """Ferret's database: the signatures of many photos and their index, kept as one npz file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -124,8 +122,7 @@ def _index(numbers: Sequence[Column], regions: int) -> Iterator[Streamed]:
 
 
 def _by_bucket(numbers: Column, ordered: Column) -> Iterator[Ints]:
-    """Yield regions by the numbers of their buckets, those of some buckets at a time; put the numbers into
-    ``ordered``."""
+    """Yield regions by their buckets' numbers, which go into ``ordered``, those of some buckets at a time."""
     least = min((int(piece.min()) for piece in numbers), default=0)
     most = max((int(piece.max()) for piece in numbers), default=0)
     step = (most - least) // 2**16 + 1

@@ -1,7 +1,5 @@
 """Ferret's options: the database, the queries, and the parameters of the search."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pydantic import Field, model_validator
@@ -35,7 +33,7 @@ class FerretOptions(Options):
     )
 
     @model_validator(mode="after")
-    def _one_database(self) -> FerretOptions:
+    def _one_database(self) -> "FerretOptions":
         if self.database and (self.images or self.projections):
             raise ValueError(f"database {str(self.database)!r} brings its own images and projections; leave those out")
         return self

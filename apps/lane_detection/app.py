@@ -188,9 +188,8 @@ def _region(frame: Frame) -> Image:
     image = intact(frame)
     rows, columns = image.shape[:2]
     if columns < SMALLEST_PX or rows - operators.top_row(image) < SMALLEST_PX:
-        raise RecomposeError(
-            f"frame {frame.number} is {columns}×{rows}; its height must be more than a third of its width"
-        )
+        must = "its height must be more than a third of its width"
+        raise RecomposeError(f"frame {frame.number} is {columns}×{rows}; {must}")
     return operators.segment(image)
 
 

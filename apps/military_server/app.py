@@ -4,8 +4,6 @@ No source or data of the original (Araujo et al.) is public: this is a reconstru
 same five stages, tuples and workload. A drone has coordinates to look around from, and units to place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -150,9 +148,8 @@ class MilitaryServer(App):
         super().__init__(options)
         if self.options.kernel == "gpu":
             computing = Stage("", batch=True, gpus=self.options.share, setup="per-group")
-            self.stages = tuple(
-                replace(computing, name=each.name) if each.name in self.computing else each for each in self.stages
-            )
+            on_gpu = {name: replace(computing, name=name) for name in self.computing}
+            self.stages = tuple(on_gpu.get(each.name, each) for each in self.stages)
 
     def setup(self, stages: Sequence[str]) -> None:
         """Load the kernel where it is used."""
@@ -193,9 +190,8 @@ class MilitaryServer(App):
 
     def items(self, path: Path | None) -> Iterator[bytes]:
         if path is not None:
-            raise RecomposeError(
-                f"app {self.name!r} makes its own tuples and takes no path, but {str(path)!r} was given"
-            )
+            own = f"app {self.name!r} makes its own tuples and takes no path"
+            raise RecomposeError(f"{own}, but {str(path)!r} was given")
         widths = phase_widths(self.options.tuples, self.options.narrowest, self.options.widest)
         return sent_by_drones(widths, self.options.seed)
 

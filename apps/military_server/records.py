@@ -4,8 +4,6 @@ A stage that computes on a GPU returns rows instead of bytes. While the next sta
 rows, and with them the fields on the device. A row that leaves the worker becomes bytes as it is pickled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -21,7 +19,7 @@ Field = Any
 class Bundle:
     """Records of which some fields may be on a GPU; the others are those of ``source``."""
 
-    def __init__(self, layout: np.dtype[np.void], source: Records | Bundle, fields: Mapping[str, Field]) -> None:
+    def __init__(self, layout: np.dtype[np.void], source: "Records | Bundle", fields: Mapping[str, Field]) -> None:
         self._layout, self._source, self._fields = layout, source, fields
 
     def __len__(self) -> int:

@@ -3,8 +3,6 @@
 All in whole numbers, so that every kernel finds the same to the last bit.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 
@@ -40,7 +38,7 @@ class Terrain(NamedTuple):
 
     heights: NDArray[np.int16]
     """Decimetres, 0 or more."""
-    ground: Ints
+    ground: "Ints"
     """``OPEN``, ``WET`` or ``WOODED``."""
 
 
@@ -54,7 +52,7 @@ def terrain(seed: int) -> Terrain:
     return Terrain(heights.astype(np.int16), ground.astype(np.int32))
 
 
-def _hills(chance: np.random.Generator, step: int) -> Ints:
+def _hills(chance: np.random.Generator, step: int) -> "Ints":
     """Random heights every ``step`` squares, straight lines between them."""
     corners = chance.integers(0, 16 * step, (SIDE // step + 1, SIDE // step + 1), dtype=np.int32)
     part = np.arange(step, dtype=np.int32)

@@ -3,8 +3,6 @@
 After Vogel et al., section 4: three functions, 24 ms in all, balanced 2:2:2 or unbalanced 1:3:2.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os
@@ -32,7 +30,7 @@ _NORMAL = NormalDist()
 class Costs:
     """The service time of every (item, stage), in seconds; the same in every process for the same options."""
 
-    def __init__(self, options: SyntheticOptions) -> None:
+    def __init__(self, options: "SyntheticOptions") -> None:
         self._options = options
         weights = options.stage_weights
         self._means_s = tuple(options.total_ms / 1000 * weight / sum(weights) for weight in weights)

@@ -4,8 +4,6 @@ Items and users are drawn after Zipf; sessions begin as a Poisson process. A chu
 depends on the seed and its number alone, so one process, or many of Spark's, give the same rows.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import dataclass
 from functools import cache
@@ -73,7 +71,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--form", choices=["parquet", "csv"], default="parquet")
 
 
-def plan_of(given: argparse.Namespace) -> Plan:
+def plan_of(given: argparse.Namespace) -> "Plan":
     return Plan(given.seed, given.rows, given.hours, given.items, given.users)
 
 

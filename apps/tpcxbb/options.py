@@ -1,7 +1,5 @@
 """Options of all queries: the tables to read or to generate, and how rows travel."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,7 +59,7 @@ class Categories:
     def by_item(self) -> dict[int, int]:
         return dict(zip(self._keys.tolist(), self._categories.tolist(), strict=True))
 
-    def among(self, wanted: Sequence[int]) -> Categories:
+    def among(self, wanted: Sequence[int]) -> "Categories":
         """Return the categories with only these values; other items have none."""
         chosen = np.isin(self._categories, wanted)
         return Categories(self._keys[chosen], self._categories[chosen])

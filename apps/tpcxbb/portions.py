@@ -4,12 +4,10 @@ A stage that declares its columns as ``binary`` gets a bundle of portions as a r
 columns, with nothing to convert: rows as dicts would cost 18 µs each at every such stage (docs/decisions/0011-data.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +40,7 @@ class Portions:
     """Of each portion, the partition that it belongs to."""
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch) -> Portions:
+    def of(cls, batch: pa.RecordBatch) -> Self:
         """From what the stage gets."""
         names = [name for name in batch.schema.names if name not in (_WATERMARK, _PART)]
         columns = {name: _numbers(batch.column(name)) for name in names}
@@ -51,7 +49,7 @@ class Portions:
         return cls(columns, owner, batch.column(_WATERMARK).to_numpy(), batch.column(_PART).to_numpy())
 
     @classmethod
-    def one(cls, value: dict[str, Any]) -> Portions:
+    def one(cls, value: dict[str, Any]) -> Self:
         """From one of them, as a stage with a state gets it."""
         columns = {n: np.frombuffer(data, np.int64) for n, data in value.items() if n not in (_WATERMARK, _PART)}
         rows = len(next(iter(columns.values())))
@@ -66,18 +64,18 @@ class Portions:
         """Return the watermark of the last portion."""
         return int(self.watermarks[-1])
 
-    def of_rows(self, columns: dict[str, Ints]) -> Portions:
+    def of_rows(self, columns: dict[str, Ints]) -> "Portions":
         """A single portion with other rows in the place of its own."""
         return Portions(columns, np.zeros(len(next(iter(columns.values()))), np.int64), self.watermarks, self.parts)
 
-    def replaced(self, **columns: Ints) -> Portions:
+    def replaced(self, **columns: Ints) -> "Portions":
         """With other columns, row for row."""
         return Portions(columns, self.owner, self.watermarks, self.parts)
 
     def __getitem__(self, name: str) -> Ints:
         return self.columns[name]
 
-    def where(self, chosen: NDArray[np.bool_]) -> Portions:
+    def where(self, chosen: NDArray[np.bool_]) -> "Portions":
         columns = {name: column[chosen] for name, column in self.columns.items()}
         return Portions(columns, self.owner[chosen], self.watermarks, self.parts)
 

@@ -1,7 +1,5 @@
 """The inputs of a prediction: the costs of stages, and the conditions under which they run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
@@ -106,7 +104,7 @@ class StageCost:
     gpus: float = 0.0
     """The share of a GPU that a worker for it alone reserves. Workers with shares sit on as few GPUs as hold them."""
 
-    def of_bundle(self, items: float) -> StageCost:
+    def of_bundle(self, items: float) -> "StageCost":
         """Return what so many together cost: items vary independently, and calls that wait overlap."""
         if items == 1:
             return self

@@ -103,11 +103,8 @@ def _sharing(shared: Shared, load: Load, rate_per_s: float, arrival_scv: Array) 
 
 
 def _utilization(alone: Array, shared: Array) -> Array:
-    """Return the use of a group whose work takes longer on shared cores: the odds of being busy grow, never to
-    certainty.
-
-    A group is below 1 while ``alone`` is, so that latency stays finite up to the capacity and nowhere beyond.
-    """
+    """Return the use of a group whose work takes longer on shared cores: the odds of being busy grow. It is below 1
+    while ``alone`` is, so that latency stays finite up to the capacity and nowhere beyond."""
     return np.maximum(shared / (1.0 + shared - alone), _ALMOST_IDLE)
 
 
@@ -216,8 +213,7 @@ def _gpus(table: CompositionTable, per_stage: Sequence[StageCost]) -> Iterator[S
 
 
 def _servers(table: CompositionTable, per_stage: Sequence[StageCost], service_s: Array, hop_s: float) -> Array:
-    """Return the servers of each group. Of workers that choose, a group has the share of its work in all work; and
-    no more than may be at it."""
+    """Return the servers of each group: of workers that choose, its share by work, and no more than may be at it."""
     servers = _own_servers(table, per_stage, service_s, hop_s)
     if np.isinf(table.pools).all():
         return servers

@@ -1,11 +1,9 @@
 """The result of a prediction: one composition as a value, many as columns."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +72,7 @@ class Predictions:
     bundle_items: Array
 
     @classmethod
-    def joined(cls, parts: Sequence[tuple[npt.NDArray[np.intp], Predictions]]) -> Predictions:
+    def joined(cls, parts: "Sequence[tuple[npt.NDArray[np.intp], Predictions]]") -> Self:
         """Join predictions: each ``part`` has those of the rows beside it."""
         order = np.argsort(np.concatenate([rows for rows, _ in parts]))
         names = [field.name for field in fields(cls)]

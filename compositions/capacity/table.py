@@ -1,7 +1,5 @@
 """Many compositions of one app as arrays, so that all of them are priced at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 
@@ -51,7 +49,7 @@ class CompositionTable:
     def __len__(self) -> int:
         return len(self.compositions)
 
-    def only(self, rows: npt.NDArray[np.intp]) -> CompositionTable:
+    def only(self, rows: npt.NDArray[np.intp]) -> "CompositionTable":
         """A table of these."""
         part = copy(self)
         part.compositions = tuple(self.compositions[row] for row in rows)

@@ -45,9 +45,8 @@ def _check_events(text: str | bytes) -> None:
     for event in yaml.parse(text, Loader=_LOADER):
         values += isinstance(event, yaml.NodeEvent)
         if values > MAX_VALUES:
-            raise _refusal(
-                f"{_place(event.start_mark)}: more than {MAX_VALUES:,} keys and values; send several documents"
-            )
+            many = f"more than {MAX_VALUES:,} keys and values"
+            raise _refusal(f"{_place(event.start_mark)}: {many}; send several documents")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -55,9 +54,8 @@ def _check_events(text: str | bytes) -> None:
         if depth > MAX_DEPTH:
             raise _refusal(f"{_place(event.start_mark)}: nested deeper than {MAX_DEPTH} levels")
         if isinstance(event, yaml.AliasEvent):
-            raise _refusal(
-                f"{_place(event.start_mark)}: alias {shown(event.anchor)} is not accepted; write the value out"
-            )
+            alias = f"alias {shown(event.anchor)} is not accepted"
+            raise _refusal(f"{_place(event.start_mark)}: {alias}; write the value out")
         if (tag := getattr(event, "tag", None)) is not None:
             raise _refusal(f"{_place(event.start_mark)}: tag {shown(tag)} is not accepted; put text in quotes instead")
 

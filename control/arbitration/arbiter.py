@@ -176,8 +176,7 @@ class Arbiter:
         return replace(claim, reach=tuple(min(column) for column in reaches))
 
     def _with_rest(self, claims: Sequence[Claim], shares: Shares, units: int) -> Shares:
-        """What nobody needs stays with who has it, and else goes to who has least for what it is worth: it is
-        there when a load rises."""
+        """What nobody needs stays with who has it, or goes to who has least for what it is worth, for a rising load."""
         given = dict(shares)
         for _ in range(units - sum(given.values())):
             keeps = next((app for app, has in self._shares.items() if app in given and given[app] < has), None)
@@ -194,8 +193,7 @@ class Arbiter:
         return apps == set(self._shares) and sum(self._shares.values()) == units and floors
 
     def _note(self, now_s: float, shares: Shares) -> None:
-        """Who gets back what it gave away a moment ago keeps it for longer next time; who did well with less, for
-        less."""
+        """Who gets back what it just gave away keeps it for longer next time; who did well with less, for less."""
         for name, app in self._apps.items():
             before, after = self._shares.get(name), shares[name]
             if before is None or before == after:

@@ -1,7 +1,5 @@
 """The budget of a machine, and the grants made from it to apps, each with its reason."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -67,7 +65,7 @@ class _Heard:
     at_s: float
     bid: Bid
 
-    def says_more_than(self, before: _Heard | None) -> bool:
+    def says_more_than(self, before: "_Heard | None") -> bool:
         """An app that cannot tell for a moment, as while it switches, is taken at its last word."""
         known = before is not None and before.bid.reach is not None
         return self.bid.reach is not None or not self.bid.takes_part or not known
@@ -120,9 +118,8 @@ class Arbitration:
         return Claim(app, (0.0, *reach), terms.priority, max(self._least(bid), self.budget.units_of(terms.floor)))
 
     def _least(self, bid: Bid) -> int:
-        """Return what it takes to run at all. Cores are another matter: what is short of them runs, and falls
-        behind."""
-        if self.budget.cores is not None:
+        """Return what it takes to run at all."""
+        if self.budget.cores is not None:  # what is short of them runs, and falls behind
             return 1
         known = (units for units, each in enumerate(bid.reach or (), 1) if each.composition is not None)
         return next(known, 1)

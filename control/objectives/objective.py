@@ -1,7 +1,5 @@
 """The interface of an objective, whatever its metric: bound, value, worth, judgement and wording."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -45,7 +43,7 @@ class Objective(ABC):
     """As it was asked for."""
 
     @property
-    def parts(self) -> tuple[Objective, ...]:
+    def parts(self) -> "tuple[Objective, ...]":
         """The things asked for, one by one."""
         return (self,)
 

@@ -51,8 +51,7 @@ class Switching(Phase):
         return self._followed(observed, context) or remain(observed, under_way(self.kind, self.target))
 
     def _followed(self, observed: Observation, context: ManagerContext) -> Answer | None:
-        """A resize that waits for workers is no reason to be blind: one to more workers goes on from its numbers, where
-        the strategy has a belief that tells more than it did."""
+        """A resize that waits for workers goes on to more of them, where the strategy believes more than it did."""
         pace, waits = context.strategy.pace(context.settings), self.kind is TransitionKind.RESIZE
         if not pace.each_turn or not waits or self.episode is None or observed.aim.mode is not Mode.AUTO:
             return None
@@ -65,8 +64,7 @@ class Switching(Phase):
         return leave(observed, context, self.episode, step)
 
     def _overtaken(self, observed: Observation, context: ManagerContext) -> bool:
-        """A request from outside has come since, and does not ask for the same; or another share of the machine, which
-        is too small for it. The runner is told at each turn, and knows whether it still waits for workers."""
+        """A request from outside has come since, and asks for something else, or gives too small a share for it."""
         same = observed.aim.mode is Mode.PINNED and context.pin is not None and context.pin.name == self.target.name
         return (self.episode is None and not same) or self._beyond(context)
 

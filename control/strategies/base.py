@@ -1,7 +1,5 @@
 """The port of a strategy: the situation that it gets, and the proposals that it may return."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from copy import deepcopy
@@ -116,7 +114,7 @@ class Strategy(ABC):
         """Return how well the objective would be met within each of ``limits``; ``None`` where it cannot tell."""
         return None
 
-    def supposing(self, rate_per_s: float | None) -> Strategy:
+    def supposing(self, rate_per_s: float | None) -> "Strategy":
         """Return one that knows the same, if the input rate were this; asking it leaves this one as it is."""
         return deepcopy(self)
 

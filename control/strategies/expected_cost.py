@@ -3,8 +3,6 @@
 The rule itself is :mod:`control.rule`; here it gets its turns, and its choices become proposals and sentences.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -149,7 +147,7 @@ class ExpectedCost(Strategy):
             other._rule.suppose(rate_per_s)
         return other
 
-    def _known(self, situation: Situation) -> _Written:
+    def _known(self, situation: Situation) -> "_Written":
         """Return what may be chosen; made anew when it changes."""
         compositions, barred = situation.compositions, tuple(situation.unavailable)
         known = self._written
@@ -157,7 +155,7 @@ class ExpectedCost(Strategy):
             known = self._written = _Written.of(compositions, barred)
         return known
 
-    def _now(self, situation: Situation, plans: _Plans) -> Now:
+    def _now(self, situation: Situation, plans: "_Plans") -> Now:
         snapshot, now_s = situation.snapshot, situation.now_s
         profiles = {each.name: each for each in snapshot.stages}
         known, crowd = [profiles.get(name) for name in plans.names], crowding(snapshot.stages, _cores(snapshot))
@@ -183,8 +181,7 @@ class ExpectedCost(Strategy):
         )
 
     def _start_s(self, situation: Situation) -> float:
-        """Return how long workers take to start, of the class that takes longest: the rule has one time for all, and
-        what takes long to load must not be given back for a moment."""
+        """Return how long workers take to start, of the class that takes longest: the rule has one time for all."""
         crew = situation.active.crew(self._stages)
         return self._starts.slowest_s(crew, situation.settings.rhythm.worker_start_s)
 
@@ -212,9 +209,8 @@ def _seen(
     pairs = [(now.done.get(each.name, (0, 0.0)), before.done.get(each.name, (0, 0.0))) for each in stages]
     crowd = crowding(snapshot.stages, _cores(snapshot))
     free = {each.name: free_service_s(each, crowd) / max(each.service_time_s, 1e-12) for each in snapshot.stages}
-    busy_s = [
-        (here[1] - there[1]) * free.get(each.name, 1.0) for each, (here, there) in zip(stages, pairs, strict=True)
-    ]
+    worked_s = [here[1] - there[1] for here, there in pairs]
+    busy_s = [own_s * free.get(each.name, 1.0) for each, own_s in zip(stages, worked_s, strict=True)]
     late = [_late(goal, snapshot, elapsed_s, delivered, rule) + missed for goal in goals_of(objective)]
     return Seen(
         now.at_s,
@@ -266,7 +262,7 @@ class _Written:
     most_workers: int
 
     @staticmethod
-    def of(compositions: tuple[Composition, ...], barred: tuple[str, ...]) -> _Written:
+    def of(compositions: tuple[Composition, ...], barred: tuple[str, ...]) -> "_Written":
         named = {_plan(each): each for each in compositions if each.dyn is None}
         listing = Listing(plan for plan, each in named.items() if each.name not in barred)
         return _Written(compositions, barred, listing, named, max((each.workers for each in compositions), default=0))
@@ -357,8 +353,7 @@ def _in_time(costs: Costs, goals: Sequence[Goal]) -> float | None:
 
 
 def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
-    """Return the belief, the choice beside the best other composition, and how the objective that is met worst fares,
-    in one sentence."""
+    """Return the belief, the choice beside the best other, and how the objective met worst fares, in a sentence."""
     stream, chosen, goals = rule.stream, choice.chosen, plans.goals
     at = max(range(len(goals)), key=lambda at: chosen.late_shares[at] / max(1e-3, 1 - goals[at].share))
     expected = f"{100 * chosen.late_shares[at]:.1f} % with {_workers(chosen.plan.workers)}"

@@ -60,11 +60,8 @@ class Vogel(Strategy):
         return tagged if more is None else (*tagged, more)
 
     def _cheaper(self, situation: Situation) -> Proposal:
-        """When the input rate fell: the cheapest composition whose every group keeps up by the profile.
-
-        The paper says only that it goes back (sections 4.3.1, 4.3.2); measuring each "stage's actual processing
-        capacity" (step 1) is what it has to tell which one suffices.
-        """
+        """When the input rate fell: the cheapest composition whose every group keeps up by the profile. The paper says
+        only that it goes back (sections 4.3.1, 4.3.2), and measures each "stage's actual processing capacity"."""
         if situation.trigger is not Trigger.INPUT_RATE:
             return Stay(situation.assessment.reason)
         self._tagged = ()

@@ -36,9 +36,8 @@ class Regulated(Strategy):
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         if situation.active.dyn is not None:
-            return Stay(
-                f"{self.name} regulates the replicas of a group, and those of {situation.active.name} are shared"
-            )
+            shared = f"those of {situation.active.name} are shared"
+            return Stay(f"{self.name} regulates the replicas of a group, and {shared}")
         target_ms, group = situation.objective.item_target_ms, _regulated(situation)
         if target_ms is None:
             return Stay(f"{self.name} regulates a latency, and none is asked for; set one with recompose slo")

@@ -1,7 +1,5 @@
 """Open a broker: parse the URL that a user gives, and import the library."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 from urllib.parse import SplitResult, urlsplit

@@ -6,8 +6,6 @@ chunks out, and again where an executor dies. Each chunk is one commit to the ta
 on with the chunks that are missing, and a chunk is there as a whole or not at all.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -143,9 +141,8 @@ class _Results:
         self._spark, self._reading, self._schema = spark, reading, into.schema
         schema = reading.results
         if into.schema is not None:
-            schema = to_arrow_schema(
-                shaped(spark.createDataFrame([], _spark(schema)), into.schema).schema, timezone="UTC"
-            )
+            rows = shaped(spark.createDataFrame([], _spark(schema)), into.schema)
+            schema = to_arrow_schema(rows.schema, timezone="UTC")
         self.kind = TableKind(into.folder, schema, ("app",))
 
     def written(self, chunk: Chunk) -> list[dict[str, Any]]:
@@ -153,9 +150,8 @@ class _Results:
         if self._schema is None:  # Spark's SQL takes seconds to start, and has nothing to do here
             one = self._spark.sparkContext.parallelize([chunk], 1)
             return list(one.mapPartitions(partial(self._reading.into, self.kind)).collect())
-        rows = self._spark.range(1, numPartitions=1).mapInArrow(
-            partial(self._reading, chunk), _spark(self._reading.results)
-        )
+        one = self._spark.range(1, numPartitions=1)
+        rows = one.mapInArrow(partial(self._reading, chunk), _spark(self._reading.results))
         files = shaped(rows, self._schema).mapInArrow(partial(write_files, self.kind), _spark(ADDED))
         return [row.asDict() for row in files.collect()]
 
@@ -220,8 +216,7 @@ def _bound(text: str, kind: pa.DataType) -> pa.Scalar:
 
 
 def _begun(of: Range, into: Into) -> tuple[ds.Dataset, int]:
-    """Return the table as the first call with this range saw it, and rows of a chunk; this call, if it is the first.
-    Raises: RecomposeError."""
+    """Return the table as the first call with this range saw it, and rows of a chunk. Raises: RecomposeError."""
     file = into.folder.with_name(f"{into.folder.name}.{PLAN}")
     plans: Mapping[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     plan = plans.get(of.name)

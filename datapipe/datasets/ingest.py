@@ -4,10 +4,9 @@ An executor reads the files itself and puts their records into the staging folde
 many. A cluster needs a file system in common for both.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from math import ceil
 from pathlib import Path
@@ -86,10 +85,9 @@ def _stage(
 
 def _cores(spark: Any) -> int:
     """Return the cores of the executors; 2 if a remote session does not tell."""
-    try:
+    with suppress(Exception):  # Spark Connect has no context, and says so with errors of several types
         return int(spark.sparkContext.defaultParallelism)
-    except Exception:  # Spark Connect has no context, and says so with errors of several types
-        return 2
+    return 2
 
 
 def _first_line(error: Exception) -> str:

@@ -4,8 +4,6 @@ The rules are those of Spark's ``to_json``: times in UTC with milliseconds, deci
 numbers that are not finite by their names. A float of 32 bits is the shortest decimal that stands for it.
 """
 
-from __future__ import annotations
-
 from base64 import b64encode
 from itertools import islice
 from math import isfinite

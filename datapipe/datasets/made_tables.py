@@ -3,8 +3,6 @@
 python -m datapipe.datasets.made_tables FOLDER --rows 1000000000 [--master spark://host:7077]
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator
@@ -41,9 +39,8 @@ def _made(plan: Plan, table: str, numbers: Iterator[pa.RecordBatch]) -> Iterator
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m datapipe.datasets.made_tables", description="Generate the tables on Spark."
-    )
+    prog = "python -m datapipe.datasets.made_tables"
+    parser = argparse.ArgumentParser(prog=prog, description="Generate the tables on Spark.")
     add_plan(parser)
     parser.add_argument("--master", help="of a Spark cluster; without it this machine's cores")
     given = parser.parse_args()

@@ -1,7 +1,5 @@
 """Puts a report together: plots with a sentence each, and the decisions with their candidates."""
 
-from __future__ import annotations
-
 import html
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -77,9 +75,8 @@ def _workers(run: RunData) -> str:
     if not lengths_s.sum() > 0:
         return "not known"
     worker_s = float(workers[:-1] @ lengths_s)
-    return (
-        f"{figure(worker_s / float(lengths_s.sum()))} on average, {figure(worker_s)} worker-seconds, spares among them"
-    )
+    mean = figure(worker_s / float(lengths_s.sum()))
+    return f"{mean} on average, {figure(worker_s)} worker-seconds, spares among them"
 
 
 def _cpu(run: RunData) -> str:
@@ -93,30 +90,19 @@ def _cpu(run: RunData) -> str:
 Plot = tuple[str, str, str, Callable[[RunData], Figure | None]]
 PLOTS: tuple[Plot, ...] = (
     ("rates", "Input rate and throughput", "Where throughput stays below the input rate, items wait.", plots.rates),
-    (
-        "latency",
-        "Latency and the SLO",
-        "Arrival at the source to delivery. Grey: from the target to the bound.",
-        plots.latency,
-    ),
+    ("latency", "Latency and the SLO", "Arrival at the source to delivery. Grey: from the target to the bound.",
+     plots.latency),
     ("compositions", "Composition", "One colour for each; lines are switches, dotted ones failed.", plots.compositions),
     ("service-times", "Service times", "Mean time a stage spends on an item while busy.", plots.service_times),
     ("slo-hits", "SLO met", "Share of the manager's turns with a verdict that said met.", plots.slo_hits),
     ("boxes", "Latency by composition", "Median, quartiles; whiskers at 5 and 95 %.", plots.boxes),
-    (
-        "predictions",
-        "Prediction and outcome",
-        "Predicted at the decision; measured ten seconds later, unless another decision came before.",
-        plots.predictions,
-    ),
-    (
-        "calibration",
-        "Items in time, predicted and measured",
-        "In the ten seconds after each decision; triangles: what nine of ten should be above, by the outcomes before.",
-        plots.calibration,
-    ),
+    ("predictions", "Prediction and outcome",
+     "Predicted at the decision; measured ten seconds later, unless another decision came before.", plots.predictions),
+    ("calibration", "Items in time, predicted and measured",
+     "In the ten seconds after each decision; triangles: what nine of ten should be above, by the outcomes before.",
+     plots.calibration),
     ("drains", "Drain of switches", "What was expected when it began, the bound, and what it took.", plots.drains),
-)
+)  # fmt: skip
 CANDIDATES = 40
 """Of a decision that are shown; the rest is counted."""
 

@@ -1,7 +1,5 @@
 """Data of a report: telemetry of one app between two instants, from the files of runners or from the tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -132,9 +130,8 @@ def _utc(bound: datetime) -> datetime:
     try:
         return bound.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise RecomposeError(
-            f"{bound.isoformat()} is not in the years 1 to 9999 of UTC; give another instant"
-        ) from None
+        what = f"{bound.isoformat()} is not in the years 1 to 9999 of UTC"
+        raise RecomposeError(f"{what}; give another instant") from None
 
 
 def _latest(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:

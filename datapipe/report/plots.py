@@ -1,7 +1,5 @@
 """The plots of a run over time. Each takes the data and gives a figure, or None where there is nothing to draw."""
 
-from __future__ import annotations
-
 import html
 import io
 import math

@@ -5,8 +5,6 @@ runner that takes over a run removes these folders of earlier epochs, whose file
 file's name has its run, its first serial number and its epoch; its metadata say where the next one begins.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -61,9 +59,8 @@ class ParquetFiles:
         with self._told():
             if rows and until > self._until:
                 columns = zip(*((self._run, *row) for row in rows), strict=True)
-                table = pa.table(
-                    [pa.array(each, kind) for each, kind in zip(columns, SCHEMA.types, strict=True)], SCHEMA
-                )
+                typed = zip(columns, SCHEMA.types, strict=True)
+                table = pa.table([pa.array(each, kind) for each, kind in typed], SCHEMA)
                 self._put(table, until, self._folder / f"{self._run}-{rows[0].serial:015d}-{self._epoch:06d}.parquet")
             self._until = max(self._until, until)
 
@@ -87,8 +84,7 @@ class ParquetFiles:
         return sorted((int(each[1]), self._folder / each[0]) for each in found if each)
 
     def _kept(self, path: Path, next_serial: int) -> int:
-        """Remove results that will come again from the run's last file, and return where it ends; each earlier file
-        ends where the next begins."""
+        """Remove results that will come again from the run's last file, and return where it ends."""
         until = int(parquet.read_metadata(path).metadata[UNTIL])
         if until > next_serial:
             table = parquet.read_table(path)

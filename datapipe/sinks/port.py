@@ -1,7 +1,5 @@
 """The port of a sink, a lasting place for results beside the window of the API, and the rows that are written to it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 

@@ -3,8 +3,6 @@
 A second table has, for each run, the epoch that writes and its progress; both change in one transaction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ request that is not answered with success is sent again. A server cannot be aske
 delays nothing. Alerts post in the same way (``service/daemon/alerts.py``).
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -87,9 +85,8 @@ class Webhook:
         if self._url.scheme not in ("http", "https") or not self._url.host:
             raise RecomposeError("the path of sink webhook is no URL; give https://HOST/PATH")
         if authorization is not None and not HEADER.fullmatch(authorization):
-            raise RecomposeError(
-                "option authorization of sink webhook is no value of a header; give one line of printable ASCII"
-            )
+            what = "option authorization of sink webhook is no value of a header"
+            raise RecomposeError(f"{what}; give one line of printable ASCII")
         headers = {} if authorization is None else {"Authorization": authorization}
         self._posts = Posts(ANSWER_S, {"Recompose-Epoch": str(epoch), **headers})
         self._run, self._until = run, 0

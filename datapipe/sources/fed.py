@@ -4,8 +4,6 @@ An adapter (``Feed``) knows one kind of place and nothing else. This module has 
 items, one that the app refuses becomes a dead letter, a place that does not answer is asked again, closing ends a wait.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 import threading
@@ -253,12 +251,11 @@ _UNCHANGING = frozenset({str, bytes, int, float, bool, type(None)})
 
 
 def _plain(body: bytes) -> Any:
-    """As ``json.loads``, which has the last word (other encodings, lone surrogates), in a fifth of the time.
-    Raises: ValueError."""
+    """As ``json.loads`` in a fifth of the time. Raises: ValueError."""
     try:
         return from_json(body)
     except ValueError:
-        return json.loads(body)
+        return json.loads(body)  # which has the last word: other encodings, lone surrogates
 
 
 def check_options(who: str, options: Mapping[str, Any], names: Sequence[str]) -> None:

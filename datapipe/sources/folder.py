@@ -5,8 +5,6 @@ A file is read when it is there under its name (write it aside, then rename it);
 it ended. A file's record is dropped when the file has left the folder.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import time
@@ -101,8 +99,7 @@ class FolderFeed:
     def close(self) -> None: ...
 
     def _unread(self) -> Iterator[Message]:
-        """Read all files that are new or have grown, and drop the positions of removed files. If the folder has no
-        files at all, it may not be mounted, so all positions are kept."""
+        """Read all files that are new or have grown; drop the positions of removed ones, unless there is no file."""
         files = list(filter(_is_ours, self._files.get_file_info(pyarrow.fs.FileSelector(self._folder))))
         for gone in sorted(self._done.keys() - {file.base_name for file in files}) if files else ():
             del self._done[gone]
@@ -155,8 +152,7 @@ class Lines:
 
 
 def _rows_of_json(lines: Lines, done: Done) -> Iterator[Read]:
-    """Return the rows of a file of JSON lines. A line that is not JSON is returned unchanged: the error is reported
-    when an item is made from it."""
+    """Return the rows of a file of JSON lines; a line that is not JSON as it is, for the error of its item."""
     for line in lines.begin(done.offset):
         if text := line.strip():
             yield text, lines.behind
@@ -181,8 +177,7 @@ def _rows_of_csv(lines: Lines, done: Done, types: Mapping[str, str]) -> Iterator
 
 
 def _cells(lines: Lines, offset: int) -> Iterator[list[str] | ValueError]:
-    """Return the cells of each row. An incomplete row at the end of the file is not returned while the file may
-    grow."""
+    """Return the cells of each row; an incomplete one at the end not while the file may grow."""
     over, text = False, True
 
     def texts() -> Iterator[str]:

@@ -1,7 +1,5 @@
 """Gather items into bundles, closed by count, bytes or age, whichever comes first."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 
@@ -59,8 +57,7 @@ class Gathering:
         return None if portion is None else _due(portion, turns)
 
     def _read(self, most: int, until_s: float) -> Portion | None:
-        """No more than travels together, as those before weighed: the rest would wait here, in nobody's budget. What an
-        item weighs is told by the first one."""
+        """No more than travels together, as those before weighed: the rest would wait here, in nobody's budget."""
         fitting = self._fitting(self.limits) if self.read else 1
         portion = self._reader.read(min(most, fitting), until_s)
         if portion is None:

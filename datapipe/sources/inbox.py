@@ -4,8 +4,6 @@ It has no positions to go back to. So each message is stored with the run first,
 acknowledged then, as a push is: from there on the run's journal is what is read again.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol

@@ -7,8 +7,6 @@ the mean rate does not drift, a pattern that changes, or rests at zero, between 
 every item knows when it was due.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Portions of items that a source reads together, and the positions at which it can go on."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +28,7 @@ class Counted:
     def __iter__(self) -> Iterator[Mark]:
         return ((self.partition, (self.times, number)) for number in self.numbers)
 
-    def part(self, begin: int, end: int) -> Counted:
+    def part(self, begin: int, end: int) -> "Counted":
         return Counted(self.partition, self.times, self.numbers[begin:end])
 
 
@@ -48,7 +46,7 @@ class Closing:
     def __iter__(self) -> Iterator[tuple[str, Position | None]]:
         return chain(self.marks, ((partition, None) for partition in self.over))
 
-    def part(self, begin: int, end: int) -> Marks:
+    def part(self, begin: int, end: int) -> "Marks":
         marks = self.marks[begin:end]
         return Closing(marks, self.over) if end >= len(self.marks) else marks
 

@@ -1,7 +1,5 @@
 """The source of pushed items: a buffer between the clients that push and the thread that reads."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The input rate as users write it, and its conversion to a pattern."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -118,9 +116,8 @@ def from_spec(spec: RateSpec, module_of: ModuleOf = no_module) -> Rate | None:
         _refuse(ranged | {"path": path}, what)
         return None if rate_per_s is None else Fixed(rate_per_s)
     if rate_per_s is not None:
-        raise RecomposeError(
-            f"input has both rate_per_s = {figure(rate_per_s, 6)} and pattern = {pattern!r}; give one of them"
-        )
+        both = f"rate_per_s = {figure(rate_per_s, 6)} and pattern = {pattern!r}"
+        raise RecomposeError(f"input has both {both}; give one of them")
     if pattern.startswith(CUSTOM):
         _refuse(ranged | {"path": path}, f"input pattern {pattern!r}")
         return _custom(pattern, module_of)

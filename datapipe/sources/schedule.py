@@ -5,8 +5,6 @@ that items could not be read in, and items that were never read: "coordinated om
 latency", 2013).
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The thread between a source and the engine: reads, paces, encodes, and hands over through a small buffer."""
 
-from __future__ import annotations
-
 import math
 import threading
 import traceback
@@ -245,8 +243,7 @@ class SourceThread:
         self._hand_over.end()
 
     def _present_offer(self) -> Offer:
-        """Return the offer up to now. A slot that was taken before an item is there counts only if items are due by
-        schedule."""
+        """Return the offer up to now. A slot taken before its item is there counts if items are due by schedule."""
         known = self._pacing.offer()
         read = self._gathering.read + known.missed + known.behind
         return known._replace(slots=read) if self._filled else known

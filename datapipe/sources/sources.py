@@ -1,7 +1,5 @@
 """The ports of a source, and two sources: a replayed data set, and a video. By name: ``datapipe.source_kinds``."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping

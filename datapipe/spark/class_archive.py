@@ -6,8 +6,6 @@ Class data sharing of the JDK: it saves half of the CPU that a session takes up 
 an archive that does not fit its Java or its jars. The classes are those that a stream, a table and a query load.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory

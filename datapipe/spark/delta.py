@@ -5,8 +5,6 @@ carries the number of the batch that it belongs to: a batch that comes again aft
 were never committed belong to no snapshot, and ``tidy`` removes them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import uuid
@@ -159,7 +157,6 @@ def tidy(folder: Path, keep_days: float, today: date) -> dict[str, int]:
 def _crowded(table: DeltaTable) -> bool:
     """Return whether a partition has several files below half of the target's size."""
     adds = pa.table(table.get_add_actions(flatten=False)).to_pylist()
-    small = Counter(
-        json.dumps(each["partition"], default=str) for each in adds if each["size_bytes"] < TARGET_BYTES // 2
-    )
-    return max(small.values(), default=0) >= SMALL_FILES
+    small = (each["partition"] for each in adds if each["size_bytes"] < TARGET_BYTES // 2)
+    files = Counter(json.dumps(partition, default=str) for partition in small)
+    return max(files.values(), default=0) >= SMALL_FILES

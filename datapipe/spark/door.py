@@ -1,7 +1,5 @@
 """The runner's door: a socket of this machine to which the executors of its Spark driver connect."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

@@ -6,8 +6,6 @@ them in parts. The driver learns numbers of rows alone.
 before that is given the same batch again, and asks the table and the runner how far they are.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sys

@@ -1,7 +1,5 @@
 """Move rows and results between Spark's executors and the runner, past the driver."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from multiprocessing.connection import Client

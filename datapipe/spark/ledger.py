@@ -5,8 +5,6 @@ comes back after a crash begins the same batch again: rows before *taken* are no
 *durable* on are offered again. A runner that comes back knows nothing: it gets rows from the driver's *durable* on.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 from datapipe.spark.messages import Fetch, Key, Ready

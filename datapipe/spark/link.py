@@ -1,7 +1,5 @@
 """The runner's end: takes rows from a Spark driver, and gives results back until they are durable."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

@@ -3,8 +3,6 @@
 Rows and results are JSON texts. They go between runner and executors; the driver learns their numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

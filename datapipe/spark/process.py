@@ -1,7 +1,5 @@
 """Keeps a Spark driver running, in a process of its own at the other end of a pipe."""
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 import threading

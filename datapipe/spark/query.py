@@ -1,7 +1,5 @@
 """The streaming query, from what the user says of the source to rows as JSON; and the table that results go to."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -50,9 +48,8 @@ class PartTable:
 
     def write(self, key: Key, what: Fetch) -> None:
         aside = f"{self._root}/_staging/{key.query}-{key.batch}-{what.first}"
-        shaped(self._results(what), self._schema).coalesce(1).write.format(self._format).options(**self._options).mode(
-            "overwrite"
-        ).save(aside)
+        rows = shaped(self._results(what), self._schema).coalesce(1)
+        rows.write.format(self._format).options(**self._options).mode("overwrite").save(aside)
         (written,) = [name for name in self._files.names(aside) if name.startswith("part-")]
         suffix = written[written.index(".") :]
         self._files.move(f"{aside}/{written}", self._folder(key), part_name(what.first, what.rows) + suffix)

@@ -1,7 +1,5 @@
 """Opens Spark: finds Java, keeps the JVM's talk out of the terminal, and says in one sentence what is missing."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -118,9 +116,8 @@ def _check_reachable(master: str) -> None:
         except (OSError, ValueError):
             continue
         return
-    raise NoSpark(
-        f"Spark master {master!r} cannot be reached; give one that runs, or leave --master out for this machine"
-    )
+    cure = "give one that runs, or leave --master out for this machine"
+    raise NoSpark(f"Spark master {master!r} cannot be reached; {cure}")
 
 
 def _started(builder: Any, address: str) -> Any:

@@ -1,7 +1,5 @@
 """Read an app's snapshots in a range of time, for charts: few files are read, however long it is. Needs no Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

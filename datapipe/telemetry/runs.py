@@ -1,7 +1,5 @@
 """Whole runs of an app, from their telemetry: which there are, and what each came to. Needs no Spark."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

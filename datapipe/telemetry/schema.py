@@ -5,8 +5,6 @@ written begins with a dot. Times are whole numbers (epoch microseconds, nanoseco
 on the order in which they are made.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Find telemetry and its tables where they are stored, and report every fault of theirs in one sentence."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -70,9 +68,8 @@ def _is_good(path: Path) -> bool:
     if version is None:
         raise TelemetryError(f"{str(path)!r} is not telemetry: its schema has no version; move it away and run again")
     if version > VERSION:
-        raise TelemetryError(
-            f"{str(path)!r} has schema version {version}, this program reads up to {VERSION}: update it"
-        )
+        has = f"{str(path)!r} has schema version {version}"
+        raise TelemetryError(f"{has}, this program reads up to {VERSION}: update it")
     return True
 
 

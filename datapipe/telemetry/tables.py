@@ -5,8 +5,6 @@ Layout: ``OUT/<kind>`` and ``OUT/windows``, Delta tables with a partition for ea
 that was written and not noted comes again under the same number, which the table knows.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime

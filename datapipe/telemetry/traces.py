@@ -1,7 +1,5 @@
 """Find traces of single items in telemetry: one by its serial number, or those that took longest. Needs no Spark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +18,8 @@ COLUMNS = ("run", "serial", "arrived", "read", "delivered", "composition", "outc
 def slowest(folder: Path, app: str, since_s: float, most: int) -> list[dict[str, Any]]:
     """Rows of ``COLUMNS``, those of the longest latency first, of items that left at ``since_s`` (seconds since 1970)
     or later. Shed items are none of them: they were not worked on."""
-    tables = [
-        _longest(table, since_s, most) for table in map(_read, _newest(folder, app, since_s)) if table is not None
-    ]
+    read = map(_read, _newest(folder, app, since_s))
+    tables = [_longest(table, since_s, most) for table in read if table is not None]
     return _longest(pa.concat_tables(tables, promote_options="default"), since_s, most).to_pylist() if tables else []
 
 

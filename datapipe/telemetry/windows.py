@@ -6,8 +6,6 @@ the order in which records come. SLO metrics: Leonarczyk, sections 4.3.1 and 4.3
 defines it (|B| inside the root).
 """
 
-from __future__ import annotations
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 

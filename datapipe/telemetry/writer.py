@@ -1,7 +1,5 @@
 """Writes telemetry from a thread of its own: what it cannot keep up with is lost and counted, nobody waits for it."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import deque

@@ -5,6 +5,7 @@ import socket
 import threading
 from bisect import bisect_left
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 from runtime.arena.reference import ArenaSettings, Block, Reference, Segment, in_pages, memory_bytes
@@ -16,10 +17,8 @@ class Departed:
 
     def add(self, worker: socket.socket, room: list[Block]) -> None:
         """Tells the worker that it is over, and keeps its room until its side of the connection has ended."""
-        try:
+        with suppress(OSError):  # its side has ended
             worker.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass  # its side has ended
         self._rooms[worker] = room
 
     def tidy(self) -> None:

@@ -237,8 +237,7 @@ def shelf_of(descriptor: int | None) -> TaskShelf:
         segment = Segment(descriptor)
     except OSError as error:
         cure = "the setting shared_memory = 0 has all frames copied"
-        raise RecomposeError(
-            f"a worker cannot map the memory that it shares with the runner: {error}; {cure}"
-        ) from error
+        what = "a worker cannot map the memory that it shares with the runner"
+        raise RecomposeError(f"{what}: {error}; {cure}") from error
     segment.forget_descriptor()
     return WorkerShelf(segment)

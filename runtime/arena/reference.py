@@ -1,17 +1,16 @@
 """References, which travel instead of large frames: each names the place of its frame in the arena."""
 
-from __future__ import annotations
-
 import fcntl
 import mmap
 import os
 import resource
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from mmap import PAGESIZE
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import psutil
@@ -43,7 +42,7 @@ class Segment:
         weakref.finalize(self, os.close, self._pages)
 
     @classmethod
-    def create(cls, size: int) -> Segment:
+    def create(cls, size: int) -> Self:
         """``size`` bytes, in whole pages, which take memory as they are written. Raises: OSError where there is no such
         memory."""
         if not hasattr(os, "memfd_create"):
@@ -125,10 +124,9 @@ def memory_bytes() -> int:
 
 
 def _limit(file: Path) -> int:
-    try:
+    with suppress(OSError, ValueError):  # no such file, or "max"
         return int(file.read_text())
-    except (OSError, ValueError):  # no such file, or "max"
-        return 1 << 62
+    return 1 << 62
 
 
 LARGE_BYTES = 32 * 1024
@@ -156,7 +154,7 @@ class Block:
         if self.size:
             self._give_back(self.start, self.size)
 
-    def cut(self, references: Iterable[Reference]) -> dict[int, Block]:
+    def cut(self, references: "Iterable[Reference]") -> "dict[int, Block]":
         """Blocks, by their start, for those of ``references`` that lie in this one; the rest of it is given back.
 
         Raises: ValueError when one of them reaches over an end, or two share a page.

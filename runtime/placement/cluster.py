@@ -1,7 +1,5 @@
 """Describe a cluster: its nodes with what they have, what is taken of it, and how many cores that makes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -27,7 +25,7 @@ class Amounts:
     memory_bytes: float = 0.0
     custom: Mapping[str, float] = field(default_factory=dict, hash=False)
 
-    def less(self, other: Amounts) -> Amounts:
+    def less(self, other: "Amounts") -> "Amounts":
         """Return what is left without ``other``, never less than nothing."""
         custom = {name: max(0.0, value - other.custom.get(name, 0.0)) for name, value in self.custom.items()}
         cpus, gpus = max(0.0, self.cpus - other.cpus), max(0.0, self.gpus - other.gpus)
@@ -45,7 +43,7 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     state: NodeState = NodeState.UP
     address: str = ""
-    seen: NodeReport | None = None
+    seen: "NodeReport | None" = None
     """What a process there saw last; None: nothing yet."""
 
     @property
@@ -90,7 +88,7 @@ class Gpu:
 class NodeReport:
     """What a process on a node sees of it."""
 
-    cpus: CpuReport
+    cpus: "CpuReport"
     memory_bytes: int
     """Of the machine, or of its control group where that may use less."""
     memory_free_bytes: int

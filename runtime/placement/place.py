@@ -95,8 +95,7 @@ class _Order(NamedTuple):
 
 
 def _orders(cluster: Cluster, shapes: Sequence[Shape]) -> Iterator[_Order]:
-    """Yield orders: the largest shape first, which leaves the least over; the smallest first; then each shape first,
-    and each last."""
+    """Yield orders: the largest shape first, which leaves the least over, or last; then each one first, or last."""
     large = sorted(shapes, key=lambda shape: -_share(shape.need, cluster.nodes))
     yield _Order(large)
     if len(shapes) > 1:
@@ -171,8 +170,7 @@ class _Attempt:
                 self._seat(name, node, min(count, self._rooms[node].fits(ask), self._lacking[name]))
 
     def _mix(self, names: Sequence[str], room: Room) -> None:
-        """Seat as large a part of all that is lacking as the node has room for: of each shape the same part, so that
-        none uses up what the others need."""
+        """Seat as large a part of all that is lacking as the node has room for: of each shape the same part."""
         here = [name for name in names if has_labels(room.node, self._asks[name].labels)]
         wanted: dict[str, int] = {}
         for name in here:
@@ -236,9 +234,8 @@ class _Attempt:
         if not rooms:
             return f"{fit}: there is no node with {labels_told(need.labels)}"
         rank = [PARTS * room.devices.count(PARTS) if need.gpus > 1 else max(room.devices, default=0) for room in rooms]
-        gpus, most = max(
-            zip(rank, rooms, strict=True), key=lambda pair: (pair[0] * bool(need.gpus), pair[1].free[CPUS])
-        )
+        pairs = zip(rank, rooms, strict=True)
+        gpus, most = max(pairs, key=lambda pair: (pair[0] * bool(need.gpus), pair[1].free[CPUS]))
         custom = {name: most.free.get(f"custom {name}", 0) / PARTS for name in need.custom}
         has = amounts(most.free[CPUS] / PARTS, gpus / PARTS, most.free[MEMORY], custom)
         has += ", but no GPU" if need.gpus and not gpus else ""

@@ -3,8 +3,6 @@
 In every case a call gets plain values: items of several values were spread before, and are gathered after it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence

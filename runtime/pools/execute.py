@@ -109,7 +109,8 @@ class _Run:
             raise StageError(name, traceback_from_stage(error.__cause__ or error), None) from error
         self._values, failed = called.values, called.failed
         if counts is not None:
-            self._values, failed = gathered(self._values, counts), _by_item(failed, owners(counts))
+            self._values, owner = gathered(self._values, counts), owners(counts)
+            failed = {owner[index]: failed[index] for index in sorted(failed, reverse=True)}  # the first of each item
         self._several = any_outputs(self._values)
         if self._several:
             self._values = unnested(self._values)
@@ -148,11 +149,6 @@ class _Run:
         own_wall_s, own_cpu_s = waited or (wall_s - self._wall_s, cpu_s - self._cpu_s)
         self._timings.append(StageTiming(name, own_wall_s, own_cpu_s))
         self._wall_s, self._cpu_s = wall_s, cpu_s
-
-
-def _by_item(failed: Mapping[int, BaseException], owner: Sequence[int]) -> dict[int, BaseException]:
-    """Return what was raised first on a value of each item."""
-    return {owner[index]: failed[index] for index in sorted(failed, reverse=True)}
 
 
 def traceback_from_stage(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise, repeat
 from pickle import dumps, loads
@@ -162,10 +163,9 @@ class KeyedStage:
         return Routes(found, None if counts is None else tuple(counts))
 
     def _partition_of(self, value: Any) -> int:
-        try:
+        with suppress(Exception, SystemExit):
             return self._partitions.of([self._key_of(value)])[0]
-        except (Exception, SystemExit):
-            return 0
+        return 0
 
     def _first_without_key(self, values: list[Any]) -> tuple[list[Any], BaseException]:
         """Nothing was run."""
@@ -177,8 +177,7 @@ class KeyedStage:
         return [], RuntimeError("the key of a value is one at one time, and none at another")
 
     def _check(self, value: Any, at: int) -> None:
-        """Check the key of the task's value at this position. Raises: ElsewhereError if it is not in the partition
-        that it was said to be in, and what the key's method and ``Partitions.of`` raise."""
+        """Raises: ElsewhereError for a value at another position than its key says; what its key's method raises."""
         key = self._key_of(value)
         (partition,) = self._partitions.of([key])
         if partition not in self._lent or (self._routes and partition != self._routes[at]):

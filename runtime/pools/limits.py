@@ -87,11 +87,10 @@ def _family(pid: int) -> list[int]:
 
 def _resident_bytes(pid: int) -> int:
     """Return its memory without what is shared with others: frames lie in memory that belongs to all."""
-    try:
+    with suppress(OSError):
         fields = (PROC / str(pid) / "statm").read_text().split()
-    except OSError:
-        return 0
-    return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
+        return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def _limit_data(limits: Limits) -> None:
@@ -107,8 +106,7 @@ def _limit_data(limits: Limits) -> None:
 
 
 def _enter_group(limits: Limits) -> bool:
-    """Enter a control group of its own, of version 1 or 2, if this user may make one; remove those of workers that are
-    gone. It limits memory alone: the kernel counts threads as processes, and a worker has some forty."""
+    """Enter a control group of its own, of version 1 or 2, if this user may make one; remove those of gone workers."""
     most = int(limits.memory_mb * MB * BEYOND)
     wanted = dict.fromkeys(("memory.limit_in_bytes", "memory.max"), most)
     return bool(most) and any(_enter(parent, wanted) for parent in _own_groups())
@@ -160,10 +158,9 @@ def pid_space() -> str:
 
     A network address does not tell: containers that share their host's network have process ids of their own.
     """
-    try:
+    with suppress(OSError):
         return f"{_BOOT_ID.read_text().strip()} {_NAMESPACE.stat().st_ino}"
-    except OSError:
-        return ""
+    return ""
 
 
 class Process:
@@ -173,17 +170,13 @@ class Process:
         """``space`` is what ``pid_space`` says in the process itself."""
         self._descriptor = -1
         if space and space == pid_space() and hasattr(os, "pidfd_open"):
-            try:
+            with suppress(OSError):  # it has ended
                 self._descriptor = os.pidfd_open(pid)
-            except OSError:
-                pass  # it has ended
 
     def kill(self) -> None:
         if self._descriptor >= 0:
-            try:
+            with suppress(OSError):  # it has ended
                 signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
-            except OSError:
-                pass  # it has ended
 
     @property
     def ended(self) -> bool:

@@ -150,8 +150,6 @@ async def run_task(
 
 
 def _heard(now_s: float, event: Event) -> Event:
-    return (
-        event._replace(at_s=now_s)
-        if isinstance(event, events.TaskDone | events.BundleAdmitted)
-        else replace(event, at_s=now_s)
-    )
+    if isinstance(event, events.TaskDone | events.BundleAdmitted):
+        return event._replace(at_s=now_s)
+    return replace(event, at_s=now_s)

@@ -99,12 +99,8 @@ def no_pair(error: BaseException, stage: object, pair: str) -> BaseException:
     """Return what was raised where the method of a stage was called and what it returned was taken apart; instead of
     Python's words for the latter, a sentence with the ``pair`` that it must return."""
     at = error.__traceback__
-    if (
-        not isinstance(error, TypeError | ValueError)
-        or at is None
-        or at.tb_next is not None
-        or "unpack" not in str(error)
-    ):
+    here = isinstance(error, TypeError | ValueError) and at is not None and at.tb_next is None
+    if not here or "unpack" not in str(error):
         return error
     name = getattr(stage, "__name__", "a stage that keeps a state")
     return RecomposeError(f"{name} must return {pair}; what it returned is no pair ({error})")

@@ -1,7 +1,5 @@
 """A worker's account of the arena: the blocks that it reads, and room to write in during a task."""
 
-from __future__ import annotations
-
 import socket
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -43,11 +41,11 @@ class Accounts:
         """Values as frames that the workers can take, also those elsewhere."""
 
     @classmethod
-    def opened(cls, settings: ArenaSettings | None) -> Accounts:
+    def opened(cls, settings: ArenaSettings | None) -> "Accounts":
         """With an arena if one is wanted, and can be had."""
         return cls(open_arena(settings) if settings is not None else None)
 
-    def open(self) -> Account | None:
+    def open(self) -> "Account | None":
         return None if self.arena is None else Account(self.arena, self._habits)
 
     @property

@@ -12,6 +12,7 @@ import shutil
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 
@@ -147,11 +148,9 @@ class Router:
     def drain(self, mask: int = 0) -> None:
         """Takes all that has come. Its descriptor tells only of what came after the last look, or the last send."""
         receive = self._socket.recv_multipart
-        try:
+        with suppress(zmq.Again):
             while True:
                 self._take(*receive(zmq.NOBLOCK, copy=False))
-        except zmq.Again:
-            return
 
     def close(self) -> None:
         for each in (self._porter, self._socket):
@@ -167,15 +166,13 @@ class Router:
 
     def _answer_porter(self, mask: int) -> None:
         """Answers all who ask whether a key may come in."""
-        try:
+        with suppress(zmq.Again):
             while True:
                 asked = self._porter.recv_multipart(zmq.NOBLOCK)
                 version, request_id, _domain, _address, _identity, mechanism, *credentials = asked
                 known = mechanism == b"CURVE" and self._guests.has_key(credentials[0])
                 status = (b"200", b"OK") if known else (b"400", b"no invitation has this key")
                 self._porter.send_multipart([version, request_id, *status, b"", b""])
-        except zmq.Again:
-            return
 
 
 Received = tuple[WorkerId, Message | None]
@@ -249,10 +246,8 @@ class Hub:
 
     def wake(self) -> None:
         """Makes a ``poll`` under way return. From any thread, also after ``close``."""
-        try:
+        with suppress(OSError):  # it is closed, or there are wakes enough
             self._wake_in.send(b"\0")
-        except OSError:
-            pass  # it is closed, or there are wakes enough
 
     def drop(self, worker: WorkerId) -> None:
         """Closes a worker's connection, which ends an idle one, and takes its invitation back; reports nothing."""

@@ -4,8 +4,6 @@ A connection carries one call at a time and is used again, so that an answer bel
 end of the server is the end of every call under way. Its folder has mode 0700: only this user can reach the socket.
 """
 
-from __future__ import annotations
-
 import hmac
 import os
 import secrets
@@ -17,6 +15,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 
@@ -82,11 +81,9 @@ class LocalCaller:
         _close_all(self._idle)
         shutil.rmtree(self._address.folder, ignore_errors=True)
 
-    def _connection(self, timeout_s: float | None) -> _Connection:
-        try:
+    def _connection(self, timeout_s: float | None) -> "_Connection":
+        with suppress(IndexError):
             return self._idle.pop()
-        except IndexError:
-            pass
         try:
             return _Connection(self._address, timeout_s)
         except OSError as error:
@@ -145,11 +142,9 @@ class _Handler(socketserver.StreamRequestHandler):
     server: _Server
 
     def handle(self) -> None:
-        try:
+        with suppress(EOFError, OSError):  # who asked has gone
             if hmac.compare_digest(_exactly(self.rfile, SECRET_BYTES), self.server.secret):
                 self._serve()
-        except (EOFError, OSError):
-            pass  # who asked has gone
 
     def _serve(self) -> None:
         while True:

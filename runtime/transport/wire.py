@@ -163,8 +163,7 @@ def _plain(frames: Sequence[Carried]) -> tuple[Sequence[int], Frames]:
 
 
 def _aligned(offset: int, frames: Frames) -> list[Frame]:
-    """Padding before every frame, so that an array which will share its memory is aligned. Not needed for a lone frame:
-    that is a pickle and no array."""
+    """Padding before every frame, so that an array that will share its memory is aligned; a lone frame is none."""
     parts: list[Frame] = []
     for frame in frames:
         padding = -offset % _ALIGN

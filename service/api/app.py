@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from fastapi.staticfiles import StaticFiles
 
-from service.api import apps, compositions, dashboard, items, nodes, operation, problems, slo, status
+from service.api import apps, compositions, dashboard, items, operation, problems, slo, status
 from service.api.deps import add_schemas, add_security, remove_unused, yaml_body
 from service.api.guard import Access, Guard
 from service.api.operation import Exposition
@@ -37,10 +37,11 @@ def create_app(daemon: Daemon, access: Access | None = None, recent: Recent | No
     app.state.recent = recent or Recent()
     app.state.metrics = Exposition(partial(seen.statuses, asked_for=True), daemon.nodes.reachable)
     app.state.broadcaster = Broadcaster(lambda name: seen.status(name) if name else seen.statuses())
-    topics = (slo, apps, items, status, compositions, nodes, operation, dashboard)
-    for topic in topics:
-        app.include_router(topic.router)
-    app.state.routes = [route for topic in topics for route in topic.router.routes]
+    topics = (slo.router, apps.router, items.router, status.router, compositions.router, operation.nodes)
+    routers = (*topics, operation.router, dashboard.router)
+    for router in routers:
+        app.include_router(router)
+    app.state.routes = [route for router in routers for route in router.routes]
     app.mount("/swagger", StaticFiles(packages=[("fastapi_swagger", "resources")]))
     problems.install(app)
     access = access or Access()

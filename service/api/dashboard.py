@@ -1,10 +1,8 @@
 """Serve the page at ``/`` and its files."""
 
 import hashlib
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 
 from fastapi import APIRouter, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
@@ -28,10 +26,7 @@ HEADERS = {
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
 }
-FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
-"""Of an address that changes with what is there."""
 
 
 @router.get("/", response_class=HTMLResponse, responses=documented())
@@ -62,17 +57,17 @@ async def versioned(version: str, name: str, request: Request) -> Response:
     """Serve a file of the page under its version, so that browsers keep it."""
     if version != _version():
         raise HTTPException(404)
-    return _file(name, request, FOR_EVER)
+    return _file(name, request, "public, max-age=31536000, immutable")
 
 
-def _file(name: str, request: Request, kept: Mapping[str, str] = MappingProxyType({})) -> Response:
+def _file(name: str, request: Request, kept: str = "no-cache") -> Response:
     body = _bodies().get(name)
     if body is None:
         raise HTTPException(404)
     if name == "index.html":
         body = body.replace(b'"dashboard/', f'"dashboard/{_version()}/'.encode())
     tag = f'"{_digest(body)}"'
-    headers = {**HEADERS, "ETag": tag, **kept}
+    headers = {**HEADERS, "ETag": tag, "Cache-Control": kept}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=TYPES[Path(name).suffix])

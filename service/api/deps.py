@@ -87,8 +87,8 @@ ALWAYS = (400, 401, 403, 413, 422)
 
 
 Json = dict[str, Any]
-_REFERENCE = re.compile(r"#/components/schemas/(\w+)")
 """A part of the document."""
+_REFERENCE = re.compile(r"#/components/schemas/(\w+)")
 Responses = dict[int | str, Json]
 """What a route may answer, as FastAPI takes it."""
 

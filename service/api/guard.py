@@ -8,6 +8,7 @@ import hmac
 import ipaddress
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -125,12 +126,9 @@ def _pushes(scope: Scope) -> bool:
 
 def is_loopback(host: str) -> bool:
     """Return whether a host name or address means this machine and nothing else."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    with suppress(ValueError):
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    return False
 
 
 def _bearer(headers: Headers) -> bytes | None:
@@ -161,7 +159,8 @@ def _check_host(headers: Headers) -> Response | None:
     host, *others = headers.getlist("host") or [""]
     if others:
         return problem(400, "the request has several Host headers; send one")
-    if is_loopback(_name_of(host)):
+    name, _, port = host.rpartition(":")
+    if is_loopback(name if name and port.isdecimal() else host):
         return None
     return problem(403, f"host {host[:80]!r} is not accepted without a token; use localhost or 127.0.0.1")
 
@@ -172,11 +171,6 @@ def _check_origin(method: str, headers: Headers) -> Response | None:
     if method in SAFE_METHODS or origin is None or origin.partition("://")[2] == headers.get("host"):
         return None
     return problem(403, f"changes from the origin {origin[:80]!r} are not accepted; only from the service's own pages")
-
-
-def _name_of(host: str) -> str:
-    name, _, port = host.rpartition(":")
-    return name if name and port.isdecimal() else host
 
 
 async def _read(receive: Receive, headers: Headers, limit: int, advice: str) -> bytes | Response:

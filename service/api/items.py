@@ -65,11 +65,10 @@ def _line(number: int, line: bytes) -> Any:
 
 
 def _array(body: bytes) -> Any:
-    """Read a NumPy array; pickles and archives are refused. A header may claim more numbers than fit into memory, or be
-    malformed: after any exception these bytes are not an array."""
+    """Read a NumPy array; pickles and archives are refused."""
     try:
         return np.lib.format.read_array(io.BytesIO(body), allow_pickle=False)
-    except Exception as error:
+    except Exception as error:  # its head may be malformed, or claim more numbers than fit into memory
         raise BadValueError(f"the body is not an array in NumPy's format npy: {error}") from error
 
 

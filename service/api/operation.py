@@ -1,28 +1,21 @@
-"""``/metrics``, ``/logs``, ``/healthz`` and ``/readyz``; and the rendering of the metrics."""
+"""``/metrics``, ``/logs``, ``/healthz`` and ``/readyz``; ``/nodes``; and the rendering of the metrics."""
 
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from typing import Annotated
 
+import prometheus_client
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import PlainTextResponse
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    GCCollector,
-    Histogram,
-    ProcessCollector,
-    generate_latest,
-)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 
 from control.decisions import State
 from service.api import problems
-from service.api.deps import KnownQuery, Responses, ThisDaemon, answers, documented
+from service.api.deps import ExpectJson, KnownQuery, Responses, ThisDaemon, answers, documented
 from service.api.metrics import METRICS, NODE_METRICS, Metric, Sample
 from service.logs import Recent
-from service.schemas.figures import NodeBody
+from service.schemas.figures import DrainRequest, NodeBody
 from service.schemas.refusals import UnavailableError
 from service.schemas.results import Health, LogLine
 from service.schemas.status import Status
@@ -36,18 +29,18 @@ class Exposition:
 
     def __init__(self, statuses: Callable[[], list[Status]], nodes: Callable[[], list[NodeBody]] = list) -> None:
         self._statuses, self._nodes = statuses, nodes
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._calls = Histogram(
+        self._registry = prometheus_client.CollectorRegistry(auto_describe=False)
+        self._calls = prometheus_client.Histogram(
             "recompose_status_call_seconds",
             "Time until all runners had told their status, or a second was over. Unit: seconds.",
             registry=self._registry,
         )
         self._registry.register(self)
-        ProcessCollector(registry=self._registry)
-        GCCollector(registry=self._registry)
+        prometheus_client.ProcessCollector(registry=self._registry)
+        prometheus_client.GCCollector(registry=self._registry)
 
     def text(self) -> bytes:
-        return generate_latest(self._registry)
+        return prometheus_client.generate_latest(self._registry)
 
     def collect(self) -> Iterator[Family]:
         """As a collector of the registry."""
@@ -108,7 +101,7 @@ TEXT: Responses = {
 def prometheus(request: Request) -> Response:
     """Metrics for Prometheus; their names are a contract (docs/operate/metrics.md explains each)."""
     metrics: Exposition = request.app.state.metrics
-    return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    return Response(metrics.text(), media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
 
 @router.get("/logs", responses=answers(list[LogLine], 404))
@@ -136,3 +129,19 @@ def ready(daemon: ThisDaemon) -> Response:
     if missing:
         raise UnavailableError(f"not ready: {'; '.join(missing)}")
     return problems.Body(Health(status="ready"))
+
+
+nodes = APIRouter(tags=["nodes"], dependencies=[KnownQuery, ExpectJson])
+
+
+@nodes.get("/nodes", responses=answers(list[NodeBody], 503))
+def all_nodes(daemon: ThisDaemon) -> Response:
+    """Return the nodes on which workers may be: cores, GPUs, memory, state, and workers of each app."""
+    return problems.Body(daemon.nodes.all())
+
+
+@nodes.post("/nodes/{node}/drain", responses=answers(NodeBody, 404, 409, 503))
+def drain_node(node: str, daemon: ThisDaemon, asked: DrainRequest | None = None) -> Response:
+    """Empties a node, given by its id or address: workers elsewhere take over, then those there end. At the deadline
+    Ray ends the node."""
+    return problems.Body(daemon.nodes.drain(node, asked or DrainRequest(deadline_s=30.0)))

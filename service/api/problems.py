@@ -66,32 +66,25 @@ def _about(status: int, detail: str) -> Problem:
     return Problem(type="about:blank", title=HTTPStatus(status).phrase, status=status, detail=detail)
 
 
-def gone(error: ResultsGoneError) -> Response:
-    """410, with what is kept."""
-    about = plain(_about(410, str(error)))
-    return Body(ResultsGone(run=error.run, from_=error.first, to=error.last, **about), 410, media_type=MEDIA_TYPE)
+STATUSES: Mapping[type[Exception], int] = {
+    **{NotFoundError: 404, UnknownApp: 404, ConflictError: 409, SourceClosed: 409, ResultsGoneError: 410},
+    **{BufferFull: 429, DiskFullError: 507, UnavailableError: 503},
+}
+"""HTTP statuses of refusals; the first that fits counts."""
 
 
 def status_of(error: RecomposeError) -> int:
     """The HTTP status of a refusal; what has no status of its own is a bad value."""
-    if isinstance(error, NotFoundError | UnknownApp):
-        return 404
-    if isinstance(error, ConflictError | SourceClosed):
-        return 409
-    if isinstance(error, ResultsGoneError):
-        return 410
-    if isinstance(error, BufferFull):
-        return 429
-    if isinstance(error, DiskFullError):
-        return 507
-    return 503 if isinstance(error, UnavailableError) else 422
+    return next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 422)
 
 
 def refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, RecomposeError)
-    if isinstance(error, ResultsGoneError):
-        return gone(error)
     status = status_of(error)
+    if isinstance(error, ResultsGoneError):
+        about = plain(_about(status, str(error)))
+        kept = ResultsGone(run=error.run, from_=error.first, to=error.last, **about)
+        return Body(kept, status, media_type=MEDIA_TYPE)
     return problem(status, str(error), headers=_retry_after(status)) if status != 422 else refused(error)
 
 

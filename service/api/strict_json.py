@@ -27,9 +27,8 @@ def parse_json(text: bytes, decoder: json.JSONDecoder | None = None) -> Any:
     except UnicodeDecodeError as error:
         raise JsonRefusedError(f"the body is not UTF-8 (byte {error.start})") from error
     except json.JSONDecodeError as error:
-        raise JsonRefusedError(
-            f"the body is not JSON: {error.msg} at line {error.lineno} column {error.colno}"
-        ) from error
+        where = f"line {error.lineno} column {error.colno}"
+        raise JsonRefusedError(f"the body is not JSON: {error.msg} at {where}") from error
     except RecursionError as error:
         raise JsonRefusedError(_too_deep()) from error
     except JsonRefusedError:

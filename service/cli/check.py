@@ -1,7 +1,7 @@
 """``recompose check`` and ``new``: validate apps and compositions without a service, and create an app."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import Template
 
@@ -41,16 +41,14 @@ def check(file: Path | None, apps_dirs: tuple[Path, ...]) -> None:
 
 def _check_document(file: Path, apps_dirs: Sequence[Path]) -> None:
     found = registry.scan(apps_dirs)
-    for fault in found.faults:
-        click.echo(str(fault), err=True)
+    _tell(found.faults)
     apps = {name: app.stages for name, app in found.apps.items()}
     with file.open("rb") as stream:
         text = stream.read(MAX_BYTES + 1)
     try:
         document = loader.load(text, apps)
     except CompositionError as error:
-        for fault in error.faults:
-            click.echo(f"{file}: {fault}", err=True)
+        _tell(f"{file}: {fault}" for fault in error.faults)
         raise SystemExit(1) from error
     if found.faults:
         raise SystemExit(1)
@@ -70,10 +68,14 @@ def _check_apps(places: Sequence[Path]) -> None:
         click.echo(f"{name}: stages {stages}; {f'{listed} compositions' if listed else 'no list of compositions'}")
     if not found.apps and not faults:
         faults = [f"{', '.join(map(str, places))}: there is no app; a subclass of App with a name and stages is one"]
-    for fault in faults:
-        click.echo(fault, err=True)
+    _tell(faults)
     if faults:
         raise SystemExit(1)
+
+
+def _tell(faults: Iterable[object]) -> None:
+    for fault in faults:
+        click.echo(str(fault), err=True)
 
 
 TEMPLATE = Path(__file__).parent / "template"
@@ -87,9 +89,8 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 def new(name: str, into: Path | None) -> None:
     """Create an app NAME from a template: NAME.py, NAME.yaml with its compositions, and tests/test_NAME.py."""
     if not NAME.fullmatch(name):
-        raise click.BadParameter(
-            f"{name!r} must be lower-case letters, digits and _, the first a letter", param_hint="NAME"
-        )
+        what = f"{name!r} must be lower-case letters, digits and _, the first a letter"
+        raise click.BadParameter(what, param_hint="NAME")
     folder = into or Path(name)
     words = {"name": name, "title": "".join(part.capitalize() for part in name.split("_"))}
     made = {folder / place.format(name=name): (TEMPLATE / file).read_text() for file, place in FILES.items()}

@@ -55,14 +55,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    kinds: tuple[EntryKind, ...]
+    kind: tuple[EntryKind, ...]
     before: str | None
     limit: int
 
     def answer(self, client: Client, app: str) -> Any:
         """Return the service's answer, newest first. Raises: ServiceError."""
         before = {"before": self.before} if self.before else {}
-        return client.get(f"/decisions/{segment(app)}", limit=self.limit, kind=list(self.kinds), **before)
+        return client.get(f"/decisions/{segment(app)}", limit=self.limit, kind=list(self.kind), **before)
 
     def entries(self, client: Client, app: str) -> list[Entry]:
         """Raises: ServiceError."""
@@ -70,17 +70,11 @@ class Which:
 
 
 def which_decisions(most: int) -> Callable[[F], F]:
-    """``--kind``, ``--before`` and ``--limit`` (``most`` where it is not given)."""
-    limit: dict[str, Any] = {"type": click.IntRange(1, 1000), "default": most}
+    """``--kind``, ``--before`` and ``--limit`` (``most`` where it is not given): the fields of ``Which``."""
+    kinds, of_kind = click.Choice(KINDS), "Only decisions of this kind; may be given several times."
     return options(
-        click.option("--limit", **limit, help="Maximum number of decisions."),
-        click.option(
-            "--kind",
-            "kinds",
-            type=click.Choice(KINDS),
-            multiple=True,
-            help="Only decisions of this kind; may be given several times.",
-        ),
+        click.option("--limit", type=click.IntRange(1, 1000), default=most, help="Maximum number of decisions."),
+        click.option("--kind", type=kinds, multiple=True, help=of_kind),
         click.option("--before", help="Only decisions before this time, such as 2026-11-20T10:00:00Z."),
     )
 
@@ -92,23 +86,16 @@ def which_decisions(most: int) -> Callable[[F], F]:
 @url_option
 @json_option
 @click.pass_context
-def status(
-    ctx: click.Context,
-    app: str | None,
-    watch: bool,
-    limit: int,
-    kinds: tuple[EntryKind, ...],
-    before: str | None,
-    url: str,
-    as_json: bool,
-) -> None:
+def status(ctx: click.Context, /, app: str | None, watch: bool, url: str, as_json: bool, **which_ones: Any) -> None:
     """Shows what the apps do, or one app in full with its last decisions."""
-    asked = [f"--{name}" for name in ("watch", "kind", "before", "limit") if _given(ctx, name)]
+    default = click.core.ParameterSource.DEFAULT
+    names = ("watch", "kind", "before", "limit")
+    asked = [f"--{name}" for name in names if ctx.get_parameter_source(name) is not default]
     if app is None and asked:
         raise click.UsageError(f"{asked[0]} needs an APP")
     if as_json and not watch and asked:
         raise click.UsageError("--json prints the status alone; recompose decisions APP --json prints decisions")
-    which = Which(kinds, before, limit)
+    which = Which(**which_ones)
     with closing(Client(url)) as client:
         if app is None:
             show(client.get("/status"), as_json, lambda found: render.statuses_table(read(list[Status], found)))
@@ -119,17 +106,9 @@ def status(
             show(found, as_json, lambda found: _in_full(read(Status, found), which.entries(client, found["app"])))
 
 
-def _given(ctx: click.Context, name: str) -> bool:
-    parameter = "kinds" if name == "kind" else name
-    return ctx.get_parameter_source(parameter) is not click.core.ParameterSource.DEFAULT
-
-
 def _in_full(status: Status, entries: Sequence[Entry]) -> RenderableType:
-    return (
-        Group(render.status_view(status), "", render.decisions_table(entries))
-        if entries
-        else render.status_view(status)
-    )
+    history = ("", render.decisions_table(entries)) if entries else ()
+    return Group(render.status_view(status), *history)
 
 
 @click.command()
@@ -137,10 +116,10 @@ def _in_full(status: Status, entries: Sequence[Entry]) -> RenderableType:
 @which_decisions(DECISIONS)
 @url_option
 @json_option
-def watch(app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | None, url: str, as_json: bool) -> None:
+def watch(app: str, url: str, as_json: bool, **which: Any) -> None:
     """Show APP live, until Ctrl-C: its pipeline, rates, objective and last decisions."""
     with closing(Client(url)) as client:
-        _watch(client, app, Which(kinds, before, limit), as_json)
+        _watch(client, app, Which(**which), as_json)
 
 
 def _watch(client: Client, app: str, which: Which, as_json: bool) -> None:
@@ -160,9 +139,9 @@ def _watch(client: Client, app: str, which: Which, as_json: bool) -> None:
 @app_argument
 @which_decisions(20)
 @answered(lambda found: render.decisions_table(read(list[Entry], found)))
-def decisions(client: Client, app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | None) -> Any:
+def decisions(client: Client, app: str, **which: Any) -> Any:
     """Show the decisions for APP and their reasons, newest first."""
-    return Which(kinds, before, limit).answer(client, app)
+    return Which(**which).answer(client, app)
 
 
 @click.command()
@@ -218,12 +197,9 @@ def _table(found: Sequence[AppInfo], everything: bool) -> RenderableType:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def logs(app: str | None, follow: bool, limit: int, url: str, as_json: bool) -> None:
     """Print the latest lines of the service's log: all of them, or those about APP and the prints of its stages."""
-    with closing(Client(url)) as client:
-        try:
-            for line in _lines(client, app, limit, follow):
-                click.echo(json.dumps(line, ensure_ascii=False) if as_json else _told(read(LogLine, line)))
-        except KeyboardInterrupt:  # the way to end it
-            return
+    with closing(Client(url)) as client, suppress(KeyboardInterrupt):  # the way to end it
+        for line in _lines(client, app, limit, follow):
+            click.echo(json.dumps(line, ensure_ascii=False) if as_json else _told(read(LogLine, line)))
 
 
 def _lines(client: Client, app: str | None, limit: int, follow: bool) -> Iterator[Any]:

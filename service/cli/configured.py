@@ -3,7 +3,7 @@ changes."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -250,11 +250,10 @@ def _hold(file: Path, daemon: Daemon, stop: threading.Event) -> None:
 
 def _stamp(file: Path) -> tuple[int, int] | None:
     """Return the time of change and the size of the file; None while there is none."""
-    try:
+    with suppress(OSError):
         status = file.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
+        return status.st_mtime_ns, status.st_size
+    return None
 
 
 def _read(file: Path, state: Configured) -> None:

@@ -75,10 +75,8 @@ def read(form: type[T], answer: Any) -> T:
         return TypeAdapter(form).validate_python(answer)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ServiceError(
-            f"the service's answer is not understood ({where}: {first['msg']}); is it another version's?"
-        ) from error
+        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise ServiceError(f"the service's answer is not understood ({what}); is it another version's?") from error
 
 
 def segment(name: str) -> str:

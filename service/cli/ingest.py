@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -59,8 +59,9 @@ def ingest(
         done = run(recipe, place, out, engine, tell)
     click.echo(_sentence(out, done))
     if skipped := place.skipped(recipe.suffixes):
-        known = ", ".join(sorted(recipe.suffixes))
-        click.echo(f"skipped, as their names do not end in {known}: {_named(skipped)}")
+        known, more = ", ".join(sorted(recipe.suffixes)), len(skipped) - NAMED
+        named = ", ".join(skipped[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+        click.echo(f"skipped, as their names do not end in {known}: {named}")
 
 
 @contextmanager
@@ -87,11 +88,6 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
     with render.progress(*columns) as bar:
         task = bar.add_task("computing features of files", total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
-
-
-def _named(paths: Sequence[str]) -> str:
-    more = len(paths) - NAMED
-    return ", ".join(paths[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _sentence(out: Path, done: Ingested) -> str:
@@ -141,11 +137,7 @@ def backfill(
     of = Range(str(Path(table).absolute()), by, begin, end, app, version_of_app(type(made)))
     session = open_session("recompose backfill", master, SETTINGS | FIRST_COMPILER)
     failed = told_in_a_sentence(f"the backfill into {str(out)!r} failed")
-    with session as spark, failed, render.spinner() as bar:
-        task = bar.add_task("cutting the range")
-
-        def tell(done: int, chunks: int) -> None:
-            bar.update(task, description=f"chunk {done} of {chunks}")
-
-        count = run(spark, of, work, Into(out, schema, chunk_rows), tell)
+    with session as spark, failed, render.doing("cutting the range") as say:
+        into = Into(out, schema, chunk_rows)
+        count = run(spark, of, work, into, lambda done, chunks: say(f"chunk {done} of {chunks}"))
     click.echo(f"{out}: {count:,} results added")

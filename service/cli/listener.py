@@ -88,8 +88,7 @@ def _asked(client: End, server: End) -> tuple[int, int, int] | None:
 
 
 def _in_tables(client: End, server: End) -> tuple[int, int, int] | None:
-    """Return the same from ``/proc/net/tcp`` and ``tcp6``; reading these takes longer the more connections there
-    are."""
+    """Return the same from ``/proc/net/tcp`` and ``tcp6``, in a time that grows with the number of connections."""
     for table, size in (("tcp", 4), ("tcp6", 16)):
         wanted = (_in_table(*client, size), _in_table(*server, size))
         try:
@@ -103,8 +102,7 @@ def _in_tables(client: End, server: End) -> tuple[int, int, int] | None:
 
 
 def _in_table(host: str, port: int, size: int) -> str:
-    """Return an address as the tables write it: words of 32 bits in the machine's byte order; IPv4 within IPv6 if
-    requested."""
+    """Return an address as the tables write it: words of 32 bits in the machine's byte order; IPv4 within IPv6."""
     packed = ipaddress.ip_address(host.partition("%")[0]).packed
     if size == 16 and len(packed) == 4:
         packed = bytes(10) + b"\xff\xff" + packed

@@ -111,11 +111,8 @@ def main() -> None:
     """Keep stream applications at their service-level objectives."""
 
 
-SHELLS = ("bash", "zsh", "fish")
-
-
 @click.command()
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
     """Print the completion script of SHELL: eval "$(recompose completion bash)", or keep it in a file."""

@@ -77,12 +77,7 @@ _AT = click.DateTime(FORMATS)
 @click.option("--take-back", is_flag=True, help="Remove all planned loads.")
 @answered(lambda answer: render.planned_text(read(Status, answer)))
 def announce(
-    client: Client,
-    app: str,
-    rate_per_s: float | None,
-    begins: datetime | None,
-    ends: datetime | None,
-    take_back: bool,
+    client: Client, app: str, rate_per_s: float | None, begins: datetime | None, ends: datetime | None, take_back: bool
 ) -> Any:
     """Says that APP is to get RATE items a second for a while: there are workers for it when it begins."""
     path = f"/apps/{segment(app)}/announce"

@@ -1,6 +1,6 @@
 """Answers of the API as tables for people."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
@@ -133,14 +133,9 @@ def _figures(status: Status) -> Text:
     line += f"\nin a bundle: {bundle}" if bundle else ""
     line += f"\nannounced: {planned_text(status)}" if status.requested.announced else ""
     shared = None if status.resources.grant is None else status.resources.grant.reason
-    alerts = [(f"alert since {clock(each.at)}: {each.told}", "red") for each in status.supervision.alerts or ()]
-    told = (
-        *alerts,
-        (status.requested.slo_note, "yellow"),
-        (shared, ""),
-        (status.health.held_up, "yellow"),
-        (status.health.failure, "red"),
-    )
+    alerts = ((f"alert since {clock(each.at)}: {each.told}", "red") for each in status.supervision.alerts or ())
+    told = [*alerts, (status.requested.slo_note, "yellow"), (shared, "")]
+    told += [(status.health.held_up, "yellow"), (status.health.failure, "red")]
     return Text.assemble(line, _begin(status), *(("\n" + text, style) for text, style in told if text))
 
 
@@ -234,11 +229,11 @@ def spinner(*, quiet: bool = False) -> Progress:
 
 
 @contextmanager
-def doing(what: str, *, quiet: bool = False) -> Iterator[None]:
-    """Show on a terminal's stderr what is under way, until it is done."""
+def doing(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal's stderr what is under way, until it is done; what is yielded shows other words."""
     with spinner(quiet=quiet) as bar:
-        bar.add_task(what, total=None)
-        yield
+        task = bar.add_task(what, total=None)
+        yield lambda words: bar.update(task, description=words)
 
 
 def progress_text(status: Status) -> str:

@@ -40,89 +40,56 @@ def _slo_text(text: str) -> str:
 
 STREAM: Options = (
     texts.app_argument,
-    click.option(
-        "--slo",
-        multiple=True,
-        type=texts.Parsed(_slo_text),
-        help="Objective: latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; several must hold together.",
-    ),
+    click.option("--slo", multiple=True, type=texts.Parsed(_slo_text),
+                 help="Objective: latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; several must hold "
+                      "together."),
     texts.budget_option,
     texts.threshold_option,
-    click.option(
-        "--composition",
-        help="First composition (without --slo the only one): a name, or a notation, Par*4(decode,resize).",
-    ),
+    click.option("--composition",
+                 help="First composition (without --slo the only one): a name, or a notation, Par*4(decode,resize)."),
     click.option("--strategy", type=_Strategies(list(STRATEGIES)), default=DEFAULT),
-    click.option(
-        "--rate",
-        type=texts.Parsed(texts.parse_rate),
-        help="Input rate in items/s (default: as fast as the app accepts them).",
-    ),
-    click.option(
-        "--pattern",
-        type=texts.Parsed(texts.parse_pattern),
-        help="Input pattern: wave:period=60,min=1,max=10, binary: …, custom:MODULE:FUNCTION of --apps.",
-    ),
-    click.option(
-        "--batch",
-        type=texts.Parsed(texts.parse_batch),
-        help="Bundle size: 64, pid:kp=10, slo-batch … (default auto: larger where that pays).",
-    ),
+    click.option("--rate", type=texts.Parsed(texts.parse_rate),
+                 help="Input rate in items/s (default: as fast as the app accepts them)."),
+    click.option("--pattern", type=texts.Parsed(texts.parse_pattern),
+                 help="Input pattern: wave:period=60,min=1,max=10, binary: …, custom:MODULE:FUNCTION of --apps."),
+    click.option("--batch", type=texts.Parsed(texts.parse_batch),
+                 help="Bundle size: 64, pid:kp=10, slo-batch … (default auto: larger where that pays)."),
     click.option("--batch-bytes", type=click.IntRange(1, MOST_BYTES), help="Maximum bytes per bundle (default 4 MiB)."),
-    click.option(
-        "--linger-ms",
-        type=click.FloatRange(0, MOST_LINGER_MS),
-        help="Maximum time to wait for a bundle to fill, in milliseconds (default 0).",
-    ),
-    click.option(
-        "--items",
-        type=texts.Parsed(texts.parse_amount),
-        help="Number of items after which the run ends, or a class of input of the app: small, huge …",
-    ),
+    click.option("--linger-ms", type=click.FloatRange(0, MOST_LINGER_MS),
+                 help="Maximum time to wait for a bundle to fill, in milliseconds (default 0)."),
+    click.option("--items", type=texts.Parsed(texts.parse_amount),
+                 help="Number of items after which the run ends, or a class of input of the app: small, huge …"),
     click.option("--duration", type=texts.POSITIVE, help="Time after which the run ends, in seconds."),
-    click.option(
-        "--source", type=texts.Parsed(texts.parse_source), help="Source, as KIND:PATH (default: the app's own data)."
-    ),
-    click.option(
-        "--sink",
-        type=texts.Parsed(texts.parse_sink),
-        help="Sink: parquet:FOLDER, sql:URL, redis://…, kafka://…, nats://…, mqtt://…, amqp://…, https://…, "
-        "or a table that Spark writes, spark+FORMAT:PATH.",
-    ),
+    click.option("--source", type=texts.Parsed(texts.parse_source),
+                 help="Source, as KIND:PATH (default: the app's own data)."),
+    click.option("--sink", type=texts.Parsed(texts.parse_sink),
+                 help="Sink: parquet:FOLDER, sql:URL, redis://…, kafka://…, nats://…, mqtt://…, amqp://…, https://…, "
+                      "or a table that Spark writes, spark+FORMAT:PATH."),
     texts.app_options,
-)
+)  # fmt: skip
 """Of a run here and of one in the service."""
 RUN: Options = (
     *STREAM,
     click.option("--in-memory", is_flag=True, help="Read all items of a data set before the first one leaves."),
     click.option("--out", type=click.Path(dir_okay=False), help="File for results as JSON lines, in input order."),
     click.option("--telemetry", type=click.Path(file_okay=False), help="Folder for telemetry; see recompose report."),
-    click.option(
-        "--dead-letters", type=click.Path(dir_okay=False), help="File for items that failed, with their tracebacks."
-    ),
+    click.option("--dead-letters", type=click.Path(dir_okay=False),
+                 help="File for items that failed, with their tracebacks."),
     apps_option,
     click.option("--fail-on-slo", is_flag=True, help="Exit with code 5 if the SLO is not met at the end."),
     click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
     click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True),
-)
+)  # fmt: skip
 START: Options = (
     *STREAM,
-    click.option(
-        "--overload",
-        type=click.Choice(["block", "shed"]),
-        help="What to do when input is faster than the app: block the source or drop (shed) items (default block).",
-    ),
-    click.option(
-        "--durability",
-        type=click.Choice(get_args(DurabilityName)),
-        help="Data that survives a crash of the runner (default none).",
-    ),
-    click.option(
-        "--mode",
-        type=click.Choice([mode.value for mode in Mode]),
-        help="Mode of the manager; observe decides and does not act (default auto).",
-    ),
-)
+    click.option("--overload", type=click.Choice(["block", "shed"]),
+                 help="What to do when input is faster than the app: block the source or drop (shed) items "
+                      "(default block)."),
+    click.option("--durability", type=click.Choice(get_args(DurabilityName)),
+                 help="Data that survives a crash of the runner (default none)."),
+    click.option("--mode", type=click.Choice([mode.value for mode in Mode]),
+                 help="Mode of the manager; observe decides and does not act (default auto)."),
+)  # fmt: skip
 
 
 def _source(given: SourceSpec, *, in_memory: bool) -> SourceSpec:

@@ -52,9 +52,8 @@ def _owing(owing: Sequence[OwingRun]) -> RenderableType:
     made = render.table("app", "run", "epoch", "items", "results", "", "journal")
     for each in owing:
         counts = [render.number(count, "", 0) for count in (each.epoch, each.items, each.results)]
-        made.add_row(
-            each.app, each.run, *counts, each.fault or ("running" if each.present else "stopped"), each.journal
-        )
+        state = each.fault or ("running" if each.present else "stopped")
+        made.add_row(each.app, each.run, *counts, state, each.journal)
     return made
 
 

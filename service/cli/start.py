@@ -111,18 +111,15 @@ def _check(value: str) -> None:
     try:
         json.loads(value)
     except ValueError as error:
-        raise click.BadParameter(
-            f"{value!r} is no JSON ({error}); a text needs quotes", param_hint="--value"
-        ) from error
+        what = f"{value!r} is no JSON ({error}); a text needs quotes"
+        raise click.BadParameter(what, param_hint="--value") from error
 
 
 def _portions(lines: Iterable[str]) -> Iterator[list[str]]:
     """So many, and so heavy, as go into one request."""
-    left = (line.strip() for line in lines)
-    wanted = (line for line in left if line)
     portion: list[str] = []
     weight = 0
-    for line in wanted:
+    for line in filter(None, map(str.strip, lines)):
         size = len(line.encode())
         if portion and (len(portion) >= LINES or weight + size > BYTES):
             yield portion

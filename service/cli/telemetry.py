@@ -4,8 +4,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,6 @@ from service.daemon.store.database import default_directory
 
 NAME = "recompose telemetry"
 LOOK_S = 0.5
-
-
-def default_source() -> Path:
-    return default_directory() / "telemetry"
 
 
 @click.command()
@@ -46,7 +41,7 @@ def telemetry(
     state: Path | None,
 ) -> None:
     """Keep tables of the telemetry in folder SOURCE up to date, with windows of 1 s, 10 s and 1 min, until Ctrl-C."""
-    source = source or default_source()
+    source = source or default_directory() / "telemetry"
     out = out or source / "tables"
     from datapipe.telemetry.store import TABLE, some_files_of, table
 
@@ -56,7 +51,7 @@ def telemetry(
     while wait and not any((source / "items").glob("*.parquet")):
         time.sleep(LOOK_S)
     files = some_files_of(source, "items")
-    with _progress(f"starting Spark; {len(files)} files of items") as say, open_session(NAME, master) as spark:
+    with render.doing(f"starting Spark; {len(files)} files of items") as say, open_session(NAME, master) as spark:
         if batch:
             _batch(spark, source, out, say)
         else:
@@ -111,13 +106,6 @@ def _told(say: Any, state: Path | None) -> Callable[[dict[str, Any]], None]:
     return tell
 
 
-@contextmanager
-def _progress(text: str) -> Iterator[Any]:
-    with render.spinner() as bar:
-        task = bar.add_task(text)
-        yield lambda words: bar.update(task, description=words)
-
-
 FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 
 
@@ -148,13 +136,12 @@ def report(
     from datapipe.report.build import build, fleet, write_whole
     from datapipe.report.data import Period, load
 
-    folder, period = source or default_source(), Period(since, until, run)
+    folder, period = source or default_directory() / "telemetry", Period(since, until, run)
     data = None if app is None else load(folder, app, period)
     page = fleet(folder, period) if data is None else build(data, pngs)
     try:
         write_whole(out, page.encode())
     except OSError as error:
         raise RecomposeError(f"cannot write {str(out)!r}: {error.strerror}; give another --out") from error
-    click.echo(
-        str(out) if data is None else f"{out}: {sum(data.counts.values()):,} items, {len(data.decisions)} decisions"
-    )
+    counts = "" if data is None else f": {sum(data.counts.values()):,} items, {len(data.decisions)} decisions"
+    click.echo(f"{out}{counts}")

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from rich import console as rich
 from rich.console import RenderableType
@@ -49,17 +50,13 @@ class WatchView:
 
     def _drawn(self, status: Status, decisions: int, short: bool, width: int) -> RenderableType:
         """With so many decisions; ``short``: in a line each. ``width``: columns."""
-        title = f"{status.app} · {status.state}" + (
-            "" if status.requested.mode is Mode.AUTO else f" · {status.requested.mode}"
-        )
+        mode = "" if status.requested.mode is Mode.AUTO else f" · {status.requested.mode}"
         composition = status.composition
         name = f"composition {composition.name}, {composition.workers} workers" if composition else "not running"
-        parts: list[RenderableType] = [self._figures(status, width)]
-        parts.append(Panel(pipeline(status), title=f"{name}", title_align="left", border_style="dim"))
-        parts += [
-            Text(f"alert since {render.clock(each.at)}: {each.told}", style="red")
-            for each in status.supervision.alerts or ()
-        ]
+        inside = Panel(pipeline(status), title=name, title_align="left", border_style="dim")
+        parts: list[RenderableType] = [self._figures(status, width), inside]
+        alerts = status.supervision.alerts or ()
+        parts += [Text(f"alert since {render.clock(each.at)}: {each.told}", style="red") for each in alerts]
         if status.health.held_up:
             parts.append(Text(status.health.held_up, style="yellow"))
         if status.health.failure:
@@ -67,7 +64,7 @@ class WatchView:
         if decisions:
             shown = self._entries[:decisions]
             parts += [Text("last decisions", style="bold"), render.decisions_table(shown, short=short)]
-        return Panel(rich.Group(*parts), title=title, title_align="left")
+        return Panel(rich.Group(*parts), title=f"{status.app} · {status.state}{mode}", title_align="left")
 
     def _note(self, status: Status) -> None:
         if self._seen % PER_S == 0:
@@ -75,10 +72,8 @@ class WatchView:
         self._seen += 1
         known = (status.changes.last_decision, status.changes.no_change)
         if known != self._known:
-            try:
+            with suppress(ServiceError):  # the next status asks again
                 self._entries, self._known = self._ask(), known
-            except ServiceError:
-                return  # the next status asks again
 
     def _figures(self, status: Status, width: int) -> RenderableType:
         latency, items = status.latency_ms, status.items
@@ -90,12 +85,10 @@ class WatchView:
         course.add_row("latency", told, _bars([mean for _, mean in self._course][-room:]))
         made = _grid()
         made.add_row("SLO", render.slo_text(status))
-        lost = "".join(
-            f", {count:,} {name}" for name, count in (("failed", items.failed), ("shed", items.shed)) if count
-        )
-        made.add_row(
-            "items", f"{items.delivered:,} out of {items.accepted:,}{lost}; {status.changes.switches} switches"
-        )
+        ways = (("failed", items.failed), ("shed", items.shed))
+        lost = "".join(f", {count:,} {name}" for name, count in ways if count)
+        counts = f"{items.delivered:,} out of {items.accepted:,}{lost}"
+        made.add_row("items", f"{counts}; {status.changes.switches} switches")
         if bundle := render.batching_text(status):
             made.add_row("in a bundle", bundle)
         return rich.Group(course, made)

@@ -5,7 +5,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
 import httpx
@@ -211,10 +211,9 @@ class Alerts:
 
     def _seen(self, name: str) -> Status | None:
         """None: it cannot be told now, so that what was judged stays."""
-        try:
+        with suppress(RecomposeError):
             return self._status(name)
-        except RecomposeError:
-            return None
+        return None
 
     def _judge(self, number: int, status: Status, now_s: float) -> None:
         rule, key = self._asked.rules[number], (number, status.app)

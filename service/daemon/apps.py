@@ -2,7 +2,7 @@
 is checked before it reaches a runner."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -126,10 +126,9 @@ def _check_sink(sink: SinkSpec | None) -> None:
 
 
 def _exists(path: str) -> bool:
-    try:
+    with suppress(ValueError, OSError):  # NUL bytes, names too long
         return Path(path).exists()
-    except (ValueError, OSError):  # NUL bytes, names too long
-        return False
+    return False
 
 
 class Owing:
@@ -171,11 +170,9 @@ class Owing:
 
 def _held(debt: Debt) -> str:
     items, results = debt.items or 0, debt.results or 0
-    parts = [
-        f"{items:,} undelivered {'item' if items == 1 else 'items'}" if items else "",
-        f"{results:,} {'result' if results == 1 else 'results'} that the sink did not get" if results else "",
-    ]
-    return " and ".join(filter(None, parts))
+    held = f"{items:,} undelivered {'item' if items == 1 else 'items'}" if items else ""
+    owed = f"{results:,} {'result' if results == 1 else 'results'} that the sink did not get" if results else ""
+    return " and ".join(filter(None, (held, owed)))
 
 
 def _refusal(app: str, debt: Debt) -> str:

@@ -3,6 +3,7 @@ at once in the present one."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from threading import RLock
 
 import structlog
@@ -77,12 +78,9 @@ class Objectives:
             watchdog.change(SetSlo(slo))
 
     def _shown(self, accepted: AcceptedSlo) -> StoredSlo:
-        return StoredSlo.stored(accepted, self._input_rate_per_s(accepted))
-
-    def _input_rate_per_s(self, accepted: AcceptedSlo) -> float | None:
-        if all(each.target != INPUT_RATE for each in accepted.slo.each) or self._runs.present(accepted.app) is None:
-            return None
-        return self._observation.status(accepted.app).input_rate_per_s
+        follows = any(each.target == INPUT_RATE for each in accepted.slo.each)
+        runs = follows and self._runs.present(accepted.app) is not None
+        return StoredSlo.stored(accepted, self._observation.status(accepted.app).input_rate_per_s if runs else None)
 
     def announce(self, name: str, asked: AnnounceRequest) -> Status:
         """Add a planned load. Raises: ConflictError for an app that does not run, BadValueError for what is over,
@@ -157,9 +155,8 @@ class Machine:
         try:
             self._share_out(self._arbitration)
         except Exception as error:  # the apps keep what they have; the next turn may do better
-            log.exception(
-                "machine budget not shared out; the apps keep their shares until the next turn", error=str(error)
-            )
+            what = "machine budget not shared out; the apps keep their shares until the next turn"
+            log.exception(what, error=str(error))
         return EVERY_S
 
     def _share_out(self, arbitration: Arbitration | None) -> None:
@@ -193,16 +190,14 @@ def _arbitration(accepted: AcceptedBudget | None) -> Arbitration | None:
 
 def _bid(watchdog: Watchdog, ask: AskBid) -> Bid | None:
     """None of one that is away, starting, or slower than ``EACH_OF_ALL_S``: it keeps what it has."""
-    try:
+    with suppress(RecomposeError):
         return watchdog.ask(ask, EACH_OF_ALL_S)
-    except RecomposeError:
-        return None
+    return None
 
 
 def _tell(watchdog: Watchdog, grant: Grant | None) -> bool:
     """Return whether it heard. What it has not heard is told at the next turn."""
-    try:
+    with suppress(RecomposeError):
         watchdog.ask(SetGrant(grant), EACH_OF_ALL_S)
-    except RecomposeError:
-        return False
-    return True
+        return True
+    return False

@@ -12,23 +12,14 @@ from service.daemon.supervision.watchdog import Watchdog
 from service.runner.rpc.requests import ReadHistory, ReadResults, ReadStatus
 from service.runner.rpc.window import Window
 from service.runner.validation.resolution import follows_itself
+from service.schemas import status as bodies
 from service.schemas.decisions import KINDS, Decision, Entry, EntryKind, history_of
 from service.schemas.figures import Demand
 from service.schemas.refusals import NotFoundError, UnavailableError
 from service.schemas.results import Result
 from service.schemas.slo import Alert
 from service.schemas.spec import RunSpec
-from service.schemas.status import (
-    Changes,
-    Rates,
-    Requested,
-    RunnerHealth,
-    Sample,
-    Status,
-    Supervision,
-    TablesStatus,
-    resting,
-)
+from service.schemas.status import RunnerHealth, Sample, Status, Supervision
 
 
 class Observation:
@@ -36,7 +27,7 @@ class Observation:
 
     def __init__(self, runs: Runs, store: DaemonStore) -> None:
         self._runs, self._store = runs, store
-        self.tables: Callable[[], TablesStatus | None] = lambda: None
+        self.tables: Callable[[], bodies.TablesStatus | None] = lambda: None
         self.alerts: Callable[[str], list[Alert]] = lambda name: []
 
     def statuses(self, *, asked_for: bool = False) -> list[Status]:
@@ -53,10 +44,8 @@ class Observation:
             return self._resting(name, State.STOPPED, None).but(supervision=Supervision(alerts=alerts))
         supervision = Supervision(alerts=alerts, runner_restarts=watchdog.condition.deaths.restarts)
         status = self._of_run(name, watchdog, timeout_s)
-        note = {"slo_note": follows_itself(watchdog.desired.spec)}
-        return self._with_tables(status).but(
-            supervision=supervision, requested=status.requested.model_copy(update=note)
-        )
+        requested = status.requested.model_copy(update={"slo_note": follows_itself(watchdog.desired.spec)})
+        return self._with_tables(status).but(supervision=supervision, requested=requested)
 
     def _with_tables(self, status: Status) -> Status:
         resources, tables = status.resources, self.tables()
@@ -85,11 +74,9 @@ class Observation:
         accepted = self._store.slo(name)
         spec = watchdog.desired.spec if watchdog else RunSpec(app=name)
         last, condition = next(iter(self._store.decisions(name, 1)), None), watchdog and watchdog.condition
-        health = (
-            RunnerHealth(failure=condition.deaths.reason, held_up=waits_for(condition)) if condition else RunnerHealth()
-        )
+        known = {"failure": condition.deaths.reason, "held_up": waits_for(condition)} if condition else {}
         spec = spec.but(slo=accepted.slo if accepted else None)
-        return resting(self._runs.app(name), state, spec, last, health)
+        return bodies.resting(self._runs.app(name), state, spec, last, RunnerHealth.model_validate(known))
 
     def decisions(
         self, name: str, limit: int, kinds: Collection[EntryKind] = KINDS, before: str | None = None
@@ -133,16 +120,15 @@ class Observation:
             return watchdog.ask(cursor)
         return watchdog.remembered.window(watchdog.desired.spec.origin.run).read(cursor)
 
-    def rates(self, last_s: float, most: int) -> list[Rates]:
+    def rates(self, last_s: float, most: int) -> list[bodies.Rates]:
         """Return the rates of every registered app; empty if its runner does not answer within a second."""
         asked = ReadHistory(last_s, most)
-        return gather(lambda name: Rates.of(name, self._known(name, asked)), list(self._runs.apps))
+        return gather(lambda name: bodies.Rates.of(name, self._known(name, asked)), list(self._runs.apps))
 
     def _known(self, name: str, asked: ReadHistory) -> list[Sample]:
-        try:
+        with suppress(UnavailableError):
             return self._history(name, asked, EACH_OF_ALL_S)
-        except UnavailableError:
-            return []
+        return []
 
     def history(self, name: str, last_s: float) -> list[Sample]:
         """Return samples of the present run; after its end, those of its last quarter of an hour. Raises: as
@@ -165,7 +151,7 @@ def _after_end(resting: Status, last: Status) -> Status:
         items=last.items,
         drain=last.drain,
         updated_at=last.updated_at,
-        changes=Changes(switches=last.changes.switches, last_decision=resting.changes.last_decision),
+        changes=bodies.Changes(switches=last.changes.switches, last_decision=resting.changes.last_decision),
         origin=last.origin,
         demand=Demand(slo_met_share=last.demand.slo_met_share),
         health=RunnerHealth(failure=last.health.failure, held_up=resting.health.held_up),
@@ -177,7 +163,7 @@ def _live(watchdog: Watchdog, timeout_s: float) -> Status | None:
     try:
         status = watchdog.ask(ReadStatus(), timeout_s)
         wanted = watchdog.desired
-        return status if wanted.in_step else status.but(requested=Requested.of(wanted.spec))
+        return status if wanted.in_step else status.but(requested=bodies.Requested.of(wanted.spec))
     except UnavailableError as error:
         last = watchdog.remembered.status
         return last and last.but(health=last.health.failed(str(error)))

@@ -107,11 +107,8 @@ def known_runs(telemetry: TelemetrySpec | None, app: str) -> list[bodies.KnownRu
         return []
     from datapipe.telemetry.runs import runs_of  # imported here: a daemon without telemetry needs no Arrow
 
-    found = runs_of(Path(telemetry.folder), app)
-    return [
-        bodies.KnownRun(run=each.run, began_at=time_text(each.began_s), ended_at=time_text(each.ended_s))
-        for each in found
-    ]
+    known = ((each, time_text(each.began_s), time_text(each.ended_s)) for each in runs_of(Path(telemetry.folder), app))
+    return [bodies.KnownRun(run=each.run, began_at=began, ended_at=ended) for each, began, ended in known]
 
 
 def compared(telemetry: TelemetrySpec | None, app: str, asked: Sequence[str]) -> list[bodies.RunFigures]:
@@ -130,9 +127,8 @@ def _records(telemetry: TelemetrySpec | None, app: str, run: str) -> RunRecords:
 
         records = records_of(Path(telemetry.folder), app, run)
     if records is None or not records.snapshots:
-        raise NotFoundError(
-            f"run {run!r} of {app} is not in the telemetry; GET /runs/{app} (recompose runs {app}) lists those that are"
-        )
+        known = f"GET /runs/{app} (recompose runs {app}) lists those that are"
+        raise NotFoundError(f"run {run!r} of {app} is not in the telemetry; {known}")
     return records
 
 
@@ -140,7 +136,8 @@ def _figures(run: str, records: RunRecords) -> bodies.RunFigures:
     course = [sample_of(row) for row in records.snapshots]
     length_s = (read_time(course[-1].at) - read_time(course[0].at)).total_seconds()
     workers = _mean(each.workers for each in course)
-    return bodies.RunFigures(
+    return bodies.RunFigures.taken_from(
+        *(records, records.items),
         run=run,
         began_at=course[0].at,
         ended_at=course[-1].at,
@@ -153,9 +150,6 @@ def _figures(run: str, records: RunRecords) -> bodies.RunFigures:
         items=bodies.ItemCounts.model_validate(records.items),
         workers=workers,
         worker_s=None if workers is None else rounded(workers * length_s),
-        cpu_ms_per_item=rounded(records.items.cpu_ms_per_item),
-        decisions=records.decisions,
-        switches=records.switches,
         compositions=_shares(course),
         course=course,
     )

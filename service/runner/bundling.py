@@ -174,11 +174,8 @@ class Bundling(Bundler):
 
     def _fixed(self) -> Grain | None:
         items = self.in_force.items
-        if items is None:
-            return None
-        return Grain(
-            items, "as asked for" if self._active.batch is None else f"composition {self._active.name} has it so"
-        )
+        why = "as asked for" if self._active.batch is None else f"composition {self._active.name} has it so"
+        return None if items is None else Grain(items, why)
 
     def _without_target(self, left_open: Grain) -> Grain:
         """A controller that has nothing to aim at leaves the size to the rule."""
@@ -189,8 +186,7 @@ class Bundling(Bundler):
         return replace(left_open, reason=told + left_open.reason)
 
     def _light(self, grain: Grain) -> Grain:
-        """Limit a size that nobody set by what items weigh on their way: a bundle is closed by the bytes that go in,
-        and its results may be larger by far."""
+        """Limit a size that nobody set by what items weigh on their way: results may be larger than what goes in."""
         most = grain.weight * self.in_force.max_bytes
         if self.in_force.items is not None or grain.items * self._item_bytes <= most:
             return grain

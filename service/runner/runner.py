@@ -65,10 +65,8 @@ def check(run: Run) -> None:
 def _given_up(serials: range) -> str:
     shown = ", ".join(str(serial) for serial in serials[:NAMED])
     more = f" and {len(serials) - NAMED} more" if len(serials) > NAMED else ""
-    return (
-        f"the time to drain was over with {len(serials)} accepted items not delivered, serial numbers {shown}{more}; "
-        "give them again, or give the stop more time"
-    )
+    left = f"with {len(serials)} accepted items not delivered, serial numbers {shown}{more}"
+    return f"the time to drain was over {left}; give them again, or give the stop more time"
 
 
 A = TypeVar("A")
@@ -163,13 +161,12 @@ class Runner:
 
     def _handlers(self) -> tuple[requests.Handler, ...]:
         """Return the handlers of requests that need no loop."""
+        taken, put = requests.Taken, self._checked.pushes.put
         return (
             requests.Start.by(self._start),
             requests.ReadSpec.by(lambda _: self.spec),
             requests.Stop.by(self._stop),
-            requests.PushMany.by(
-                lambda request: requests.Taken(*self._checked.pushes.put(request.values), self.spec.origin.run)
-            ),
+            requests.PushMany.by(lambda request: taken(*put(request.values), self.spec.origin.run)),
         )
 
     def _start(self, _: requests.Start) -> None:

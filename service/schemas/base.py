@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
+from time import time
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from pydantic import (
@@ -158,18 +159,14 @@ def _shown(value: Any) -> Any:
 
 def time_text(epoch_s: float) -> str:
     """The text of an instant, seconds since 1970."""
-    return _text(datetime.fromtimestamp(epoch_s, UTC))
+    return datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def utc_now() -> str:
     """The text of this instant."""
-    return _text(datetime.now(UTC))
+    return time_text(time())
 
 
 def read_time(text: str) -> datetime:
     """Return the time of any RFC 3339 text, including those of earlier versions (``+00:00``). Raises: ValueError."""
     return datetime.fromisoformat(text)
-
-
-def _text(at: datetime) -> str:
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

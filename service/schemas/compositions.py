@@ -1,12 +1,10 @@
 """Apps, compositions and bundle sizes in answers: the active one, those that can be chosen, and predictions under other
 circumstances."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import repeat
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -38,7 +36,7 @@ class Batch(Answer):
     """Of the controller; left out with it."""
 
     @classmethod
-    def of(cls, asked: Batching) -> Batch:
+    def of(cls, asked: Batching) -> "Batch":
         control = asked.control
         named = {} if control is None else {"controller": control.name, "settings": control.said}
         return Batch.model_validate({**_bounds(asked), **named})
@@ -59,14 +57,9 @@ class BatchingStatus(Batch):
     reason: str | None
 
     @classmethod
-    def of(cls, asked: Batching, **held: object) -> BatchingStatus:
+    def of(cls, asked: Batching, **held: object) -> "BatchingStatus":
         """``held``: what is known of a run, the controller at work with its settings, the size and its reason."""
-        known: dict[str, object] = {
-            **_bounds(asked),
-            "controller": asked.controller,
-            "size": None,
-            "reason": None,
-        }
+        known: dict[str, object] = {**_bounds(asked), "controller": asked.controller, "size": None, "reason": None}
         if asked.control is not None:
             known |= {"asked": asked.control.name, "settings": asked.control.said}
         return BatchingStatus.model_validate(known | held)
@@ -91,7 +84,7 @@ class SizeChange(Answer):
     run: str | None = None
 
     @classmethod
-    def of(cls, changes: SizeRun, at: Clock, run: str | None) -> SizeChange:
+    def of(cls, changes: SizeRun, at: Clock, run: str | None) -> Self:
         span = {"first_at": at(changes.first_at_s), "last_at": at(changes.last_at_s)}
         return cls.taken_from(changes, from_=changes.from_items, to=changes.to_items, run=run, **span)
 
@@ -121,7 +114,7 @@ class AppInfo(Answer):
     """Whether it comes with Recompose."""
 
     @classmethod
-    def of(cls, app: type[App], compositions: Sequence[Composition], state: State) -> AppInfo:
+    def of(cls, app: type[App], compositions: Sequence[Composition], state: State) -> Self:
         return cls(
             name=app.name,
             description=app.description,
@@ -161,7 +154,7 @@ class ActiveComposition(Answer):
     """Null: workers are bound to a group. Else ``replicas`` of a group are the most that may be at it."""
 
     @classmethod
-    def of(cls, composition: Composition) -> ActiveComposition:
+    def of(cls, composition: Composition) -> "ActiveComposition":
         dyn = composition.dyn
         return ActiveComposition.taken_from(
             composition,
@@ -183,9 +176,7 @@ class Choice(ActiveComposition):
     """Items that travel together at most."""
 
     @classmethod
-    def offered(
-        cls, app: str, composition: Composition, active: bool = False, told: Prediction | None = None
-    ) -> Choice:
+    def offered(cls, app: str, composition: Composition, active: bool = False, told: Prediction | None = None) -> Self:
         """``told``: what the profile of the running app says of it."""
         return cls(
             app=app,
@@ -199,7 +190,7 @@ class Choice(ActiveComposition):
     @classmethod
     def all_of(
         cls, app: str, offered: Sequence[Composition], active: Composition, snapshot: Snapshot | None
-    ) -> list[Choice]:
+    ) -> "list[Choice]":
         """Return the compositions of a running app, with what the capacity model predicts of them."""
         found = None if snapshot is None else expect(offered, snapshot)
         told = repeat(None) if found is None or isinstance(found, Unmeasured) else found
@@ -256,9 +247,8 @@ SHOWN = 500
 
 def what_if_body(app: str, found: Outlook) -> WhatIf:
     return WhatIf.taken_from(
-        found,
+        *(found, found.question),
         app=app,
-        replicas=found.question.replicas,
         choice=found.chosen,
         compositions=[_possibility(option) for option in found.options[:SHOWN]],
         left_out=max(len(found.options) - SHOWN, 0),
@@ -267,8 +257,8 @@ def what_if_body(app: str, found: Outlook) -> WhatIf:
 
 
 def _stage(told: Measured) -> StageTime:
-    times = {"service_time_ms": told.measured_s, "free_time_ms": told.free_s, "cpu_time_ms": told.cpu_s}
-    return StageTime(name=told.name, **{name: round(value * 1e3, 3) for name, value in times.items()})
+    service_ms, free_ms, cpu_ms = (round(each_s * 1e3, 3) for each_s in (told.measured_s, told.free_s, told.cpu_s))
+    return StageTime(name=told.name, service_time_ms=service_ms, free_time_ms=free_ms, cpu_time_ms=cpu_ms)
 
 
 def _possibility(option: Option) -> Possibility:
@@ -288,10 +278,9 @@ def _possibility(option: Option) -> Possibility:
 
 
 def _rates(option: Option) -> tuple[float, float] | None:
-    worst, best = option.worst, option.best
-    return (
-        None if worst is None or best is None else (round(worst.throughput_per_s, 4), round(best.throughput_per_s, 4))
-    )
+    if option.worst is None or option.best is None:
+        return None
+    return round(option.worst.throughput_per_s, 4), round(option.best.throughput_per_s, 4)
 
 
 def _latencies(option: Option) -> tuple[float, float | None] | None:

@@ -1,9 +1,7 @@
 """Decisions, runs of "no change", changes of the bundle size, and switches, as they are shown and stored."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -36,7 +34,7 @@ class Candidate(Answer):
     """How long that is expected to take."""
 
     @classmethod
-    def of(cls, candidate: control.Candidate) -> Candidate:
+    def of(cls, candidate: control.Candidate) -> Self:
         return cls.taken_from(candidate, predicted_in_time_at_least=rounded(candidate.in_time_at_least))
 
 
@@ -68,7 +66,7 @@ class Decision(Answer):
     """In which it was made; null where that was not noted."""
 
     @classmethod
-    def of(cls, decision: control.Decision, at: Clock, run: str | None) -> Decision:
+    def of(cls, decision: control.Decision, at: Clock, run: str | None) -> Self:
         return cls.taken_from(
             *(decision, decision.handover),
             at=at(decision.at_s),
@@ -79,12 +77,12 @@ class Decision(Answer):
             run=run,
         )
 
-    def listed(self) -> Decision:
+    def listed(self) -> Self:
         """Among others, where its kind is told."""
         return self.model_copy(update={"kind": "decision", "run": self.run})
 
     @classmethod
-    def to_start_again(cls, number: int, at: str, spec: RunSpec) -> Decision:
+    def to_start_again(cls, number: int, at: str, spec: RunSpec) -> Self:
         """Return the service's decision to give ``spec`` another runner than its first one."""
         return cls(
             id=number,
@@ -114,9 +112,8 @@ class QuietRun(Answer):
     """Of the app, in which it was; null where that was not noted."""
 
     @classmethod
-    def of(cls, quiet: NoChangeRun, at: Clock, run: str | None) -> QuietRun:
-        first, last = at(quiet.first_at_s), at(quiet.last_at_s)
-        return cls(reason=quiet.reason, first_at=first, last_at=last, count=quiet.count, run=run)
+    def of(cls, quiet: NoChangeRun, at: Clock, run: str | None) -> Self:
+        return cls.taken_from(quiet, first_at=at(quiet.first_at_s), last_at=at(quiet.last_at_s), run=run)
 
 
 class _Undecided(Answer):
@@ -145,7 +142,7 @@ class NoChange(QuietRun, _Undecided):
     kind: Literal["no_change"]
 
     @classmethod
-    def listed(cls, run: QuietRun) -> NoChange:
+    def listed(cls, run: QuietRun) -> Self:
         return cls.model_validate({**_listed(run, run.last_at), "from": None, "to": None, "kind": "no_change"})
 
 
@@ -156,7 +153,7 @@ class Resized(SizeChange, _Undecided):
     kind: Literal["batching"]
 
     @classmethod
-    def listed(cls, changes: SizeChange) -> Resized:
+    def listed(cls, changes: SizeChange) -> Self:
         return cls.model_validate({**_listed(changes, changes.last_at), "kind": "batching"})
 
 
@@ -204,7 +201,7 @@ class Switch(Answer):
     transition: TransitionKind = TransitionKind.SWITCH
 
     @classmethod
-    def of(cls, record: SwitchRecord, at: Clock) -> Switch:
+    def of(cls, record: SwitchRecord, at: Clock) -> Self:
         ended = record.ended
         assert ended is not None, "the journal notes a switch when it has ended"
         way = {"from_": ended.from_name, "to": ended.to_name, "style": ended.style.value, "transition": ended.kind}

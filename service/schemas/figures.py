@@ -1,7 +1,5 @@
 """The measured parts of a status: stages, latency, items, drain, workers, gaps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Self
 
@@ -35,13 +33,13 @@ class StageStatus(Answer):
     """Time that a GPU works for an item; absent where that is not measured."""
 
     @classmethod
-    def all_of(cls, stages: Sequence[Stage], snapshot: Snapshot | None) -> list[StageStatus]:
+    def all_of(cls, stages: Sequence[Stage], snapshot: Snapshot | None) -> "list[StageStatus]":
         """Every stage, filled in where there is a profile."""
         tagged = bottlenecks(snapshot.stages) if snapshot else ()
         return [cls._of(stage, snapshot, stage.name in tagged) for stage in stages]
 
     @classmethod
-    def _of(cls, stage: Stage, snapshot: Snapshot | None, bottleneck: bool) -> StageStatus:
+    def _of(cls, stage: Stage, snapshot: Snapshot | None, bottleneck: bool) -> Self:
         profile = snapshot.stage(stage.name) if snapshot else None
         if profile is None:
             unknown = {"service_time_ms": None, "cpu_time_ms": None, "cv": None}
@@ -59,7 +57,7 @@ class Latency(Answer):
     """Within which the share of the items is that the SLO asks for; null where it asks for none."""
 
     @classmethod
-    def of(cls, stats: LatencyStats | None, share: float | None = None) -> Latency:
+    def of(cls, stats: LatencyStats | None, share: float | None = None) -> Self:
         if stats is None:
             return cls(mean=None, p50=None, p95=None, p99=None)
         return cls(
@@ -81,7 +79,7 @@ class LatencyHistogram(Answer):
     sum_s: float
 
     @classmethod
-    def of(cls, counted: Histogram) -> LatencyHistogram:
+    def of(cls, counted: Histogram) -> Self:
         return cls(le_s=list(LATENCY_BOUNDS_S), counts=list(counted.counts), sum_s=round(counted.sum, 6))
 
 
@@ -106,7 +104,7 @@ class Demand(Answer):
     """Share of the seconds with a verdict in which the SLO was met."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot | None, counted: Histogram, slo_met_share: float | None, refused: int) -> Demand:
+    def of(cls, snapshot: Snapshot | None, counted: Histogram, slo_met_share: float | None, refused: int) -> Self:
         histogram = LatencyHistogram.of(counted)
         known: Data = {"latency_histogram": histogram, "slo_met_share": slo_met_share, "refused": refused}
         if snapshot is None or snapshot.demand is None:
@@ -136,7 +134,7 @@ class Items(Answer):
     shed: int
 
     @classmethod
-    def of(cls, view: DispatcherView, unwritten: int = 0) -> Items:
+    def of(cls, view: DispatcherView, unwritten: int = 0) -> "Items":
         """Count as failed the ``unwritten`` items, whose results could not be written to the sink."""
         delivered, failed = view.delivered - unwritten, view.failed + unwritten
         return Items(accepted=view.accepted, delivered=delivered, failed=failed, shed=view.shed)
@@ -151,7 +149,7 @@ class Drain(Answer):
     count: int
 
     @classmethod
-    def of(cls, drain: DrainStatus) -> Drain:
+    def of(cls, drain: DrainStatus) -> Self:
         return cls.taken_from(drain)
 
 
@@ -223,7 +221,7 @@ class Gaps(Answer):
     max: float | None
 
     @classmethod
-    def of(cls, gaps: OutputGaps) -> Gaps:
+    def of(cls, gaps: OutputGaps) -> Self:
         return cls(p50=ms(gaps.steady_s(50)), p99=ms(gaps.steady_s(99)), max=ms(gaps.steady_s(100)))
 
 
@@ -288,7 +286,7 @@ class NodeBody(Answer):
     """Its GPUs; absent where they cannot be seen."""
 
     @classmethod
-    def of(cls, node: Node, since: str, workers: Mapping[str, int], workers_memory: int | None = None) -> NodeBody:
+    def of(cls, node: Node, since: str, workers: Mapping[str, int], workers_memory: int | None = None) -> Self:
         has, taken, seen = node.has, node.taken, node.seen
         known: Data = {} if workers_memory is None else {"workers_memory_bytes": workers_memory}
         if seen is not None:

@@ -1,34 +1,14 @@
 """Bodies of requests. Unknown fields are refused."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AwareDatetime,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from compositions.logger import Logger
 from control.decisions import Mode
 from control.strategies import DEFAULT, FORMER, StrategyName, present_name
 from datapipe.source_kinds import KindName
-from profiler.slo import (
-    FASTEST,
-    INPUT_RATE,
-    MAX_TARGET,
-    MAX_TOGETHER,
-    Slo,
-    SloError,
-    Statistic,
-    parse_slo,
-    together,
-)
+from profiler.slo import FASTEST, INPUT_RATE, MAX_TARGET, MAX_TOGETHER, Slo, SloError, Statistic, parse_slo, together
 from runtime.dispatch.events import SwitchStyle
 from service.schemas.base import Data
 from service.schemas.slo import BudgetBody
@@ -131,7 +111,7 @@ class JointSlo(Frozen):
         return self
 
     @classmethod
-    def of(cls, app: str, slo: Slo) -> JointSlo:
+    def of(cls, app: str, slo: Slo) -> Self:
         """Return the request for ``slo``, whether it is one objective or several."""
         given = {} if slo.budget is None else {"budget": BudgetBody.of(slo.budget)}
         return cls.model_validate({"app": app, "objectives": [_one(each) for each in slo.each], **given})

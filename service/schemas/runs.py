@@ -1,9 +1,7 @@
 """Bodies from telemetry: runs of an app with their figures, and traces of single items."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from service.schemas.base import Answer, Time, time_text
 from service.schemas.figures import Latency
@@ -96,7 +94,7 @@ class Trace(Answer):
     stages: list[Worked]
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Trace:
+    def of(cls, row: Mapping[str, Any]) -> Self:
         """``row``: of ``datapipe.telemetry.past``."""
         due, read, left = row["arrived"], row.get("read"), row["delivered"]
         stages = [

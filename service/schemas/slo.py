@@ -1,7 +1,5 @@
 """Objectives, budgets, each app's share of the machine, and alerts, in requests and answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
@@ -41,7 +39,7 @@ class ObjectiveInForce(Answer):
     """Beyond it the SLO counts as violated; null while the input rate it depends on is not known."""
 
     @classmethod
-    def one(cls, slo: Slo, input_rate_per_s: float | None) -> ObjectiveInForce:
+    def one(cls, slo: Slo, input_rate_per_s: float | None) -> "ObjectiveInForce":
         objective = objective_of(slo)
         return ObjectiveInForce(
             metric=slo.metric,
@@ -58,10 +56,10 @@ class SloInForce(ObjectiveInForce):
 
     objectives: list[ObjectiveInForce] | None = None
     """Null where there is but one."""
-    budget: BudgetBody | None = None
+    budget: "BudgetBody | None" = None
 
     @classmethod
-    def of(cls, slo: Slo, input_rate_per_s: float | None) -> SloInForce:
+    def of(cls, slo: Slo, input_rate_per_s: float | None) -> "SloInForce":
         each = [ObjectiveInForce.one(part, input_rate_per_s) for part in slo.each]
         told = each if slo.also else None
         return SloInForce(**dict(each[0]), objectives=told, budget=BudgetBody.of(slo.budget))
@@ -73,9 +71,8 @@ class StoredSlo(SloInForce):
     accepted_at: Time
 
     @classmethod
-    def stored(cls, accepted: AcceptedSlo, input_rate_per_s: float | None) -> StoredSlo:
-        slo = SloInForce.of(accepted.slo, input_rate_per_s)
-        return cls(id=accepted.id, app=accepted.app, accepted_at=accepted.accepted_at, **dict(slo))
+    def stored(cls, accepted: AcceptedSlo, input_rate_per_s: float | None) -> Self:
+        return cls.taken_from(accepted, **dict(SloInForce.of(accepted.slo, input_rate_per_s)))
 
 
 Workers = Annotated[int, Field(strict=True, ge=1, le=MOST), WHOLE]
@@ -92,7 +89,7 @@ class BudgetBody(Frozen):
         return Budget(self.workers, self.cores)
 
     @classmethod
-    def of(cls, budget: Budget | None) -> BudgetBody | None:
+    def of(cls, budget: Budget | None) -> "BudgetBody | None":
         return None if budget is None else cls(workers=budget.workers, cores=budget.cores)
 
 
@@ -166,7 +163,7 @@ class GrantBody(Answer):
         return Budget(self.workers, self.cores).told()
 
     @classmethod
-    def of(cls, grant: Grant | None) -> GrantBody | None:
+    def of(cls, grant: Grant | None) -> "GrantBody | None":
         if grant is None:
             return None
         total, more = BudgetBody.of(grant.total), BudgetBody.of(grant.more)
@@ -185,18 +182,13 @@ class MachineShares(Answer):
     """By app, of those that are given something; the others keep what they have."""
 
     @classmethod
-    def of(cls, accepted: AcceptedBudget | None, grants: Mapping[str, Grant]) -> MachineShares:
-        shares = {app: body for app, grant in grants.items() if (body := GrantBody.of(grant)) is not None}
+    def of(cls, accepted: AcceptedBudget | None, grants: Mapping[str, Grant]) -> Self:
         if accepted is None:
             return cls(workers=None, cores=None, apps={}, accepted_at=None, shares={})
-        asked = accepted.asked
-        return cls(
-            workers=asked.workers,
-            cores=asked.cores,
-            apps={app: TermsBody(priority=each.priority, floor=each.floor) for app, each in asked.apps.items()},
-            accepted_at=accepted.accepted_at,
-            shares=shares,
-        )
+        asked, at = accepted.asked, accepted.accepted_at
+        shares = {app: body for app, grant in grants.items() if (body := GrantBody.of(grant)) is not None}
+        apps = {app: TermsBody(**dict(each)) for app, each in asked.apps.items()}
+        return cls(workers=asked.workers, cores=asked.cores, apps=apps, accepted_at=at, shares=shares)
 
 
 HOUR_S = 3600.0

@@ -1,12 +1,10 @@
 """The spec of a run: one set of models for the start body, the command line and the runner; nested by topic, flat in
 JSON."""
 
-from __future__ import annotations
-
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -87,7 +85,7 @@ class SourceSpec(Frozen):
     checkpoint: str | None = None
     """Of ``spark``: folder that keeps how far was read; None: in the folder of a Spark sink, else nowhere."""
 
-    def looping(self, loop: bool) -> SourceSpec:
+    def looping(self, loop: bool) -> Self:
         """Return a copy that is read once or over and over."""
         return self.model_copy(update={"loop": loop})
 

@@ -1,10 +1,8 @@
 """The body of ``GET /status/{app}``, nested by topic and flat in JSON; and the sample of it that the history keeps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from time import time
-from typing import Literal
+from typing import Literal, Self
 
 from apps.contract import App
 from control.decisions import Mode, State
@@ -88,16 +86,10 @@ class Origin(Answer):
     """The data that outlives a runner."""
 
     @classmethod
-    def of(cls, spec: RunSpec, **known: str) -> Origin:
+    def of(cls, spec: RunSpec, **known: str) -> Self:
         """Return the origin of the runner of ``spec``; ``began_at``: of one that is there."""
-        origin, durability = spec.origin, spec.durable.durability
-        return cls(
-            run=origin.run,
-            epoch=None if origin.run is None else origin.epoch,
-            started_again=origin.started_again,
-            durability=durability,
-            **known,
-        )
+        epoch = None if spec.origin.run is None else spec.origin.epoch
+        return cls.taken_from(spec.origin, spec.durable, epoch=epoch, **known)
 
 
 class Requested(Answer):
@@ -114,7 +106,7 @@ class Requested(Answer):
     """Planned loads that are not over."""
 
     @classmethod
-    def of(cls, spec: RunSpec) -> Requested:
+    def of(cls, spec: RunSpec) -> Self:
         """Return what ``spec`` asks for, where nothing is known of the outcome."""
         slo = SloInForce.of(spec.slo, None) if spec.slo else None
         return cls(
@@ -155,7 +147,7 @@ class RunnerHealth(Answer):
     held_up_by: list[str] | None = None
     """Those of ``BLOCKED_BY`` that block the stream."""
 
-    def failed(self, reason: str) -> RunnerHealth:
+    def failed(self, reason: str) -> Self:
         """Return a copy with this failure."""
         return self.model_copy(update={"failure": reason})
 
@@ -243,7 +235,7 @@ class Rates(Answer):
     delivered_per_s: list[float | None]
 
     @classmethod
-    def of(cls, app: str, samples: Sequence[Sample]) -> Rates:
+    def of(cls, app: str, samples: "Sequence[Sample]") -> Self:
         offered = [_first(each.offered_per_s, each.input_rate_per_s) for each in samples]
         delivered = [_first(each.delivered_per_s, each.throughput_per_s) for each in samples]
         return cls(app=app, at=[each.at for each in samples], offered_per_s=offered, delivered_per_s=delivered)
@@ -276,20 +268,14 @@ class Sample(Answer):
     """That the workers keep busy."""
 
     @classmethod
-    def of(cls, status: Status, at: str) -> Sample:
-        return cls(
+    def of(cls, status: Status, at: str) -> Self:
+        return cls.taken_from(
+            *(status.requested, status.demand, status),
+            at=at,
             bundle_size=status.requested.batching.size if status.requested.batching else None,
-            offered_per_s=status.demand.offered_per_s,
-            delivered_per_s=status.demand.delivered_per_s,
-            queued=status.queued,
             workers=status.composition.workers if status.composition else None,
             cpu_cores=status.resources.cost.cpu_cores if status.resources.cost else None,
-            at=at,
             composition=status.composition.name if status.composition else None,
-            slo_status=status.requested.slo_status,
-            slo=status.requested.slo,
-            input_rate_per_s=status.input_rate_per_s,
-            throughput_per_s=status.throughput_per_s,
             latency_ms=status.latency_ms,
             service_time_ms={stage.name: stage.service_time_ms for stage in status.stages},
         )

@@ -1,7 +1,5 @@
 """Choose a kernel by the name that a user gives."""
 
-from __future__ import annotations
-
 import sys
 from typing import Literal, Protocol
 

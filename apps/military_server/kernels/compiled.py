@@ -4,8 +4,6 @@ seconds.
 The code is kept beside the sources or, where those cannot be written, in the user's cache folder (numba's own rule).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 

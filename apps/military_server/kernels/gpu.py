@@ -6,8 +6,6 @@ are needed on the host (:mod:`apps.military_server.records`): as in the thesis, 
 copied again before the next stage, as long as that is in the same group.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Written for whole numbers and flat loops; nothing calls them as they are. Withou
 these do not compile for a GPU with numba 0.68.
 """
 
-from __future__ import annotations
-
 from apps.military_server.terrain import FEATURES, MOST_PENALTY, WOODED, Ints
 
 MOST = 2**31 - 1

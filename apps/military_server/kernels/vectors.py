@@ -1,7 +1,5 @@
 """The kernel with NumPy: a bundle is one array, so that the cost of a call is paid once for all its tuples."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -7,8 +7,6 @@ beside it. The transactional id is the run's: a writer that initialises it fence
 afterwards that no later epoch was there first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any

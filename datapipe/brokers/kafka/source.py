@@ -4,8 +4,6 @@ All partitions of the topic belong to this app: they are assigned, not shared ou
 kept with the run and no other consumer may move them. Partitions that are added later are noticed.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -33,10 +31,8 @@ class KafkaFeed:
         parts = parts_of(url, "source kafka", "kafka://HOST:9092/TOPIC", one_port=False)
         self._topic = parts.path.strip("/")
         if "@" in parts.netloc:
-            raise RecomposeError(
-                "the path of source kafka has a user in it; give kafka://HOST:9092/TOPIC, and sasl.username and "
-                "sasl.password as options"
-            )
+            give = "give kafka://HOST:9092/TOPIC, and sasl.username and sasl.password as options"
+            raise RecomposeError(f"the path of source kafka has a user in it; {give}")
         if not parts.netloc or not self._topic:
             raise RecomposeError(f"{without_user(url)!r} names no broker and topic; give kafka://HOST:9092/TOPIC")
         self._kafka = library("confluent_kafka", "source kafka", "confluent-kafka", "kafka")

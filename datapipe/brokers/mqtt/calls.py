@@ -4,8 +4,6 @@ Without the library's own thread no locks are needed, and without its reconnecti
 connection.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ Messages are published with quality of service 1, and in order; those not acknow
 neither be asked what it has had nor shut an epoch out: subscribers recognize duplicates by the properties.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Read with quality of service 1, in a session that the broker keeps, and acknowle
 be no better: the library answers for such a message before it hands it over.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ come between two of a runner's. A runner that takes over first writes a message 
 progress of the run): from then on the condition of the runner before it is wrong for good.
 """
 
-from __future__ import annotations
-
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar

@@ -3,8 +3,6 @@
 Its consumer is one that the server forgets when nobody asks: the run's journal alone says where the run goes on.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from time import monotonic
@@ -133,8 +131,7 @@ class NatsFeed:
         return found
 
     async def _passed(self, messages: Sequence[Message]) -> None:
-        """Numbers that are left out were never of this subject, were deleted one by one, or dropped by limits: of the
-        whole stream, which then begins behind them, or of each subject."""
+        """Numbers left out were of other subjects, deleted one by one, or dropped by limits of stream or subject."""
         first, missing = None, 0
         for each in messages:
             number = int(str(each.behind)) - 1

@@ -1,7 +1,5 @@
 """Calls that sources and sink of RabbitMQ share, over ``pika``: parse its address, and translate its errors."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple

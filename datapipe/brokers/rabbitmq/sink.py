@@ -8,8 +8,6 @@ published again. The broker can neither be asked what it has had nor shut an epo
 by the id.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from functools import partial

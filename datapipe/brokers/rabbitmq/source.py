@@ -5,11 +5,10 @@ A queue forgets what is acknowledged, which a message is when it is stored (``In
 it has positions, as the partition of a topic has (``Fed``).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -28,7 +27,7 @@ OFFSET = "x-stream-offset"
 log = structlog.get_logger()
 
 
-def opened(url: str, options: Mapping[str, Any]) -> QueueBox | StreamFeed:
+def opened(url: str, options: Mapping[str, Any]) -> "QueueBox | StreamFeed":
     """Raises: RecomposeError for a URL without queue or stream, an unknown option, or where the library is missing."""
     address = address_of(url, WHO, (("queue",), ("stream",)), FORM)
     takes = ("prefetch", "on_gap") if "stream" in address.named else ("prefetch",)
@@ -78,10 +77,8 @@ class Consuming:
 
     def close(self) -> None:
         if self._connection is not None and self._connection.is_open:
-            try:
+            with suppress(self._errors.AMQPError):  # it has gone by itself
                 self._connection.close()
-            except self._errors.AMQPError:
-                pass  # it has gone by itself
         self._connection = None
 
     def _begin(self, arguments: Mapping[str, Any]) -> None:
@@ -120,8 +117,7 @@ _Known = tuple[str, bytes]
 
 
 def _known(message_id: str | None, body: bytes) -> _Known | None:
-    """Return the key by which a redelivered message is recognized: its publisher's id and its content, because
-    publishers may reuse an id. None if the message has no id."""
+    """Return the key of a message that may be redelivered: its id and, as ids may be reused, its content."""
     return (message_id, hashlib.blake2b(body, digest_size=16).digest()) if message_id else None
 
 
@@ -201,12 +197,10 @@ class StreamFeed:
         if self._next is None or offset == self._next:
             return
         if offset < self._next:
-            raise RecomposeError(
-                f"rabbitmq has another stream {self._name!r} now, without {self._next}; start a new run"
-            )
+            now = f"rabbitmq has another stream {self._name!r} now, without {self._next}"
+            raise RecomposeError(f"{now}; start a new run")
         gone = f"stream {self._name!r} has dropped {self._next} to {offset - 1}, which were not read"
         if not self._goes_on:
-            raise RecomposeError(
-                f"rabbitmq has no longer what comes next: {gone}; start a new run, or with on_gap go-on"
-            )
+            cure = "start a new run, or with on_gap go-on"
+            raise RecomposeError(f"rabbitmq has no longer what comes next: {gone}; {cure}")
         log.warning("messages were dropped before they were read", source="rabbitmq", what=gone)

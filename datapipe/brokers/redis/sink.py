@@ -5,8 +5,6 @@ A hash beside it, its name with ``:runs``, has for each run the epoch that write
 script, which the server runs alone.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -81,10 +79,8 @@ class RedisSink:
         return self._answer(self._begin, next_serial)
 
     def write(self, until: int, rows: Sequence[Row]) -> None:
-        together = (rows[at : at + TOGETHER] for at in range(0, len(rows), TOGETHER))
-        self._answer(
-            self._write, until, *(json.dumps([*map(self._words, some)], ensure_ascii=False) for some in together)
-        )
+        together = ([*map(self._words, rows[at : at + TOGETHER])] for at in range(0, len(rows), TOGETHER))
+        self._answer(self._write, until, *(json.dumps(some, ensure_ascii=False) for some in together))
 
     def close(self) -> None:
         self._client.close()

@@ -1,8 +1,6 @@
 """Redis Streams, over ``redis``: ``redis://HOST:6379/0?stream=orders&stream=returns``. An entry with one field is the
 item, whatever the name of the field; one with several is an object of texts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +42,7 @@ class Place:
     """True if the stream was read from before."""
 
     @classmethod
-    def of(cls, position: Position | None) -> Place:
+    def of(cls, position: Position | None) -> "Place":
         """Return the place for a stored position; an earlier version stored the id alone."""
         if isinstance(position, tuple):
             ms, number, *count = position
@@ -67,9 +65,8 @@ class RedisFeed:
         if not any(streams):
             raise RecomposeError(f"{without_user(url)!r} names no stream; give {FORM}")
         if asked:
-            raise RecomposeError(
-                f"the path of source redis has a parameter {next(iter(asked))!r}; it takes stream only"
-            )
+            strange = next(iter(asked))
+            raise RecomposeError(f"the path of source redis has a parameter {strange!r}; it takes stream only")
         check_options(WHO, options, ("trim", "on_gap"))
         self._trim, self._goes_on = options.get("trim") is True, goes_on(WHO, options)
         redis = library("redis", WHO, "the package redis", "redis")
@@ -129,13 +126,8 @@ class RedisFeed:
         return found
 
     def _compare(self, stream: str, place: Place, info: Mapping[str, Any]) -> None:
-        """Compare the stream with the last position and detect entries that were trimmed before they were read.
-
-        All entries that were added and are gone must have been read before; otherwise there is a gap. If single entries
-        were deleted after the last one that was read, their number is unknown.
-
-        Raises: RecomposeError for a gap.
-        """
+        """Detect entries that were trimmed before they were read: all that are gone must have been read. If single ones
+        were deleted after the last one that was read, their number is unknown. Raises: RecomposeError for a gap."""
         if (added := info.get(ADDED)) is None:
             place.count, place.begun = None, True
             return

@@ -187,10 +187,8 @@ class RemoteObject:
         if not self._looked:
             self._look(timeout_s)
         if self._near is not None:
-            try:
+            with suppress(ConnectionRefusedError):  # it is on another host, or has ended: Ray knows
                 return self._answer_near(self._near, what, request, timeout_s)
-            except ConnectionRefusedError:
-                pass  # it is on another host, or has ended: Ray knows
         return self._answer(what, self._actor.ask.remote(request, timeout_s), timeout_s)
 
     def warm(self, load: Callable[..., object], *args: Any) -> None:
@@ -330,9 +328,8 @@ def begun(name: str, *, detached: bool = False) -> RemoteObject:
 
 
 def _where() -> dict[str, Any]:
-    """Any machine; where one does not answer or is to go, another that has CPUs. An actor that needs nothing would be
-    placed by any machine of the cluster, also by one that is gone; one that needs some is placed by the head."""
-    found = nodes()
+    """Any machine; where one does not answer or is to go, another that has CPUs."""
+    found = nodes()  # an actor that needs nothing would be placed by any of them, also by one that is gone
     silent = guard.silent({node.id: (node.address, node.port) for node in found})
     lost = silent | {*ray_state.state.get_draining_nodes()}
     if not lost:
@@ -348,10 +345,9 @@ def _where() -> dict[str, Any]:
 
 def find(name: str) -> RemoteObject | None:
     """The hosted object of that name, if its process is alive."""
-    try:
+    with suppress(ValueError):
         return RemoteObject(name, ray.get_actor(name))
-    except ValueError:
-        return None
+    return None
 
 
 def _value(answer: Any) -> Any:

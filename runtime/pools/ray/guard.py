@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -32,11 +33,10 @@ def answering(addresses: Mapping[K, tuple[str, int]], timeout_s: float = KNOCK_S
 
 
 def _answers(timeout_s: float, address: tuple[str, int]) -> bool:
-    try:
+    with suppress(OSError):  # also where the name does not resolve: a cut may take the name service along
         socket.create_connection(address, timeout_s).close()
-    except OSError:  # also where the name does not resolve: a cut may take the name service along
-        return False
-    return True
+        return True
+    return False
 
 
 def silent(addresses: Mapping[K, tuple[str, int]]) -> set[K]:
@@ -176,10 +176,9 @@ def _ends_within(line: socket.socket, seconds: float) -> bool:
     poll.register(line, select.POLLIN)
     if not poll.poll(seconds * 1e3):
         return False
-    try:
+    with suppress(OSError):
         return not line.recv(4096)
-    except OSError:
-        return True
+    return True
 
 
 def _cluster_at(where: str) -> str:

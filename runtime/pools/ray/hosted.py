@@ -3,8 +3,6 @@
 It is called through Ray, and by processes of its own host over a unix socket, which takes a fraction of the time.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys
@@ -13,7 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import ray
 
@@ -94,7 +92,7 @@ class Host:
     def is_built(self) -> bool:
         return self._object is not None
 
-    def build(self, factory: Factory, args: tuple[Any, ...]) -> Raised | None:
+    def build(self, factory: Factory, args: tuple[Any, ...]) -> "Raised | None":
         self._unused.cancel()
         try:
             self._object = factory(*args)
@@ -146,7 +144,7 @@ class Raised:
     state: Mapping[str, Any]
 
     @classmethod
-    def of(cls, error: RecomposeError) -> Raised:
+    def of(cls, error: RecomposeError) -> Self:
         return cls(type(error), error.args, dict(vars(error)))
 
     def error(self) -> RecomposeError:

@@ -5,11 +5,12 @@ Every change is one transaction in a write-ahead log, so a daemon killed at any 
 
 import fcntl
 import os
+import shutil
 import sqlite3
 import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +107,9 @@ class Database:
 
 def _free_bytes(directory: Path | None) -> int | None:
     """Return the free bytes of the disk; None if the state is not on a disk, or if they are unknown."""
-    if directory is None:
-        return None
-    try:
-        disk = os.statvfs(directory)
-    except OSError:
-        return None
-    return disk.f_bavail * disk.f_frsize
+    with suppress(OSError):
+        return None if directory is None else shutil.disk_usage(directory).free
+    return None
 
 
 def _open(path: Path | None, version: int, schema: str) -> sqlite3.Connection:
@@ -134,9 +131,8 @@ def _open(path: Path | None, version: int, schema: str) -> sqlite3.Connection:
 def _migrate(db: sqlite3.Connection, path: Path | None, version: int, schema: str) -> None:
     found = int(db.execute("PRAGMA user_version").fetchone()[0])
     if found > version:
-        raise RecomposeError(
-            f"{path} has schema version {found}, this recompose reads up to {version}; use a newer one"
-        )
+        has = f"{path} has schema version {found}"
+        raise RecomposeError(f"{has}, this recompose reads up to {version}; use a newer one")
     if found == 0:
         db.executescript(f"BEGIN; {schema} PRAGMA user_version = {version}; COMMIT;")
 

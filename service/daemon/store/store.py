@@ -1,7 +1,5 @@
 """The daemon's state, in tables, which survives a restart. Bodies are JSON text: the columns hold only search keys."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import uuid
@@ -9,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -200,7 +198,7 @@ class Started:
     """Reason why the run continues, if it is not a start of the service. Not stored."""
 
     @property
-    def alone(self) -> Started:
+    def alone(self) -> Self:
         """Return it without objective and compositions, which are stored by themselves: a change of these is one write,
         not two."""
         return replace(self, spec=self.spec.but(slo=None, compositions=()), why=None)
@@ -282,11 +280,9 @@ class DaemonStore:
     # --- compositions changed through REST ---
 
     def put_overlay(self, app: str, overlay: Mapping[str, Composition | None]) -> None:
-        body = overlay_to_json(overlay)
+        row = (app, overlay_to_json(overlay))
         with self._database.writing() as db:
-            db.execute(
-                "INSERT INTO overlay VALUES (?, ?) ON CONFLICT (app) DO UPDATE SET body = excluded.body", (app, body)
-            )
+            db.execute("INSERT INTO overlay VALUES (?, ?) ON CONFLICT (app) DO UPDATE SET body = excluded.body", row)
 
     def overlay(self, app: str) -> Overlay:
         rows = self._database.read("SELECT body FROM overlay WHERE app = ?", (app,))

@@ -1,7 +1,5 @@
 """The history of an app across runners: copied decisions, and the last known state of a runner."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -65,9 +63,8 @@ class HistoryPuller:
             base = self._first_decision
             if found:
                 with suppress(NotStoredError):  # costs history, not the stream; what the runner still has is read again
-                    self._store.put_decisions(
-                        self._app, [each.model_copy(update={"id": each.id + base}) for each in found]
-                    )
+                    stored = [each.model_copy(update={"id": each.id + base}) for each in found]
+                    self._store.put_decisions(self._app, stored)
                     self._seen = max(self._seen, found[-1].id)
 
     def pull_lasting(self) -> None:
@@ -113,7 +110,7 @@ class Remembered:
         return Window(run, self.results, self.out, given)
 
     @classmethod
-    def of(cls, slot: RunnerSlot) -> Remembered:
+    def of(cls, slot: RunnerSlot) -> "Remembered":
         """Read from the runner everything that is asked for after its end. Raises: as the runner's port."""
         results = slot.ask(ReadResults(None, RESULTS_KEPT))
         history = slot.ask(ReadHistory(HISTORY_KEPT_S))

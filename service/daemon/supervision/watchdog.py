@@ -220,9 +220,8 @@ class Watchdog:
     def ask(self, request: Request[A], timeout_s: float = ANSWER_S) -> A:
         """Raises: what the runner refuses, or UnavailableError when it does not answer."""
         if not isinstance(self._condition, Up | Stopping):
-            raise UnavailableError(
-                f"the runner of {self.app} is {type(self._condition).__name__.lower()}; try again in a moment"
-            )
+            state = type(self._condition).__name__.lower()
+            raise UnavailableError(f"the runner of {self.app} is {state}; try again in a moment")
         try:
             return self._slot.ask(request, timeout_s)
         except RecomposeError:

@@ -112,12 +112,11 @@ class GroupWriter:
             self._wake()
 
     def _next(self) -> tuple[list[_Ticket], Commit | None]:
-        """Return what is to be stored. After a fault it is tried again with the next push, or some time later, and
-        be there nothing: only so it is known to be over."""
+        """Return what is to be stored."""
         with self._changed:
             if self.fault is None:
                 self._changed.wait_for(lambda: self._tickets or self._waiting or self._closing)
-            else:
+            else:  # tried again with the next push or later, even if there is nothing: only so it is known to be over
                 self._changed.wait_for(lambda: self._tickets or self._closing, RETRY_S)
             tickets, commit = self._tickets, self._waiting
             self._tickets, self._waiting = [], None
@@ -162,8 +161,7 @@ class GroupWriter:
 
 
 def _joined(earlier: Commit, later: Commit) -> Commit:
-    """Join two commits: progress is that of the later one; changed states, positions and delivered results are those of
-    both."""
+    """Join two commits: the later one's progress; the changed states, positions and delivered results of both."""
     point = replace(later.checkpoint, keyed=_over(earlier.checkpoint.keyed, later.checkpoint.keyed))
     positions = {**earlier.positions, **later.positions}
     return replace(later, checkpoint=point, positions=positions, left=earlier.left + later.left)

@@ -4,7 +4,7 @@
 import pickle
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import reduce
 from operator import xor
@@ -56,11 +56,8 @@ class Journal:
 
     def __init__(self, path: Path, run: str, epoch: int, *, sync: bool = True) -> None:
         self._file = journal_file.JournalFile(path, run, epoch, sync=sync)
-        self._pushed, self._results, self._keyed = (
-            Records("pushed", lambda body: (body[0], len(body[1]))),
-            Records("result", _of_left),
-            KeyedLog(),
-        )
+        self._pushed = Records("pushed", lambda body: (body[0], len(body[1])))
+        self._results, self._keyed = Records("result", _of_left), KeyedLog()
         self._moving: Mapping[str, Position | None] = {}
         """Positions that an earlier version stored as a whole; the first commit stores them in the present form."""
         self._states: Mapping[str, Any] = {}
@@ -116,10 +113,8 @@ class Journal:
         point = commit.checkpoint
         for stage, state in point.states.items():
             if self._states.get(stage, _UNKNOWN) is not state:
-                row = stage, sealed(state)
-                journal_file.written(
-                    db, "INSERT OR REPLACE INTO state VALUES (?, ?)", row, f"the state of stage {stage}"
-                )
+                put, row = "INSERT OR REPLACE INTO state VALUES (?, ?)", (stage, sealed(state))
+                journal_file.written(db, put, row, f"the state of stage {stage}")
         self._keyed.put(db, {**point.keyed, **_by_key({**self._moving, **commit.positions})})
         marked = self._mark(self._stages | point.states.keys())
         progress = point.delivered, point.failed, point.shed, dict[str, Position](), commit.wanted, marked
@@ -238,7 +233,6 @@ def _read(db: sqlite3.Connection, path: Path, run: str) -> Debt:
 
 
 def _written_s(path: Path) -> float:
-    try:
+    with suppress(OSError):  # it may have been removed meanwhile
         return path.stat().st_mtime
-    except OSError:  # it was removed meanwhile
-        return 0.0
+    return 0.0

@@ -148,8 +148,7 @@ class JournalFile:
 
     @contextmanager
     def _read(self) -> Iterator[None]:
-        """Yield what it means where all of a journal is read: SQLite finds no sense in its head, its tables or a
-        text."""
+        """Errors of SQLite where all of a journal is read, and its head, its tables or a text make no sense."""
         try:
             yield
         except UnicodeDecodeError as error:
@@ -217,9 +216,8 @@ def check_version(db: sqlite3.Connection, path: Path) -> int:
     """Return the version of a journal. Raises: RecomposeError for a version later than ours."""
     found = int(db.execute("PRAGMA user_version").fetchone()[0])
     if found > VERSION:
-        raise RecomposeError(
-            f"journal {path} has version {found}, this recompose reads up to {VERSION}; use a newer one"
-        )
+        has = f"journal {path} has version {found}"
+        raise RecomposeError(f"{has}, this recompose reads up to {VERSION}; use a newer one")
     return found
 
 

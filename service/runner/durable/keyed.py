@@ -125,10 +125,8 @@ class KeyedLog:
                 break
             (body,) = db.execute("SELECT body FROM keyed_log WHERE number = ?", (number,)).fetchone()
             db.execute("DELETE FROM keyed_log WHERE number = ?", (number,))
-            last, changed = self._last[stage], new.get(stage, {})
-            valid = {
-                key: state for key, state in unsealed(body).items() if last.get(key) == number and key not in changed
-            }
+            last, changed, states = self._last[stage], new.get(stage, {}), unsealed(body).items()
+            valid = {key: state for key, state in states if last.get(key) == number and key not in changed}
             left.setdefault(stage, {}).update(valid)
             too_many += len(valid) - entries
             deleted += 1

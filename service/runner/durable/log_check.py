@@ -7,8 +7,6 @@ transactions behind the damaged place show that no crash cut the log there; behi
 format: https://sqlite.org/fileformat2.html#walformat
 """
 
-from __future__ import annotations
-
 import struct
 import time
 from pathlib import Path
@@ -60,7 +58,7 @@ def log_damage(journal: Path, *, synced: bool) -> str | None:
     return how
 
 
-def _missing(look: Look, index: LogIndex | None) -> str | None:
+def _missing(look: Look, index: "LogIndex | None") -> str | None:
     if index is None or look.taken >= index.frames or look.salts not in (None, index.salts):
         return None
     return f"of {index.frames} pages that were stored in its log the first {look.taken} are as they were written"
@@ -141,8 +139,7 @@ def _sums_are_right(
 
 
 def _sums(words: Words, before: Words) -> Words:
-    """Check sums of rows of words that go on from ``before``: for each pair of words s0 += x0 + s1, s1 += x1 + s0,
-    modulo 2³². All rows at once."""
+    """Check sums of rows of words, from ``before`` on: for each pair s0 += x0 + s1, s1 += x1 + s0, modulo 2³²."""
     first, second = before.T.copy()
     columns = np.ascontiguousarray(words.T)
     for even, odd in zip(columns[::2], columns[1::2], strict=True):

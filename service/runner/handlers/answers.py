@@ -54,9 +54,8 @@ class RunnerStatus:
     def at_rest(self, app: type[App], spec: RunSpec) -> bodies.Status:
         """Return what is known without a run."""
         health = bodies.RunnerHealth(failure=self.failure, runner_pid=os.getpid(), runner=self.runner)
-        return bodies.resting(app, self.state, spec, None, health).but(
-            origin=bodies.Origin.of(spec, began_at=self.began_at)
-        )
+        origin = bodies.Origin.of(spec, began_at=self.began_at)
+        return bodies.resting(app, self.state, spec, None, health).but(origin=origin)
 
 
 def status_of(run: Run, record: Record, runner: RunnerStatus) -> bodies.Status:
@@ -122,10 +121,7 @@ def _health(run: Run, runner: RunnerStatus, snapshot: Snapshot | None, at: Clock
         runner_pid=os.getpid(),
         runner=runner.runner,
         restarts=view.restarts,
-        losses=[
-            LostWorker(number=n, at=at(each.at_s), id=each.lost[0], pid=each.pid, node=each.node, reason=each.reason)
-            for n, each in losses
-        ],
+        losses=[LostWorker.taken_from(each, number=n, at=at(each.at_s), id=each.lost[0]) for n, each in losses],
         held_up="; ".join(blocked.values()) or None,
         held_up_by=list(blocked),
     )

@@ -1,7 +1,5 @@
 """Measure what a run uses of the machine, and account for it: since the last record, and what its items came to."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable, Iterable
@@ -10,7 +8,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from time import monotonic, time
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
@@ -181,7 +179,7 @@ class WallClock:
     epoch_s: float
 
     @classmethod
-    def now(cls) -> WallClock:
+    def now(cls) -> Self:
         """Return the clock of a loop that counts in ``time.monotonic``."""
         return cls(time() - monotonic())
 

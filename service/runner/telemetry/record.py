@@ -94,11 +94,10 @@ class RunningSummary:
         return True
 
     def view(self, run: Run, failure: str | None) -> Summary:
-        view, journal, sink = run.loop.engine.view(), run.loop.journal, run.sink
-        last = self._last
-        demand = run.intake.demand()
+        view, journal, sink, last = run.loop.engine.view(), run.loop.journal, run.sink, self._last
         elapsed_s = last.now_s - self._first_s if last and self._first_s is not None else None
-        return Summary(
+        return Summary.taken_from(
+            *(run.intake.demand(), sink),
             app=run.checked.spec.app,
             run=run.checked.spec.origin.run,
             elapsed_s=rounded(elapsed_s),
@@ -112,15 +111,9 @@ class RunningSummary:
             settle_s=[round(decision.duration_s, 3) for decision in journal.decisions],
             throughput_per_s=rounded(_throughput_per_s(run)),
             latency_ms=ms(last.latency.mean_s) if last and last.latency else None,
-            offered=demand.offered,
-            admitted=demand.admitted,
-            missed=demand.missed,
-            lag_s=rounded(demand.lag_s),
             slo_met_share=self.slo_met_share,
             slo_status=run.loop.result.slo_status if run.loop.result else None,
             workers=view.composition.workers,
-            first_error=sink.first_error,
-            unwritten=sink.unwritten,
             failure=failure,
         )
 

@@ -3,8 +3,6 @@
 Runs in the loop's thread and does as little there as it can; columns are made in the writer's thread.
 """
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
@@ -93,8 +91,7 @@ class Timings:
         return place == len(self._firsts) or self._firsts[place] >= serial + count
 
     def _parts(self, serial: int, count: int) -> Iterator[tuple[int, int]]:
-        """First serial number and length of runs that make up these items, those that were never timed between them.
-        Runs that reach beyond are cut."""
+        """First serial number and length of the runs of these items, timed or not. Runs that reach beyond are cut."""
         end = serial + count
         self._cut(serial)
         self._cut(end)
@@ -175,7 +172,7 @@ class Telemetry:
         numbered = list(enumerate(loop.journal.switches, first))[-LATE:]
         self._news("switches", [self._rows.switch(number, each) for number, each in numbered])
 
-    def _news(self, kind: str, records: Sequence[Record]) -> None:
+    def _news(self, kind: str, records: "Sequence[Record]") -> None:
         """Puts those that are new or say something new. The first field is the number."""
         for record in records:
             if self._known.get((kind, record[0])) != record:

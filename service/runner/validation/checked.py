@@ -86,10 +86,7 @@ class CheckedSpec:
 
 
 def _first(spec: RunSpec, strategy: Strategy, stages: tuple[Stage, ...], known: Sequence[Composition]) -> Composition:
-    """The named one; else the one with which the strategy begins.
-
-    Raises: RecomposeError for a name that is not known.
-    """
+    """The named one; else the one with which the strategy begins. Raises: RecomposeError for a name not known."""
     name = spec.composition
     if name is not None:
         if (named := next((each for each in known if each.name == name), None)) is not None:

@@ -1,7 +1,5 @@
 """Open the journal of a durable run, with what the previous runner stored; and accept pushed items."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,7 +62,7 @@ def _pushed(source: Source) -> Push | None:
     return source.buffer if isinstance(source, Inbox) else source if isinstance(source, Push) else None
 
 
-def push_door(kind: str, app: App, source: Source, kept: GroupWriter | None) -> PushDoor:
+def push_door(kind: str, app: App, source: Source, kept: GroupWriter | None) -> "PushDoor":
     """Return the entrance of pushed items, with those that were acknowledged and are not out; or put the source at its
     position."""
     if kept is None:
@@ -165,10 +163,8 @@ class PushDoor:
         try:
             return as_it_came(value)
         except Exception as error:
-            kind = type(value).__name__
-            raise RecomposeError(
-                f"this item, a {kind}, cannot be stored: {error}; it must be what pickle takes"
-            ) from error
+            what = f"this item, a {type(value).__name__}, cannot be stored: {error}"
+            raise RecomposeError(f"{what}; it must be what pickle takes") from error
 
 
 class JournalledDoor(PushDoor):

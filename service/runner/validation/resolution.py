@@ -178,9 +178,8 @@ class RunSettings:
 def for_machine(memory: int) -> RunSettings:
     """Defaults on a machine with so many bytes of memory: a 32nd for items that wait to be started, an eighth for those
     that were; the rest is for the workers and for other apps."""
-    return RunSettings(
-        dispatcher=DispatcherSettings(buffer_bytes=max(1, memory // 32), started_bytes=max(1, memory // 8))
-    )
+    dispatcher = DispatcherSettings(buffer_bytes=max(1, memory // 32), started_bytes=max(1, memory // 8))
+    return RunSettings(dispatcher=dispatcher)
 
 
 def settings_for(values: Mapping[str, Any], *, keeps_warm: bool = True, reserves: bool = False) -> RunSettings:

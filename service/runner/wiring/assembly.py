@@ -69,10 +69,9 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
 
 
 def _limits(checked: CheckedSpec, done: int) -> SourceLimits:
-    """``done``: items that a runner before this one delivered. Judged from the read on, a source makes up for nothing
-    that the frequency of SPBench would not."""
+    """``done``: items that a runner before this one delivered."""
     items = None if checked.spec.ending.items is None else max(0, checked.spec.ending.items - done)
-    if checked.latency_from is LatencyFrom.READ:
+    if checked.latency_from is LatencyFrom.READ:  # it makes up for nothing that the frequency of SPBench would not
         return SourceLimits(items=items)
     return SourceLimits(items=items, catch_up_s=checked.settings.input.catch_up_s)
 
@@ -113,12 +112,9 @@ def loop_of(checked: CheckedSpec, opened: OpenPool, sink: Sink, bundler: Bundler
     spec, cores = checked.spec, opened.cores()
     settings = replace(checked.settings.dispatcher, overload=spec.overload)
     begun = None if checked.stored is None else begin
-    engine = Engine(
-        Dispatcher(checked.stages, checked.first, settings, opened.codec.size_bytes, begin=begun), opened.pool
-    )
-    monitor = Monitor(
-        checked.settings.monitor, [stage.name for stage in checked.stages], cores, concurrencies(checked.stages)
-    )
+    dispatcher = Dispatcher(checked.stages, checked.first, settings, opened.codec.size_bytes, begin=begun)
+    engine, stages = Engine(dispatcher, opened.pool), [stage.name for stage in checked.stages]
+    monitor = Monitor(checked.settings.monitor, stages, cores, concurrencies(checked.stages))
     seen_at_once = spec.durable.durability != "exactly-once"
     made = checked.settings.drain.made
     how = LoopSettings(opened.cores, checked.style, made, opened.room, opened.gpus_busy, seen_at_once)
@@ -129,10 +125,8 @@ def begin_of(checked: CheckedSpec, codec: Codec) -> Checkpoint:
     """Return the progress of the earlier runner, with states as payloads of the pool."""
     if checked.stored is None:
         return BEGINNING
-    found = checked.stored.found
-    states = {
-        stage: None if state is None else codec.encode([state]) for stage, state in found.checkpoint.states.items()
-    }
+    found, stored = checked.stored.found, checked.stored.found.checkpoint.states.items()
+    states = {stage: None if state is None else codec.encode([state]) for stage, state in stored}
     partitioned = [stage for stage in checked.stages if stage.kind is StageKind.PARTITIONED]
     keyed = {stage.name: _by_partition(found.keyed.pop(stage.name, {}), stage) for stage in partitioned}
     return replace(found.checkpoint, states=states, keyed=keyed)

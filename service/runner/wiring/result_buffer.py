@@ -180,9 +180,8 @@ class ResultBatch:
         serials = range(self.first, self.first + len(self.values))[start:stop]
         if self.error is not None:
             return (Result(serial=serial, error=self.error) for serial in serials)
-        return (
-            Result(serial=serial, value=value) for serial, value in zip(serials, self.values[start:stop], strict=True)
-        )
+        pairs = zip(serials, self.values[start:stop], strict=True)
+        return (Result(serial=serial, value=value) for serial, value in pairs)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows of a file of results."""
