@@ -355,9 +355,7 @@ def _tab_to(seen: Browser, what: str, within: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    "states",
-    [["overloaded"], pytest.param([*SCENES], marks=pytest.mark.long)],
-    ids=["one", "all"],
+    "states", [["overloaded"], pytest.param([*SCENES], marks=pytest.mark.long)], ids=["one", "all"]
 )
 def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, chromium: Driver, states: list[str]) -> None:
     """By axe-core in both schemes, nothing wider than the page, nothing that moves for who asks for no motion; pictures
