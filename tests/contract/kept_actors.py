@@ -2,7 +2,7 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -42,7 +42,7 @@ class KeptActors(Actors):
     free: ClassVar[dict[NodeId | None, list[Any]]] = defaultdict(list)
     """By machine. To be emptied when Ray ends."""
 
-    def start(self, invitation: Invitation, node: NodeId | None, loads: Loads) -> None:
+    def start(self, invitation: Invitation, node: NodeId | None, loads: Loads, _: Collection[NodeId] = ()) -> None:
         free = self.free[node]
         actor = free.pop() if free else _KeptActor.options(**self._options(node, loads)).remote()
         self._actors[invitation.worker] = actor

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -38,9 +39,9 @@ def write_table(folder: Path) -> None:
         pq.write_table(table.slice(part * ROWS // 4, ROWS // 4), folder / f"{part}.parquet")
 
 
-def command(tmp_path: Path, *more: str) -> list[str]:
+def words(tmp_path: Path, *more: str) -> list[str]:
     table = ["--table", str(tmp_path / "in"), "--by", "line", "--out", str(tmp_path / "out"), "--apps", str(APPS)]
-    return [sys.executable, "-m", "service.cli", "backfill", "passing", *table, *more]
+    return ["backfill", "passing", *table, *more]
 
 
 def results(out: Path) -> Counter[tuple[str | None, str | None]]:
@@ -61,51 +62,44 @@ def stream_results(tmp_path: Path) -> Counter[tuple[str | None, str | None]]:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.long)])
-def test_an_interrupted_backfill_ends_in_the_results_of_the_stream(tmp_path: Path, kills: int) -> None:
+def test_an_interrupted_backfill_ends_in_the_results_of_the_stream(
+    tmp_path: Path, kills: int, in_session: Callable[..., Any]
+) -> None:
     write_table(tmp_path / "in")
     chunks = ["--chunk-rows", str(ROWS // (2 * kills + 2))]
     for _ in range(kills):
         seen = sum(results(tmp_path / "out").values())
-        job = subprocess.Popen(command(tmp_path, *chunks), start_new_session=True)
+        command = [sys.executable, "-m", "service.cli", *words(tmp_path, *chunks)]
+        job = subprocess.Popen(command, start_new_session=True)
         try:
             until(lambda: sum(results(tmp_path / "out").values()) > seen, job)  # noqa: B023 - called at once
         finally:
             os.killpg(job.pid, signal.SIGKILL)
             job.wait()
-    ended = subprocess.run(command(tmp_path), check=True, capture_output=True, text=True)
-    assert "results added" in ended.stdout
+    assert "results added" in in_session(*words(tmp_path)).stdout
     found = results(tmp_path / "out")
     assert sum(found.values()) == ROWS
     assert found == stream_results(tmp_path)
     assert found[None, "passing does not take this row: n is negative"] == 1
-    again = subprocess.run(command(tmp_path), check=True, capture_output=True, text=True)
-    assert ": 0 results added" in again.stdout
+    assert ": 0 results added" in in_session(*words(tmp_path)).stdout
 
 
-def test_a_range_has_its_rows_alone_and_names_what_made_them(tmp_path: Path) -> None:
+def test_a_range_has_its_rows_alone_and_names_what_made_them(tmp_path: Path, in_session: Callable[..., Any]) -> None:
     write_table(tmp_path / "in")
-    subprocess.run(command(tmp_path, "--from", "100", "--to", "103"), check=True, capture_output=True)
+    in_session(*words(tmp_path, "--from", "100", "--to", "103"))
     rows = DeltaTable(str(tmp_path / "out")).to_pyarrow_table().sort_by("row").to_pylist()
     assert [row["row"] for row in rows] == [100, 101, 102]
     assert {row["app"] for row in rows} == {"passing"}
     assert all(len(row["app_version"]) == 12 for row in rows)
     shaped = ["--from", "100", "--to", "101", "--out", str(tmp_path / "shaped"), "--schema", "line INT, label STRING"]
-    subprocess.run(command(tmp_path, *shaped), check=True, capture_output=True)
+    in_session(*words(tmp_path, *shaped))
     (row,) = DeltaTable(str(tmp_path / "shaped")).to_pyarrow_table().to_pylist()
     assert (row["row"], row["line"], row["error"]) == (100, 100, None)
-    no_value = subprocess.run([*command(tmp_path), "--from", "some"], check=False, capture_output=True, text=True)
-    assert "'some' is no value of a column of type int32" in no_value.stderr
-    missing = subprocess.run([*command(tmp_path), "--by", "gone"], check=False, capture_output=True, text=True)
-    assert missing.returncode == 1
-    assert "has no column 'gone'; it has n, file, line" in missing.stderr
-
-
-def test_an_app_whose_stages_keep_state_is_refused(tmp_path: Path) -> None:
-    options = ["--table", str(tmp_path), "--by", "n"]
-    job = [sys.executable, "-m", "service.cli", "backfill", "tpcxbb_q1", *options]
-    refused = subprocess.run(job, check=False, capture_output=True, text=True)
-    assert refused.returncode == 1
-    assert "keeps state" in refused.stderr
+    no_value = in_session(*words(tmp_path, "--from", "some"), code=1)
+    assert "'some' is no value of a column of type int32" in no_value.output
+    missing = in_session(*words(tmp_path, "--by", "gone"), code=1)
+    assert "has no column 'gone'; it has n, file, line" in missing.output
+    assert "keeps state" in in_session("backfill", "tpcxbb_q1", "--table", tmp_path, "--by", "n", code=1).output
 
 
 BEFORE, AFTER = datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2026, 11, 27, 1, 2, 3, 4)

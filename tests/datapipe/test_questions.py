@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -96,10 +95,12 @@ def test_records_of_two_schema_versions_lie_in_one_table(spark: Any, out: Path) 
     assert DeltaTable(str(out / "items")).metadata().partition_columns == ["date", "app"]
 
 
-def test_a_second_run_adds_nothing_and_the_command_line_asks(spark: Any, out: Path) -> None:
+@pytest.mark.filterwarnings("ignore:The return type of DataFrame.toJSON")
+def test_a_second_run_adds_nothing_and_the_command_line_asks(
+    spark: Any, out: Path, in_session: Callable[..., Any]
+) -> None:
     before = table(spark, out, "items").count()
     LiveTables(spark, out.parent, out, lambda _: None).run(once=True, wait=lambda: False)
     assert table(spark, out, "items").count() == before
-    ask = ["telemetry", str(out.parent), "--sql", "SELECT count(*) n FROM items"]
-    asked = subprocess.run([sys.executable, "-m", "service.cli", *ask], check=True, capture_output=True, text=True)
-    assert json.loads(asked.stdout) == {"n": before}
+    told = in_session("telemetry", out.parent, "--sql", "SELECT count(*) n FROM items")
+    assert json.loads(told.stdout) == {"n": before}

@@ -52,28 +52,27 @@ def batches(app: str, sizes_latencies: list[tuple[int, int]], target_us: int, th
     return [item(serial, serial, latency, app=app, batch=size, **slo) for serial, (size, latency) in pairs]
 
 
-def test_the_thesis_example_of_hits(spark: Any, tmp_path: Path) -> None:
-    """Leonarczyk, Table 4.2: five batches of 6 and five of 14; one row inside the band, the other outside."""
+def test_the_thesis_example_of_hits_and_random_cases_against_plain_python(spark: Any, tmp_path: Path) -> None:
+    """Leonarczyk, Table 4.2: five batches of 6 and five of 14; one row inside the band, the other outside. As printed,
+    with |B| outside the root, four batches that are all 20 % off would be 10 % away by their standard deviation."""
     first = [(6, 3000)] * 5 + [(14, 9000)] * 5
     second = [(6, 9000)] * 5 + [(14, 3000)] * 5
-    write(tmp_path, "x", batches("first", first, 3000, 0.05) + batches("second", second, 3000, 0.05))
-    found = batch_rows(spark, tmp_path)
-    assert (whole(found, "first")["slo_hit_batched"], whole(found, "first")["slo_hit_itemized"]) == (0.5, 0.3)
-    assert (whole(found, "second")["slo_hit_batched"], whole(found, "second")["slo_hit_itemized"]) == (0.5, 0.7)
-
-
-def test_a_thousand_random_cases_against_plain_python(spark: Any, tmp_path: Path) -> None:
+    off = [(1, 1200), (1, 800), (1, 1200), (1, 800)]
     chance = random.Random(4)
-    cases = {}
-    for number in range(1000):
+    cases = {"first": (first, 3000, 0.05), "second": (second, 3000, 0.05), "off": (off, 1000, 0.1)}
+    for number in range(300):
         target, threshold = chance.randrange(500, 10**6), chance.choice([0.05, 0.1, 0.2, 0.5])
         latencies = [max(1, round(target * chance.uniform(0.3, 2.0))) for _ in range(chance.randrange(1, 12))]
         latencies.append(round(target * (1 + threshold)))  # on the edge of the band, or a rounding beside it
         cases[f"case{number}"] = ([(chance.randrange(1, 300), each) for each in latencies], target, threshold)
     write(tmp_path, "x", [record for app, case in cases.items() for record in batches(app, *case)])
-    found = batch_rows(spark, tmp_path)
+    windows = batch_rows(spark, tmp_path)
+    found = {app: whole(windows, app) for app in cases}
+    assert (found["first"]["slo_hit_batched"], found["first"]["slo_hit_itemized"]) == (0.5, 0.3)
+    assert (found["second"]["slo_hit_batched"], found["second"]["slo_hit_itemized"]) == (0.5, 0.7)
+    assert found["off"]["sd_distance"] == pytest.approx(0.2)
     for app, (pairs, target, threshold) in cases.items():
-        row = whole(found, app)
+        row = found[app]
         inside = [(size, w) for size, w in pairs if target * (1 - threshold) <= w <= target * (1 + threshold)]
         assert row["slo_hit_batched"] == len(inside) / len(pairs)
         assert row["slo_hit_itemized"] == sum(s for s, _ in inside) / sum(s for s, _ in pairs)
@@ -82,12 +81,6 @@ def test_a_thousand_random_cases_against_plain_python(spark: Any, tmp_path: Path
         )
         deviation = math.sqrt(statistics.mean((target - w) ** 2 for _, w in pairs)) / target
         assert row["sd_distance"] == pytest.approx(deviation, rel=1e-12)
-
-
-def test_the_sd_distance_is_a_standard_deviation_around_the_target(spark: Any, tmp_path: Path) -> None:
-    """As printed, with |B| outside the root, four batches that are all 20 % off would be 10 % away."""
-    write(tmp_path, "x", batches("a", [(1, 1200), (1, 800), (1, 1200), (1, 800)], 1000, 0.1))
-    assert whole(batch_rows(spark, tmp_path), "a")["sd_distance"] == pytest.approx(0.2)
 
 
 # --- windows ----------------------------------------------------------------------------------------------------------
@@ -148,6 +141,7 @@ def late_files(seed: int, count: int, span_s: float, files: int) -> list[list[di
     return [ordered[begin : begin + size] for begin in range(0, count, size)]
 
 
+@pytest.mark.long
 def test_streaming_equals_batch_with_late_records(spark: Any, tmp_path: Path) -> None:
     for number, items in enumerate(late_files(2, 1200, 180.0, 6)):
         write(tmp_path, f"{number:03}", items)
@@ -177,7 +171,9 @@ def test_a_batch_that_is_in_the_table_and_not_in_the_checkpoint_is_added_once(sp
 @pytest.mark.slow
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
-def test_streaming_equals_batch_when_the_job_is_killed(spark: Any, tmp_path: Path, kills: int) -> None:
+def test_streaming_equals_batch_when_the_job_is_killed(
+    spark: Any, tmp_path: Path, kills: int, in_session: Callable[..., Any]
+) -> None:
     parts = late_files(3, 1600, 240.0, 2 * kills + 2)
     out = tmp_path / "out"
     for turn in range(kills):
@@ -192,7 +188,7 @@ def test_streaming_equals_batch_when_the_job_is_killed(spark: Any, tmp_path: Pat
             process.wait()
     for number in (2 * kills, 2 * kills + 1):
         write(tmp_path, f"{number:03}", parts[number])
-    assert job(tmp_path, out, "--once").wait(LIMIT_S) == 0
+    in_session("telemetry", tmp_path, "--out", out, "--once")
     assert rows(table(spark, out)) == batch_rows(spark, tmp_path)
 
 
@@ -201,8 +197,8 @@ def versions(out: Path) -> int:
     return len(list((out / TABLE / "_delta_log").glob("*.json")))
 
 
-def job(source: Path, out: Path, *options: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "service.cli", "telemetry", str(source), "--out", str(out), *options]
+def job(source: Path, out: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "service.cli", "telemetry", str(source), "--out", str(out)]
     return subprocess.Popen(command, start_new_session=True)
 
 

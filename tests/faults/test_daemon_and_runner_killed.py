@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -11,15 +11,6 @@ import pytest
 from lab.benchmarks.daemon import Daemon, daemon
 
 SLO = {"app": "synthetic", "metric": "throughput", "target": "input_rate"}
-
-
-@pytest.fixture
-def running(tmp_path: Any) -> Iterator[Daemon]:
-    with daemon(tmp_path) as up:
-        up.send("POST", "/slo", SLO)
-        up.send("POST", "/apps/synthetic/start", {"input": {"rate_per_s": 150}, "options": {"compute": "wait"}})
-        up.wait_for(lambda: bool(decisions(up)), 60, "a decision")
-        yield up
 
 
 def decisions(up: Daemon) -> list[dict[str, Any]]:
@@ -31,36 +22,42 @@ def works(up: Daemon) -> bool:
     return status["items"]["delivered"] >= 50 and status["slo_status"] == "met"
 
 
-def test_a_killed_daemon_comes_back_with_slo_and_history(running: Daemon) -> None:
-    slo, known = running.get("/slo/synthetic"), decisions(running)
-    running.kill()
-    running.start()
-    assert running.get("/slo/synthetic") == slo | {"bound": running.get("/slo/synthetic")["bound"]}
-    assert {entry["id"] for entry in decisions(running)} >= {entry["id"] for entry in known}
-    assert [entry["reason"] for entry in decisions(running)][-len(known) :] == [entry["reason"] for entry in known]
-    running.wait_for(lambda: works(running), 60, "the app to run again under its SLO")
+def test_a_killed_daemon_comes_back_with_slo_and_history_and_a_killed_runner_leaves_no_worker_behind(
+    tmp_path: Path,
+) -> None:
+    with daemon(tmp_path) as up:
+        up.send("POST", "/slo", SLO)
+        up.send("POST", "/apps/synthetic/start", {"input": {"rate_per_s": 150}, "options": {"compute": "wait"}})
+        up.wait_for(lambda: bool(decisions(up)), 60, "a decision")
+        slo, known = up.get("/slo/synthetic"), decisions(up)
+        up.kill()
+        up.start()
+        assert up.get("/slo/synthetic") == slo | {"bound": up.get("/slo/synthetic")["bound"]}
+        assert {entry["id"] for entry in decisions(up)} >= {entry["id"] for entry in known}
+        assert [entry["reason"] for entry in decisions(up)][-len(known) :] == [entry["reason"] for entry in known]
+        up.wait_for(lambda: works(up), 60, "the app to run again under its SLO")
+        _kill_the_runner(up)
 
 
-def test_a_killed_runner_comes_back_and_leaves_no_worker_behind(running: Daemon) -> None:
-    before = running.status("synthetic")
+def _kill_the_runner(up: Daemon) -> None:
+    before = up.status("synthetic")
     workers = {worker["pid"] for worker in before["workers"]}
-    cursor = {"run": before["run"], "after": running.get("/results/synthetic", limit=1)[0]["serial"]}
+    cursor = {"run": before["run"], "after": up.get("/results/synthetic", limit=1)[0]["serial"]}
     os.kill(before["runner_pid"], signal.SIGKILL)
-    running.wait_for(lambda: running.status("synthetic").get("runner_pid") != before["runner_pid"], 30, "a new runner")
-    running.wait_for(lambda: works(running), 60, "the app to run again under its SLO")
-    running.wait_for(lambda: not any(map(psutil.pid_exists, workers)), 20, "the old workers to end")
-    after = running.status("synthetic")
+    up.wait_for(lambda: up.status("synthetic").get("runner_pid") != before["runner_pid"], 30, "a new runner")
+    up.wait_for(lambda: works(up), 60, "the app to run again under its SLO")
+    up.wait_for(lambda: not any(map(psutil.pid_exists, workers)), 20, "the old workers to end")
+    after = up.status("synthetic")
     assert after["slo"]["metric"] == "throughput"
-    assert len(decisions(running)) >= 1
-    assert (after["epoch"], after["run"] != before["run"], bool(after["started_again"])) == (2, True, True)
-    (again,) = [entry for entry in decisions(running) if entry["trigger"] == "failure"]
-    assert (again["run"], after["started_again"] in again["reason"]) == (after["run"], True)
-    told = running.http.get("/results/synthetic", params=cursor)
+    assert (after["epoch"], after["run"] != before["run"]) == (before["epoch"] + 1, True)
+    again = [entry for entry in decisions(up) if entry["trigger"] == "failure" and entry["run"] == after["run"]]
+    assert [after["started_again"] in entry["reason"] for entry in again] == [True]
+    told = up.http.get("/results/synthetic", params=cursor)
     assert (told.status_code, told.json()["run"]) == (410, after["run"]), "never the items of another run"
 
 
 @pytest.mark.parametrize("orphan_s", [30, pytest.param(0.2, marks=pytest.mark.long)])
-def test_a_killed_runner_of_a_durable_run_goes_on_with_it(tmp_path: Any, orphan_s: float) -> None:
+def test_a_killed_runner_of_a_durable_run_goes_on_with_it(tmp_path: Path, orphan_s: float) -> None:
     with daemon(tmp_path) as up:
         options = {"compute": "wait", "total_ms": 30}
         how = {"durability": "exactly-once", "settings": {"orphan_s": orphan_s, "spares": 2}}
@@ -91,7 +88,7 @@ def test_a_killed_runner_of_a_durable_run_goes_on_with_it(tmp_path: Any, orphan_
 
 
 @pytest.mark.parametrize("dead", ["runner", pytest.param("none", marks=pytest.mark.long)])
-def test_workers_of_a_durable_run_end_with_it_also_one_that_hangs(tmp_path: Any, dead: str) -> None:
+def test_workers_of_a_durable_run_end_with_it_also_one_that_hangs(tmp_path: Path, dead: str) -> None:
     with daemon(tmp_path) as up:
         how = {"durability": "restart", "settings": {"spares": 1, "leave_s": 1.0}}
         up.send("POST", "/apps/synthetic/start", {"source": "push", "options": {"compute": "wait"}, **how})

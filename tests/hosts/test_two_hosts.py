@@ -28,6 +28,7 @@ def test_a_machine_that_goes_with_most_of_the_workers_costs_nothing() -> None:
     assert seen["longest_gap_s"] <= 2.0  # what the stream is held to while a worker lives
 
 
+@pytest.mark.long  # for every change: tests/property/test_dispatcher.py
 def test_a_machine_that_is_cut_off_and_comes_back_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("period_ms", "500"), ("timeout_ms", "500"), ("failure_threshold", "4")):
         monkeypatch.setenv(f"RAY_health_check_{name}", value)  # Ray gives it up within seconds instead of half a minute
@@ -90,7 +91,8 @@ def supervised(name: str) -> dict[str, Any]:
     return seen
 
 
-@pytest.mark.parametrize("durability", [pytest.param("none", marks=pytest.mark.long), "exactly-once"])
+@pytest.mark.long  # for every change: tests/unit/test_watchdog.py
+@pytest.mark.parametrize("durability", ["none", "exactly-once"])
 def test_a_cut_between_service_and_runner_that_is_shorter_than_the_lease_costs_nothing(durability: str) -> None:
     seen = supervised(f"briefly-{durability}")
     assert (seen["same_runner"], seen["same_run"], seen["killed"]) == (True, True, 0)
@@ -125,7 +127,8 @@ def test_doctor_looks_at_each_machine_of_a_cluster() -> None:
     assert set(grades.values()) == {"good"}
 
 
-@pytest.mark.parametrize("trouble", ["slowed", pytest.param("hog", marks=pytest.mark.long)])
+@pytest.mark.long  # for every change: tests/unit/test_slow_node.py
+@pytest.mark.parametrize("trouble", ["slowed", "hog"])
 def test_items_avoid_a_machine_that_is_slow(trouble: str) -> None:
     """Two of six workers are 50 ms away, or other programs take their core; and then not. Without a choice by node the
     share was 0.57 for as long as they were away."""

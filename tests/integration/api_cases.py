@@ -33,7 +33,7 @@ CANNOT_SAY = (
 """A schema cannot express the rules of docs/guide/compositions.md, JSON lines, a share without statistic share,
 a budget without workers, cores or registered apps, a load that ends before it begins, items with a controller, or the
 text of an objective."""
-BRIEF = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+BRIEF = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 BROAD = settings(BRIEF, max_examples=30)
 
 

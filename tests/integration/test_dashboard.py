@@ -172,6 +172,15 @@ def test_refusals_are_the_sentences_of_the_service(ferret: Browser, daemon: Scen
     assert [each.get_attribute("name") for each in wrong] == ["target", "threshold"]
     ferret.until(lambda: ferret.run("return document.activeElement.name") == "target", "the focus on the first fault")
     assert daemon.http.get("/slo/ferret").status_code == 404
+    ferret.unfold(INPUT)
+    ferret.choose("Items arrive", "wave", INPUT)
+    ferret.write("Highest rate", "25", INPUT)
+    ferret.press("Change input", INPUT)
+    ferret.sees("The input has changed.", INPUT)
+    ferret.choose("Items arrive", "spike", INPUT)
+    ferret.write("Lowest rate", "30", INPUT)
+    ferret.press("Change input", INPUT)
+    ferret.sees("must be 0 <= min_per_s < max_per_s", INPUT)
 
 
 def test_an_slo_is_shown_in_the_form_and_can_be_removed(daemon: SceneDaemon, chromium: Driver) -> None:
@@ -186,7 +195,7 @@ def test_an_slo_is_shown_in_the_form_and_can_be_removed(daemon: SceneDaemon, chr
     assert daemon.http.get("/slo/ferret").status_code == 404
 
 
-def test_pin_observe_and_adapt(ferret: Browser, daemon: SceneDaemon) -> None:
+def test_pin_observe_stop_and_start(ferret: Browser, daemon: SceneDaemon) -> None:
     ferret.unfold(MODE)
     ferret.choose("The manager", "keeps one composition", MODE)
     ferret.choose("Composition", "12 · Par(segment)-Par(extract)-Par(vectorize)-Par(rank)", MODE)
@@ -198,22 +207,6 @@ def test_pin_observe_and_adapt(ferret: Browser, daemon: SceneDaemon) -> None:
     ferret.press("Set mode", MODE)
     ferret.sees("does not act", ".notices")
     assert daemon.status("ferret")["mode"] == "observe"
-
-
-@pytest.mark.parametrize("ferret", [(422,)], indirect=True)
-def test_the_input_pattern_and_one_that_is_refused_in_words(ferret: Browser) -> None:
-    ferret.unfold(INPUT)
-    ferret.choose("Items arrive", "wave", INPUT)
-    ferret.write("Highest rate", "25", INPUT)
-    ferret.press("Change input", INPUT)
-    ferret.sees("The input has changed.", INPUT)
-    ferret.choose("Items arrive", "spike", INPUT)
-    ferret.write("Lowest rate", "30", INPUT)
-    ferret.press("Change input", INPUT)
-    ferret.sees("must be 0 <= min_per_s < max_per_s", INPUT)
-
-
-def test_start_and_stop(ferret: Browser, daemon: SceneDaemon) -> None:
     ferret.unfold(RUN)
     ferret.press("Stop", RUN)
     ferret.sees("Nothing runs. Start it below", ".notices")
@@ -229,10 +222,17 @@ def test_start_and_stop(ferret: Browser, daemon: SceneDaemon) -> None:
 
 
 @pytest.mark.parametrize("ferret", [(422,)], indirect=True)
-def test_a_faulty_document_is_marked_at_its_lines(ferret: Browser, daemon: SceneDaemon) -> None:
+def test_a_composition_is_added_and_removed_and_a_faulty_document_is_marked_at_its_lines(
+    ferret: Browser, daemon: SceneDaemon
+) -> None:
     ferret.unfold(COMPOSITIONS)
     text = ferret.find("#yaml")
     ferret.until(lambda: "app: ferret" in text.get_attribute("value"), "an example to begin with")
+    ferret.press("Add", COMPOSITIONS)
+    ferret.sees("The manager can choose them from now on.", COMPOSITIONS)
+    ferret.run("arguments[0].click()", ferret.find("[aria-label='Remove composition mine']"))
+    ferret.sees("Composition mine is removed.", COMPOSITIONS)
+    assert "mine" not in [each["name"] for each in daemon.get("/compositions/ferret")]
     text.clear()
     text.send_keys("app: ferret\ncompositions:\n- name: good\nnotation: Seq-Seq-Seq-Par\n".replace("\nnot", "\n  not"))
     text.send_keys("- name: bad\n  notation: Seq-Nothing\n")
@@ -244,17 +244,6 @@ def test_a_faulty_document_is_marked_at_its_lines(ferret: Browser, daemon: Scene
     chosen = "const e = arguments[0]; return e.value.slice(e.selectionStart, e.selectionEnd)"
     assert ferret.run(chosen, text).strip() == "notation: Seq-Nothing"
     assert "good" not in [each["name"] for each in daemon.get("/compositions/ferret")]
-
-
-def test_a_composition_is_added_and_removed(ferret: Browser, daemon: SceneDaemon) -> None:
-    ferret.unfold(COMPOSITIONS)
-    ferret.until(lambda: ferret.run("return document.getElementById('yaml').value"), "the example")
-    ferret.press("Add", COMPOSITIONS)
-    ferret.sees("The manager can choose them from now on.", COMPOSITIONS)
-    remove = ferret.find("[aria-label='Remove composition mine']")
-    ferret.run("arguments[0].click()", remove)
-    ferret.sees("Composition mine is removed.", COMPOSITIONS)
-    assert "mine" not in [each["name"] for each in daemon.get("/compositions/ferret")]
 
 
 def test_what_if(ferret: Browser, daemon: SceneDaemon) -> None:
@@ -276,14 +265,6 @@ def test_what_if(ferret: Browser, daemon: SceneDaemon) -> None:
     ferret.press("Workers ▲", ".what-if")
     workers = [int(each) for each in ferret.texts(".what-if [aria-label=Predictions] tbody td:nth-child(2)")]
     assert workers == sorted(workers, reverse=True)
-
-
-def test_a_runner_that_was_started_again_is_told_with_what_it_means(ferret: Browser, daemon: SceneDaemon) -> None:
-    again = {"epoch": 2, "started_again": "ConnectionError: gone"}
-    daemon.ferret(**again, durability="exactly-once")
-    ferret.sees("(ConnectionError: gone). It goes on with the run.", ".notices")
-    daemon.ferret(**again, run="another")
-    ferret.sees("(ConnectionError: gone). Serial numbers begin at 0 with it.", ".notices")
 
 
 def test_the_daemon_goes_and_comes_back(daemon: SceneDaemon, chromium: Driver) -> None:
@@ -374,9 +355,7 @@ def _tab_to(seen: Browser, what: str, within: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    "states",
-    [["overloaded"], pytest.param([*SCENES], marks=pytest.mark.long)],
-    ids=["one", "all"],
+    "states", [["overloaded"], pytest.param([*SCENES], marks=pytest.mark.long)], ids=["one", "all"]
 )
 def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, chromium: Driver, states: list[str]) -> None:
     """By axe-core in both schemes, nothing wider than the page, nothing that moves for who asks for no motion; pictures

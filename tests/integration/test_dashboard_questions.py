@@ -54,18 +54,6 @@ def test_why_and_what_it_costs_stand_under_the_figures(ferret: Browser, daemon: 
     ferret.sees("Decision 999 is not kept any more", ".app")
 
 
-def test_decisions_are_shown_by_kind_and_page_by_page(ferret: Browser, daemon: SceneDaemon) -> None:
-    for _ in range(23):
-        for name in ("7", "1"):
-            daemon.send("PUT", "/apps/ferret/mode", {"mode": "pinned", "composition": name})
-    ferret.until(lambda: len(ferret.all(ENTRIES)) >= 37, "a page of them")
-    shown = len(ferret.all(ENTRIES))
-    ferret.press("Show older ones", ".panel:has(.decisions)")
-    ferret.until(lambda: len(ferret.all(ENTRIES)) >= 47 > shown, "all of them")
-    ferret.choose("Show", "what changed nothing", ".panel:has(.decisions)")
-    ferret.until(lambda: ferret.all(".decisions .no_change") and not ferret.all(".decisions .decision"), "no decisions")
-
-
 BURST = """
 const done = arguments[0];
 Promise.all(["decisions", "names"].map((name) => import(`/dashboard/${name}.js`))).then(([decisions, names]) => {
@@ -85,7 +73,9 @@ Promise.all(["decisions", "names"].map((name) => import(`/dashboard/${name}.js`)
 """
 
 
-def test_a_burst_of_decisions_is_one_entry_that_unfolds(ferret: Browser) -> None:
+def test_a_burst_of_decisions_is_one_entry_and_they_are_shown_by_kind_and_page_by_page(
+    ferret: Browser, daemon: SceneDaemon
+) -> None:
     """Four decisions that follow each other within a minute; three are still told one by one. And whoever reads on does
     not make the page grow."""
     entries, told, inside, items = ferret.driver.execute_async_script(BURST)
@@ -95,6 +85,15 @@ def test_a_burst_of_decisions_is_one_entry_that_unfolds(ferret: Browser) -> None
     assert inside == 5
     assert items == 10
     assert ferret.driver.execute_async_script(READ_ON) == [1000, 1000, 1000, True]
+    for _ in range(23):
+        for name in ("7", "1"):
+            daemon.send("PUT", "/apps/ferret/mode", {"mode": "pinned", "composition": name})
+    ferret.until(lambda: len(ferret.all(ENTRIES)) >= 37, "a page of them")
+    shown = len(ferret.all(ENTRIES))
+    ferret.press("Show older ones", ".panel:has(.decisions)")
+    ferret.until(lambda: len(ferret.all(ENTRIES)) >= 47 > shown, "all of them")
+    ferret.choose("Show", "what changed nothing", ".panel:has(.decisions)")
+    ferret.until(lambda: ferret.all(".decisions .no_change") and not ferret.all(".decisions .decision"), "no decisions")
 
 
 READ_ON = """
@@ -177,16 +176,6 @@ Promise.all(["format", "chart"].map((name) => import(`/dashboard/${name}.js`))).
 """
 
 
-def test_figures_are_for_people_and_a_composition_has_the_colour_that_reports_give_it(ferret: Browser) -> None:
-    names = ["1", "13", "17", "01", "wide", "größe", "c2", "two-wide"]
-    script = "const [names, done] = arguments; import('/dashboard/names.js').then((it) => done(names.map(it.hueOf)))"
-    assert ferret.driver.execute_async_script(script, names) == [hue_of(name) for name in names]
-    told = ferret.driver.execute_async_script(NUMBERS)
-    assert told[:2] == ["12.5 s", "0.00 ms"]
-    assert told[2:7] == ["2.5 s", "0", "99.9 %", "29 % above its bound", "a 9th of its bound"]
-    assert told[7:] == [1, 1, pytest.approx(0.3)], "an axis of nothing but zeros reaches to one"
-
-
 AXES = """
 const cut = (text) => {
   const [inner, outer] = [text, text.closest("svg")].map((each) => each.getBoundingClientRect());
@@ -206,7 +195,9 @@ import("/dashboard/samples.js").then((it) => {
 """
 
 
-def test_charts_are_whole_and_tell_the_moment_at_the_cursor(ferret: Browser, daemon: SceneDaemon) -> None:
+def test_charts_and_figures_are_for_people_and_a_composition_has_the_colour_that_reports_give_it(
+    ferret: Browser, daemon: SceneDaemon
+) -> None:
     ferret.until(lambda: ferret.all(".chart .line.input[d*=L]"), "charts")
     titles = " ".join(ferret.texts(".charts h3"))
     for title in ("Offered and delivered", "Latency", "Composition", "Workers in use and cores they keep busy"):
@@ -222,6 +213,13 @@ def test_charts_are_whole_and_tell_the_moment_at_the_cursor(ferret: Browser, dae
     anew = {**daemon.status("ferret"), "throughput_per_s": 0.4, "delivered_per_s": 9.8}
     drawn = ferret.driver.execute_async_script(SAMPLE, anew)
     assert drawn["output"] == 9.8, "what is judged begins anew with a switch: a dip that was none"
+    names = ["1", "13", "17", "01", "wide", "größe", "c2", "two-wide"]
+    script = "const [names, done] = arguments; import('/dashboard/names.js').then((it) => done(names.map(it.hueOf)))"
+    assert ferret.driver.execute_async_script(script, names) == [hue_of(name) for name in names]
+    told = ferret.driver.execute_async_script(NUMBERS)
+    assert told[:2] == ["12.5 s", "0.00 ms"]
+    assert told[2:7] == ["2.5 s", "0", "99.9 %", "29 % above its bound", "a 9th of its bound"]
+    assert told[7:] == [1, 1, pytest.approx(0.3)], "an axis of nothing but zeros reaches to one"
 
 
 def test_a_range_is_marked_by_dragging_and_has_an_address(ferret: Browser) -> None:
@@ -292,8 +290,11 @@ def test_all_objectives_a_gap_the_workers_and_the_log_are_shown(ferret: Browser,
     began = daemon.status("ferret")["updated_at"]
     worker = {"id": "w1", "pid": 101, "node": "10.0.0.5", "group": 0, "outstanding": 1, "restarts": 2}
     taken = {"cpu_cores": 0.87, "memory_bytes": 210 * 2**20}
-    again = {"started_again": "ConnectionError: gone", "began_at": began, "missing_s": (60, 90)}
-    daemon.ferret(**again, workers=[{**worker, **taken}])
+    again = {"epoch": 2, "started_again": "ConnectionError: gone", "began_at": began, "missing_s": (60, 90)}
+    daemon.ferret(**again, durability="exactly-once")
+    ferret.sees("(ConnectionError: gone). It goes on with the run.", ".notices")
+    daemon.ferret(**again, run="another", workers=[{**worker, **taken}])
+    ferret.sees("(ConnectionError: gone). Serial numbers begin at 0 with it.", ".notices")
     ferret.sees("95th percentile, 5 % above its bound 240 ms; mean", ".tile")
     ferret.sees("In force: mean latency ≤ 480 ms and 95th percentile latency ≤ 240 ms and throughput", "#act-slo")
     ferret.until(lambda: ferret.run(HEIGHTS, ".charts figure:nth-child(2) path.limit") == 2, "both bounds")

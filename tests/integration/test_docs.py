@@ -58,7 +58,8 @@ RUN_ELSEWHERE = {
     r"\.venv/bin/python -m datapipe\.datasets\.made_tables .+": "tests/datapipe/test_made_tables.py::"
     "test_rows_are_those_of_one_process",
     r"recompose report .+": "tests/integration/test_report.py::test_the_report_in_a_browser",
-    r"recompose telemetry .+": "tests/datapipe/test_telemetry_tables.py::test_streaming_equals_batch_with_late_records",
+    r"recompose telemetry .+": "tests/datapipe/test_telemetry_tables.py::"
+    "test_streaming_equals_batch_when_the_job_is_killed",
     r"recompose backfill .+": "tests/datapipe/test_backfill.py::"
     "test_an_interrupted_backfill_ends_in_the_results_of_the_stream",
     r"\.venv/bin/recompose experiment .+": "tests/integration/test_experiments.py::test_all_figures_quickly",
@@ -122,10 +123,10 @@ def test_what_runs_the_other_commands_is_there(place: str) -> None:
 
 
 def _run() -> Iterator[Any]:
-    """Those with commands to run; a newcomer's, and the one that has all commands, for every change."""
+    """Those with commands to run; the first one, and the one that has all commands, for every change."""
     for each in DOCUMENTS:
         if any(_is_run_here(command) for _, command in commands(each)):
-            name, first = str(each.relative_to(ROOT)), each.name in ("README.md", "first-hour.md", "command-line.md")
+            name, first = str(each.relative_to(ROOT)), each.name in ("README.md", "command-line.md")
             yield pytest.param(each, id=name, marks=[] if first else pytest.mark.long)
 
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from dashboard_rig import page
 
 from lab.experiments import conduct as conducting
+from lab.experiments import live
 from lab.experiments.virtual import VirtualDriver
 from service import logs
 from service.cli import main
@@ -20,14 +21,16 @@ SMALL: dict[str, Any] = {
     "title": "small",
     "shows": "a test",
     "app": "synthetic",
-    "profile": {"f1": {"ms": 8}, "f2": {"ms": 8}, "f3": {"ms": 8}},
-    "input": {"steps": [[0, 60], [20, 160]]},
+    "profile": {"f1": {"ms": 16}, "f2": {"ms": 16}, "f3": {"ms": 16}},
+    "input": {"steps": [[0, 30], [20, 80]]},
     "slo": "throughput=input_rate",
     "strategies": ["expected-cost"],
     "static": ["1"],
     "duration_s": 40,
     "warm_up_s": 25,
 }
+BRIEF: dict[str, Any] = {"input": {"steps": [[0, 20]]}, "duration_s": 4, "warm_up_s": 1}
+"""Where it does not matter what runs."""
 
 
 @pytest.fixture(autouse=True)
@@ -59,15 +62,15 @@ def test_the_strategy_beats_the_composition_that_was_kept_and_the_same_file_give
         experiment(file, "--out", tmp_path / name)
     once, again = results(tmp_path / "once"), results(tmp_path / "again")
     assert once == again
-    assert once["rows"]["1"]["achieved_per_s"] == pytest.approx(125, rel=0.05), "three stages of 8 ms"
-    assert once["rows"]["expected-cost"]["achieved_per_s"] == pytest.approx(160, rel=0.05)
+    assert once["rows"]["1"]["achieved_per_s"] == pytest.approx(62.5, rel=0.05), "three stages of 16 ms"
+    assert once["rows"]["expected-cost"]["achieved_per_s"] == pytest.approx(80, rel=0.05)
     assert once["rows"]["expected-cost"]["settled_on"] == ["7"]
     assert once["against_best_static"]["expected-cost"]["throughput"] > 1.2
     assert (tmp_path / "once" / "small" / "expected-cost.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_what_was_interrupted_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, out, ran = written(tmp_path, repetitions=2), tmp_path / "out", []
+    file, out, ran = written(tmp_path, **BRIEF, repetitions=2), tmp_path / "out", []
     true_run = VirtualDriver.run
 
     def run(self: Any, contender: Any, repetition: int, rate: Any) -> Any:
@@ -86,8 +89,8 @@ def test_what_was_interrupted_goes_on_where_it_was(tmp_path: Path, monkeypatch: 
 
 def test_runs_of_another_file_are_not_mixed(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    experiment(written(tmp_path), "--out", out)
-    changed = written(tmp_path, duration_s=41)
+    experiment(written(tmp_path, **BRIEF, strategies=[]), "--out", out)
+    changed = written(tmp_path, **BRIEF | {"duration_s": 5}, strategies=[])
     refused = experiment(changed, "--out", out, code=1)
     assert "holds runs with experiment" in refused.output
     assert "they cannot be compared" in refused.output
@@ -114,12 +117,14 @@ def test_faults_of_a_file_are_sentences(tmp_path: Path, changes: dict[str, Any],
     assert sentence in experiment(written(tmp_path, **changes), "--out", tmp_path / "out", code=1).output
 
 
-def test_an_experiment_on_real_workers(tmp_path: Path) -> None:
+def test_an_experiment_on_real_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "CALIBRATE_S", 3.0)
+    monkeypatch.setattr(live, "CALIBRATE_FROM_S", 1.0)
     changes = {
         "driver": "local",
         "options": {"compute": "wait"},
         "input": {"steps": [[0, 0.5]], "share": True, "composition": "1"},
-        "duration_s": 4,
+        "duration_s": 3,
         "warm_up_s": 1,
     }
     out = tmp_path / "out"

@@ -13,11 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    ("scene", "told"),
-    [
-        ("head_lost", "the worker that was left answered"),
-        ("gpus", "each worker saw its device"),
-    ],
+    ("scene", "told"), [("head_lost", "the worker that was left answered"), ("gpus", "each worker saw its device")]
 )
 def test_a_stream_does_not_wait_for_ray(scene: str, told: str) -> None:
     """In a process of its own, as Ray ends one whose head is gone; in a folder of its own, so that nobody else finds

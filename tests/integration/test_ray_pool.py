@@ -107,18 +107,6 @@ def test_tasks_run_adjacent_stages_and_bring_value_states_and_timings(make_pool:
     assert pool.codec.decode(again.states["count"])[0][0] == 2
 
 
-def test_a_stage_may_change_a_large_array_in_place(make_pool: MakePool) -> None:
-    pool = make_pool()
-    (joined,) = started(pool)
-    frame = np.arange(260 * 462 * 3, dtype=np.float32)
-    pool.send(joined.worker, [task(pool, 1, ("misbehave",), frame)])
-    (done,) = events(pool, 1)
-    assert isinstance(done, TaskDone)
-    (value,) = pool.codec.decode(done.payload)
-    np.testing.assert_array_equal(value["array"], frame + 1)
-    assert value["aligned"]
-
-
 @pytest.mark.parametrize(("transport", "shared"), [("unix", True), ("tcp", False)])
 def test_large_frames_are_shared_on_this_host_and_travel_in_full_over_the_network(
     make_pool: MakePool, transport: Any, shared: bool
@@ -136,27 +124,26 @@ def test_large_frames_are_shared_on_this_host_and_travel_in_full_over_the_networ
     assert arena is None or arena.used_bytes == 0
 
 
-def test_tasks_of_one_worker_come_back_in_the_order_sent(make_pool: MakePool) -> None:
-    pool = make_pool()
+def test_tasks_of_one_worker_come_back_in_the_order_sent_though_some_of_them_fail(make_pool: MakePool) -> None:
+    """A failed one names its stage; a stage may change a large array in place, and libraries run with one thread."""
+    pool, frame = make_pool(), np.arange(260 * 462 * 3, dtype=np.float32)
     (joined,) = started(pool)
-    for number in range(50):
+    for number, what in enumerate(("raise", "unpicklable", frame, "environment")):
+        pool.send(joined.worker, [task(pool, number, ("misbehave",), what)])
+    for number in range(4, 50):
         pool.send(joined.worker, [task(pool, number, ("double",), number)])
-    assert [event.task_id for event in events(pool, 50) if isinstance(event, TaskDone)] == list(range(50))
-
-
-@pytest.mark.parametrize(
-    ("how", "text"), [("raise", "ValueError: told to raise"), ("unpicklable", "cannot be pickled")]
-)
-def test_a_failed_task_names_its_stage_and_the_worker_goes_on(make_pool: MakePool, how: str, text: str) -> None:
-    pool = make_pool()
-    (joined,) = started(pool)
-    pool.send(joined.worker, [task(pool, 1, ("misbehave",), how)])
-    pool.send(joined.worker, [task(pool, 2, ("misbehave",), "well")])
-    failed, done = events(pool, 2)
-    assert isinstance(failed, TaskFailed)
-    assert (failed.task_id, failed.stage) == (1, "misbehave")
-    assert text in failed.error
-    assert isinstance(done, TaskDone)
+    raised, unpicklable, *others = events(pool, 50)
+    for failed, number, text in ((raised, 0, "ValueError: told to raise"), (unpicklable, 1, "cannot be pickled")):
+        assert isinstance(failed, TaskFailed)
+        assert (failed.task_id, failed.stage) == (number, "misbehave")
+        assert text in failed.error
+    done = [each for each in others if isinstance(each, TaskDone)]
+    assert [each.task_id for each in done] == list(range(2, 50))
+    changed, environment, *doubled = (pool.codec.decode(each.payload)[0] for each in done)
+    np.testing.assert_array_equal(changed["array"], frame + 1)
+    assert changed["aligned"]
+    assert environment["OMP_NUM_THREADS"] == environment["OPENCV_FOR_THREADS_NUM"] == "1"
+    assert doubled == [2 * number for number in range(4, 50)]
 
 
 @pytest.mark.parametrize(("transport", "death"), [("unix", "exits in a stage"), ("tcp", "killed from outside")])
@@ -164,7 +151,7 @@ def test_a_dead_worker_is_told_at_once_and_once(make_pool: MakePool, transport: 
     pool = make_pool(RayPoolSettings(transport=transport))
     dying, other = started(pool, 2)
     if death == "killed from outside":
-        os.kill(dying.pid, signal.SIGKILL)
+        os.kill(dying.pid, signal.SIGSEGV)
     else:
         pool.send(dying.worker, [task(pool, 1, ("misbehave",), "exit")])
     began_s = pool.now_s()
@@ -172,6 +159,8 @@ def test_a_dead_worker_is_told_at_once_and_once(make_pool: MakePool, transport: 
     assert pool.now_s() - began_s < 1.0
     assert isinstance(lost, WorkerLost)
     assert lost.worker == dying.worker
+    if death == "killed from outside":
+        assert lost.reason == "its process ended: SIGSEGV"
     pool.send(dying.worker, [task(pool, 2, ("double",), 1)])
     pool.send(other.worker, [task(pool, 3, ("double",), 1)])
     (done,) = events(pool, 1)
@@ -217,25 +206,6 @@ def test_a_worker_that_cannot_start_says_why(
     (failed,) = events(pool, 1)
     assert isinstance(failed, WorkerStartFailed)
     assert all(text in failed.reason for text in texts), failed.reason
-
-
-def test_a_worker_that_died_says_by_which_signal(make_pool: MakePool) -> None:
-    pool = make_pool()
-    (joined,) = started(pool)
-    os.kill(joined.pid, signal.SIGSEGV)
-    (lost,) = events(pool, 1)
-    assert isinstance(lost, WorkerLost)
-    assert lost.reason == "its process ended: SIGSEGV"
-
-
-def test_workers_run_libraries_with_one_thread(make_pool: MakePool) -> None:
-    pool = make_pool()
-    (joined,) = started(pool)
-    pool.send(joined.worker, [task(pool, 1, ("misbehave",), "environment")])
-    (done,) = events(pool, 1)
-    assert isinstance(done, TaskDone)
-    (environment,) = pool.codec.decode(done.payload)
-    assert environment["OMP_NUM_THREADS"] == environment["OPENCV_FOR_THREADS_NUM"] == "1"
 
 
 def test_wait_keeps_its_time_and_wake_ends_it(make_pool: MakePool) -> None:

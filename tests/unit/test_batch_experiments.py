@@ -21,17 +21,7 @@ from lab.papers.leonarczyk.figure_data import (
     steps_by_latency,
 )
 from lab.papers.leonarczyk.grid import OURS, PUBLISHED, Setup, bundle_figures, rows_of, setups, thesis_workload
-from lab.papers.leonarczyk.plant import (
-    MACHINE,
-    CostLaw,
-    Paced,
-    Phase,
-    Pipeline,
-    Source,
-    Trace,
-    Workload,
-    simulate,
-)
+from lab.papers.leonarczyk.plant import MACHINE, CostLaw, Paced, Phase, Pipeline, Source, Trace, Workload, simulate
 from lab.papers.leonarczyk.tables import FIGURES, itemized_hit, printed_setup
 from lab.papers.pictures import picture
 

@@ -102,9 +102,14 @@ def test_it_fits_the_terminal(width: int, height: int) -> None:
     view = WatchView(lambda: [long] * 12)
     p95 = ObjectiveInForce(metric="latency", target=500, threshold=0.2, statistic="p95", bound=600)
     slo = SloInForce(**{**dict(p95), "objectives": [p95, p95.model_copy(update={"statistic": "mean"})]})
-    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
-    for _ in range(200):
-        shown = view.fitting(a_status(slo=slo), console)
+    console, tall = (
+        Console(file=io.StringIO(), width=width, height=each, force_terminal=True, color_system=None)
+        for each in (height, 100)
+    )
+    status = a_status(slo=slo)
+    for _ in range(40):  # a column of each bar
+        view.fitting(status, tall)
+    shown = view.fitting(status, console)
     lines = ["".join(part.text for part in line) for line in console.render_lines(shown)]
     assert len(lines) < height
     text = "\n".join(lines)

@@ -101,7 +101,7 @@ for number in range(-1 if done is None else done, int(sys.argv[3])):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.long)])
 def test_kills_of_writer_and_compaction_lose_and_double_nothing(tmp_path: Path, kills: int) -> None:
     chance = random.Random(kills)
     folder = tmp_path / "t"

@@ -12,11 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from apps.ferret.extract import (
-    FEATURE_WEIGHTS,
-    extract,
-    segment,
-)
+from apps.ferret.extract import FEATURE_WEIGHTS, extract, segment
 from apps.ferret.load import decode_photo, resize, to_hsv
 from apps.ferret.loops.kernels import KernelName, load_kernel
 from apps.ferret.lsh import Buckets, Projections, RegionIndex, draw_projections, load_projections

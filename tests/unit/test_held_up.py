@@ -49,11 +49,7 @@ def asked(demand: Demand, *stages: StageProfile) -> Snapshot:
 
 @pytest.mark.parametrize(
     ("workers", "told"),
-    [
-        (5, None),
-        (3, "3 workers for 4 groups, shared in turn"),
-        (0, "0 workers for 4 groups, shared in turn"),
-    ],
+    [(5, None), (3, "3 workers for 4 groups, shared in turn"), (0, "0 workers for 4 groups, shared in turn")],
 )
 def test_too_few_workers_are_told(workers: int, told: str | None) -> None:
     assert blocked_by(seen_with(workers), None) == ({"workers": told} if told else {})
@@ -67,8 +63,7 @@ def test_workers_that_are_to_go_from_group_to_group_hold_nothing_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lag_s", "told"),
-    [(0.0, None), (1.0, None), (4.24, "the source is held back: the next item is overdue by 4.2 s")],
+    ("lag_s", "told"), [(0.0, None), (1.0, None), (4.24, "the source is held back: the next item is overdue by 4.2 s")]
 )
 def test_a_source_that_is_held_back_is_told(lag_s: float, told: str | None) -> None:
     assert blocked_by(seen_with(4), asked(Demand(100, 50, 0, lag_s))) == ({"backlog": told} if told else {})

@@ -96,8 +96,7 @@ def test_a_runner_that_starts_anew_goes_on_from_what_is_durable(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
-    [("fails", "no such format"), ("crashes", "the Spark driver ended 5 times in a row: out of order")],
+    ("how", "said"), [("fails", "no such format"), ("crashes", "the Spark driver ended 5 times in a row: out of order")]
 )
 def test_what_cannot_work_is_said_and_a_driver_that_dies_is_started_five_times(
     tmp_path: Path, how: str, said: str
