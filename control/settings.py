@@ -25,7 +25,8 @@ class Measuring:
     backlog_patience_s: float = ranged(30.0, 0, 3600, "s")
     """A backlog that will be worked off within this time is no violation of the composition that works it off."""
     latency_from: LatencyFrom = LatencyFrom.READ
-    """What is judged: what users waited, and all that was due; or, as the papers measure, what was read."""
+    """Start of a latency: DUE counts the wait of users, and all items that were due; READ counts from the read, as the
+    papers do."""
     outcome_s: float = ranged(10.0, 0.5, 3600, "s")
     """Window after which a decision's prediction is compared with what was measured: one check interval."""
 
@@ -76,7 +77,7 @@ class Regulation:
     control_step_s: float = ranged(1.0, 0.1, 3600, "s")
     """Time between two looks (section 4)."""
     threads: int = ranged(0, 0, 100_000)
-    """Of the machine: two fewer is the most replicas there may be. 0: as many as cores; the paper's has two a core."""
+    """Threads of the machine (0: as many as cores; the paper's has two per core): the most replicas are two fewer."""
 
 
 GONE = frozenset(

@@ -8,7 +8,7 @@ Grouping = tuple[tuple[int, ...], ...]
 
 
 MOST = 1000
-"""Replicas that anything may have."""
+"""Largest number of replicas of any group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class StageFacts:
     most: int = MOST
     """Replicas that a group may have which begins with it: 1 of a stage with a state, the partitions of one by key."""
     price: float = 0.0
-    """A worker that runs it costs so much more than one."""
+    """Additional price of a worker that runs it, in workers."""
     at_once: int = 1
-    """Calls that one worker has at a time, of a stage that waits."""
+    """Number of calls that one worker runs at a time, for a stage that waits."""
 
 
 def most_of(stages: Sequence[StageFacts], group: Sequence[int]) -> int:

@@ -34,9 +34,9 @@ _MOST_SCALED = 1.5
 """Logarithm of the most by which a past rate is scaled to the present one."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _TOLD_BY = 2
-"""Items by which a changed time of a stage is told."""
+"""Number of items after which a changed time of a stage is noticed."""
 _FEW_VARY = 0.01
-"""Least squared coefficient of variation of an item's time while as many items as a mean is taken over are known."""
+"""Smallest squared coefficient of variation of an item's time, while few items are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class _Work:
         self.seen = np.zeros(len(at_once))
         """Items, by stage."""
         self.variance = 0.0
-        """Of the time in all stages, relative to its mean."""
+        """Variance of the time in all stages, relative to its mean."""
         self._since = np.zeros(len(at_once))
         """Items since the time last changed, by stage."""
         self._varies = np.zeros(len(at_once))

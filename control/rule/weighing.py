@@ -15,7 +15,8 @@ from control.rule.settings import RuleSettings
 from control.rule.stream import Array, Futures
 
 _ALL_COUNTED = 16
-"""Up to so many workers each number of replicas is looked at, beyond it those near the present and some others."""
+"""Up to this many workers, each number of replicas is considered; above, only those near the present one and some
+others."""
 _SCREENED = 20
 """Compositions of a user's list that are looked at under all futures: so many nearest to what the mean load needs, and
 to larger loads."""
@@ -31,7 +32,7 @@ class History:
     asked_ago_s: float
     regrouped_ago_s: float
     prices_s: Sequence[float]
-    """Of a late item, in worker-seconds, by goal."""
+    """Price of a late item, in worker-seconds, by goal."""
     most_per_s: float = math.inf
     """Items a second beyond which workers bring nothing."""
 

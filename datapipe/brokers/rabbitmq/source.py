@@ -207,6 +207,6 @@ class StreamFeed:
         gone = f"stream {self._name!r} has dropped {self._next} to {offset - 1}, which were not read"
         if not self._goes_on:
             raise RecomposeError(
-                f"rabbitmq has no longer what comes next: {gone}; start a new run, or with on_gap go-on"
+                f"rabbitmq no longer has what comes next: {gone}; start a new run, or with on_gap go-on"
             )
         log.warning("messages were dropped before they were read", source="rabbitmq", what=gone)
