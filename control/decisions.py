@@ -72,7 +72,7 @@ class Candidate:
     known."""
     measured_in_time: float | None = None
     transition: TransitionKind | None = None
-    """How the app would change to it; None for the active one, and if nobody asked."""
+    """How the app would change to it; None for the active one, and if this was not asked."""
     transition_s: float | None = None
     """Expected duration of that change."""
 

@@ -132,7 +132,7 @@ class TwoSided(Regulator):
     """Share of the cores in use from which on replicas are assumed to contend."""
     LEAST_SHARE = 0.01
     SPARE, SPARE_STEPS = 0.75, 5
-    """Replicas are given back when this share of them has been enough for so many steps."""
+    """Replicas are released if this share of them has been enough for this many steps."""
 
     def __init__(self, settings: RegulatorSettings, cores: int) -> None:
         self._target_s, self._most, self._cores = settings.target_ms / 1e3, settings.most, cores

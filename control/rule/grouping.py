@@ -17,7 +17,8 @@ class StageFacts:
 
     name: str
     most: int = MOST
-    """Replicas that a group may have which begins with it: 1 of a stage with a state, the partitions of one by key."""
+    """Largest number of replicas of a group that begins with it: 1 for a stage with a state, the partitions for one by
+    key."""
     price: float = 0.0
     """Additional price of a worker that runs it, in workers."""
     at_once: int = 1
@@ -61,7 +62,7 @@ def cheapest(stages: Sequence[StageFacts], loads: Sequence[float], hop: float = 
 
 
 _FULL, _BEYOND = 0.5, 20.0
-"""A single worker is not planned to be busier than half, and what a limit keeps out costs so many workers each."""
+"""A single worker is planned to be at most half busy; each unit of load beyond a limit costs this many workers."""
 
 
 def _cost(stages: Sequence[StageFacts], loads: Sequence[float], group: Sequence[int], hop: float) -> float:

@@ -12,7 +12,8 @@ class RuleSettings:
     steps: int = 20
     """Steps of each future."""
     similar: float = 0.35
-    """Logarithm by which rate, its rise and the work of an item may differ in a moment that is like the present."""
+    """Largest difference, as a logarithm, of rate, rise and work per item in a moment that is similar to the
+    present."""
     fast_s: float = 1.0
     """The present rate is a mean over this long, and …"""
     fast_items: float = 8.0
