@@ -33,7 +33,7 @@ def parse_dyn(text: str, default_workers: int) -> Dyn | None:
     said = list(map(_setting, settings))
     names = [name for name, _ in said]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise refusal(f"Dyn: {twice} is said {names.count(twice)} times; once is enough")
+        raise refusal(f"Dyn: {twice} is given {names.count(twice)} times; give it once")
     try:
         return Dyn.asked(workers, scheduler, dict(said))
     except SettingsError as error:

@@ -19,7 +19,8 @@ class Assessment:
     status: SloStatus
     """What the user sees: judged on what was delivered."""
     meets: bool | None
-    """Whether the composition as such meets the SLO: a backlog it inherited and works off is not held against it."""
+    """True if the composition as such meets the SLO; a backlog that it inherited and works off does not count against
+    it."""
     reason: str
     throughput_per_s: float | None = None
     latency_s: float | None = None

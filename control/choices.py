@@ -29,12 +29,12 @@ class Choices:
         self.generated = generated
         self._active = first
         self.grant: Grant | None = None
-        """What others on the machine leave; None: nobody counts."""
+        """What other apps on the machine leave; None: no budget counts."""
         self.room: Room = {}
         """What the nodes could hold."""
         self._barred: dict[str, tuple[float, str]] = {}
         self._beyond: tuple[Room, Mapping[str, str]] = {}, {}
-        """What was found last for which room."""
+        """Latest answer, and the room that it is for."""
 
     @property
     def granted(self) -> Budget:

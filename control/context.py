@@ -26,11 +26,11 @@ class ManagerContext:
     hindsight: Hindsight
     log: DecisionLog
     due: Due | None
-    """A decision that was asked for and has not begun."""
+    """A decision that was requested and has not begun."""
     pin: Composition | None = None
-    """What was asked for by hand; ``None``: whatever is active."""
+    """Composition that a user requested; ``None``: the active one stays."""
     announced: tuple[Announcement, ...] = ()
-    """Loads that somebody knows to come."""
+    """Loads that users have announced."""
     ended_by_due: str | None = None
     """The switch or resize that was called off for the question in ``due``, as a clause; told with the answer."""
 

@@ -70,7 +70,7 @@ class Calibration:
     (Vovk et al., "Algorithmic Learning in a Random World", 2005, chapter 2), over the latest outcomes."""
 
     KEPT, BELOW = 100, 0.1
-    """Outcomes that count, and the share of them that may be below what is said."""
+    """Number of outcomes that count, and the share of them that may be below the limit."""
 
     def __init__(self) -> None:
         self._off = deque[float](maxlen=self.KEPT)

@@ -22,7 +22,7 @@ class Trigger(StrEnum):
     PLACEMENT = "placement"
     """Workers leave a node that is to go, or move to where they are better: the pool's doing, not the manager's."""
     BUDGET = "budget"
-    """What the arbiter leaves to the app has changed."""
+    """The app's share of the budget has changed."""
 
 
 class CandidateStatus(StrEnum):
@@ -68,12 +68,13 @@ class Candidate:
     predicted_in_time: float | None = None
     """Share of the items within the objective's time."""
     in_time_at_least: float | None = None
-    """What that share will not be below nine times of ten; of the chosen one, as soon as enough outcomes are known."""
+    """Lower limit that this share should reach nine times out of ten; of the chosen one, as soon as enough outcomes are
+    known."""
     measured_in_time: float | None = None
     transition: TransitionKind | None = None
-    """What it takes to get there; None for the active one, and where nobody asked."""
+    """How the app would change to it; None for the active one, and if this was not asked."""
     transition_s: float | None = None
-    """How long that is expected to take."""
+    """Expected duration of that change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class Decision:
     """False in observe mode: the decision says what would have been done."""
     handover: Handover = Handover()
     transition: TransitionKind | None = None
-    """What it takes to go from ``from_name`` to ``to_name``; None where that is the same."""
+    """How the app changes from ``from_name`` to ``to_name``; None if they are the same."""
     outcome: str | None = None
     """What came of it: the prediction against what was measured once the window was full."""
 
@@ -134,15 +135,15 @@ class Grant:
 
     budget: Budget
     total: Budget
-    """What there is for all apps together."""
+    """Budget of all apps together."""
     reason: str
     reached: float = 1.0
     """How well the objective would be met with it, 0 … 1 (all of it)."""
     more: Budget | None = None
-    """The least by which it would do noticeably better; None: more would not help."""
+    """Smallest addition that would help noticeably; None: more would not help."""
     reached_with_more: float | None = None
     composition_with_more: str | None = None
-    """What it would run then."""
+    """Composition that it would run then."""
 
 
 @dataclass(frozen=True, slots=True)

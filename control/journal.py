@@ -27,7 +27,7 @@ class SwitchRecord:
     """A switch or a resize, what was expected of it, and how it went. Seconds."""
 
     drain_mean_s: float | None
-    """srtt when it began."""
+    """Smoothed drain time (srtt) when it began."""
     drain_estimate_s: float | None
     """srtt + 4 rttvar when it began."""
     ended: SwitchEnded | None = None
@@ -50,7 +50,7 @@ class Journal:
     """With the resizes."""
     resize_count: int = 0
     switch_total: int = 0
-    """With those that failed."""
+    """Number of all switches, failed ones included."""
     _since_decision: dict[str, NoChangeRun] = field(default_factory=dict)
     """By kind of reason."""
 

@@ -25,7 +25,7 @@ class RegulatorSettings(Checked):
     interval_s: float = ranged(1.0, 0.1, 3600, "s")
     """Control step (section 4)."""
     cores: int = ranged(4, 1, 100_000)
-    """Of the machine; two of them are left to the first and the last stage."""
+    """Cores of the machine; two of them are left to the first and the last stage."""
 
     @property
     def most(self) -> int:
@@ -41,13 +41,13 @@ class Step:
     latency_s: float | None
     """Mean of the items that were finished in the step; None: there was none."""
     rate_per_s: float | None = None
-    """Items that are asked for; None: not known."""
+    """Requested items per second; None: not known."""
     waits: bool = False
     """More items wait for a replica than there are replicas."""
     service_s: float | None = None
     """What all stages take for an item, where items wait inside for one another, so that the latency is not theirs."""
     cpu_share: float = 1.0
-    """Of the time that the group takes for an item, what it computes; the rest it waits for something else."""
+    """Share of the group's time for an item in which it computes; the rest it waits for something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +123,16 @@ class TwoSided(Regulator):
 
     name = "two-sided"
     AIM = 0.75
-    """Of the target, where it goes to."""
+    """Latency that it aims at, as a share of the target."""
     TOO_HIGH, TOO_LOW = 0.9, 0.6
-    """Of the target, what is expected beyond which it goes."""
+    """Expected latencies beyond which it acts, as shares of the target."""
     FULL = 0.8
-    """Share of their time that replicas are busy where nothing waits."""
+    """Share of time that replicas can be busy before items wait."""
     CONTENDED = 0.9
-    """Share of the cores that replicas compute on, from which on they are taken to contend."""
+    """Share of the cores in use from which on replicas are assumed to contend."""
     LEAST_SHARE = 0.01
     SPARE, SPARE_STEPS = 0.75, 5
-    """Replicas are given back when this share of them has been enough for so many steps."""
+    """Replicas are released if this share of them has been enough for this many steps."""
 
     def __init__(self, settings: RegulatorSettings, cores: int) -> None:
         self._target_s, self._most, self._cores = settings.target_ms / 1e3, settings.most, cores

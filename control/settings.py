@@ -17,15 +17,17 @@ class Measuring:
     min_samples: int = ranged(10, 1, 100_000)
     """Deliveries (and timings of each stage) below which nothing is decided. Ten know a mean to a third of its cv."""
     patience_samples: int = ranged(3, 1, 100_000)
-    """Enough after ``patience_s``: three items are what one can have of an app that takes seconds an item."""
+    """Number of samples that suffice after ``patience_s``: an app that takes seconds per item gives no more than
+    three."""
     patience_s: float = ranged(10.0, 0, 3600, "s")
     """After this long without a switch, ``patience_samples`` suffice. One check interval of Vogel et al."""
     min_window_s: float = ranged(1.0, 0, 600, "s")
     """Shortest window to judge an SLO on. Four snapshots; shorter windows are dominated by arrivals in bursts."""
     backlog_patience_s: float = ranged(30.0, 0, 3600, "s")
-    """A backlog that will be worked off within this time is no violation of the composition that works it off."""
+    """A backlog that will be gone within this time is no violation by the composition that works it off."""
     latency_from: LatencyFrom = LatencyFrom.READ
-    """What is judged: what users waited, and all that was due; or, as the papers measure, what was read."""
+    """Start of a latency: DUE counts the wait of users, and all items that were due; READ counts from the read, as the
+    papers do."""
     outcome_s: float = ranged(10.0, 0.5, 3600, "s")
     """Window after which a decision's prediction is compared with what was measured: one check interval."""
 
@@ -41,14 +43,15 @@ class Rhythm:
     change_ratio: float = ranged(0.2, 0.01, 10)
     """Input rate or service time changed when it contrasts by more than this (Vogel et al., section 3.2, step 2)."""
     down_after_s: float = ranged(10.0, 0, 3600, "s")
-    """Of a strategy that does not watch the stream itself: an input rate fell when the lower one has lasted so long."""
+    """For strategies that do not watch the stream themselves: an input rate counts as fallen when the lower one has
+    lasted this long."""
     worker_start_s: float = ranged(1.5, 0, 600, "s")
-    """What a worker takes to start, until it is measured: 1 to 2 s on Ray, side by side."""
+    """Time that a worker takes to start, until it is measured: 1 to 2 s on Ray, also if several start together."""
     recovery_s: float = ranged(3.0, 0, 600, "s")
     """After a lost worker nothing is judged for this long: starting another takes 1 to 2 s."""
     switch_limit_s: float = ranged(120.0, 1, 3600, "s")
-    """A switch that the dispatcher is not at any more is treated as failed after this long without a word how it ended.
-    While the dispatcher is at it, its own limits count: ``prepare_limit_s``, ``drain_limit_s``."""
+    """Time after which a switch counts as failed if the dispatcher no longer works on it and never said how it ended.
+    While the dispatcher works on it, its own limits count: ``prepare_limit_s``, ``drain_limit_s``."""
     failed_switch_pause_s: float = ranged(60.0, 0, 86_400, "s")
     """A composition whose switch failed is left alone for this long: causes such as missing memory last minutes."""
 
@@ -76,7 +79,7 @@ class Regulation:
     control_step_s: float = ranged(1.0, 0.1, 3600, "s")
     """Time between two looks (section 4)."""
     threads: int = ranged(0, 0, 100_000)
-    """Of the machine: two fewer is the most replicas there may be. 0: as many as cores; the paper's has two a core."""
+    """Threads of the machine (0: as many as cores; the paper's has two per core): the most replicas are two fewer."""
 
 
 GONE = frozenset(

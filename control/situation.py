@@ -20,14 +20,14 @@ class Situation:
     snapshot: Snapshot
     objective: Objective
     assessment: Assessment
-    """Of the active composition, as measured."""
+    """Verdict on the active composition, as measured."""
     active: Composition
     compositions: tuple[Composition, ...]
     settings: Settings
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Compositions that could not be switched to of late, by name, with the reason."""
     budget: Budget = FREE
-    """What may be spent."""
+    """Budget of the app."""
     generated: bool = False
     """Nobody wrote the compositions: whatever can be composed may be chosen."""
     announced: tuple[Announcement, ...] = ()

@@ -52,7 +52,7 @@ class Question:
 
     cores: float | None = None
     replicas: int | None = None
-    """Of every group that is parallel."""
+    """Replicas of each parallel group."""
     rate_per_s: float | None = None
 
 
@@ -67,7 +67,7 @@ class Present:
     strategy: Strategy
     settings: Settings
     unavailable: Mapping[str, str] = field(default_factory=dict)
-    """As of ``Situation``, like the next one."""
+    """As in ``Situation``; so is the next field."""
     generated: bool = False
 
 
@@ -80,9 +80,9 @@ class Option:
     meets: bool | None
     active: bool
     worst: Prediction | None = None
-    """With times as crowded as they are now, at the upper end of what their means are known to."""
+    """Prediction with times as crowded as now, at the upper ends of the ranges of their means."""
     best: Prediction | None = None
-    """Without crowding, at the lower end."""
+    """Prediction without crowding, at the lower ends."""
 
 
 @dataclass(frozen=True, slots=True)

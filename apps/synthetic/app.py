@@ -143,7 +143,7 @@ class SyntheticOptions(Options):
     @classmethod
     def _check_weights(cls, text: str) -> str:
         if not any(parse_factors(text)):
-            raise ValueError(f"weights {text!r}: one of them at least must be above 0")
+            raise ValueError(f"weights {text!r}: at least one of them must be above 0")
         return text
 
     @field_validator("phases")

@@ -25,7 +25,7 @@ class Reach:
     met: float
     """How well its objective would be met, 0 … 1 (all of it)."""
     composition: str | None = None
-    """What it would run; None: it has nothing that needs so little."""
+    """Composition that it would run; None: it has none that needs so little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Bid:
     """Of one app."""
 
     reach: tuple[Reach, ...] | None
-    """By the limits that it was asked about; None: nobody can tell now."""
+    """What it reaches, for each limit that it was asked about; None: unknown now."""
     takes_part: bool = True
-    """It keeps to what it is given. What else runs keeps what it has: pinned or observed, without an objective, or by a
-    strategy that takes no budget."""
+    """It keeps to its grant. Other apps keep what they have: pinned or observed ones, those without an objective, and
+    those whose strategy takes no budget."""
     uses: Budget = FREE
-    """What it has now."""
+    """Budget that it uses now."""
     grant: Grant | None = None
-    """What it keeps to now."""
+    """Grant that it keeps to now."""
 
 
 Array = npt.NDArray[np.float64]
@@ -55,7 +55,7 @@ class Claim:
     reach: tuple[float, ...]
     priority: float = 1.0
     floor: int = 0
-    """Units that it has in any case."""
+    """Units that it always has."""
 
     def at(self, units: int) -> float:
         """Return how well with so many; beyond what was asked about, as with the most."""
@@ -129,13 +129,13 @@ def _slope(values: Array, left: int, right: int) -> float:
 
 
 FIRST_HOLD_S, LONGEST_HOLD_S = 1.0, 32.0
-"""What was needed so short a time ago is not given away: after the first gift that was a mistake, and after many."""
+"""Time for which units that were needed are held: after the first mistaken gift, and after many."""
 MISTAKE_S, LONGER_BY = 10.0, 4.0
-"""A gift that is asked back within so long was one, and within so many times what it is held for."""
+"""A gift asked back within MISTAKE_S, plus LONGER_BY times the hold time, was a mistake."""
 FORGOTTEN_S = 300.0
-"""Who has done without for so long gives more quickly again."""
+"""An app that asks for a gift back only after this time holds units for less time again."""
 _NOTICEABLE = 0.02
-"""Of an objective, what a change must bring."""
+"""Smallest gain that justifies a change, as a share of an objective."""
 
 
 @dataclass(slots=True)
@@ -144,7 +144,7 @@ class _App:
 
     hold_s: float = 0.0
     gave_s: float = -inf
-    """When it last gave something away."""
+    """Time at which it last gave units away."""
     claims: deque[tuple[float, Claim]] = field(default_factory=deque)
 
 

@@ -10,14 +10,14 @@ from control.decisions import Grant
 from profiler.budget import Budget
 
 PARTS = 32
-"""Into which the cores are divided: a thirty-second is less than anybody can foretell."""
+"""Number of parts that the cores are divided into: predictions are no finer than a thirty-second."""
 _NOTICEABLE = 0.01
-"""Of an objective, what is worth telling."""
+"""Smallest gain that is worth reporting, as a share of an objective."""
 AWAY_S = 30.0
-"""For so long an app keeps what it had while nobody hears of it: its runner is started again."""
+"""Time for which an app keeps its share while it reports nothing, because its runner is started again."""
 
 BUSY_S = 30.0
-"""Busy cores go up and down with every measurement: what makes no claim is taken to need the most of so long."""
+"""Busy cores vary with each measurement, so an app without a claim counts with its maximum in this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Terms:
 
     priority: float = 1.0
     floor: float = 0.0
-    """In workers, or in cores where the machine's budget counts no workers."""
+    """Units that it always has: workers, or cores if the machine's budget counts no workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Arbitration:
         self._heard: dict[str, _Heard] = {}
         self._units: dict[str, int] = {}
         self._used: dict[str, deque[tuple[float, int]]] = {}
-        """Of late, by those that make no claim."""
+        """Recent use by the apps that make no claim."""
 
     def grants(self, now_s: float, bids: Mapping[str, Bid | None]) -> Mapping[str, Grant]:
         """By app, for those that take part. ``bids``: of each that runs, by ``budget.limits()``; ``None``: it cannot be

@@ -17,13 +17,13 @@ from control.bundles.port import BundleOpening, Choice, DeliveredBundle
 from runtime.dispatch import outcomes
 
 OWN_SHARE = 0.75
-"""Of the latency objective, what a bundle may take where nobody has named a controller: the rest is for the
-spread, and for the bundle ahead. Who names one gets what its paper says: the objective itself."""
+"""Share of the latency objective that a bundle may take if no controller was named: the rest is for the spread, and for
+the bundle ahead. A named controller gets the objective itself, as its paper says."""
 OURS = SizeControl("slo-batch", BatchSettings(sizes=Sizes(most=MOST_ITEMS)))
-"""Who chooses where nobody was named, an item is held to a latency, and bundles pay."""
+"""Controller that is used if none was named, an item is held to a latency, and bundles pay."""
 FOLLOW_EVERY_S = 0.002
-"""A bundle is followed at most this often: at 50 µs each that is 2.5 % of a core, where all of ten thousand a second
-would be half of one."""
+"""Shortest time between two bundles that are followed. At 50 µs each that is 2.5 % of a core; to follow ten thousand a
+second would take half of one."""
 
 
 def control_for(asked: Batching, target_s: float | None, *, pays: bool) -> SizeControl | None:
@@ -50,7 +50,7 @@ class Circumstances(NamedTuple):
 
     now_s: float
     rate_per_s: float | None
-    """None: items are always there, or bundles go without waiting for others: nothing is to be filled."""
+    """Input rate; None: items are always there, or bundles do not wait to be filled."""
     waiting: int
     """Items that have come and are not admitted."""
 

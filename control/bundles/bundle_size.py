@@ -33,7 +33,7 @@ class SizeRuns:
 
     KEPT = 1000
     QUIET_S = 10.0
-    """After so long without a change the next one is another entry."""
+    """If the size did not change for this long, its next change is an entry of its own."""
     LONGEST_S = 60.0
 
     def __init__(self) -> None:
@@ -67,13 +67,13 @@ class SizeRuns:
 
 
 HOP_SHARE = 0.1
-"""Of the work of a bundle, what its hops may cost beside it."""
+"""Largest cost of the hops of a bundle, as a share of its work."""
 PATIENCE_SHARE = 0.25
-"""Of the latency that is wanted, what the items of a bundle may wait for each other."""
+"""Longest time that the items of a bundle wait for each other, as a share of the latency objective."""
 PATIENCE_S = 0.01
-"""The same where no latency is wanted."""
+"""The same without a latency objective, in seconds."""
 MOST_ITEMS = 4096
-"""The hop of so many trivial items is 0.05 µs each; more only lengthen the wait."""
+"""At this size a hop costs 0.05 µs per trivial item; larger bundles only lengthen the wait."""
 _PAYS_FROM = 2
 
 
@@ -84,9 +84,9 @@ class Grain:
     items: int
     reason: str
     pays: bool = False
-    """The hop shows beside the work, whatever the objective bears."""
+    """True if the hop is noticeable beside the work, whatever the objective allows."""
     weight: int = 1
-    """It may weigh so many times the usual most on its way."""
+    """Weight that a bundle may have on its way, as a multiple of the usual limit."""
 
 
 SINGLE = Grain(1, "nothing is measured yet")

@@ -15,21 +15,20 @@ from control.bundles.bundle_size import MOST_ITEMS, Grain
 from profiler.snapshot import StageProfile, StageTiming
 
 _KEPT = 16
-"""Calls of a size of which the median counts: the first ones compile, or fill a cache."""
+"""Number of calls of a size whose median counts; the first ones compile, or fill a cache."""
 _KNOWN_FROM = 8
 _BELIEVED_S = 60.0
-"""What was measured longer ago is tried again."""
+"""Age from which on a measured size is tried again."""
 _AS_GOOD = 1.01
-"""Sizes that take less than 1 % longer an item than the best are as good, and the smallest of them is taken. Where a
-doubling saves 1 % by halving a fixed price, 2 % is left of it."""
+"""Sizes that take less than 1 % longer per item than the best are as good, and the smallest of them is taken."""
 _IN_VAIN, _TRIAL_S = 64, 10.0
 """Calls of batch stages with smaller bundles than the size that is tried, and the time of the trial, after which it is
 left for a minute: items do not come fast enough, and a device whose bundles are of another size at each call is slower
 than with a smaller, constant one. The time lets those pass that were on their way before."""
 _WEIGHT = 8
-"""A device has use for more than an item's way: 32 MiB of images instead of 4."""
+"""Multiple of the usual weight of a bundle that a device gets: 32 MiB of images instead of 4."""
 _LONGEST_S = 0.25
-"""Work of a group on one bundle, at most: nobody waits for it, but a switch and a stop do."""
+"""Longest work of a group on one bundle: no item waits for it, but a switch and a stop do."""
 
 
 class Curve:
@@ -41,9 +40,9 @@ class Curve:
         self._times: dict[tuple[str, int], deque[float]] = defaultdict(lambda: deque(maxlen=_KEPT))
         self._seen_s: dict[tuple[str, int], float] = {}
         self._tried_s: dict[int, float] = {}
-        """Since when a power is tried."""
+        """Time since when each size is tried, by its power of two."""
         self._short: Counter[int] = Counter()
-        """Calls since then that did not reach it."""
+        """Number of calls since then with smaller bundles, by the same power."""
 
     def timed(self, at_s: float, timings: Sequence[StageTiming], items: int) -> None:
         """Take the times of a task of so many ``items``."""
@@ -85,11 +84,11 @@ class Curve:
         told = f"{figure(known[best] * 1e3, 2)} ms an item in bundles of {2**best}"
         if best == max(known) and 2 ** (best + 1) * known[best] <= _LONGEST_S and 2**best < MOST_ITEMS:
             if self._is_reached(now_s, best + 1):
-                return Grain(2 ** (best + 1), f"twice the size is tried: {told}", pays=True, weight=_WEIGHT)
-            return Grain(2**best, f"{told}, and bundles of twice the size do not fill", pays=True, weight=_WEIGHT)
+                return Grain(2 ** (best + 1), f"trying twice the size: {told}", pays=True, weight=_WEIGHT)
+            return Grain(2**best, f"{told}; bundles of twice the size do not fill", pays=True, weight=_WEIGHT)
         if best == min(known) and best:
-            return Grain(2 ** (best - 1), f"half the size is tried: {told}", pays=True, weight=_WEIGHT)
-        return Grain(2**best, f"{told}, and larger ones gain nothing", pays=True, weight=_WEIGHT)
+            return Grain(2 ** (best - 1), f"trying half the size: {told}", pays=True, weight=_WEIGHT)
+        return Grain(2**best, f"{told}; larger ones gain nothing", pays=True, weight=_WEIGHT)
 
     def _is_reached(self, now_s: float, power: int) -> bool:
         """Return whether bundles may reach this size, as far as is seen since it was tried first."""

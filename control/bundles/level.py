@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 
 STEEPEST = log(2.0)
-"""No slope is followed further than to twice the load, or half of it."""
+"""Steepest slope that is followed: to twice the load, or half of it."""
 CAP = 0.1
-"""Largest squared error that counts: a jump that nobody could foresee says nothing of the filters."""
+"""Largest squared error that counts: a jump that nobody could foresee says nothing about the filters."""
 FORGET = 0.95
 """An error counts half after about 14 more bundles."""
 SAY = 0.2
-"""How soon one that foresees worse has no say. Half is the likelihood of errors that are normal and have nothing to do
-with each other; those of bundles in flight at the same time have."""
+"""How fast a filter loses weight by its errors. One half is the likelihood of independent normal errors, but errors of
+bundles that are in flight at the same time depend on each other."""
 LEAST_VARIANCE = 1e-9
 GAINS = (0.5, 0.25, 0.12, 0.06, 0.03)
 

@@ -17,9 +17,9 @@ class DeliveredBundle(NamedTuple):
     latency_s: float
     """From the arrival of its oldest item to its delivery: filling, waiting and work."""
     filled_s: float
-    """The part of it until the bundle was closed and went on its way."""
+    """Part of it until the bundle was closed and sent."""
     work_s: float
-    """The part of it in which workers were busy with this bundle, stages and hops in all."""
+    """Part of it in which workers worked on this bundle, over all stages and hops."""
 
 
 class BundleOpening(NamedTuple):

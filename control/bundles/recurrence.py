@@ -22,22 +22,22 @@ class Recurrence:
     EVERY = 32
     """New bins after which it looks for a recurrence again."""
     SHORTEST = 32
-    """Bins that are compared at least."""
+    """Smallest number of bins that are compared."""
     VARIED = log(1.3) ** 2
-    """Variance that what is compared has at least: a plateau is like any other plateau."""
+    """Smallest variance of compared bins: a plateau is like any other plateau."""
     ALIKE = 0.05
     """Mean squared difference of two recurrences at most, as a share of their variance."""
 
     def __init__(self) -> None:
         self._values = np.zeros(self.BINS)
         self._from = 0
-        """Item that the first bin begins with."""
+        """First item of the first bin."""
         self._width = self.FINEST
         self._filled = 0
-        """Bins that are known, of which the last may still change."""
+        """Number of known bins; the last one may still change."""
         self._looked = 0
         self.lag = 0
-        """Bins since the last time; 0 while nothing recurs."""
+        """Distance to the last recurrence, in bins; 0 while nothing recurs."""
 
     def learn(self, first: int, items: int, value: float) -> None:
         """The load of ``items`` from ``first`` on."""
@@ -100,7 +100,7 @@ def _telling(known: Floats, limits: Recurrence) -> int:
 
 
 def _differences(known: Floats, lately: Floats) -> Floats:
-    """Mean squared difference of ``lately`` from every stretch of ``known`` of its length."""
+    """Largest mean squared difference of two recurrences, as a share of their variance."""
     length = len(lately)
     squares = np.concatenate(([0.0], np.cumsum(known**2)))
     energy = squares[length:] - squares[:-length] + float(lately @ lately)

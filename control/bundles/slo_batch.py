@@ -14,7 +14,7 @@ from control.bundles.port import BatchController, BundleOpening, Choice, Deliver
 from control.bundles.recurrence import Recurrence
 
 LEAST_CONTRAST = log(2.0)
-"""Two bundles tell of the shape when one has at least twice the items of the other."""
+"""Two bundles reveal the shape of the law if one has at least twice the items of the other."""
 CAP = 0.25
 """Largest squared error of a logarithm that counts: beyond it the load itself has jumped between the two."""
 FORGET = 0.97
@@ -46,9 +46,9 @@ class Shapes:
     """A bank of shapes, of which the one explains best how work changed from bundle to bundle with their sizes."""
 
     FIXED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
-    """As shares of the target."""
+    """Fixed costs that are considered, as shares of the target."""
     OVERHEAD = (0.0, *(2.0 ** (k / 2) for k in range(-2, 19)))
-    """In items: 0, and half an item to 512 in steps of √2."""
+    """Overheads that are considered, in items: 0, and half an item to 512 in steps of √2."""
     EXPECTED = 8.0
     """Overhead that is assumed before anything is known, in items."""
 
@@ -85,10 +85,10 @@ class KeepingUp:
     would make it worse. So a floor rises while whole bundles are waiting, and sinks slowly when they are not."""
 
     BEHIND = 2.0
-    """Bundles that wait, from which on it is a pile."""
+    """Number of waiting bundles from which on they count as a pile."""
     RISE, SINK = 1.1, 0.998
     WORTH = 9.0
-    """Beyond so many times the overhead, all of it saved would be less than a tenth."""
+    """A bundle above this multiple of the overhead would gain less than a tenth if all overhead were saved."""
 
     def __init__(self) -> None:
         self._floor = 1.0
@@ -117,15 +117,17 @@ class SloBatch(BatchController):
 
     name = "slo-batch"
     GROWTH = 4.0
-    """A bundle is at most so many times the largest that was seen: a law is not stretched further."""
+    """Largest bundle, as a multiple of the largest one seen: a law is not extrapolated further."""
     FORESEEN = log(1.3)
     """A recurring rise is acted upon when it is larger; below, filters follow by themselves. A fall is not foreseen:
     small bundles show it within a few items, and large ones that come too early are very late."""
     DRAG_GAIN = 0.02
     DRAG_CAP = 0.2
-    """A bundle that was stuck behind others, or misjudged, by more tells nothing of the drag by itself."""
+    """A bundle whose error is larger than this was stuck behind others, or misjudged, and alone says nothing about the
+    drag."""
     STUCK = 24
-    """So many in a row do, all on the same side: where several wait for one worker, the drag is their number."""
+    """This many such bundles in a row, all off to the same side, do: if several wait for one worker, the drag is their
+    number."""
     MOST_DRAG = log(64.0)
 
     def __init__(self, settings: BatchSettings) -> None:
@@ -137,7 +139,7 @@ class SloBatch(BatchController):
         self._drag = 0.0
         """Logarithm of what a bundle takes once it is filled over the work on it: what is in its way."""
         self._stuck: list[float] = []
-        """By how much the latest bundles were off, as long as all of them were by much."""
+        """Errors of the latest bundles, as long as all of them were large."""
         self._choice = Choice(settings.sizes.first, "first: nothing was measured yet")
 
     def delivered(self, bundle: DeliveredBundle) -> None:

@@ -40,7 +40,7 @@ class Objective(ABC):
     of several things, those of the first one."""
 
     slo: Slo
-    """As it was asked for."""
+    """Objective as the user set it."""
 
     @property
     def parts(self) -> "tuple[Objective, ...]":

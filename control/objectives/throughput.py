@@ -10,7 +10,7 @@ from profiler.slo import INPUT_RATE, SloStatus, Statistic, Verdict
 from profiler.snapshot import LatencyStats, Snapshot
 
 _HORIZON_S = 2.0
-"""What may wait for this long is the scatter of service times; a backlog beyond it that grows is one."""
+"""Time for which items may wait by the scatter of service times; a growing backlog beyond it counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,10 @@ class Switching(Phase):
     episode: Episode | None
     """The decision that the switch is part of; ``None`` once a request from outside has overtaken it."""
     failure: str | None = None
-    """What the runner said of it; the old composition is still running then."""
+    """Reason from the runner; the old composition still runs then."""
     called_off: bool = False
-    """By us, before anything moved, as it was overtaken: ``failure`` is no failure then."""
+    """True if the manager called it off before anything moved, because of a newer request: ``failure`` is no failure
+    then."""
     kind: TransitionKind = TransitionKind.SWITCH
 
     label: ClassVar[State] = State.SWITCHING

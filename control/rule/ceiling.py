@@ -11,9 +11,9 @@ from collections import deque
 _TURNS, _LAST_TURNS, _ITEMS = 12, 40, 20.0
 """Turns and items of a rate before it counts, and the turns that it is a mean of."""
 _IN_VAIN = 0.4
-"""Part of what the added workers should have brought, below which they brought nothing."""
+"""Workers brought nothing if they brought less than this part of what they should have."""
 _ERRORS = 3.0
-"""Standard errors by which less has come out."""
+"""Number of standard errors by which the gain must fall short."""
 _RECENT_S = 60.0
 _BELIEVED_S, _LONGEST_S = 60.0, 1800.0
 

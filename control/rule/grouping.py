@@ -8,7 +8,7 @@ Grouping = tuple[tuple[int, ...], ...]
 
 
 MOST = 1000
-"""Replicas that anything may have."""
+"""Largest number of replicas of any group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,12 @@ class StageFacts:
 
     name: str
     most: int = MOST
-    """Replicas that a group may have which begins with it: 1 of a stage with a state, the partitions of one by key."""
+    """Largest number of replicas of a group that begins with it: 1 for a stage with a state, the partitions for one by
+    key."""
     price: float = 0.0
-    """A worker that runs it costs so much more than one."""
+    """Additional price of a worker that runs it, in workers."""
     at_once: int = 1
-    """Calls that one worker has at a time, of a stage that waits."""
+    """Number of calls that one worker runs at a time, for a stage that waits."""
 
 
 def most_of(stages: Sequence[StageFacts], group: Sequence[int]) -> int:
@@ -61,7 +62,7 @@ def cheapest(stages: Sequence[StageFacts], loads: Sequence[float], hop: float = 
 
 
 _FULL, _BEYOND = 0.5, 20.0
-"""A single worker is not planned to be busier than half, and what a limit keeps out costs so many workers each."""
+"""A single worker is planned to be at most half busy; each unit of load beyond a limit costs this many workers."""
 
 
 def _cost(stages: Sequence[StageFacts], loads: Sequence[float], group: Sequence[int], hop: float) -> float:

@@ -12,11 +12,11 @@ _LENGTHS = np.array([4, 8, 16, 32, 64, 128, 256])
 _BLOCK = 64
 """Turns of the blocks whose scatter tells of slower movements."""
 ERRORS = 5.0
-"""Standard errors by which rate or work must differ from before to have changed: one false alarm in hours."""
+"""Rate or work has changed if it differs by this many standard errors: one false alarm in hours."""
 _MOVING = 3.0
 """Ratio of the scatter of longer stretches to that of turns, beyond which a stream moves all the time."""
 _FADES = 0.002
-"""By which a turn counts less at the next: scatter is that of some minutes."""
+"""Part by which a turn's weight fades with each further turn: scatter is that of some minutes."""
 
 
 class News:

@@ -19,12 +19,12 @@ class Goal:
     bound_s: float
     share: float
     per_s: float | None = None
-    """Of a throughput: more items a second than these are nobody's concern. None: of a latency."""
+    """For a throughput: more items per second need not be met. None: the goal is a latency."""
     of_mean: bool = False
     """The mean is to be within the bound: an item counts as late in proportion to its wait, so that the share is missed
     where the bound is."""
     tolerance: float = 1.0
-    """The objective counts as missed beyond so many times the bound that is aimed at."""
+    """Multiple of the bound beyond which the objective counts as missed."""
 
     @property
     def most_per_s(self) -> float:
@@ -47,11 +47,11 @@ class Seen:
     busy_s: Array
     delivered: float
     late: Sequence[float]
-    """By goal."""
+    """Share of late items, by goal."""
     alive: int = 0
     """Workers that are there."""
     set_per_s: float | None = None
-    """Rate of a source that keeps to one."""
+    """Rate of a source with a schedule."""
     full: bool = False
     """No worker lacks items."""
 
@@ -99,11 +99,11 @@ class Costing:
     """What a turn showed of the way of an item beside its time in the stages."""
 
     hop_s: float = 0.0
-    """Between two groups; the worker has nothing to do meanwhile."""
+    """Cost of a hop between two groups, during which the worker has nothing to do."""
     together: float = 1.0
     """Items that travel together now, on average."""
     most_together: float = 1.0
-    """So many may where many wait, and share a hop."""
+    """Largest number of items that travel together if many wait."""
     cpu_share: Sequence[float] = ()
     """The share of its time in which a stage computes, by stage; empty: nothing is known of it."""
     gpu_share: Sequence[float] = ()
@@ -154,7 +154,7 @@ class Costs:
     late_shares: tuple[float, ...]
     """Of the items that arrive within the horizon, by goal."""
     latency_s: float
-    """Within which the share of the items would be that the first goal names."""
+    """Latency within which the share of the items that the first goal names would be."""
     kept_up: float = 1.0
     """The part of the load that the group with the least workers for it can take."""
 

@@ -6,7 +6,7 @@ from collections import deque
 from control.rule.settings import RuleSettings
 
 WINDOW_S = 300.0
-"""The objective is to hold in each stretch of this length."""
+"""Length of the stretches in each of which the objective should hold."""
 _MOST = 400.0
 """Highest price."""
 _LEAST_ITEMS = 20.0

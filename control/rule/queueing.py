@@ -13,7 +13,8 @@ from control.rule.stream import Array, Futures
 
 _MEAN_POINTS = 257
 _LEAST_SLACK = 0.1
-"""Part of a bound for the mean that counts as what may be waited, where an item alone takes nearly as long or more."""
+"""Smallest part of a bound for the mean that counts as allowed wait, if an item alone takes nearly as long or
+longer."""
 _AXIS = np.linspace(-4, 4, 81)
 _BELOW = np.array([NormalDist().cdf(value) for value in _AXIS.tolist()])
 

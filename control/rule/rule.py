@@ -23,11 +23,11 @@ from control.rule.stream import Futures, Stream
 from control.rule.weighing import History, Weighing, worker_cost
 
 _ENOUGH = 5
-"""Items of each stage before anything is chosen."""
+"""Number of items of each stage before the first choice."""
 _LOOKED_S = 2.0
-"""Time between two looks at what is best in the long run."""
+"""Time between two searches for the best composition in the long run."""
 _TOLD = 9
-"""Plans that are told of beside the chosen one."""
+"""Number of plans that are reported beside the chosen one."""
 _LONG_STEPS = 240
 """Steps of a future that goes on as it is: a queue that is nearly full takes long to build up."""
 
@@ -40,13 +40,14 @@ class Rule:
         self.stream = Stream([stage.at_once for stage in stages], self._settings)
         self._goals: tuple[Goal, ...] = ()
         self.prices: tuple[Price, ...] = ()
-        """A price a goal."""
+        """One price per goal."""
         self._ceiling = Ceiling()
         self._wanted = deque[tuple[float, Costs]]()
         self._calm = deque[tuple[float, Costs]]()
         self._start = _Start(self._settings.catch_up_s)
         self._hope: tuple[float, Costs | None, float] = (-math.inf, None, -math.inf)
-        """When it was looked at last, what to have where nothing helps, and when something seemed to be missed last."""
+        """Time of the latest search, the best plan if no plan meets the goals, and the latest time at which they seemed
+        to be missed."""
         self._at_s, self._asked_s, self._regrouped_s = 0.0, -math.inf, -math.inf
 
     @property

@@ -8,11 +8,12 @@ class RuleSettings:
     """The numbers of the rule. They were chosen on the training part of the gym."""
 
     futures: int = 32
-    """Futures of the stream that are looked at, the same for all compositions."""
+    """Number of futures of the stream, the same for all compositions."""
     steps: int = 20
     """Steps of each future."""
     similar: float = 0.35
-    """Logarithm by which rate, its rise and the work of an item may differ in a moment that is like the present."""
+    """Largest difference, as a logarithm, of rate, rise and work per item in a moment that is similar to the
+    present."""
     fast_s: float = 1.0
     """The present rate is a mean over this long, and …"""
     fast_items: float = 8.0
@@ -28,23 +29,25 @@ class RuleSettings:
     steepness: float = 4.5
     """Logarithm by which the price rises while the late items that may be are used up."""
     used_share: float = 0.5
-    """So much of the late items that may be is aimed at: the rest is for what no future has foreseen."""
+    """Share of the allowed late items that is aimed at; the rest is for events that no future has foreseen."""
     dual_step: float = 0.005
     """Rate of the dual ascent, 1/s: a window of five minutes that uses up its aim doubles the price."""
     fall: float = 0.25
-    """It falls by so much of that: a window that was missed is not made up for by one without a late item."""
+    """Share of this rate at which the price falls: a window without late items does not make up for a missed one."""
     start_share: float = 1.3
-    """The horizon has so many starts of a worker, as some take longer than the mean, the bound, and …"""
+    """The horizon is this multiple of a worker's start time (some starts take longer than the mean), plus the bound,
+    plus …"""
     beyond_s: float = 1.0
-    """… so long for the next change to take effect."""
+    """… this time for the next change to take effect."""
     change: float = 2.0
     """Cost of any change, in worker-seconds."""
     held_s: float = 10.0
-    """A worker is given back when it was not needed for so long."""
+    """A worker is released if it was not needed for this long."""
     calm_after_s: float = 60.0
-    """A stream that has not changed for so long is taken to go on as it is; then a worker is given back when it was not
-    needed in the long run for so long again."""
+    """A stream that has not changed for this long is assumed to continue as it is; a worker is then released if it was
+    not needed in the long run for this long again."""
     catch_up_s: float = 60.0
-    """So long after the first choice what is late may be what waited for it."""
+    """For this long after the first choice, items may be late because they waited for it."""
     regroup: float = 0.15
-    """Other groups must save so much of the cost: their workers load other stages, and what is inside has to drain."""
+    """Share of the cost that other groups must save: their workers load other stages, and what is inside has to
+    drain."""

@@ -24,19 +24,19 @@ Array = npt.NDArray[np.float64]
 _KEPT = 16_384
 """Turns that are remembered: about an hour."""
 _FIRST = 20
-"""Turns at the start that no future begins with: their rates are those of a few items."""
+"""Number of turns at the start that no future begins with, because their rates are those of a few items."""
 _POOL = 4
-"""From so many times as many similar moments as futures are needed, evenly spaced ones are taken: neighbours in time
-are the same story."""
+"""Similar moments that are considered, as a multiple of the futures. Of these, evenly spaced ones are taken, because
+neighbours in time are the same story."""
 _LOOKED = 1500
 """Moments of the past that are compared with the present."""
 _MOST_SCALED = 1.5
-"""Logarithm of the most by which a past rate is scaled to the present one."""
+"""Logarithm of the largest factor by which a past rate is scaled to the present one."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _TOLD_BY = 2
-"""Items by which a changed time of a stage is told."""
+"""Number of items after which a changed time of a stage is noticed."""
 _FEW_VARY = 0.01
-"""Least squared coefficient of variation of an item's time while as many items as a mean is taken over are known."""
+"""Smallest squared coefficient of variation of an item's time, while few items are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class _Work:
         self.seen = np.zeros(len(at_once))
         """Items, by stage."""
         self.variance = 0.0
-        """Of the time in all stages, relative to its mean."""
+        """Variance of the time in all stages, relative to its mean."""
         self._since = np.zeros(len(at_once))
         """Items since the time last changed, by stage."""
         self._varies = np.zeros(len(at_once))

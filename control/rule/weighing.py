@@ -15,10 +15,11 @@ from control.rule.settings import RuleSettings
 from control.rule.stream import Array, Futures
 
 _ALL_COUNTED = 16
-"""Up to so many workers each number of replicas is looked at, beyond it those near the present and some others."""
+"""Up to this many workers, each number of replicas is considered; above, only those near the present one and some
+others."""
 _SCREENED = 20
-"""Compositions of a user's list that are looked at under all futures: so many nearest to what the mean load needs, and
-to larger loads."""
+"""Number of compositions of a user's list that are weighed under all futures: those nearest to the need of the mean
+load and of larger loads."""
 _POINTS = 129
 """Waits for which the share of late items is computed; between them it is interpolated."""
 _UNLIMITED = 1e9
@@ -31,9 +32,9 @@ class History:
     asked_ago_s: float
     regrouped_ago_s: float
     prices_s: Sequence[float]
-    """Of a late item, in worker-seconds, by goal."""
+    """Price of a late item, in worker-seconds, by goal."""
     most_per_s: float = math.inf
-    """Items a second beyond which workers bring nothing."""
+    """Rate beyond which more workers bring nothing, in items/s."""
 
 
 def worker_cost(stages: Sequence[StageFacts], plan: Plan) -> float:

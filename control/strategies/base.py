@@ -74,7 +74,7 @@ class Pace:
     check_interval_s: float
     """Time between two looks at the SLO."""
     each_turn: bool = False
-    """It has a belief of its own: ask it at each turn at which nothing is under way."""
+    """The strategy has a model of its own: ask it at each tick at which nothing is under way."""
     every_step: bool = False
     """It regulates: ask it at every check interval, whatever that shows, and measure each by itself."""
 
@@ -84,18 +84,19 @@ class Strategy(ABC):
 
     name: ClassVar[str]
     latency_from: ClassVar[LatencyFrom] = LatencyFrom.DUE
-    """What it judges by unless a run says otherwise."""
+    """Start of a latency, unless a run says otherwise."""
     style: ClassVar[SwitchStyle] = SwitchStyle.SEAMLESS
-    """How it has one composition follow another unless a run says otherwise."""
+    """Style of its switches, unless a run says otherwise."""
     keeps_warm: ClassVar[bool] = True
-    """Whether workers that are not needed stay for a while unless a run says otherwise."""
+    """True if workers that are not needed stay for a while, unless a run says otherwise."""
     begins_cheap: ClassVar[bool] = False
     """Whether it begins with the cheapest composition where it has an objective; as published, every stage runs by
     itself first, for the most accurate profile."""
     drain_sample: ClassVar[str] = "schedule"
-    """How the time of a drain is estimated unless a run says otherwise (:mod:`profiler.drain_samples`)."""
+    """Estimate of the time of a drain, unless a run says otherwise (:mod:`profiler.drain_samples`)."""
     several: ClassVar[bool] = False
-    """Whether it takes several objectives at once, and budgets; as published they take one objective, and no budget."""
+    """True if it accepts several objectives at once, and budgets; published strategies take one objective and no
+    budget."""
 
     @abstractmethod
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:

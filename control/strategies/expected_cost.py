@@ -96,7 +96,7 @@ class ExpectedCost(Strategy):
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         rule, active = self._rule, situation.active
         if active.dyn is not None:
-            return Stay(f"{active.name} stays: {self.name} has no belief about workers that choose their stage")
+            return Stay(f"{active.name} stays: {self.name} makes no predictions for workers that choose their stage")
         if any(part.slo.target == FASTEST for part in situation.objective.parts):
             return self._fastest.propose(situation)
         if rule is None:
@@ -255,9 +255,9 @@ class _Written:
 
     compositions: tuple[Composition, ...]
     barred: tuple[str, ...]
-    """Names of those that cannot be had now."""
+    """Names of the compositions that cannot be used now."""
     listing: Listing
-    """Those that can."""
+    """The compositions that can be used."""
     named: Mapping[Plan, Composition]
     most_workers: int
 

@@ -10,7 +10,7 @@ from control.strategies.base import Settle, Stay, available
 
 _AS_FAST = 0.97
 _WORTH_IT = 1.05
-"""Another composition must be so much faster than the present one, or do with fewer workers."""
+"""Factor by which another composition must be faster than the present one, unless it needs fewer workers."""
 _EVERY_S = 10.0
 """Between two looks: predictions rest on times of about as long."""
 

@@ -15,9 +15,10 @@ class StartTimes:
     def __init__(self) -> None:
         self._took_s: dict[Loads, float] = {}
         self._asked: list[tuple[float, int, tuple[Loads, ...]]] = []
-        """When workers were asked for that are not there yet, how many are to be there then, and their classes."""
+        """Workers that were requested and are not there yet: time of the request, number to be there then, and
+        classes."""
         self._needed: dict[Loads, deque[tuple[float, int]]] = {}
-        """Of each class that loads something, how many workers were wanted of late."""
+        """Recent numbers of needed workers, by class that loads something."""
         self._begun = False
 
     def begin(self, now_s: float, crew: Counter[Loads], alive: int) -> None:

@@ -25,7 +25,7 @@ class Push(Readable):
 
     def __init__(self, capacity: int, *, clock: Clock) -> None:
         if capacity < 1:
-            raise RecomposeError(f"capacity = {capacity}: a push source needs room for one item at least")
+            raise RecomposeError(f"capacity = {capacity}: a push source needs room for at least one item")
         self._capacity, self._clock = capacity, clock
         self._changed = threading.Condition()
         self._waiting: deque[Arrival] = deque()

@@ -32,6 +32,6 @@ class Readings(App):
         alarms = (alarms or 0) + (celsius > self.options.above)
         return (celsius, alarms), alarms
 
-    def encode_result(self, value):  # plain JSON, of the same input always the same
+    def encode_result(self, value):  # plain JSON, always the same for the same input
         celsius, alarms = value
         return {"celsius": round(celsius, 1), "alarms": alarms}

@@ -16,12 +16,12 @@ EXPERIMENTS = Path(__file__).parents[1] / "benchmarks" / "experiments"
 @click.argument("places", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="FILE…")
 @click.option("--all", "all_papers", is_flag=True, help="All experiments of the papers, and papers.md over them.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("experiments"), show_default=True)
-@click.option("--quick", is_flag=True, help="Short runs, as the files say; to see that they work.")
-@click.option("--fresh", is_flag=True, help="Begin anew where runs are there already.")
+@click.option("--quick", is_flag=True, help="Make the short runs of the files, to see that they work.")
+@click.option("--fresh", is_flag=True, help="Repeat runs that exist already.")
 def experiment(places: tuple[Path, ...], all_papers: bool, out: Path, quick: bool, fresh: bool) -> None:
     """Run the experiments that files describe.
 
-    FILE… are files or folders of them. They run one after the other; what was interrupted goes on.
+    FILE… are files or folders of them. They run one after the other; an interrupted one continues.
 
     Writes raw runs, results.json and plots of each, and one report.html over all.
     """

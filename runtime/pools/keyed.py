@@ -174,7 +174,7 @@ class KeyedStage:
                 self._check(value, at)
             except (Exception, SystemExit) as error:
                 return [None] * at, error
-        return [], RuntimeError("the key of a value is one at one time, and none at another")
+        return [], RuntimeError("a value has a key in one call and none in another; it must not change")
 
     def _check(self, value: Any, at: int) -> None:
         """Raises: ElsewhereError for a value at another position than its key says; what its key's method raises."""

@@ -36,7 +36,7 @@ async def pushed(request: Request, many: Many = False) -> Pushed:
     if kind == LINES:
         return Pushed(await read_aside(_lines, body), many=True)
     if kind in (BYTES, ARRAY) and many:
-        raise BadValueError(f"{kind} is one item; many go as an array of JSON, or as {LINES}")
+        raise BadValueError(f"a body of type {kind} is one item; send many as a JSON array, or as {LINES}")
     if kind == BYTES:
         return Pushed((body,), many=False)
     if kind == ARRAY:

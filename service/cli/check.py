@@ -29,7 +29,7 @@ apps_option = click.option(
 def check(file: Path | None, apps_dirs: tuple[Path, ...]) -> None:
     """Check a FILE without a service: compositions in YAML, or an app in Python; without FILE the apps of --apps.
 
-    Every fault is named with its place; exit 1 if there are any.
+    Each fault is printed with its place; the exit code is 1 if there are any.
     """
     if file is None and not apps_dirs:
         raise click.UsageError("give a FILE (compositions in YAML, or an app in Python), or --apps FOLDER")
@@ -95,7 +95,7 @@ def new(name: str, into: Path | None) -> None:
     words = {"name": name, "title": "".join(part.capitalize() for part in name.split("_"))}
     made = {folder / place.format(name=name): (TEMPLATE / file).read_text() for file, place in FILES.items()}
     if there := [str(file) for file in made if file.exists()]:
-        raise RecomposeError(f"{there[0]!r} is there already; give another NAME, or --into another folder")
+        raise RecomposeError(f"{there[0]!r} already exists; give another NAME, or --into another folder")
     for file, text in made.items():
         _write(file, Template(text).substitute(words))
     click.echo("\n".join([*map(str, made), "", *_next(name, folder)]))

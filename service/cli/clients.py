@@ -87,7 +87,7 @@ def which_decisions(most: int) -> Callable[[F], F]:
 @json_option
 @click.pass_context
 def status(ctx: click.Context, /, app: str | None, watch: bool, url: str, as_json: bool, **which_ones: Any) -> None:
-    """Shows what the apps do, or one app in full with its last decisions."""
+    """Show the state of all apps, or one app in full with its last decisions."""
     default = click.core.ParameterSource.DEFAULT
     names = ("watch", "kind", "before", "limit")
     asked = [f"--{name}" for name in names if ctx.get_parameter_source(name) is not default]

@@ -118,7 +118,7 @@ def demo(
 ) -> None:
     """Show on this machine how APP (default ferret) is kept at an SLO while its input rises and falls.
 
-    Without an APP and without Ray, it shows for half a minute an app in threads, whose stages wait.
+    Without APP and without Ray, show for half a minute an app whose stages wait in threads.
     """
     if app is None and not all(map(find_spec, ("ray", "zmq"))):
         in_threads()

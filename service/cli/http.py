@@ -76,7 +76,9 @@ def read(form: type[T], answer: Any) -> T:
     except ValidationError as error:
         first = error.errors()[0]
         what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise ServiceError(f"the service's answer is not understood ({what}); is it another version's?") from error
+        raise ServiceError(
+            f"the service's answer is not understood ({what}); is the service of another version?"
+        ) from error
 
 
 def segment(name: str) -> str:

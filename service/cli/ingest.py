@@ -44,7 +44,10 @@ def ingest(
     master: str | None,
     no_spark: bool,
 ) -> None:
-    """Makes APP's data set from the files in FOLDER (a folder, or a URL of an object store); computes what is new."""
+    """Make APP's data set from the files in FOLDER (a folder, or a URL of an object store).
+
+    A repeated call computes only new and changed files.
+    """
     from apps.data_sets.files import Place  # imported here, as Arrow takes a moment
     from apps.data_sets.ingest import ingest as run
     from datapipe.datasets.ingest import recipe_of
@@ -100,9 +103,11 @@ def _sentence(out: Path, done: Ingested) -> str:
 @click.command()
 @click.argument("app")
 @click.option("--table", required=True, help="Folder of a Delta table or of Parquet files, or one such file.")
-@click.option("--by", required=True, help="Column whose values bound the range and name the results.")
+@click.option(
+    "--by", required=True, help="Column that --from and --to refer to; its values identify the rows of the results."
+)
 @click.option("--from", "begin", help="Smallest value of the column --by (default: all rows).")
-@click.option("--to", "end", help="Value of the column --by at which the range ends, itself not included.")
+@click.option("--to", "end", help="End of the range in column --by, exclusive (default: all rows).")
 @click.option("--out", type=FOLDER, help="Folder of the results (default backfill/APP).")
 @click.option("--schema", help="Columns of the results as DDL, such as 'name STRING, n INT' (default: JSON).")
 @click.option("--chunk-rows", type=click.IntRange(1), default=50_000, help="Rows for each commit.")
@@ -122,7 +127,10 @@ def backfill(
     apps_dirs: tuple[Path, ...],
     master: str | None,
 ) -> None:
-    """Compute APP's results of the rows of a table, into a table; interrupted, it goes on where it was."""
+    """Compute APP's results over the rows of a table, and write them into a table.
+
+    An interrupted job continues at the next call.
+    """
     from datapipe.datasets.backfill import Into, Range  # imported here, as Arrow takes a moment
     from datapipe.datasets.backfill import backfill as run
     from datapipe.spark.session import FIRST_COMPILER, SETTINGS, open_session, told_in_a_sentence

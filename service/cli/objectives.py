@@ -44,7 +44,7 @@ def slo(
     budget: Budget | None,
     statistic: Statistic | None,
 ) -> Any:
-    """Sets the SLO of APP: latency=400ms, p95=400ms, share95=400ms, throughput=10/s or throughput=input_rate; several
+    """Set the SLO of APP: latency=400ms, p95=400ms, share95=400ms, throughput=10/s or throughput=input_rate; several
     are to hold together."""
     asked = all_together([_with(each, statistic) for each in objectives], threshold, budget)
     assert asked is not None, "click asks for one at least"
@@ -71,7 +71,8 @@ _AT = click.DateTime(FORMATS)
     "--from",
     "begins",
     type=_AT,
-    help="Start, in local time unless it has an offset. 18:30 is the next one, or the last if nearer and not over.",
+    help="Start, in local time unless it has an offset. "
+    "18:30 means the next 18:30, or the latest one if that is nearer and the load is not over.",
 )
 @click.option("--until", "ends", type=_AT, help="End of the load.")
 @click.option("--take-back", is_flag=True, help="Remove all planned loads.")
@@ -79,20 +80,20 @@ _AT = click.DateTime(FORMATS)
 def announce(
     client: Client, app: str, rate_per_s: float | None, begins: datetime | None, ends: datetime | None, take_back: bool
 ) -> Any:
-    """Says that APP is to get RATE items a second for a while: there are workers for it when it begins."""
+    """Announce an upcoming load of RATE items/s for APP, so that workers are ready when it begins."""
     path = f"/apps/{segment(app)}/announce"
     if not take_back:
         asked = _asked(rate_per_s, begins, ends, datetime.now().astimezone())
         return client.request("POST", path, json=plain(asked))
     if any(each is not None for each in (rate_per_s, begins, ends)):
-        raise click.UsageError("--take-back goes with nothing else")
+        raise click.UsageError("--take-back cannot be combined with RATE or other options")
     return client.request("DELETE", path)
 
 
 def _asked(rate_per_s: float | None, begins: datetime | None, ends: datetime | None, now: datetime) -> AnnounceRequest:
     """Raises: click.UsageError."""
     if rate_per_s is None or ends is None:
-        raise click.UsageError("say RATE and --until, such as 80 --until 18:30, or --take-back")
+        raise click.UsageError("give RATE and --until, such as 80 --until 18:30, or --take-back")
     from_ = None if begins is None else _next(begins, now)
     if from_ is not None and _begun(begins, ends, from_, now):
         from_ = None
@@ -146,7 +147,7 @@ def budget(client: Client, terms: tuple[Terms, ...], workers: int | None, cores:
     """Show the budget of the machine and each app's share; options that are given replace its limits."""
     given = {name: value for name, value in (("workers", workers), ("cores", cores)) if value is not None}
     if lift and (given or terms):
-        raise click.UsageError("--lift goes with nothing else")
+        raise click.UsageError("--lift cannot be combined with other options")
     if lift:
         client.request("DELETE", "/budget")
     found = client.get("/budget")

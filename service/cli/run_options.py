@@ -51,7 +51,8 @@ STREAM: Options = (
     click.option("--rate", type=texts.Parsed(texts.parse_rate),
                  help="Input rate in items/s (default: as fast as the app accepts them)."),
     click.option("--pattern", type=texts.Parsed(texts.parse_pattern),
-                 help="Input pattern: wave:period=60,min=1,max=10, binary: …, custom:MODULE:FUNCTION of --apps."),
+                 help="Input pattern: wave:period=60,min=1,max=10, binary:…, or "
+                  "custom:MODULE:FUNCTION, a function from a folder of --apps."),
     click.option("--batch", type=texts.Parsed(texts.parse_batch),
                  help="Bundle size: 64, pid:kp=10, slo-batch … (default auto: larger where that pays)."),
     click.option("--batch-bytes", type=click.IntRange(1, MOST_BYTES), help="Maximum bytes per bundle (default 4 MiB)."),
@@ -72,7 +73,7 @@ RUN: Options = (
     *STREAM,
     click.option("--in-memory", is_flag=True, help="Read all items of a data set before the first one leaves."),
     click.option("--out", type=click.Path(dir_okay=False), help="File for results as JSON lines, in input order."),
-    click.option("--telemetry", type=click.Path(file_okay=False), help="Folder for telemetry; see recompose report."),
+    click.option("--telemetry", type=click.Path(file_okay=False), help="Folder for telemetry."),
     click.option("--dead-letters", type=click.Path(dir_okay=False),
                  help="File for items that failed, with their tracebacks."),
     apps_option,
@@ -86,7 +87,7 @@ START: Options = (
                  help="What to do when input is faster than the app: block the source or drop (shed) items "
                       "(default block)."),
     click.option("--durability", type=click.Choice(get_args(DurabilityName)),
-                 help="Data that survives a crash of the runner (default none)."),
+                 help="Guarantee if the runner crashes: none, restart or exactly-once (default none)."),
     click.option("--mode", type=click.Choice([mode.value for mode in Mode]),
                  help="Mode of the manager; observe decides and does not act (default auto)."),
 )  # fmt: skip

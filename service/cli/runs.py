@@ -17,11 +17,11 @@ from service.schemas.runs import KnownRun, RunFigures, Trace
 
 @click.command()
 @click.argument("app", required=False)
-@click.option("--owing", is_flag=True, help="Durable runs that hold undelivered data, of APP or of all apps.")
+@click.option("--owing", is_flag=True, help="List durable runs that hold undelivered data, of APP or of all apps.")
 @url_option
 @json_option
 def runs(app: str | None, owing: bool, url: str, as_json: bool) -> None:
-    """List the runs of APP of which telemetry is kept, the latest first; or those that hold undelivered data."""
+    """List the runs of APP that have telemetry, the latest first, or durable runs with undelivered data."""
     if app is None and not owing:
         raise click.UsageError("give an APP, or --owing")
     with closing(Client(url)) as client:
@@ -37,7 +37,7 @@ def runs(app: str | None, owing: bool, url: str, as_json: bool) -> None:
 @click.argument("run", nargs=-1)
 @answered(lambda found: _beside(read(list[RunFigures], found)))
 def compare(client: Client, app: str, run: tuple[str, ...]) -> Any:
-    """Compare runs of APP: each RUN, or the two latest. Uses telemetry, which is some ten seconds late."""
+    """Compare runs of APP: each RUN, or the two latest. Telemetry lags by some ten seconds."""
     return client.get(f"/comparison/{segment(app)}", run=list(run))
 
 
@@ -93,7 +93,7 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
 @click.command()
 @app_argument
 @click.argument("serial", type=click.IntRange(0), required=False)
-@click.option("--run", help="Run of the serial number (default: the latest run that has it).")
+@click.option("--run", help="Run that SERIAL belongs to (default: the latest run that has this serial number).")
 @click.option("--slowest", type=click.IntRange(1, 100), default=10, help="Number of slowest items, without SERIAL.")
 @click.option(
     "--last",

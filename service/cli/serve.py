@@ -60,9 +60,9 @@ log = structlog.get_logger()
     "--tables-every",
     type=click.FloatRange(0),
     default=10.0,
-    help="Minutes between two runs of the Spark job that brings the tables of telemetry up to date; 0: none.",
+    help="Minutes between two runs of the Spark job that updates the tables of telemetry (default 10; 0: never).",
 )
-@click.option("--ray", "address", help="Address of a running Ray cluster (default: one of its own).")
+@click.option("--ray", "address", help="Address of a running Ray cluster (default: the service starts its own).")
 @click.option("--autoscale", is_flag=True, help="Ask the cluster's autoscaler for the nodes that the load needs.")
 @click.option("--max-item-bytes", type=click.IntRange(1), default=MAX_BODY_BYTES)
 @click.option("--log-level", type=click.Choice(list(logs.LEVELS)), default="info")
@@ -90,7 +90,7 @@ def serve(
     log_format: str | None,
     pool: str,
 ) -> None:
-    """Run the service until SIGTERM or Ctrl-C, then delivers what was accepted and ends."""
+    """Run the service until SIGTERM or Ctrl-C; then deliver what was accepted, and end."""
     directory = state_dir or default_directory()
     access = _access(host, max_item_bytes, directory)
     recent = logs.Recent()

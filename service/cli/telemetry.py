@@ -24,7 +24,7 @@ LOOK_S = 0.5
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path), required=False)
 @click.option("--out", type=FOLDER, help="Folder of the tables (default SOURCE/tables).")
-@click.option("--batch", is_flag=True, help="Build the whole table once, from all records.")
+@click.option("--batch", is_flag=True, help="Build the table of windows anew from all records, once.")
 @click.option("--once", is_flag=True, help="Stream, and end when everything is read.")
 @click.option("--wait", is_flag=True, help="Wait for the first files, instead of ending without any.")
 @master_option
@@ -131,7 +131,7 @@ def report(
     out: Path,
     pngs: Path | None,
 ) -> None:
-    """Write a report on APP, with plots and decisions, or a table of all apps, into one HTML file without a network."""
+    """Write a report on APP with plots and decisions, or a table of all apps, as one HTML file without a network."""
     # imported here: plots take a second that a usage error need not
     from datapipe.report.build import build, fleet, write_whole
     from datapipe.report.data import Period, load

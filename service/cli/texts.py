@@ -44,7 +44,7 @@ def items_of(app: str, classes: Mapping[str, int], asked: Amount) -> int:
     if asked in classes:
         return classes[asked]
     known = f"it has {', '.join(classes)}" if classes else "it has none"
-    raise RecomposeError(f"app {app!r} has no class of input {asked!r}; {known}; a number of items does as well")
+    raise RecomposeError(f"app {app!r} has no class of input {asked!r}; {known}; a number of items is accepted, too")
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -143,7 +143,7 @@ def _spark_source(file: str) -> SourceSpec:
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"cannot read {file!r} ({error}); give spark:FILE.yaml, with format, path, options") from error
     if not isinstance(fields, dict):
-        raise ValueError(f"{file!r} is no mapping with format, path, options, transform")
+        raise ValueError(f"{file!r} must be a mapping with format, path, options and transform")
     source = _valid(SourceSpec, {"kind": "spark", **fields})
     if source.fault is not None:
         raise ValueError(f"{file!r}: {source.fault}")
@@ -250,7 +250,7 @@ def all_together(slos: Sequence[Slo], threshold: float, budget: Budget | None) -
     for objectives that cannot hold together."""
     if not slos:
         if budget is not None:
-            raise click.UsageError("--budget is for an objective; say which with --slo")
+            raise click.UsageError("--budget needs an objective; give one with --slo")
         return None
     try:
         return together([replace(each, threshold=threshold) for each in slos], budget)

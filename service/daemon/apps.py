@@ -288,7 +288,7 @@ class Apps:
         watchdog = self._runs.expect(name)
         check_composition(name, composition, watchdog.desired.spec.compositions, self._runs.cluster().cores)
         if composition is not None and mode is not Mode.PINNED:
-            raise BadValueError(f"composition {composition!r} goes with mode pinned only, not with {mode}")
+            raise BadValueError(f"composition {composition!r} needs mode pinned; the mode is {mode}")
         if mode is Mode.PINNED and composition is None:
             composition = self._active(watchdog.desired.spec)
         watchdog.change(SetMode(mode, composition))
@@ -306,5 +306,5 @@ class Apps:
         watchdog = self._runs.expect(name)
         source = watchdog.desired.spec.source
         if not source.of.pushed:
-            raise ConflictError(f"the source of {name} is {source.kind}; items are pushed into source push")
+            raise ConflictError(f"the source of {name} is {source.kind}; only source push accepts pushed items")
         return watchdog.ask(PushMany(values))

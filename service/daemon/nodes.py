@@ -80,7 +80,7 @@ def _log(before: Known | None, node: Node) -> None:
     elif node.state is NodeState.LOST:
         log.warning("machine lost", **where, consequence="its runners and workers are started on other machines")
     elif node.state is NodeState.SUSPECT:
-        log.warning("machine does not answer", **where, consequence="it gets no workers where another has room")
+        log.warning("machine does not answer", **where, consequence="it gets workers only if no other node has room")
     elif node.state is NodeState.DRAINING:
         log.info("machine drains", **where, consequence="its workers are replaced on other machines")
     elif before is None:

@@ -87,7 +87,7 @@ class Objectives:
         NotStoredError, UnavailableError; then nothing was changed."""
         now, until_s = time.time(), asked.until.timestamp()
         if until_s <= now:
-            raise BadValueError(f"until {asked.until.isoformat()} is over; an announcement is of what is to come")
+            raise BadValueError(f"until {asked.until.isoformat()} is in the past; only a coming load can be announced")
         from_s = now if asked.from_ is None else asked.from_.timestamp()
         another = PlannedLoad(from_epoch_s=from_s, until_epoch_s=until_s, rate_per_s=asked.rate_per_s)
         with self._runs.changing(name):

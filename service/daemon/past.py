@@ -57,7 +57,9 @@ def trace_of(telemetry: TelemetrySpec | None, app: str, serial: int, run: str | 
 
     found = traces.one(Path(telemetry.folder), app, serial, run)
     if found is None:
-        raise NotFoundError(f"item {serial} of {app} is not in the telemetry; it comes there ten seconds after it left")
+        raise NotFoundError(
+            f"item {serial} of {app} is not in the telemetry; an item appears there ten seconds after its delivery"
+        )
     return [Trace.of(found)]
 
 

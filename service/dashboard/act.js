@@ -141,7 +141,7 @@ export class Act {
     this.from = new Field({ name: "path", label: "Path of files, or address (optional for the data set)" });
     this.first = new Field({ name: "composition", label: "First composition", options: [["", "all stages sequential"]] });
     this.strategy = new Field({ name: "strategy", label: "Strategy", options: STRATEGIES });
-    this.overload = new Field({ name: "overload", label: "When there is too much", options: [["block", "the source waits"], ["shed", "the oldest are dropped"]] });
+    this.overload = new Field({ name: "overload", label: "When input is too fast", options: [["block", "the source waits"], ["shed", "the oldest are dropped"]] });
     this.options = new Field({ name: "options", label: "Options, as JSON", value: "{}" });
     this.known = h("p", { class: "hint" });
     const fields = [...this.rate.fields, this.first, this.source, this.from, this.strategy, this.overload, this.options];

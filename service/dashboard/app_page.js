@@ -99,7 +99,7 @@ export class AppPage {
     this.charts.show(query);
     if (kind !== "decision") return;
     const found = await this.decisions.reveal(Number(id));
-    renew(this.astray, found ? "" : id, () => (found ? [] : h("p", { class: "notice warn" }, `Decision ${id} is not kept any more, or never was.`)));
+    renew(this.astray, found ? "" : id, () => (found ? [] : h("p", { class: "notice warn" }, `Decision ${id} does not exist, or is no longer kept.`)));
   }
 
   /** What was before the page was opened, or while it heard nothing. */

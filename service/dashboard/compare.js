@@ -50,7 +50,7 @@ export class ComparePage {
     this.figures.addEventListener("pointerleave", () => this.moveTo(null));
     this.figures.addEventListener("keydown", (event) => this.step(event));
     const head = h("div", { class: "head" }, h("div", { class: "row" }, h("h1", {}, "Runs of ", h("a", { href: `#/app/${segment(app)}` }, app))), this.told);
-    this.element = h("div", { class: "app compare" }, head, this.lost, h("section", { class: "panel", "aria-label": "What they came to" }, h("div", { class: "sides" }, this.choices.map((each) => each.element)), this.table), this.figures);
+    this.element = h("div", { class: "app compare" }, head, this.lost, h("section", { class: "panel", "aria-label": "What they achieved" }, h("div", { class: "sides" }, this.choices.map((each) => each.element)), this.table), this.figures);
     this.resized = new ResizeObserver(() => this.draw());
     this.resized.observe(this.figures);
   }
@@ -83,7 +83,7 @@ export class ComparePage {
       if (visit !== this.visits) return; // the address names others by now
       this.runs = runs;
       this.choices.forEach((choice, index) => choice.choose(options, this.runs[index]?.run));
-      say(this.told, this.runs.length < 2 ? "There are not two runs to compare: telemetry keeps each some ten seconds after it began." : this.sentence());
+      say(this.told, this.runs.length < 2 ? "Two runs are needed to compare. A run appears some ten seconds after its start, if telemetry is written." : this.sentence());
       renew(this.table, this.runs.map((run) => `${run.run} ${run.ended_at}`).join(), () => (this.runs.length < 2 ? [] : this.beside()));
       this.draw();
     } catch (error) {
@@ -112,7 +112,7 @@ export class ComparePage {
       return h("tr", {}, h("th", { scope: "row" }, label), [before, after].map((value) => h("td", { class: "number" }, told(value))), difference(before, after, better, told));
     });
     const words = [["Objective", (run) => format.objective(run.slo)], ["Compositions", used]].map(([label, of]) => h("tr", {}, h("th", { scope: "row" }, label), this.runs.map((run) => h("td", {}, of(run))), h("td", {})));
-    const part = this.runs.every((run) => run.items.all_of_them) ? null : h("p", { class: "hint" }, "Of a long run a part of the items was looked at: latency, failed and dropped items are of that part.");
+    const part = this.runs.every((run) => run.items.all_of_them) ? null : h("p", { class: "hint" }, "Of a long run, only a part of the items was read: latency, failed and dropped items are those of that part.");
     return [scrollable("Figures of both runs", h("table", { class: "beside" }, h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, words[0], rows, words[1]))), part];
   }
 

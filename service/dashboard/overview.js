@@ -88,7 +88,7 @@ export class Overview {
 
 export function lostNotice() {
   const since = format.clock(Date.now() / 1000);
-  return h("p", { class: "notice warn" }, h("strong", {}, "The service does not answer."), ` Figures are those of ${since}. Trying again; what is missed will be filled in.`);
+  return h("p", { class: "notice warn" }, h("strong", {}, "The service does not answer."), ` Figures are those of ${since}. Trying again; the gap will be filled afterwards.`);
 }
 
 export function loading() {

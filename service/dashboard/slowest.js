@@ -11,13 +11,13 @@ export class Slowest {
     this.app = app;
     this.place = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Slowest items" });
     this.again = h("button", { type: "button", onclick: () => this.read() }, "Look again");
-    this.element = h("details", { id: "fold-slowest", class: "panel fold", ontoggle: () => this.element.open && this.read() }, h("summary", {}, h("h2", {}, "Slowest items of the last 5 minutes")), h("p", { class: "hint" }, "From telemetry, some ten seconds after they left. ", this.again), this.place);
+    this.element = h("details", { id: "fold-slowest", class: "panel fold", ontoggle: () => this.element.open && this.read() }, h("summary", {}, h("h2", {}, "Slowest items of the last 5 minutes")), h("p", { class: "hint" }, "From telemetry, some ten seconds after delivery. ", this.again), this.place);
   }
 
   async read() {
     try {
       const found = await get(`traces/${segment(this.app)}?slowest=15&last_s=300`);
-      this.place.replaceChildren(found.length ? table(found) : h("p", { class: "hint" }, "None is known: nothing left, or no telemetry is written."));
+      this.place.replaceChildren(found.length ? table(found) : h("p", { class: "hint" }, "No item is known: none was delivered, or no telemetry is written."));
     } catch (error) {
       this.place.replaceChildren(h("p", { class: "hint" }, error.message));
     }

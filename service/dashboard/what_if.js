@@ -100,7 +100,7 @@ function latencies({ latency_ms_range: range }) {
 /** What others take of the cores now looks like waiting of the stages, and stays in their times. */
 function others(cost) {
   if (!cost || !format.crowded(cost)) return null;
-  return h("p", { class: "notice warn" }, `Something else keeps ${format.number(cost.others_cores)} of the ${cost.cores} cores busy. What a stage waits for it counts as its own wait, so what is told of other cores holds for a machine as busy as this one.`);
+  return h("p", { class: "notice warn" }, `Something else keeps ${format.number(cost.others_cores)} of the ${cost.cores} cores busy. A stage's wait for them counts as its own, so predictions for other numbers of cores assume a machine as busy as this one.`);
 }
 
 /** What the predictions start from: the times of the stages, and what of them is contention. */
@@ -108,7 +108,7 @@ function times({ stages, crowding }, cost) {
   if (!stages?.length) return null;
   const crowded = crowding > 1.05;
   const alone = cost && format.crowded(cost) ? "The times are as measured" : "The cores are not the limit now: the times are those of the stages alone";
-  const words = crowded ? `Now ${format.number(crowding)} busy workers share a core, which makes every stage slower. That is taken off before other cores are asked about; the ranges reach from times as crowded as now to free ones.` : `${alone}. The ranges are how well their means are known.`;
+  const words = crowded ? `Now ${format.number(crowding)} busy workers share a core, which makes every stage slower. This effect is removed before other numbers of cores are predicted; the ranges reach from cores as crowded as now to free cores.` : `${alone}. The ranges show how precisely their means are known.`;
   const rows = stages.map((stage) => h("tr", {}, h("th", { scope: "row" }, stage.name), number(format.time(stage.service_time_ms)), number(format.time(stage.free_time_ms)), number(format.time(stage.cpu_time_ms)), number(format.time(Math.max(0, stage.free_time_ms - stage.cpu_time_ms)))));
   const heads = ["Stage", "Measured now", "Without contention", "of it CPU", "of it waiting"];
   return h("div", { class: "times" }, h("p", { class: crowded ? "notice warn" : "hint" }, words), scrollable("Times of the stages", h("table", {}, h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows))));

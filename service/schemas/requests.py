@@ -223,7 +223,7 @@ class StartRequest(Frozen):
     @model_validator(mode="after")
     def _objectives_go_together(self) -> Self:
         if self.budget is not None and self.slo is None:
-            raise ValueError("a budget is for an objective; say which with slo")
+            raise ValueError("a budget needs an objective; give one with slo")
         try:
             _ = self.objective
         except SloError as error:

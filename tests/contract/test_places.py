@@ -220,7 +220,7 @@ def test_a_reader_that_nats_has_dropped_begins_again_and_another_stream_of_its_n
         assert read(source, 5)[0] == list(range(5, 10))
         place.server.drop("numbers")
         place.put(bodies(range(3)))
-        with pytest.raises(RecomposeError, match="has no longer what comes next in stream 'numbers'"):
+        with pytest.raises(RecomposeError, match="no longer has what comes next in stream 'numbers'"):
             read(source, 1)
         source.close()
         source.read(1, math.inf)

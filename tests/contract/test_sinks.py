@@ -200,7 +200,7 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
         (
             "rabbitmq",
             "amqp://me:secret@h/?queue=a&exchange=b",
-            "names not one broker and place in it; give amqp://HOST",
+            "must name one broker and one place in it; give amqp://HOST",
         ),
         ("rabbitmq", "amqp://h/?topic=secret", "has a parameter 'topic'; it takes queue, exchange, routing_key"),
         ("webhook", "https://.../", "is no URL; give https://HOST/PATH"),

@@ -51,7 +51,7 @@ def test_why_and_what_it_costs_stand_under_the_figures(ferret: Browser, daemon: 
     daemon.ferret(last_decision={**last, "to": "12"})
     ferret.sees("Runs 13", ".why")
     ferret.open("#/app/ferret/decision/999")
-    ferret.sees("Decision 999 is not kept any more", ".app")
+    ferret.sees("Decision 999 does not exist", ".app")
 
 
 BURST = """

@@ -37,7 +37,7 @@ def test_a_full_disk_is_told_and_nothing_is_changed(
     free(disk)
     after = known(running), known_after_a_restart(disk)
     if answer.is_error:
-        assert re.search("no room on the disk of memory: nothing was changed", detail(answer, 507))
+        assert re.search("the disk of memory is full: nothing was changed", detail(answer, 507))
         assert after == before
     else:
         assert after[0] != before[0]
@@ -50,7 +50,7 @@ def known_after_a_restart(disk: DaemonStore) -> Any:
 
 def test_an_app_that_cannot_be_stored_as_started_is_not_started(client: TestClient, disk: DaemonStore) -> None:
     fill(disk)
-    assert "no room on the disk" in detail(client.post("/apps/synthetic/start", json=PUSHED), 507)
+    assert "the disk of" in detail(client.post("/apps/synthetic/start", json=PUSHED), 507)
     free(disk)
     assert client.get("/status/synthetic").json()["state"] == "stopped"
     assert client.post("/apps/synthetic/start", json=PUSHED).status_code == 200

@@ -236,7 +236,7 @@ def test_an_objective_in_the_start_body(client: TestClient) -> None:
         ({"slo": 400}, "must be a text such as p95=400ms, or a list of them"),
         (
             {"sink": {"kind": "sql", "path": "sql://u:SECRET@h"}, "budget": {"workers": 4}},
-            "a budget is for an objective; say which with slo",
+            "a budget needs an objective; give one with slo",
         ),
     ],
 )

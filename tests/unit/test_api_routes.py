@@ -433,7 +433,7 @@ def test_a_load_that_is_to_come_is_announced(running: TestClient) -> None:
     assert running.post("/apps/synthetic/announce", json=coming).json()["announced"] == [kept]
     assert running.post("/apps/synthetic/announce", json={**coming, "from": None}).status_code == 200
     over = running.post("/apps/synthetic/announce", json={"until": "2001-01-01T10:00:00Z", "rate_per_s": 80})
-    assert "is over; an announcement is of what is to come" in detail(over, 422)
+    assert "is in the past; only a coming load can be announced" in detail(over, 422)
     assert len(running.get("/status/synthetic").json()["announced"]) == 2
     assert running.delete("/apps/synthetic/announce").json()["announced"] == []
     turned = running.post("/apps/synthetic/announce", json={**coming, "until": "2999-01-01T09:00:00Z"})

@@ -170,7 +170,7 @@ def test_fields_of_a_later_version_are_no_trouble_and_missing_ones_are_told(invo
     known = json.loads(told(invoke("status", "synthetic", "--json")))
     later = {**known, "epoch": 7, "items": {**known["items"], "missed": 3}}
     assert read(Status, later).items.delivered == 0
-    with pytest.raises(ServiceError, match=r"not understood \(items: Field required\); is it another version's"):
+    with pytest.raises(ServiceError, match=r"not understood \(items: Field required\); is the service of another version"):
         read(Status, {key: value for key, value in known.items() if key != "items"})
 
 
@@ -190,7 +190,7 @@ def test_a_load_that_is_to_come_is_announced_shown_and_taken_back(invoke: Invoke
     assert f"announced: {said}" in told(invoke("status", "synthetic"))
     assert told(invoke("announce", "synthetic", "--take-back")) == "nothing is announced\n"
     assert "say RATE and --until" in told(invoke("announce", "synthetic", "80"), 2)
-    assert "--take-back goes with nothing else" in told(invoke("announce", "synthetic", "80", "--take-back"), 2)
+    assert "--take-back cannot be combined" in told(invoke("announce", "synthetic", "80", "--take-back"), 2)
 
 
 def test_a_budget_that_is_none_says_what_would_be_accepted(invoke: Invoke) -> None:
@@ -198,7 +198,7 @@ def test_a_budget_that_is_none_says_what_would_be_accepted(invoke: Invoke) -> No
         assert f"'{terms}' is not understood; accepted are ferret=2 (priority 2)" in told(invoke("budget", terms), 2)
     assert "a budget needs workers, cores or both" in told(invoke("budget", "synthetic=2"), 1)
     assert "there is no app 'words'" in told(invoke("budget", "--workers", "8", "words=2"), 1)
-    assert "--lift goes with nothing else" in told(invoke("budget", "--lift", "--workers", "8"), 2)
+    assert "--lift cannot be combined" in told(invoke("budget", "--lift", "--workers", "8"), 2)
 
 
 def test_an_item_is_traced_by_its_number_and_the_slowest_are_listed(invoke: Invoke, tmp_path: Path) -> None:

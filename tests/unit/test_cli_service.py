@@ -160,7 +160,7 @@ def test_a_new_app_passes_its_own_test(tmp_path: Path, monkeypatch: pytest.Monke
     assert tested.returncode == 0, tested.stdout
     assert "4 passed" in tested.stdout
     again = CliRunner().invoke(main, ["new", "word_count"])
-    assert "'word_count/word_count.py' is there already; give another NAME" in told(again, 1)
+    assert "'word_count/word_count.py' already exists; give another NAME" in told(again, 1)
     assert "must be lower-case letters" in told(CliRunner().invoke(main, ["new", "Word-Count"]), 2)
 
 

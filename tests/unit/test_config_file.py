@@ -81,7 +81,7 @@ def test_options_on_the_command_line_win(file: Path) -> None:
         ("apps: {x: {source: fax}}", r"apps.x.source.kind: is not accepted: .*'replay'"),
         ("apps: {x: {source: kafka}}", r"apps.x.source: source kafka needs a path, such as kafka://HOST:9092/TOPIC"),
         ("apps: {x: {source: spark}}", "apps.x.source: source spark needs a format"),
-        ("apps: {x: {budget: {workers: 3}}}", "apps.x: .*a budget is for an objective"),
+        ("apps: {x: {budget: {workers: 3}}}", "apps.x: .*a budget needs an objective"),
         ("apps: {x: {slo: [latency=1s, latency=2s]}}", "apps.x: .*latency"),
         ("service: {port: 99999}", "service.port: 99999 is not accepted: .* less than or equal to 65535"),
         ("service: {prot: 1}", "service.prot: is not known here"),

@@ -58,7 +58,7 @@ def test_what_goes_without_saying() -> None:
         ("Dyn*0", "workers is 0; it must be at least 1 and at most 1,000"),
         ("Dyn-Seq", "expected Seq or Par at position 0 of the notation, found 'Dyn-Seq'; Dyn stands alone"),
         ("Dyn*2(ct, slice_s)", "'slice_s' is no setting of Dyn; write name=value, as in Dyn*4(ct, slice_s=0.002)"),
-        ("Dyn*2(ct, slice_s=1, window_s=1, slice_s=2)", "Dyn: slice_s is said 2 times; once is enough"),
+        ("Dyn*2(ct, slice_s=1, window_s=1, slice_s=2)", "Dyn: slice_s is given 2 times; give it once"),
         ("Dyn(window_s=1)", "Dyn: scheduler lp has no setting 'window_s'; it takes slice_s, least_waiting"),
     ],
 )

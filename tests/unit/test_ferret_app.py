@@ -70,7 +70,7 @@ def test_a_database_without_its_photos_needs_queries(photos: Path, tmp_path: Pat
     photos.rename(tmp_path / "elsewhere")
     with pytest.raises(RecomposeError, match=r"photos are no longer in .*; give queries"):
         list(opened(database=tmp_path / "db").items(None))
-    with pytest.raises(RecomposeError, match=r"index\.npz' does not tell its photos; give queries"):
+    with pytest.raises(RecomposeError, match=r"index\.npz' does not name its photos; give queries"):
         list(opened(database=tmp_path / "db/versions/1/index.npz").items(None))
 
 

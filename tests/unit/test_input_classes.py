@@ -40,7 +40,7 @@ def test_an_amount_is_a_number_or_a_class() -> None:
     assert items_of("mine", {"small": 7}, "small") == 7
     with pytest.raises(ValueError, match="0 is no number of items; give 1 or more, or a class of input such as small"):
         parse_amount("0")
-    sentence = "app 'mine' has no class of input 'tiny'; it has small; a number of items does as well"
+    sentence = "app 'mine' has no class of input 'tiny'; it has small; a number of items is accepted, too"
     with pytest.raises(RecomposeError, match=re.escape(sentence)):
         items_of("mine", {"small": 7}, "tiny")
 

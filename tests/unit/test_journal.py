@@ -148,7 +148,7 @@ def test_a_state_under_the_name_of_another_stage_is_told(path: Path, changed: st
         journal.store(Commit(Checkpoint(serial + 1, states={"sum": serial}, keyed={"total": {0: {"a": state}}})))
     journal.close()
     change(path, changed)
-    with pytest.raises(RecomposeError, match=r"is damaged \(a state stands under another stage's name than when it"):
+    with pytest.raises(RecomposeError, match=r"is damaged \(a state has another stage's name than when it"):
         Journal(path, "r", 2)
 
 

@@ -187,7 +187,7 @@ def test_a_topic_that_is_not_there_is_told(feed: KafkaFeed, monkeypatch: pytest.
 
 def test_a_position_that_is_gone_is_told(feed: KafkaFeed) -> None:
     feed.seek({"0": 99})
-    with pytest.raises(RecomposeError, match="no longer what comes next"):
+    with pytest.raises(RecomposeError, match="no longer has what comes next"):
         polled(feed, 50)
 
 

@@ -57,7 +57,7 @@ def test_the_command_line_reads_the_source_from_a_file_and_the_sink_from_a_text(
     ("content", "sentence"),
     [
         (None, r"cannot read '.*source\.yaml'"),
-        ("- a\n", "is no mapping with format"),
+        ("- a\n", "must be a mapping with format"),
         ("format: csv\ncolour: red\n", "colour = 'red'"),
     ],
 )

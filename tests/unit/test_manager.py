@@ -356,7 +356,7 @@ def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it
         (Trigger.START, "one", "the app started"),
         (Trigger.BUDGET, "wide", "the arbiter gives 3 workers"),
         (Trigger.BUDGET, "wide", "the arbiter gives 5 workers"),
-        (Trigger.BUDGET, "wide", "nobody limits it any more"),
+        (Trigger.BUDGET, "wide", "no budget limits it any more"),
         (Trigger.BUDGET, "one", "the arbiter gives 2 workers"),
     ]
     assert "the arbiter gives 2 workers" in told[0].reason

@@ -175,7 +175,7 @@ def test_what_does_not_fit_on_the_disk_is_refused_and_leaves_what_was(tmp_path: 
     db = store._database._db
     (pages,) = db.execute("PRAGMA page_count").fetchone()
     db.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(DiskFullError, match=r"no room on the disk of .*: nothing was changed; free some and try again"):
+    with pytest.raises(DiskFullError, match=r"the disk of .* is full: nothing was changed; free some and try again"):
         store.put_decisions("words", [decision(number) for number in range(1, 100)])
     assert store.decisions("words", 10) == []
     assert store.slo("words") == before

@@ -65,7 +65,7 @@ class KafkaFeed:
                 partition = self._names[message.partition()]
                 found.append(_message((partition, message.offset() + 1, message.value() or b"null")))
             elif message.error().code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:
-                raise RecomposeError(f"kafka has no longer what comes next: {message.error().str()}; start a new run")
+                raise RecomposeError(f"kafka no longer has what comes next: {message.error().str()}; start a new run")
             elif message.error().fatal():
                 raise RecomposeError(f"kafka: {message.error().str()}")
             elif not found:
@@ -78,7 +78,7 @@ class KafkaFeed:
                 places = [self._place(int(partition), offset) for partition, offset in positions.items()]
                 self._consumer.commit(offsets=places, asynchronous=True)
             except self._kafka.KafkaException as error:
-                raise OSError(f"kafka was not told how far it was read: {error}") from error
+                raise OSError(f"kafka did not store the offsets of what is done: {error}") from error
 
     def close(self) -> None:
         self._consumer.close()

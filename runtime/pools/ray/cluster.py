@@ -220,11 +220,11 @@ class RemoteObject:
         until_s, begun = time.monotonic() + BEGIN_S, False
         while not ray.wait([built], timeout=_LOOK_S)[0]:
             if given_up():
-                raise RemoteGone(f"{self.name} is not wanted any more")
+                raise RemoteGone(f"{self.name} is no longer needed")
             if not begun and ray.wait([begins], timeout=0)[0]:
                 until_s, begun = time.monotonic() + BUILD_S, True
             if self._machine() is Seen.AWAY:
-                raise RemoteTimeout(f"the machine that {self.name} was to begin on does not answer")
+                raise RemoteTimeout(f"the machine that {self.name} should start on does not answer")
             if time.monotonic() > until_s:
                 raise RemoteTimeout(f"{self.name} {_TOO_SLOW[begun]}")
         self._answer("its factory", built, None)

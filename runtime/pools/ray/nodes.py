@@ -111,7 +111,7 @@ def drain(node: str, deadline_s: float) -> None:
     still runs there. Raises: ClusterError if Ray refuses."""
     head = next((each["NodeID"] for each in ray.nodes() if HEAD in each["Resources"]), None)
     if node == head:
-        raise ClusterError(f"node {node} has the head of Ray, without which no node works; it cannot be drained")
+        raise ClusterError(f"node {node} has Ray's head, which all other nodes need; it cannot be drained")
     client = ray._raylet.GcsClient(address=ray.get_runtime_context().gcs_address)
     by_ms = time.time_ns() // 1_000_000 + round(1000 * deadline_s)
     accepted, why = client.drain_node(node, PREEMPTION, "drained by a user of Recompose", by_ms)

@@ -101,7 +101,7 @@ class Database:
             self._writes = False
             log.warning("state file not written", directory=self._where, error=str(error))
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
-            return DiskFullError(f"no room on the disk of {self._where}: nothing was changed; free some and try again")
+            return DiskFullError(f"the disk of {self._where} is full: nothing was changed; free some and try again")
         return NotStoredError(f"the state file in {self._where} cannot be written ({error}): nothing was changed")
 
 

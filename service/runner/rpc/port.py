@@ -109,7 +109,7 @@ class Mailbox:
         except TimeoutError:
             if not future.cancel():
                 raise
-        raise TimeoutError(f"the loop did not come to {type(request).__name__} within {figure(timeout_s, 6)} s")
+        raise TimeoutError(f"the loop did not answer {type(request).__name__} within {figure(timeout_s, 6)} s")
 
     def serve(self) -> None:
         """Answers what waits."""
