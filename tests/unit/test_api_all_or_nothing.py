@@ -63,7 +63,7 @@ def test_the_objective_of_a_start_that_cannot_be_stored_is_not_in_force(
     client.post("/slo", json=LATENCY)
     before = known_after_a_restart(disk)
     fill(disk, left)
-    assert "no room" in detail(client.post("/apps/synthetic/start", json=PUSHED | {"slo": "p95=50ms"}), 507)
+    assert "is full" in detail(client.post("/apps/synthetic/start", json=PUSHED | {"slo": "p95=50ms"}), 507)
     free(disk)
     assert known_after_a_restart(disk) == before
 

@@ -179,7 +179,7 @@ def test_a_bad_start(client: TestClient, body: Any, sentence: str) -> None:
     ("body", "sentence"),
     [
         ({"mode": "pinned", "composition": "99"}, "synthetic has no composition '99'"),
-        ({"mode": "auto", "composition": "1"}, "composition '1' goes with mode pinned only"),
+        ({"mode": "auto", "composition": "1"}, "composition '1' needs mode pinned; the mode is auto"),
         ({"mode": "wild"}, "must be 'auto', 'observe' or 'pinned'"),
         ({}, "body.mode is missing"),
     ],

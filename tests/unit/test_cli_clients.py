@@ -189,7 +189,7 @@ def test_a_load_that_is_to_come_is_announced_shown_and_taken_back(invoke: Invoke
     assert said == "80 items/s from 2999-01-01 10:00 to 2999-01-01 11:00\n"
     assert f"announced: {said}" in told(invoke("status", "synthetic"))
     assert told(invoke("announce", "synthetic", "--take-back")) == "nothing is announced\n"
-    assert "say RATE and --until" in told(invoke("announce", "synthetic", "80"), 2)
+    assert "give RATE and --until" in told(invoke("announce", "synthetic", "80"), 2)
     assert "--take-back cannot be combined" in told(invoke("announce", "synthetic", "80", "--take-back"), 2)
 
 

@@ -129,7 +129,7 @@ def test_a_record_under_other_serial_numbers_is_told(path: Path, changed: str) -
     journal.store(Commit(Checkpoint(1), left=(Left(0, ("A",), None, 1),)))
     journal.close()
     change(path, changed)
-    with pytest.raises(RecomposeError, match=r"is damaged \(a record stands for other items than when it"):
+    with pytest.raises(RecomposeError, match=r"is damaged \(a record names other items than when it"):
         Journal(path, "r", 2)
 
 

@@ -56,7 +56,7 @@ def test_the_memory_of_a_worker_is_kept_by_class_and_told_once_where_it_is_more_
     (memory,) = usage.memory.values()
     assert (memory.stages, memory.peak_bytes, memory.declared_bytes) == (["detect"], 2_600 * 10**6, 2 * 10**9)
     (line,) = lines
-    assert line["event"].startswith("worker uses more memory than its stages ask for; ask for more")
+    assert line["event"].startswith("worker uses more memory than its stages ask for; raise memory=")
     assert (line["stages"], line["memory"], line["declared"]) == (["detect"], "2.5 GB of memory", "2 GB of memory")
 
 
