@@ -37,15 +37,9 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--app", "apps", multiple=True, type=_FILE, help="Recorded costs of an app, instead of the suite's.")
 @click.option("--exact", is_flag=True, help="Play a trace at its own times and rate.")
 @click.option(
-    "--busy",
-    type=click.FloatRange(0.01),
-    default=4.0,
-    show_default=True,
-    help="Number of workers that a trace keeps busy.",
+    "--busy", type=click.FloatRange(0.01), default=4.0, show_default=True, help="Workers that a trace keeps busy."
 )
-@click.option(
-    "--cost-factor", type=click.FloatRange(0.0001), default=1.0, show_default=True, help="Factor for an app's costs."
-)
+@click.option("--cost-factor", type=click.FloatRange(0.0001), default=1.0, show_default=True, help="Factor of costs.")
 @click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True)
 @click.option("--duration", "duration_s", type=click.FloatRange(60, 86_400), help="Virtual seconds of each run.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("gym"), show_default=True)
