@@ -44,6 +44,7 @@ def test_only_the_workers_that_run_a_stage_set_it_up(rig: Rig, tmp_path: Path) -
 
 def test_a_resize_starts_and_ends_workers_of_the_class_of_its_group(rig: Rig, tmp_path: Path) -> None:
     rig.open(SPLIT).feed(range(20))
+    rig.run_until(lambda: notes(tmp_path).total() == 6)
     rig.switch(WIDE, SwitchStyle.SEAMLESS)
     rig.feed(range(20, 40))
     rig.run_until(lambda: not rig.engine.view().switching)
@@ -59,6 +60,7 @@ def test_a_resize_starts_and_ends_workers_of_the_class_of_its_group(rig: Rig, tm
 @pytest.mark.parametrize("style", list(SwitchStyle))
 def test_a_switch_loads_first_what_its_groups_need(rig: Rig, tmp_path: Path, style: SwitchStyle) -> None:
     rig.open(SPLIT).feed(range(20))
+    rig.run_until(lambda: notes(tmp_path).total() == 6)  # one that comes up during the switch would not be wanted
     rig.switch(FUSED, style, drain_estimate_s=0.05)
     count = rig.feed_until_handed_over(20, FUSED)
     rig.feed(range(count, count + 20))

@@ -46,7 +46,7 @@ def test_why_and_what_it_costs_stand_under_the_figures(ferret: Browser, daemon: 
     ferret.sees("Gap in the output", ".decisions .pinned details[open]")
     last = daemon.status("ferret")["last_decision"]
     assert here == f"#/app/ferret/decision/{last['id']}"
-    assert "13Seq(segment,extract)" in "".join(ferret.texts(".pipeline .row")[0].split()), "what runs"
+    ferret.until(lambda: "13Seq(segment,extract)" in "".join(ferret.texts(".pipeline .row")[0].split()), "what runs")
     assert "not what was decided last" not in ferret.texts(".why")[0]
     daemon.ferret(last_decision={**last, "to": "12"})
     ferret.sees("Runs 13", ".why")

@@ -90,7 +90,7 @@ def test_adapts_to_a_rising_and_falling_rate_and_tells_why(running: Daemon) -> N
     assert (moves[0][0], moves[-1][1]) == ("1", "1")
     assert "7" in {to for _, to in moves}
     assert len(moves) <= 4
-    up = next(entry for entry in decisions if entry["to"] == "7")
+    up = next(entry for entry in decisions if entry["to"] == "7" != entry["from"])
     assert {candidate["name"] for candidate in up["candidates"]} == {"1", "2", "3", "4", "5", "6", "7"}
     assert all(candidate["reason"] for candidate in up["candidates"])
     assert any(entry["kind"] == "no_change" and entry["reason"] for entry in entries)
