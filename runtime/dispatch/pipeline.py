@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from bisect import insort
 from collections import deque
 from collections.abc import Collection, Sequence
@@ -25,6 +26,8 @@ class Pace:
     """Maximum number of tasks that a worker may have at a time."""
     turn: int = 0
     """Tasks given so far, for workers that get them in turn."""
+    spread: float = 1.0
+    """Variance of the logarithm of an item's time about its worker's mean, gain 1/64; 1.6 for exponential times."""
     fast_s: float | None = None
     """Time of an item at the fastest workers, with its way there and back; None: all are about as fast."""
     until_look: int = 0
@@ -40,11 +43,13 @@ class Pace:
 
 KEYED_DEPTH = 3
 _SLOW = 2.0
-"""A worker is slow where an item takes so many times as long as at the fastest ones of its group."""
+"""A worker is slow where an item takes so many times as long as at the fastest ones of its group, and where that is
+more than two standard errors of its mean. Where times are exponential, chance makes 1.4 % of two equal workers slow and
+5 % of six; such a one then waits no longer than it would lose."""
 _TIMED, _KNOWN = 32, 8
-"""Tasks over which a worker's time is a mean, and from how many on it is believed. Where times are exponential, chance
-makes some worker slow at 1 % of the looks among two workers and at 6 % among sixteen, mostly at the first looks; it
-then waits no longer than it would lose."""
+"""Tasks over which a worker's time is a mean, and from how many on others are compared with it."""
+_ODD = 3.0
+"""Two tasks in a row that take so many standard deviations more or less than the worker's mean begin another mean."""
 
 
 @dataclass(slots=True, eq=False)
@@ -102,11 +107,22 @@ class WorkerState:
     """Geometric mean of an item's time in its group, with the way there and back: a few long ones hardly move it."""
     timed: int = 0
     """Tasks of which it is the mean, up to a limit."""
+    odd: bool = False
+    """The latest one took much more or less."""
 
-    def note(self, item_s: float) -> None:
+    def note(self, item_s: float, pace: Pace) -> None:
         """A task of its group is back, each item of which took so long."""
-        self.timed = min(self.timed + 1, _TIMED)
-        self.item_s = item_s if self.timed == 1 else self.item_s * (item_s / self.item_s) ** (1 / self.timed)
+        if self.timed == 0:
+            self.item_s, self.timed, self.odd = item_s, 1, False
+            return
+        off, usual = math.log(item_s / self.item_s), max(math.log(_SLOW), _ODD * math.sqrt(pace.spread))
+        odd = abs(off) > usual
+        pace.spread += (min(abs(off), usual) ** 2 - pace.spread) / 64
+        if odd and self.odd:
+            self.item_s, self.timed, self.odd = item_s, 2, False
+        else:
+            self.timed, self.odd = min(self.timed + 1, _TIMED), odd
+            self.item_s *= math.exp(off / self.timed)
 
     @property
     def running(self) -> list[TaskInWork]:
@@ -263,18 +279,21 @@ class GroupState:
         self.pace.note(busy_s, items)
         if worker.group is not self or item_s <= 0:
             return
-        worker.note(item_s)
+        worker.note(item_s, self.pace)
         self.pace.until_look -= 1
         if self.pace.until_look <= 0:
             self.pace.until_look = max(16, len(self.workers))
             known = sorted(each.item_s for each in self.workers if each.timed >= _KNOWN)
-            fast_s = known[len(known) // 8] if known else 0.0  # of many, the first is so by chance
-            self.pace.fast_s = fast_s if known and known[-1] > _SLOW * fast_s else None
+            self.pace.fast_s = known[len(known) // 8] if known else None  # of many, the first is so by chance
+            if not any(map(self.slow, self.workers)):
+                self.pace.fast_s = None
 
     def slow(self, worker: WorkerState) -> bool:
         """Return whether other workers of the group take less than half its time."""
         fast_s = self.pace.fast_s
-        return fast_s is not None and worker.timed >= _KNOWN and worker.item_s > _SLOW * fast_s
+        if fast_s is None or worker.timed == 0 or worker.item_s <= _SLOW * fast_s:
+            return False
+        return math.log(worker.item_s / fast_s) ** 2 * worker.timed > 4 * self.pace.spread
 
     def preferred(self, worker: WorkerState, now_s: float) -> WorkerState | None:
         """Return who takes the next bundle, where ``worker`` may. If that is slow, it is a fast one; none, until

@@ -56,6 +56,12 @@ def test_a_node_that_is_fast_again_gets_its_share_again() -> None:
     assert play(made, 0.03, 90.0, slow_s=0.04)[SLOW] > 0.1 * 20 / 0.03
 
 
+def test_a_worker_with_even_times_is_slow_after_two_long_tasks() -> None:
+    made = bench()
+    play(made, 0.025, 10.0, slow_s=0.04)
+    assert play(made, 0.025, 20.0, slow_s=0.45)[SLOW] <= 3
+
+
 def test_an_item_waits_for_a_fast_worker_that_hangs_no_longer_than_the_slow_one_takes() -> None:
     made = bench()
     play(made, 0.03, 5.0)
