@@ -64,6 +64,9 @@ class Stage:
     """CPUs that a worker reserves which runs it; None: none."""
     gpus: float = 0.0
     """Share of one GPU, up to 1, or a whole number of GPUs."""
+    gpu_memory: int | str = 0
+    """Memory of a GPU that it keeps, in bytes or as a text: ``4GB``, or ``25%`` of a GPU's. Its worker gets so large a
+    share of one."""
     memory: int | str = 0
     """Memory that it keeps, in bytes or as a text: ``2GB``, ``512MiB``."""
     custom: Mapping[str, Amount] = field(default_factory=dict, hash=False)

@@ -6,8 +6,8 @@ A number in ``custom`` is an amount of a Ray resource; a text is a label that th
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 
 from compositions.errors import RecomposeError, shown
 from compositions.wording import figure
@@ -16,16 +16,24 @@ Amount = float | str
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?i?)B?\s*")
 _POWERS = {"": 0, "k": 1, "M": 2, "G": 3, "T": 4}
+_SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 MOST_BYTES = 2**60
+RESOURCES = ("cpus", "gpus", "gpu_memory", "memory", "custom")
+Resources = Mapping[str, Mapping[str, Any]]
+"""What is asked for in place of a stage's own resources, by stage and name."""
 
 
 class Asking(Protocol):
     """A stage, as far as its resources go."""
 
     @property
+    def name(self) -> str: ...
+    @property
     def cpus(self) -> float | None: ...
     @property
     def gpus(self) -> float: ...
+    @property
+    def gpu_memory(self) -> int | str: ...
     @property
     def memory(self) -> int | str: ...
     @property
@@ -59,7 +67,8 @@ class Need:
 
 def need_of(stages: Sequence[Asking]) -> Need:
     """Return the need of a worker that holds these stages and runs them in turns: the sum of their memory, which stays
-    loaded, and the most that one of them uses of all else.
+    loaded, and the most that one of them uses of all else. Of GPUs it is the larger one of the two, as their memory is
+    had by shares.
 
     Raises: RecomposeError for a memory that cannot be read, or two stages that ask for different nodes.
     """
@@ -73,8 +82,54 @@ def need_of(stages: Sequence[Asking]) -> Need:
             elif labels.setdefault(name, value) != value:
                 asked = f"stages ask for nodes with {name}={labels[name]} and {name}={value}"
                 raise RecomposeError(f"{asked}; a worker runs all of them, so give one label")
-    gpus = max((stage.gpus for stage in stages), default=0.0)
+    loaded = round(sum(_gpu_share(stage.gpu_memory) for stage in stages), 4)
+    gpus = max(loaded if loaded <= 1 else math.ceil(loaded), *(stage.gpus for stage in stages), 0.0)
     return Need(max(cpus, default=None), gpus, sum(size_bytes(stage.memory) for stage in stages), custom, labels)
+
+
+def _gpu_share(memory: int | str) -> float:
+    """Return the share of a GPU that has this memory of it: a whole one where it is not known how much a GPU has."""
+    share = _SHARE.fullmatch(memory) if isinstance(memory, str) else None
+    return float(share[1]) / 100 if share else float(size_bytes(memory) > 0)
+
+
+S = TypeVar("S", bound=Asking)
+
+
+def sized(stages: Sequence[S], gpu_bytes: int | None) -> tuple[S, ...]:
+    """Return the stages with their memory of a GPU as a share of one that has ``gpu_bytes``, rounded up to a hundredth
+    of a percent; as they are where that is None."""
+    if gpu_bytes is None:
+        return tuple(stages)
+
+    def share(stage: S) -> S:
+        if isinstance(stage.gpu_memory, str) and _SHARE.fullmatch(stage.gpu_memory):
+            return stage
+        parts = math.ceil(10_000 * size_bytes(stage.gpu_memory) / gpu_bytes)
+        return replace(stage, gpu_memory=f"{parts / 100}%" if parts else 0)  # type: ignore[type-var]
+
+    return tuple(map(share, stages))
+
+
+def with_resources(stages: Sequence[S], asked: Resources) -> tuple[S, ...]:
+    """Return the stages with what is ``asked`` in place of their own. Raises: RecomposeError for what is no stage, or
+    no resource."""
+    for path, fault in faults_of(stages, asked):
+        raise RecomposeError(f"resources.{path} {fault}")
+    return tuple(replace(stage, **asked.get(stage.name, {})) for stage in stages)  # type: ignore[type-var]
+
+
+def faults_of(stages: Sequence[Asking], asked: Resources) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with ``asked``: the path of each fault, and a sentence that goes on from there."""
+    own = {stage.name: stage for stage in stages}
+    for name, resources in asked.items():
+        if name not in own:
+            yield name, f"is no stage of this app; there are {', '.join(own)}"
+        elif not isinstance(resources, Mapping) or not resources.keys() <= set(RESOURCES):
+            yield name, f"is {shown(resources)}; must be a mapping with some of {', '.join(RESOURCES)}"
+        else:
+            changed: Any = replace(own[name], **resources)  # type: ignore[type-var]
+            yield from ((name, fault) for fault in resource_faults(changed))
 
 
 def size_bytes(memory: int | str) -> int:
@@ -87,7 +142,7 @@ def size_bytes(memory: int | str) -> int:
         size: float = float(found[1]) * base ** _POWERS[found[2].rstrip("i").replace("K", "k")]
         if size <= MOST_BYTES:
             return round(size)
-    raise RecomposeError(f"has memory = {shown(memory)}, which is no size; give bytes, or a text as '2GB' or '512MiB'")
+    raise RecomposeError(f"{shown(memory)}, which is no size; give bytes, or a text as '2GB' or '512MiB'")
 
 
 def resource_faults(stage: Asking) -> Iterator[str]:
@@ -97,10 +152,11 @@ def resource_faults(stage: Asking) -> Iterator[str]:
         yield f"has cpus = {shown(cpus)}; must be a number above 0, or None to reserve none"
     if not _is_amount(gpus) or (gpus > 1 and gpus != int(gpus)):
         yield f"has gpus = {shown(gpus)}; must be a share of one GPU from 0 to 1, or a whole number of GPUs"
-    try:
-        size_bytes(stage.memory)
-    except RecomposeError as error:
-        yield str(error)
+    for name, memory, read in (("memory", stage.memory, size_bytes), ("gpu_memory", stage.gpu_memory, _gpu_share)):
+        try:
+            read(memory)
+        except RecomposeError as error:
+            yield f"has {name} = {error}" + (", or '25%' of a GPU" if name == "gpu_memory" else "")
     if not isinstance(stage.custom, Mapping):
         yield f"has custom = {shown(stage.custom)}; must be a dict, as in {{'decoder': 1, 'zone': 'a'}}"
         return

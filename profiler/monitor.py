@@ -50,6 +50,11 @@ class Hops:
         everywhere = [*chain.from_iterable(self._by_node.values())]
         return median(everywhere) if everywhere else None
 
+    def on(self, node: str) -> float | None:
+        """Return the hop to a worker on ``node`` and back; None if none was measured."""
+        found = self._by_node.get(node)
+        return median(found) if found else None
+
 
 class DemandReading:
     """Readings of the demand on the source, and of the time since when items have been there without a break."""
@@ -184,7 +189,7 @@ class Monitor:
         self._demand = DemandReading(settings.events_kept // 8, settings.growth_span_s)
         self.latencies = Histogram(LATENCY_BOUNDS_S)
         """Latencies of all items delivered up to the last snapshot."""
-        self._hops = Hops(settings.hop_samples)
+        self.hops = Hops(settings.hop_samples)
         self._gpus_busy = Samples(settings.events_kept // 8, settings.profile.horizon_s)
         self._started_s: float | None = None
         self._reset_s: float | None = None
@@ -215,7 +220,7 @@ class Monitor:
 
     def record_hop(self, hop_s: float, node: str = "") -> None:
         """A task was so much longer at a worker on ``node`` than its stages took."""
-        self._hops.add(hop_s, node)
+        self.hops.add(hop_s, node)
 
     def record_queue(self, at_s: float, queued: int, in_flight: int) -> None:
         """Queue lengths at this moment, for their growth; ``snapshot`` records its own."""
@@ -267,7 +272,7 @@ class Monitor:
             stages=self._profiles(now_s, running),
             cores=cores,
             workers_alive=running.workers_alive,
-            hop_s=self._settings.hop_s if (hop_s := self._hops.price_s(running.workers_on)) is None else hop_s,
+            hop_s=self._settings.hop_s if (hop_s := self.hops.price_s(running.workers_on)) is None else hop_s,
             input=InputNow(self._input_rate_windows(now_s), set_per_s, self._arrived, running.full),
             cores_left=cores_left,
             demand=self._demand.demand(

@@ -11,6 +11,7 @@ from compositions.document.loader import Document, load, merge
 from compositions.document.safe_yaml import MAX_BYTES
 from compositions.errors import CompositionError, Fault
 from compositions.model import Composition, Stage
+from compositions.resources import Resources
 
 _SUFFIXES = frozenset({".yaml", ".yml"})
 _Stamp = tuple[int, int]
@@ -58,6 +59,11 @@ class CompositionDirectory:
     def compositions(self, app: str) -> tuple[Composition, ...]:
         """Compositions of ``app`` as of the last refresh; none for an app that no file names."""
         return tuple(self._compositions.get(app, {}).values())
+
+    def resources(self, app: str) -> Resources:
+        """Resources that the files ask for in place of those of the stages of ``app``, as of the last refresh."""
+        known = (file.document for file in self._files.values() if file.document is not None)
+        return {stage: asked for each in known if each.app == app for stage, asked in each.resources.items()}
 
     def refresh(self) -> list[Problem]:
         """Reads new and changed files, forgets removed ones. Returns the files refused by this reading."""

@@ -1,7 +1,7 @@
 """Compositions documents: YAML in, frozen documents out, every fault named with its path."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import yaml
 
@@ -12,6 +12,7 @@ from compositions.enumeration import MAX_GENERATED, generate, refuse_too_many
 from compositions.errors import CompositionError, Fault, shown, sub_path
 from compositions.model import Composition, Group, Pattern, Stage
 from compositions.notation import DEFAULT_REPLICAS, format_notation, parse
+from compositions.resources import Resources, faults_of
 from compositions.rules import MAX_COMPOSITIONS, count_fault, group_faults, resolve
 from compositions.settings import SettingsError
 
@@ -146,6 +147,8 @@ class Document:
 
     app: str
     compositions: tuple[Composition, ...]
+    resources: Resources = field(default_factory=dict, hash=False)
+    """By stage, in place of those that it asks for itself."""
 
 
 def load(text: str | bytes, apps: Mapping[str, Sequence[Stage]]) -> Document:
@@ -190,7 +193,7 @@ class _Reader(Fields):
         self._batch: Batching | None = None
 
     def document(self, data: object) -> Document:
-        top = self.mapping(data, "", ("app", "defaults", "compositions", "generate"))
+        top = self.mapping(data, "", ("app", "defaults", "resources", "compositions", "generate"))
         if not isinstance(data, dict):
             return Document("", ())
         self._read_app(top.get("app"))
@@ -205,9 +208,19 @@ class _Reader(Fields):
         self._refuse_repeated_names(compositions)
         if "generate" in top:
             compositions += self._generated(top["generate"], compositions)
-        elif top.get("compositions", []) == []:
+        elif top.get("compositions", []) == [] and "resources" not in top:
             self.fault("compositions", "there is none; list at least one composition or ask to generate them")
-        return Document(self._app, tuple(compositions))
+        return Document(self._app, tuple(compositions), self._resources(top.get("resources", {})))
+
+    def _resources(self, value: object) -> Resources:
+        if not isinstance(value, dict):
+            self.fault("resources", f"must be a mapping from stages to what their workers need, not {kind(value)}")
+            return {}
+        stages = self._stages or ()
+        asked = {resolve(str(name), stages): each for name, each in value.items()}
+        for path, fault in faults_of(stages, asked) if stages else ():
+            self.fault(sub_path("resources", path), fault)
+        return asked
 
     def _read_app(self, name: object) -> None:
         known = ", ".join(sorted(self._apps)) or "none"

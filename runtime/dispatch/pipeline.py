@@ -116,12 +116,11 @@ class WorkerState:
             self.item_s, self.timed, self.odd = item_s, 1, False
             return
         off, usual = math.log(item_s / self.item_s), max(math.log(_SLOW), _ODD * math.sqrt(pace.spread))
-        odd = abs(off) > usual
         pace.spread += (min(abs(off), usual) ** 2 - pace.spread) / 64
-        if odd and self.odd:
+        if abs(off) > usual and self.odd:
             self.item_s, self.timed, self.odd = item_s, 2, False
         else:
-            self.timed, self.odd = min(self.timed + 1, _TIMED), odd
+            self.timed, self.odd = min(self.timed + 1, _TIMED), abs(off) > usual
             self.item_s *= math.exp(off / self.timed)
 
     @property
@@ -214,8 +213,8 @@ class GroupState:
         return bundles
 
     def acquit(self, node: str, since: int) -> list[Bundle]:
-        """Remove the bundles from the list and the load, and return them, with which a worker died on ``node`` after
-        the run's ``since``-th loss: the machine did."""
+        """Remove and return the bundles with which a worker died on ``node`` after the run's ``since``-th loss: the
+        machine did."""
         freed = [each for each in self.apart if each.trouble.node == node and each.trouble.lost_as > since]
         for bundle in freed:
             self.apart.remove(bundle)
@@ -224,15 +223,14 @@ class GroupState:
         return freed
 
     def stages_from(self, index: int) -> tuple[str, ...]:
-        """The names of its stages from the app's stage ``index`` on."""
+        """Return the names of its stages from the app's stage ``index`` on."""
         return self.group.stages[index - self.first :]
 
     def settle_depth(self) -> None:
-        """What is known of its tasks now may say another one. Two tasks hide the hop; where a task takes much longer
-        than a hop, a second one would only wait behind it while another worker is idle, and lengthen the drain. A
-        stateful stage needs the state that its previous item leaves, so it has one. Where calls wait, it is as many as
-        have the items that may be worked on at once. Of a partitioned group it is how many bundles may be there for
-        each worker: keys are not even, and who has none in one bundle has some in the next."""
+        """Choose the depth anew. Two tasks hide the hop; where a task takes much longer than a hop, a second one would
+        only wait behind it, and lengthen the drain. A stateful stage needs the state that its previous item leaves, so
+        it has one. Where calls wait, it is as many as have the items that may be worked on at once. Of a partitioned
+        group, whose keys are not even, it is how many bundles may be there for each worker."""
         if self.at_once > 1:
             depth = -(-self.at_once // self.pace.task_items)
         elif self.ordered:
@@ -245,8 +243,7 @@ class GroupState:
             self.pipeline.make_room()
 
     def pending(self, now_s: float, workers: Collection[WorkerState]) -> tuple[Pending, ...]:
-        """All its bundles, in the order in which they are served: those that ``workers``, which may have left it since,
-        run, have or will have."""
+        """Return its bundles in the order in which they are served; ``workers`` may have left it since."""
         running: list[Pending] = []
         behind: list[Pending] = []
         for worker in workers:
@@ -258,7 +255,7 @@ class GroupState:
         return (*running, *behind, *map(_pending, self.listed))
 
     def free_worker(self) -> WorkerState | None:
-        """The worker with the fewest tasks, or whose turn it is, if it may have another."""
+        """Return the worker with the fewest tasks, or whose turn it is, if it may have another."""
         if self.at_once > 1:
             return self._worker_with_room()
         if self.pipeline.round_robin and self.workers:
@@ -275,7 +272,7 @@ class GroupState:
         return best
 
     def timed(self, worker: WorkerState, busy_s: float, items: int, item_s: float) -> None:
-        """Note a task of so many items that took so long; each took ``item_s`` with its way to the worker and back."""
+        """Note a task of so many items; each took ``item_s`` with its way to the worker and back."""
         self.pace.note(busy_s, items)
         if worker.group is not self or item_s <= 0:
             return
@@ -373,7 +370,7 @@ class Pipeline:
         self.make_room()
 
     def inherit_busy(self, old: Pipeline) -> None:
-        """The same stages ran in ``old``: what is known of their times holds for this pipeline."""
+        """Take over what is known of the times of the same stages in ``old``."""
         for group in self.groups:
             group.pace.busy_s = old.known_busy_s(group.first, group.last)
             group.settle_depth()
@@ -388,8 +385,8 @@ class Pipeline:
         return total_s
 
     def make_room(self) -> None:
-        """As many bundles may be in flight as the workers hold, and one waiting at each group (buffers of size 1 in
-        Vogel et al., section 4.1). More would not raise the throughput and would lengthen the drain."""
+        """Let as many bundles be in flight as the workers hold, and one waiting at each group (buffers of size 1 in
+        Vogel et al., section 4.1). More would lengthen the drain and not raise the throughput."""
         if self.roaming is not None:
             held = self.composition.workers * max(state.pace.depth for state in self.groups)
         else:

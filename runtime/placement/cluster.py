@@ -66,6 +66,13 @@ class Cluster:
         return int(cores) if cores == int(cores) else cores
 
     @property
+    def gpu_memory_bytes(self) -> int | None:
+        """Return the memory of the smallest GPU; None if there is none, or not each node that has some tells."""
+        devices = [node.seen.gpus if node.seen else () for node in self.nodes if node.is_open and node.has.gpus]
+        found = [gpu.memory_bytes for gpus in devices for gpu in gpus]
+        return None if not all(devices) or None in found else min(filter(None, found), default=None)
+
+    @property
     def gpus_busy(self) -> float | None:
         """Return how many GPUs are at work, whosever; None unless each node that has some tells."""
         seen = [node.seen.gpus if node.seen else () for node in self.nodes if node.has.gpus]

@@ -60,7 +60,7 @@ def _check_apps(places: Sequence[Path]) -> None:
     faults = [str(fault) for fault in found.faults]
     for name, app in found.apps.items():
         try:
-            listed = len(shipped(app))
+            listed = len(shipped(app).compositions)
         except (RecomposeError, OSError) as error:
             faults += str(error).splitlines()
             continue

@@ -190,7 +190,9 @@ def watched(paths: Sequence[Path], daemon: Daemon) -> Iterator[None]:
     def report(problems: list[Problem]) -> None:
         for problem in problems:
             log.warning("compositions refused", file=str(problem.file), faults=[str(each) for each in problem.faults])
-        daemon.compositions.load_directory({name: directory.compositions(name) for name in daemon.registered()})
+        names = daemon.registered()
+        resources = {name: directory.resources(name) for name in names}
+        daemon.compositions.load_directory({name: directory.compositions(name) for name in names}, resources)
 
     report(directory.refresh())
     with beside(partial(directory.watch, report=report), "compositions"):

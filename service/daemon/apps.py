@@ -240,12 +240,13 @@ class Apps:
     def _check(self, spec: RunSpec, slo: Slo | None) -> None:
         choices = self._specs.compositions(spec)
         check_start(spec)
+        with _refusing("resources", ""):
+            stages = self._specs.stages(spec)
         stored = self._store.slo(spec.app)
         check_objectives(spec.method.strategy, slo or (stored.slo if stored else None))
         cluster = self._runs.cluster()
         check_composition(spec.app, spec.composition, choices, cluster.cores)
         if self._specs.reserves:
-            stages = self._specs.stages(spec)
             named = [each.crew(stages) for each in choices if each.name == spec.composition]
             one_each = dict.fromkeys(all_sequential(stages).crew(stages), 1)
             check_resources(spec.app, stages, named[0] if named else one_each, cluster)

@@ -16,15 +16,16 @@ from apps import registry
 from apps.contract import App
 from compositions.document import apart
 from compositions.enumeration import own_list
-from compositions.errors import Fault
+from compositions.errors import CompositionError, Fault
 from compositions.model import Composition, Stage, all_sequential
+from compositions.resources import Resources
 from compositions.rules import MAX_COMPOSITIONS
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.store.store import DaemonStore, undone_by_failure
 from service.daemon.supervision.desired_state import holding
 from service.runner.rpc.requests import ReadCompositions, ReadWhatIf, SetCompositions
-from service.runner.validation.resolution import choices_for, shipped
+from service.runner.validation.resolution import choices_for, shipped, stages_of
 from service.schemas.compositions import Choice, WhatIf
 from service.schemas.refusals import BadValueError, ConflictError, NotFoundError, listed
 from service.schemas.spec import RunSpec
@@ -37,8 +38,10 @@ class Choices:
         self.apps, self._store, self._cores = apps, store, cores
         self.stages: dict[str, Sequence[Stage]] = {name: app.stages for name, app in apps.items()}
         """The stages of every app, as the loader wants them."""
-        self._shipped = {name: shipped(app) for name, app in apps.items()}
+        self._shipped = {name: shipped(app).compositions for name, app in apps.items()}
         self._directory: dict[str, tuple[Composition, ...]] = {}
+        self.resources: Mapping[str, Resources] = {}
+        """What the watched directory asks for in place of the stages' own, by app; for the next start."""
         self._lock = threading.Lock()
 
     def of(self, app: str) -> tuple[Composition, ...]:
@@ -74,9 +77,12 @@ class Choices:
         with undone_by_failure(lambda: self._store.put_overlay(app, overlay)):
             yield
 
-    def load_directory(self, found: Mapping[str, Sequence[Composition]]) -> set[str]:
+    def load_directory(
+        self, found: Mapping[str, Sequence[Composition]], resources: Mapping[str, Resources]
+    ) -> set[str]:
         """Replaces the layer of the watched directory. Returns the apps whose compositions changed."""
         with self._lock:
+            self.resources = resources
             before = {app: self.of(app) for app in self.apps}
             self._directory = {app: tuple(compositions) for app, compositions in found.items()}
             return {app for app in self.apps if self.of(app) != before[app]}
@@ -101,6 +107,7 @@ class Specs:
             ending=replace(spec.ending, telemetry=self._base.ending.telemetry),
             durable=replace(spec.durable, journals=self._base.durable.journals),
             compositions=self.compositions(spec),
+            resources=self._resources(spec),
             slo=stored.slo if stored else None,
         )
 
@@ -114,8 +121,14 @@ class Specs:
         return self._base.pool == "ray"
 
     def stages(self, spec: RunSpec) -> Sequence[Stage]:
-        """Return the stages of the app with the options of ``spec``."""
-        return self._app(spec).stages
+        """Return the stages of the app with the options of ``spec``, and with the resources that it asks for. Raises:
+        RecomposeError for resources of no stage, or that are none."""
+        return stages_of(self._app(spec), spec.but(resources=self._resources(spec)))
+
+    def _resources(self, spec: RunSpec) -> Resources:
+        names = {stage.name for stage in self._app(spec).stages}
+        found = self.choices.resources.get(spec.app, {})
+        return {name: asked for name, asked in found.items() if name in names} | dict(spec.resources)
 
     def _app(self, spec: RunSpec) -> App:
         return registry.create(spec.app, spec.options, [Path(folder) for folder in self._base.apps_dirs])
@@ -151,6 +164,9 @@ class Compositions:
         NotStoredError and UnavailableError, and then nothing was changed.
         """
         document = apart.load(text, self._choices.stages)
+        if document.resources:
+            how = "are taken at a start; give them in the start body, or in a file of recompose serve --compositions"
+            raise CompositionError([Fault("resources", how)])
         with self._runs.changing(document.app):
             self._spare_those_in_use(document.app, document.compositions)
             with self._choices.changed(document.app, {each.name: each for each in document.compositions}):
@@ -166,9 +182,11 @@ class Compositions:
             with self._choices.changed(name, {composition: None}):
                 self._apply(name)
 
-    def load_directory(self, found: Mapping[str, Sequence[Composition]]) -> None:
-        """Apply the present content of the watched directory."""
-        for name in self._choices.load_directory(found):
+    def load_directory(
+        self, found: Mapping[str, Sequence[Composition]], resources: Mapping[str, Resources] = {}
+    ) -> None:
+        """Apply the present content of the watched directory; ``resources`` by app, from the next start on."""
+        for name in self._choices.load_directory(found, resources):
             with self._runs.changing(name):
                 self._apply(name)
 

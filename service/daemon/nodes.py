@@ -204,7 +204,10 @@ class Nodes:
             memory = [worker.memory_bytes for workers in there.values() for worker in workers]
             told = [one for one in memory if one is not None]
             counts = {app: len(workers) for app, workers in there.items()}
-            bodies.append(NodeBody.of(each.node, each.since, counts, sum(told) if told else None))
+            placed = (one for status in statuses if status.app in there for one in status.resources.placement or ())
+            hops_ms = [one.hop_ms for one in placed if one.node == each.node.address and one.hop_ms is not None]
+            measured = {"workers_memory_bytes": sum(told) if told else None, "hop_ms": max(hops_ms, default=None)}
+            bodies.append(NodeBody.of(each.node, each.since, counts, **measured))
         return bodies
 
     def reachable(self) -> list[NodeBody]:

@@ -263,7 +263,7 @@ class ControlLoop:
 
     def _gpus(self, composition: Composition) -> GpuUse | None:
         stages = self.manager.choices.stages
-        asking = [stage.name for stage in stages if stage.gpus]
+        asking = [stage.name for stage in stages if stage.gpus or stage.gpu_memory]
         busy = self._settings.gpus_busy() if asking else None
         if busy is None:
             return None

@@ -165,6 +165,16 @@ class Worker(Answer):
     memory_bytes: int | None = None
 
 
+class Placed(Answer):
+    """The workers of a run on one node."""
+
+    node: str
+    workers: dict[str, int]
+    """By group, named by its stages; those without a group under an empty name."""
+    hop_ms: float | None
+    """Time of a task's way there and back; null until it was measured."""
+
+
 class ClassMemory(Answer):
     """The memory of one worker of a class, without what it shares with others."""
 
@@ -266,8 +276,12 @@ class NodeBody(Answer):
     """Cores that workers may use: Ray's number of CPUs, less where a quota or an affinity allows less."""
     cpus_used: float
     """CPUs that are reserved in Ray, by workers of these apps and by others."""
+    quota: float | None = None
+    """CPU time that its control group may use per second; absent: no limit."""
     gpus: int
     gpus_used: float
+    memory: int
+    """As ``memory_bytes``."""
     memory_bytes: int
     memory_used_bytes: int
     """Memory that is reserved in Ray."""
@@ -275,6 +289,8 @@ class NodeBody(Answer):
     labels: Mapping[str, str]
     workers: Mapping[str, int]
     """Workers of each running app; apart from those of another node that has the same address."""
+    hop_ms: float | None = None
+    """Time of a task's way to its workers and back, the longest of the apps'; absent until it was measured."""
     machine_memory_bytes: int | None = None
     """Memory of the machine, or of its container where that may use less; absent until the node has told."""
     machine_memory_free_bytes: int | None = None
@@ -286,10 +302,12 @@ class NodeBody(Answer):
     """Its GPUs; absent where they cannot be seen."""
 
     @classmethod
-    def of(cls, node: Node, since: str, workers: Mapping[str, int], workers_memory: int | None = None) -> Self:
+    def of(cls, node: Node, since: str, workers: Mapping[str, int], **measured: float | None) -> Self:
+        """``measured`` there by the apps: ``workers_memory_bytes``, ``hop_ms``."""
         has, taken, seen = node.has, node.taken, node.seen
-        known: Data = {} if workers_memory is None else {"workers_memory_bytes": workers_memory}
+        known: Data = {name: each for name, each in measured.items() if each is not None}
         if seen is not None:
+            known |= {"quota": seen.cpus.quota} if seen.cpus.quota is not None else {}
             known |= {"machine_memory_bytes": seen.memory_bytes, "machine_memory_free_bytes": seen.memory_free_bytes}
             known |= {"devices": [GpuBody.model_validate(each) for each in seen.gpus]} if seen.gpus else {}
         return cls.taken_from(
@@ -299,6 +317,7 @@ class NodeBody(Answer):
             cpus_used=round(taken.cpus, 2),
             gpus=int(has.gpus),
             gpus_used=round(taken.gpus, 4),
+            memory=int(has.memory_bytes),
             memory_bytes=int(has.memory_bytes),
             memory_used_bytes=max(0, int(taken.memory_bytes)),
             workers=workers,

@@ -195,6 +195,10 @@ class StartRequest(Frozen):
         description="Start of an item's latency for the objective: when it was due, or when it was read (as in the "
         "papers); null: as the strategy prefers.",
     )
+    resources: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Resources of workers by stage, such as {detect: {gpus: 0.25}}, in place of what the stage says.",
+    )
     settings: dict[str, int | Number | str] = Field(
         default_factory=dict,
         description="Settings of this run by name, such as catch_up_s. An unknown name or a value out "

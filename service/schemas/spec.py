@@ -2,6 +2,7 @@
 JSON."""
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self, get_args
@@ -301,6 +302,8 @@ class RunSpec(FlatOnTheWire, Frozen):
     announced: tuple[PlannedLoad, ...] = ()
     """Planned loads."""
     pool: Literal["local", "ray"] = "ray"
+    resources: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+    """What stages ask for, by stage, in place of what they ask for themselves."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Overrides of settings of manager, monitor and dispatcher, for experiments (``trial_s``, ``drain_limit_s`` …)."""
     origin: Topic[RunOrigin] = RunOrigin()

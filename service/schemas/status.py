@@ -161,6 +161,8 @@ class Resources(Answer):
     grant: GrantBody | None = None
     """Share of the machine's budget; null: there is no budget."""
     cost: figures.Cost | None = None
+    placement: list[figures.Placed] | None = None
+    """The workers by node."""
     worker_memory: list[figures.ClassMemory] | None = None
     """By class of worker, those that had a group; null until one was seen."""
     telemetry: TelemetryStatus | None = None

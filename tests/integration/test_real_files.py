@@ -36,7 +36,7 @@ APPS: list[tuple[str, dict[str, Any], int]] = [
 def patterns() -> Iterator[Any]:
     """All compositions of each app; the last one, with most workers, for every change."""
     for name, options, count in APPS:
-        *others, last = (each.name for each in shipped(type(create(name, options))))
+        *others, last = (each.name for each in shipped(type(create(name, options))).compositions)
         yield pytest.param(name, options, count, last, id=f"{name}-{last}")
         for each in others:
             yield pytest.param(name, options, count, each, id=f"{name}-{each}", marks=pytest.mark.long)

@@ -60,7 +60,7 @@ def test_an_app_that_is_no_longer_registered_is_left_alone(disk: DaemonStore) ->
 def test_a_watched_directory_changes_what_a_running_app_chooses_from(disk: DaemonStore) -> None:
     daemon = fake_daemon(disk)
     daemon.apps.start(PUSH)
-    seven = shipped(registry.find("synthetic"))[6]
+    seven = shipped(registry.find("synthetic")).compositions[6]
     daemon.compositions.load_directory({"synthetic": [type(seven)("from-file", seven.groups)]})
     assert "from-file" in [each.name for each in daemon.compositions.of("synthetic")]
     daemon.compositions.load_directory({})

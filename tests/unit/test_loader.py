@@ -113,7 +113,7 @@ compositions:
 generate: {replicas: [1, -1, two]}
 """)
     expected = {
-        "colour": "unknown key; accepted are app, defaults, compositions, generate",
+        "colour": "unknown key; accepted are app, defaults, resources, compositions, generate",
         "defaults.replicas": "replicas is 0; it must be at least 1 and at most 1,000",
         "compositions[0].notation": "stage 'rank' is missing; every stage appears exactly once",
         "compositions[1].name": "must be text, not 2; put it in quotes",
@@ -148,7 +148,7 @@ generate: {replicas: [1, -1, two]}
     [
         ("", "", "the document is empty"),
         ("# only a comment", "", "the document is empty"),
-        ("[1]", "", "must be a mapping with app, defaults, compositions, generate, not a list"),
+        ("[1]", "", "must be a mapping with app, defaults, resources, compositions, generate, not a list"),
         ("a: [1,\nb: }", "", "line 2, column 4: not YAML"),
         ("a: 1\n---\nb: 2", "", "line 2, column 1: not YAML: but found another document"),
         ("app: nope\ncompositions: []", "app", "unknown app 'nope'; known apps are counter, ferret, synthetic"),

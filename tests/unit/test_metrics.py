@@ -115,7 +115,12 @@ def test_what_nodes_tell_of_their_memory_and_gpus() -> None:
     gpus = (Gpu("one", 0.75, 80, 20), Gpu("cut into instances", None, None, None))
     seen = NodeReport(CpuReport(4, 4, None), 1000, 400, gpus)
     nodes = [
-        NodeBody.of(Node("n0", Amounts(4, 2), address="10.0.0.1", seen=seen), "2026-01-01T00:00:00.000Z", {}, 300),
+        NodeBody.of(
+            Node("n0", Amounts(4, 2), address="10.0.0.1", seen=seen),
+            "2026-01-01T00:00:00.000Z",
+            {},
+            workers_memory_bytes=300,
+        ),
         NodeBody.of(Node("n1", Amounts(4), address="10.0.0.2"), "2026-01-01T00:00:00.000Z", {}),
     ]
     families = text_string_to_metric_families(Exposition(list, lambda: nodes).text().decode())

@@ -24,6 +24,8 @@ from runtime.pools.ray.report import node_report
 
 REPORT_EVERY_S, GPU_REPORT_EVERY_S = 60.0, 5.0
 KEPT_S = 2.0
+TELL_S = 10.0
+"""Time for the first word of a node."""
 PREEMPTION = 2
 """Ray's reason to drain a node that is in use; it is ended when its last worker has left, or at the deadline."""
 HEAD = "node:__internal_head__"
@@ -45,6 +47,17 @@ class NodeWatch:
         """Return what was seen last, if that is at most some seconds ago; else look."""
         fresh = time.monotonic() < self._seen_s + KEPT_S
         return self._seen if fresh and self._seen.near == _here() else self.look()
+
+    def gpu_memory_bytes(self) -> int | None:
+        """Return the memory of the smallest GPU of the nodes; None if none is known. Waits a moment for what nodes that
+        were not asked before have to tell."""
+        give_up_s = time.monotonic() + TELL_S
+        while (found := self.recent()).gpu_memory_bytes is None and time.monotonic() < give_up_s:
+            if not any(node.has.gpus and node.seen is None for node in found.nodes):
+                break
+            time.sleep(0.1)
+            self.look()
+        return self._seen.gpu_memory_bytes
 
     def look(self) -> Cluster:
         """Return the living nodes. One that does not answer is ``suspect``."""

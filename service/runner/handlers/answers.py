@@ -2,6 +2,7 @@
 none."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -25,10 +26,21 @@ from service.runner.validation.checked import CheckedSpec
 from service.runner.validation.resolution import rate_of
 from service.runner.wiring.run import Run
 from service.schemas import status as bodies
-from service.schemas.base import Clock, rounded, utc_now
+from service.schemas.base import Clock, ms, rounded, utc_now
 from service.schemas.compositions import ActiveComposition, Choice, WhatIf, what_if_body
 from service.schemas.decisions import Decision, QuietRun, Switch
-from service.schemas.figures import ComingBody, Cost, Demand, Drain, Gaps, Latency, LostWorker, StageStatus, Worker
+from service.schemas.figures import (
+    ComingBody,
+    Cost,
+    Demand,
+    Drain,
+    Gaps,
+    Latency,
+    LostWorker,
+    Placed,
+    StageStatus,
+    Worker,
+)
 from service.schemas.refusals import UnavailableError
 from service.schemas.results import Summary
 from service.schemas.slo import GrantBody, SloInForce
@@ -134,10 +146,21 @@ def _resources(run: Run, record: Record, cost: Cost | None) -> bodies.Resources:
         budgets=run.budgets,
         grant=GrantBody.of(run.loop.manager.granted),
         cost=cost,
+        placement=_placement(run.loop),
         worker_memory=list(record.usage.memory.values()) or None,
         telemetry=telemetry.status() if telemetry else None,
         spark=bodies.SparkStatus.model_validate(link.status()) if link else None,
     )
+
+
+def _placement(loop: ControlLoop) -> list[Placed]:
+    view = loop.engine.view()
+    names = ["+".join(group.stages) for group in view.composition.groups]
+    there: dict[str, Counter[str]] = {}
+    for each in view.workers:
+        there.setdefault(each.node, Counter())["" if each.group is None else names[each.group]] += 1
+    hops_s = {node: loop.monitor.hops.on(node) for node in there}
+    return [Placed(node=node, workers=dict(on), hop_ms=ms(hops_s[node])) for node, on in sorted(there.items())]
 
 
 def cost_of(run: Run, record: Record) -> Cost | None:

@@ -42,6 +42,7 @@ class CheckedSpec:
         self.spec = spec
         self.make_app = overrides.maker(spec)
         self.app = self.make_app()
+        self.app.stages = resolution.stages_of(self.app, spec)
         self.strategy = make_strategy(str(present_strategy(spec.method.strategy)))
         reserves = need_of(held_by(self.stages, ())).is_declared and spec.pool == "ray"
         asked = {"drain_sample": self.strategy.drain_sample} | spec.settings

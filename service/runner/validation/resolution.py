@@ -15,7 +15,8 @@ from apps.registry import build
 from compositions.enumeration import own_list
 from compositions.errors import CompositionError, Fault
 from compositions.logger import Logger
-from compositions.model import Composition
+from compositions.model import Composition, Stage
+from compositions.resources import Resources, sized, with_resources
 from compositions.settings import Checked, overridden, ranged
 from control.settings import GONE, Settings
 from datapipe.sources.rate_spec import from_spec
@@ -131,17 +132,42 @@ def usable_cores(pool: str) -> float:
     return available_cores()
 
 
-def shipped(app: type[App]) -> tuple[Composition, ...]:
-    """The compositions in the app's own file, or in the one shipped. Raises: CompositionError, with the file."""
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """What an app's own file, or the one shipped, says."""
+
+    compositions: tuple[Composition, ...] = ()
+    resources: Resources = field(default_factory=dict, hash=False)
+
+
+def shipped(app: type[App]) -> Shipped:
+    """Return what the app's own file says, or the one shipped. Raises: CompositionError, with the file."""
     path = registry.compositions_file(app)
     if path is None:
-        return ()
+        return Shipped()
     from compositions.document import loader  # here: most scripts list no compositions, and need no YAML
 
     try:
-        return tuple(loader.load(path.read_bytes(), {app.name: app.stages}).compositions)
+        document = loader.load(path.read_bytes(), {app.name: app.stages})
+        return Shipped(document.compositions, document.resources)
     except CompositionError as error:
         raise CompositionError([Fault(f"{path}", str(fault)) for fault in error.faults]) from error
+
+
+def stages_of(app: App, spec: RunSpec) -> tuple[Stage, ...]:
+    """Return the stages of this instance with the resources that its file and ``spec`` ask for; their memory of GPUs
+    as shares of the GPUs that are there. Raises: RecomposeError for resources of no stage, or that are none."""
+    names, asked = {stage.name for stage in app.stages}, shipped(type(app)).resources
+    asked = {name: each for name, each in asked.items() if name in names} | dict(spec.resources)
+    stages = with_resources(app.stages, asked)
+    if spec.pool == "local" or not any(stage.gpu_memory for stage in stages):
+        return stages
+    from runtime.pools.ray import cluster, nodes  # imported here: a local run needs no Ray
+
+    known = nodes.WATCH.gpu_memory_bytes() if cluster.joined() else None
+    if known is None:
+        log.warning("no memory of a GPU is known, so a worker gets a whole one", app=app.name)
+    return sized(stages, known)
 
 
 def choices_for(
@@ -150,7 +176,7 @@ def choices_for(
     """Return the compositions of ``known`` (default: shipped) that fit this instance, whose options may have changed
     its stages; else a list of its own for so many ``cores`` (default: those of this process)."""
     stages = tuple(stage.name for stage in app.stages)
-    found = shipped(type(app)) if known is None else known
+    found = shipped(type(app)).compositions if known is None else known
     return tuple(each for each in found if each.stages == stages) or own_list(app.stages, cores or available_cores())
 
 
