@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from datetime import UTC, datetime
 from math import isinf
@@ -31,11 +32,14 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 @click.command()
 @click.option("--policies", callback=_names, help="Policies by name, or as FILE:CLASS, such as policy.py:MyPolicy.")
-@click.option("--suite", "part", type=click.Choice(["training", "test"]), default="training", show_default=True)
+@click.option(
+    "--suite", "part", type=click.Choice(["training", "train", "test"]), default="training", show_default=True
+)
 @click.option("--loads", callback=_names, help="Pairs by name or group (default: all pairs of the suite).")
 @click.option("--trace", "traces", multiple=True, type=_FILE, help="Recorded arrivals, instead of the suite's loads.")
 @click.option("--app", "apps", multiple=True, type=_FILE, help="Recorded costs of an app, instead of the suite's.")
 @click.option("--exact", is_flag=True, help="Play a trace at its own times and rate.")
+@click.option("--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="With --exact: so many times as fast.")
 @click.option(
     "--busy", type=click.FloatRange(0.01), default=4.0, show_default=True, help="Workers that a trace keeps busy."
 )
@@ -43,6 +47,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True)
 @click.option("--duration", "duration_s", type=click.FloatRange(60, 86_400), help="Virtual seconds of each run.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("gym"), show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print each run as JSON instead of a table.")
 @click.option("--quick", is_flag=True, help="Run two pairs and three policies for ten minutes, to see that it works.")
 def gym(
     policies: tuple[str, ...],
@@ -51,11 +56,13 @@ def gym(
     traces: tuple[Path, ...],
     apps: tuple[Path, ...],
     exact: bool,
+    speed: float,
     busy: float,
     cost_factor: float,
     seeds: int,
     duration_s: float | None,
     out: Path,
+    as_json: bool,
     quick: bool,
 ) -> None:
     """Judge policies on changing loads, in virtual time.
@@ -69,14 +76,16 @@ def gym(
     names = policies or (_listed(QUICK_POLICIES) if quick else tuple(PLAYERS))
     length_s = duration_s or (QUICK_S if quick else HOUR_S)
     if traces or apps:
-        pairs = of_users(traces, apps, exact=exact, busy=busy, factor=cost_factor, duration_s=length_s, seed=0)
+        played = speed if exact else 0.0
+        pairs = of_users(traces, apps, speed=played, busy=busy, factor=cost_factor, duration_s=length_s, seed=0)
     else:
-        pairs = chosen(cast("Part", part), loads or (QUICK if quick else ()), length_s, seeds)
-    _conduct(Contest(names, pairs), pairs, out)
+        of_part = cast("Part", {"train": "training"}.get(part, part))
+        pairs = chosen(of_part, loads or (QUICK if quick else ()), length_s, seeds)
+    _conduct(Contest(names, pairs), pairs, out, as_json)
 
 
-def _conduct(contest: Contest, pairs: tuple[Pair, ...], out: Path) -> None:
-    from lab.gym.report import HEADS, standings, write
+def _conduct(contest: Contest, pairs: tuple[Pair, ...], out: Path, as_json: bool) -> None:
+    from lab.gym.report import HEADS, as_plain, standings, write
     from service.cli import render
 
     console = render.console(stderr=True)
@@ -97,11 +106,15 @@ def _conduct(contest: Contest, pairs: tuple[Pair, ...], out: Path) -> None:
         if not results:
             raise
         console.print(f"interrupted after {len(results)} runs; these are reported")
+    page = write(out, results, _facts(results))
+    if as_json:
+        click.echo(json.dumps([as_plain(each) for each in results], indent=2))
+        return
     table = Table(*HEADS)
     for row in standings(results):
         table.add_row(*row.cells())
     render.console().print(table)
-    click.echo(str(write(out, results, _facts(results))))
+    click.echo(str(page))
 
 
 def _facts(results: list[Result]) -> dict[str, str]:

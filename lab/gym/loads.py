@@ -118,12 +118,12 @@ COUNTS = ("count", "counts", "requests", "messages", "arrivals", "events")
 TIMES = ("seconds", "time", "timestamp", "date", "datetime", "at_s")
 
 
-def read_trace(path: Path, exact: bool = False) -> LoadModel:
+def read_trace(path: Path, speed: float = 0.0) -> LoadModel:
     """Return the load that a user's file describes: an access log, a time in seconds per line, or a CSV table.
 
     A table (``*.csv``) has a header with one column of times (seconds, or ISO 8601). Its other columns are sizes of the
-    items; or one of them is a count, and each row a step. ``exact``: at its own times and its own rate, from its first
-    item on. Otherwise its times are scaled to the run, and copies or omissions bring it to the run's rate.
+    items; or one of them is a count, and each row a step. ``speed``: so many times as fast as it was, from its first
+    item on. 0: its times are scaled to the run, and copies or omissions bring it to the run's rate.
 
     Raises: RecomposeError with one sentence when the file cannot be read or has no arrivals.
     """
@@ -132,20 +132,20 @@ def read_trace(path: Path, exact: bool = False) -> LoadModel:
         at_s = np.array(read_arrivals(path))
         if not len(at_s):
             raise RecomposeError(f"trace {str(path)!r} has no arrivals")
-        return _of_users(name, instants(at_s, np.empty((len(at_s), 0))), exact)
+        return _of_users(name, instants(at_s, np.empty((len(at_s), 0))), speed)
     table = read_table(path)
     time = _one_of(TIMES, table)
     rows = table.values[np.argsort(table.column(time), kind="stable")]
     at_s = rows[:, table.columns.index(time)]
     if not any(column.lower() in COUNTS for column in table.columns):
         sizes = np.delete(rows, table.columns.index(time), axis=1)
-        return _of_users(name, instants(at_s, sizes), exact)
+        return _of_users(name, instants(at_s, sizes), speed)
     counts = rows[:, table.columns.index(_one_of(COUNTS, table))]
     if len(at_s) < 2 or np.diff(at_s).min() <= 0:
         raise RecomposeError(f"table {str(path)!r} has counts; it needs at least two steps, each with another time")
     if counts.min() < 0 or np.any(counts % 1) or not counts.any():
         raise RecomposeError(f"table {str(path)!r} must have whole numbers from 0 on as counts, and not only zeros")
-    return _of_users_steps(name, at_s, counts, exact)
+    return _of_users_steps(name, at_s / (speed or 1.0), counts, scaled=not speed)
 
 
 def _one_of(names: tuple[str, ...], table: Table) -> str:
@@ -158,13 +158,13 @@ def _one_of(names: tuple[str, ...], table: Table) -> str:
     return found[0]
 
 
-def _of_users_steps(name: str, begins_s: Floats, counts: Floats, exact: bool) -> LoadModel:
+def _of_users_steps(name: str, begins_s: Floats, counts: Floats, *, scaled: bool) -> LoadModel:
     """Return the load of counts a step, of which the last is as long as the one before."""
     lengths_s = np.diff(begins_s)
     edges_s = np.append(begins_s, begins_s[-1] + lengths_s[-1]) - begins_s[0]
 
     def times(duration_s: float, rate_per_s: float, seed: int) -> Floats:
-        if not exact:
+        if scaled:
             scaled_s = edges_s * (duration_s / edges_s[-1])
             return by_weights(scaled_s, counts / np.diff(edges_s), rate_per_s, generator(name, seed))
         steps = np.flatnonzero(edges_s[:-1] < duration_s)
@@ -176,11 +176,11 @@ def _of_users_steps(name: str, begins_s: Floats, counts: Floats, exact: bool) ->
     return LoadModel(name, times)
 
 
-def _of_users(name: str, recording: Instants, exact: bool) -> LoadModel:
+def _of_users(name: str, recording: Instants, speed: float) -> LoadModel:
     def play(duration_s: float, rate_per_s: float, seed: int) -> Instants:
-        if exact:
-            there = recording.at_s < duration_s
-            return Instants(recording.at_s[there], recording.sizes[there], duration_s)
+        if speed:
+            there = recording.at_s < duration_s * speed
+            return Instants(recording.at_s[there] / speed, recording.sizes[there], duration_s)
         factor = duration_s / recording.length_s
         scaled = Instants(recording.at_s * factor, recording.sizes, duration_s)
         return played(scaled, duration_s, rate_per_s, generator(name, seed))

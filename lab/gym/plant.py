@@ -22,7 +22,7 @@ from profiler.snapshot import StageTiming
 from runtime.dispatch.events import Event, TaskDone, WorkerAnswered, WorkerId, WorkerJoined, WorkerLost
 from runtime.dispatch.instructions import Task
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(slots=True, eq=False)

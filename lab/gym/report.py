@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 
 from datapipe.report.plots import BANDS, OFFERED, page, table
 from lab.gym.contest import PICTURE_STEP_S, Result
+from lab.gym.model import windows_of
 from lab.gym.plant import VERSION
 
 matplotlib.use("Agg")
@@ -103,6 +104,20 @@ def as_csv(results: Sequence[Result]) -> str:
     written.writeheader()
     written.writerows(rows)
     return text.getvalue()
+
+
+def as_plain(result: Result) -> dict[str, Any]:
+    """Return a run for programs: costs in worker-seconds of the judged time; ``bound`` is the cheapest schedule found,
+    None if none holds the objective, and ``floor`` what no schedule is below."""
+    pair, score = result.pair, result.score
+    judged_s = windows_of(pair.play()).judged_s
+    costs = {"cost": score.cost, "bound": result.bound.found, "floor": result.bound.floor}
+    return {
+        **{"app": pair.app, "load": pair.load, "seed": pair.seed, "policy": result.policy, "held": score.holds},
+        **{"late_share": round(1 - score.in_time, 4), "worst_minute": round(score.worst_minute, 4)},
+        **{name: None if math.isinf(each) else round(each * judged_s, 1) for name, each in costs.items()},
+        "changes": round(score.changes_per_h * judged_s / 3600),
+    }
 
 
 def as_markdown(results: Sequence[Result], facts: Mapping[str, str]) -> str:

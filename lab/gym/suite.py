@@ -33,8 +33,8 @@ class Pair:
     group: str
     seed: int = 0
     duration_s: float = HOUR_S
-    exact: bool = False
-    """The load is a file, and comes at its own times and rate."""
+    speed: float = 0.0
+    """The load is a file, and comes so many times as fast as it was; 0: at the rate of the pair."""
     factor: float = 1.0
     """Factor on the costs of an app for such a load."""
 
@@ -49,7 +49,7 @@ class Pair:
 
     def play(self) -> Play:
         """Make the items. Raises: RecomposeError for an app or a load that there is not, or that cannot be read."""
-        app, load = app_of(self.app), load_of(self.load, self.exact)
+        app, load = app_of(self.app), load_of(self.load, self.speed)
         rate_per_s = self.busy / mean_item_s(app)
         work = work_of(app, load, self.duration_s, rate_per_s, self.seed)
         if self.factor != 1:
@@ -79,12 +79,12 @@ def app_of(name: str) -> AppModel:
     raise RecomposeError(f"unknown app {name!r}; there are {', '.join(APPS)}, and files of recorded costs")
 
 
-def load_of(name: str, exact: bool = False) -> LoadModel:
+def load_of(name: str, speed: float = 0.0) -> LoadModel:
     """Return the load of that name or file. Raises: RecomposeError if there is none."""
     if name in LOADS:
         return LOADS[name]
     if Path(name).is_file():
-        return read_trace(Path(name), exact)
+        return read_trace(Path(name), speed)
     raise RecomposeError(f"unknown load {name!r}; there are {', '.join(LOADS)}, and files of arrivals")
 
 
@@ -162,7 +162,7 @@ def of_users(
     traces: Sequence[Path],
     apps: Sequence[Path],
     *,
-    exact: bool,
+    speed: float,
     busy: float,
     factor: float,
     duration_s: float,
@@ -171,7 +171,7 @@ def of_users(
     """Return a user's loads with a user's apps; without apps with ``wide``, without loads under ``waves``."""
     loads = [str(path) for path in traces] or ["waves"]
     return tuple(
-        Pair(app, load, busy, "own", seed, duration_s, exact and bool(traces), factor)
+        Pair(app, load, busy, "own", seed, duration_s, speed if traces else 0.0, factor)
         for app in ([str(path) for path in apps] or ["wide"])
         for load in loads
     )

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,7 +106,7 @@ def test_the_command_plays_files_of_users_and_writes_its_reports(tmp_path: Path)
     (tmp_path / "arrivals.txt").write_text(ARRIVALS)
     mine = own(tmp_path)
     files = ["--trace", str(tmp_path / "arrivals.txt"), "--app", str(tmp_path / "costs.csv"), "--exact"]
-    arguments = ["--policies", f"{mine},hpa", *files, "--duration", "60", "--out", str(tmp_path / "out")]
+    arguments = ["--policies", f"{mine},hpa", *files, "--duration", "60", "--out", str(tmp_path / "out"), "--json"]
     answer = CliRunner().invoke(gym, arguments)
     assert answer.exit_code == 0, answer.output
     written = {each.name for each in (tmp_path / "out").iterdir()}
@@ -114,6 +115,9 @@ def test_the_command_plays_files_of_users_and_writes_its_reports(tmp_path: Path)
     assert {row["policy"] for row in rows} == {mine, "hpa"}
     assert all(float(row["floor"]) <= float(row["found"]) for row in rows)
     assert {row["holds"] for row in rows if row["policy"] == mine} == {"1"}
+    told = {each["policy"]: each for each in json.loads(answer.stdout)}
+    assert told[mine]["held"]
+    assert told[mine]["floor"] <= told[mine]["bound"] <= told[mine]["cost"]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +126,7 @@ def test_the_command_plays_files_of_users_and_writes_its_reports(tmp_path: Path)
         (["--policies", "luck"], "unknown policy 'luck'"),
         (["--loads", "storms"], "unknown load 'storms'"),
         (["--trace", "none.log"], "File 'none.log' does not exist"),
-        (["--suite", "all"], "'all' is not one of 'training', 'test'"),
+        (["--suite", "all"], "'all' is not one of 'training', 'train', 'test'"),
     ],
 )
 def test_bad_input_is_a_sentence(

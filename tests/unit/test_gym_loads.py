@@ -71,15 +71,16 @@ def written(folder: Path, text: str, name: str = "own.csv") -> Path:
 
 def test_a_users_times_are_played_exactly_or_scaled(tmp_path: Path) -> None:
     path = written(tmp_path, "100\n101.5\n\n103\n110\n", "times.txt")
-    np.testing.assert_allclose(read_trace(path, exact=True).times(60.0, 99.0, 1), [0, 1.5, 3, 10])
-    np.testing.assert_allclose(read_trace(path, exact=True).times(5.0, 99.0, 1), [0, 1.5, 3])
+    np.testing.assert_allclose(read_trace(path, speed=1.0).times(60.0, 99.0, 1), [0, 1.5, 3, 10])
+    np.testing.assert_allclose(read_trace(path, speed=1.0).times(5.0, 99.0, 1), [0, 1.5, 3])
+    np.testing.assert_allclose(read_trace(path, speed=10.0).times(60.0, 99.0, 1), [0, 0.15, 0.3, 1])
     assert read_trace(path).times(60.0, 5.0, 1).size == 300
     assert read_trace(path).sizes is None
 
 
 def test_a_users_counts_are_spread_over_their_steps(tmp_path: Path) -> None:
     path = written(tmp_path, "seconds,requests\n0,2\n10,0\n20,4\n")
-    np.testing.assert_allclose(read_trace(path, exact=True).times(60.0, 1.0, 1), [2.5, 7.5, 21.25, 23.75, 26.25, 28.75])
+    np.testing.assert_allclose(read_trace(path, speed=1.0).times(60.0, 1.0, 1), [2.5, 7.5, 21.25, 23.75, 26.25, 28.75])
     scaled_s = read_trace(path).times(300.0, 10.0, 1)
     thirds = np.histogram(scaled_s, [0, 100, 200, 300])[0]
     assert thirds[1] == 0
