@@ -195,6 +195,17 @@ def _chunks(table: ds.Dataset, where: Any, chunk_rows: int) -> Iterator[Chunk]:
         yield chunk
 
 
+def column_of(table: str) -> str:
+    """Return the column of ranges where none is named: the only one of times, or, without times, of whole numbers.
+    Raises: RecomposeError if there is none, or several."""
+    schema = _table(table, None)[0].schema
+    found: list[str] = [field.name for field in schema if t.is_temporal(field.type)]
+    found = found or [field.name for field in schema if t.is_integer(field.type)]
+    if len(found) != 1:
+        raise RecomposeError(f"table {table!r} has the columns {', '.join(schema.names)}; name one of them with --by")
+    return found[0]
+
+
 def _where(of: Range, schema: pa.Schema) -> Any:
     """Return the condition on the column, ``None`` without bounds. Raises: RecomposeError."""
     if of.by not in schema.names:

@@ -104,7 +104,9 @@ def _sentence(out: Path, done: Ingested) -> str:
 @click.argument("app")
 @click.option("--table", required=True, help="Folder of a Delta table or of Parquet files, or one such file.")
 @click.option(
-    "--by", required=True, help="Column that --from and --to refer to; its values identify the rows of the results."
+    "--by",
+    help="Column that --from and --to refer to; its values identify the rows of the results (default: the only one of "
+    "times, or of whole numbers).",
 )
 @click.option("--from", "begin", help="Smallest value of the column --by (default: all rows).")
 @click.option("--to", "end", help="End of the range in column --by, exclusive (default: all rows).")
@@ -117,7 +119,7 @@ def _sentence(out: Path, done: Ingested) -> str:
 def backfill(
     app: str,
     table: str,
-    by: str,
+    by: str | None,
     begin: str | None,
     end: str | None,
     out: Path | None,
@@ -131,7 +133,7 @@ def backfill(
 
     An interrupted job continues at the next call.
     """
-    from datapipe.datasets.backfill import Into, Range  # imported here, as Arrow takes a moment
+    from datapipe.datasets.backfill import Into, Range, column_of  # imported here, as Arrow takes a moment
     from datapipe.datasets.backfill import backfill as run
     from datapipe.spark.session import FIRST_COMPILER, SETTINGS, open_session, told_in_a_sentence
     from service.runner.backfill import Stages
@@ -142,7 +144,8 @@ def backfill(
     made = work.app()
     made.prepare()
     out = (out or Path("backfill") / app).absolute()
-    of = Range(str(Path(table).absolute()), by, begin, end, app, version_of_app(type(made)))
+    place = str(Path(table).absolute())
+    of = Range(place, by or column_of(place), begin, end, app, version_of_app(type(made)))
     session = open_session("recompose backfill", master, SETTINGS | FIRST_COMPILER)
     failed = told_in_a_sentence(f"the backfill into {str(out)!r} failed")
     with session as spark, failed, render.doing("cutting the range") as say:

@@ -22,7 +22,8 @@ from deltalake import DeltaTable
 from test_live import APPS, finished, rows_in
 from test_telemetry_tables import until
 
-from datapipe.datasets.backfill import Into, Range, _begun
+from compositions.errors import RecomposeError
+from datapipe.datasets.backfill import Into, Range, _begun, column_of
 from datapipe.datasets.json_rows import json_rows
 from datapipe.spark.query import as_json
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
@@ -82,6 +83,18 @@ def test_an_interrupted_backfill_ends_in_the_results_of_the_stream(
     assert found == stream_results(tmp_path)
     assert found[None, "passing does not take this row: n is negative"] == 1
     assert ": 0 results added" in in_session(*words(tmp_path)).stdout
+
+
+def test_without_a_column_the_only_one_of_times_or_of_whole_numbers_is_meant(tmp_path: Path) -> None:
+    def written(**columns: Any) -> str:
+        file = tmp_path / f"{'-'.join(columns)}.parquet"
+        pq.write_table(pa.table({name: pa.array([], kind) for name, kind in columns.items()}), file)
+        return str(file)
+
+    assert column_of(written(n=pa.int32(), at=pa.timestamp("us"))) == "at"
+    assert column_of(written(n=pa.int64(), name=pa.string())) == "n"
+    with pytest.raises(RecomposeError, match="has the columns n, m; name one of them with --by"):
+        column_of(written(n=pa.int64(), m=pa.int64()))
 
 
 def test_a_range_has_its_rows_alone_and_names_what_made_them(tmp_path: Path, in_session: Callable[..., Any]) -> None:
