@@ -19,8 +19,7 @@ _TAKEN = {*dir(App), *App.__annotations__, "options"}
 
 
 def faults_of(app: App | type[App]) -> list[str]:
-    """Return what is wrong with an app, a sentence each: with the class, or with an instance that set its own
-    stages."""
+    """Return what is wrong with an app, a sentence each: with the class, or an instance that set its own stages."""
     faults = list(_class_faults(app))
     stages = getattr(app, "stages", ())
     if not stages or not all(isinstance(stage, Stage) for stage in stages):

@@ -20,8 +20,7 @@ def read_item(app: App, value: Any) -> Any:
 
 
 def fitted(expected: Any, value: Any) -> Any:
-    """Return ``value`` as pydantic converts it to the type ``expected``. Raises: ValueError with the fields at
-    fault."""
+    """Return ``value`` as pydantic converts it to ``expected``. Raises: ValueError with the fields at fault."""
     try:
         return adapter(expected).validate_python(value)
     except ValidationError as error:

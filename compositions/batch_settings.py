@@ -20,8 +20,7 @@ class SchedulerSettings(Checked):
     least_waiting: int = ranged(1, 1, 1_000_000, "tuples")
     """``lp``: an operator with fewer is passed over. The paper names the choice and takes 1 (section 6.2)."""
     selectivity: str = one_of("corrected", "printed")
-    """``ct``: whether an operator's throughput is divided by the selectivities before it, or, as equation 3 is printed,
-    by its own as well."""
+    """``ct``: throughput is divided by the selectivities before it or, as equation 3 is printed, by its own too."""
     ahead: float = ranged(1.0, 0.01, 1000, "slices")
     """``kanban``: what may wait for each worker that the next operator can have."""
     half_life: int = ranged(1000, 1, 100_000_000, "tuples")

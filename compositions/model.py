@@ -44,8 +44,7 @@ class Stage:
     kind: StageKind = StageKind.STATELESS
     time_limit_s: float | None = None
     batch: bool = False
-    """It gets the values of a bundle together, and returns as many; of a partitioned stage with the states of their
-    keys, as a dict."""
+    """It gets the values of a bundle together, with the states of their keys where it is partitioned."""
     columns: tuple[tuple[str, str], ...] = ()
     """Names and Arrow types: a batch stage with these gets a record batch of values that are dicts."""
     concurrency: int = 1
@@ -53,20 +52,17 @@ class Stage:
     partitions: int = 64
     """Of a partitioned stage: no more workers than that can share its keys."""
     bounds: tuple[int | str, ...] = ()
-    """Of a partitioned stage with range partitioning: the first key of each partition but the first, ascending. Empty:
-    partitions by hash."""
+    """Of range partitioning: the first key of each partition but the first, ascending. Empty: by hash."""
     price: float = 0.0
     """A worker that runs it costs so much more than another, for its memory or its accelerator."""
     ordered: bool = True
-    """Results leave in the order of their items, and a stage with a state sees them in it. It cannot be switched off;
-    who tries is told why."""
+    """Results leave in the order of their items, and states see them in it. Who switches it off is told why."""
     cpus: float | None = None
     """CPUs that a worker reserves which runs it; None: none."""
     gpus: float = 0.0
     """Share of one GPU, up to 1, or a whole number of GPUs."""
     gpu_memory: int | str = 0
-    """Memory of a GPU that it keeps, in bytes or as a text: ``4GB``, or ``25%`` of a GPU's. Its worker gets so large a
-    share of one."""
+    """Memory of a GPU that it keeps, in bytes or as a text (``4GB``, ``25%``), reserved as a share of one GPU."""
     memory: int | str = 0
     """Memory that it keeps, in bytes or as a text: ``2GB``, ``512MiB``."""
     custom: Mapping[str, Amount] = field(default_factory=dict, hash=False)
@@ -128,8 +124,7 @@ class Composition:
     batch: Batching | None = None
     """How many items travel together while it is active; None: as is asked for the app. No part of its shape."""
     dyn: Dyn | None = None
-    """Its workers choose the stage: a group each, whose ``replicas`` are the most that may be at it; None: they are
-    bound."""
+    """Its workers choose the stage: a group each, with the most that may be at it; None: they are bound."""
 
     @property
     def workers(self) -> int:

@@ -112,8 +112,7 @@ def sized(stages: Sequence[S], gpu_bytes: int | None) -> tuple[S, ...]:
 
 
 def with_resources(stages: Sequence[S], asked: Resources) -> tuple[S, ...]:
-    """Return the stages with what is ``asked`` in place of their own. Raises: RecomposeError for what is no stage, or
-    no resource."""
+    """Return the stages with what is ``asked`` in place of their own. Raises: RecomposeError if it cannot be."""
     for path, fault in faults_of(stages, asked):
         raise RecomposeError(f"resources.{path} {fault}")
     return tuple(replace(stage, **asked.get(stage.name, {})) for stage in stages)  # type: ignore[type-var]

@@ -19,8 +19,7 @@ class Assessment:
     status: SloStatus
     """What the user sees: judged on what was delivered."""
     meets: bool | None
-    """True if the composition as such meets the SLO; a backlog that it inherited and works off does not count against
-    it."""
+    """True if the composition as such meets the SLO, whatever backlog it inherited and works off."""
     reason: str
     throughput_per_s: float | None = None
     latency_s: float | None = None

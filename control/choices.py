@@ -76,8 +76,7 @@ class Choices:
         self._barred[composition.name] = (until_s, reason)
 
     def unavailable(self, now_s: float) -> Mapping[str, str]:
-        """Return those left alone at ``now_s`` and those that the nodes have no room for, by name, with the
-        reason."""
+        """Return those left alone at ``now_s``, and those without room on the nodes, by name, with the reason."""
         self._barred = {name: entry for name, entry in self._barred.items() if entry[0] > now_s}
         if self.room != self._beyond[0]:
             self._beyond = self.room, dict(self._too_large())

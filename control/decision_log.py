@@ -80,8 +80,7 @@ class Calibration:
         self._off.append(measured - predicted)
 
     def at_least(self, predicted: float) -> float | None:
-        """Return what the share will not be below nine times of ten; None while too few outcomes are known to leave
-        any of them out."""
+        """Return what the share exceeds nine times of ten; None while too few outcomes are known for that."""
         below = math.floor(self.BELOW * (len(self._off) + 1))
         return max(0.0, min(1.0, predicted + sorted(self._off)[below - 1])) if below else None
 

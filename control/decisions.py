@@ -68,8 +68,7 @@ class Candidate:
     predicted_in_time: float | None = None
     """Share of the items within the objective's time."""
     in_time_at_least: float | None = None
-    """Lower limit that this share should reach nine times out of ten; of the chosen one, as soon as enough outcomes are
-    known."""
+    """Limit that this share should exceed nine times of ten; of the chosen one, once outcomes are known."""
     measured_in_time: float | None = None
     transition: TransitionKind | None = None
     """How the app would change to it; None for the active one, and if this was not asked."""

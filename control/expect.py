@@ -33,8 +33,7 @@ class Unmeasured:
 def expect(
     compositions: CompositionTable | Sequence[Composition], snapshot: Snapshot, *, scale: float = 1.0
 ) -> Predictions | Unmeasured:
-    """Return what each of ``compositions``, of one app, would do if everything took ``scale`` times as long as
-    measured."""
+    """Return what each of ``compositions`` would do if everything took ``scale`` times as long as measured."""
     table = compositions if isinstance(compositions, CompositionTable) else CompositionTable(compositions)
     missing = next((stage for stage in table.stages if snapshot.stage(stage) is None), None)
     if missing is not None:

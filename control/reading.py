@@ -10,8 +10,7 @@ _GROWTH = 0.01
 
 
 def waiting(snapshot: Snapshot) -> bool:
-    """Items wait, admitted or due: the composition has all the work it can take. Where the buffer is too small for a
-    backlog, it is full."""
+    """Items wait, admitted or due: the composition has all the work it can take. A small buffer may be full."""
     return snapshot.backlog > AT_HAND or snapshot.input.held_back
 
 
@@ -49,8 +48,7 @@ count."""
 
 
 def stalled_s(snapshot: Snapshot) -> float | None:
-    """Return how long nothing has been delivered although there are items, if that is longer than the stages explain;
-    else None."""
+    """Return how long nothing came out though items are there, if longer than the stages explain; else None."""
     if snapshot.demand is None:
         return None
     usual_s = sum(stage.p95_s for stage in snapshot.stages)

@@ -17,8 +17,7 @@ class Measuring:
     min_samples: int = ranged(10, 1, 100_000)
     """Deliveries (and timings of each stage) below which nothing is decided. Ten know a mean to a third of its cv."""
     patience_samples: int = ranged(3, 1, 100_000)
-    """Number of samples that suffice after ``patience_s``: an app that takes seconds per item gives no more than
-    three."""
+    """Samples that suffice after ``patience_s``: an app that takes seconds per item gives no more than three."""
     patience_s: float = ranged(10.0, 0, 3600, "s")
     """After this long without a switch, ``patience_samples`` suffice. One check interval of Vogel et al."""
     min_window_s: float = ranged(1.0, 0, 600, "s")
@@ -26,8 +25,7 @@ class Measuring:
     backlog_patience_s: float = ranged(30.0, 0, 3600, "s")
     """A backlog that will be gone within this time is no violation by the composition that works it off."""
     latency_from: LatencyFrom = LatencyFrom.READ
-    """Start of a latency: DUE counts the wait of users, and all items that were due; READ counts from the read, as the
-    papers do."""
+    """Start of a latency: DUE counts the wait of users and what was missed; READ, as in the papers, does not."""
     outcome_s: float = ranged(10.0, 0.5, 3600, "s")
     """Window after which a decision's prediction is compared with what was measured: one check interval."""
 
@@ -43,8 +41,7 @@ class Rhythm:
     change_ratio: float = ranged(0.2, 0.01, 10)
     """Input rate or service time changed when it contrasts by more than this (Vogel et al., section 3.2, step 2)."""
     down_after_s: float = ranged(10.0, 0, 3600, "s")
-    """For strategies that do not watch the stream themselves: an input rate counts as fallen when the lower one has
-    lasted this long."""
+    """For strategies that do not watch the stream: an input rate has fallen when it was lower for this long."""
     worker_start_s: float = ranged(1.5, 0, 600, "s")
     """Time that a worker takes to start, until it is measured: 1 to 2 s on Ray, also if several start together."""
     recovery_s: float = ranged(3.0, 0, 600, "s")

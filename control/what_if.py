@@ -41,8 +41,7 @@ def on_cores(snapshot: Snapshot, cores: float) -> Snapshot:
 
 
 def uncrowded(stages: Iterable[StageProfile], crowd: float) -> tuple[StageProfile, ...]:
-    """Return what each would take without others on its core or GPU; how busy it is now says nothing of other
-    cores."""
+    """Return what each would take without others on its core or GPU: how busy it is says nothing of other cores."""
     return tuple(replace(p, service_time_s=free_service_s(p, crowd), busy=0.0, gpu_wait_s=0.0) for p in stages)
 
 

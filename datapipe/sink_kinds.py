@@ -33,8 +33,7 @@ class SinkKind:
     """None: whatever its library takes."""
 
     def open(self, opening: Opening) -> Sink:
-        """Open a sink, which is not reached yet. Raises: RecomposeError for an invalid path, or where a library is
-        missing."""
+        """Open a sink, which is not reached yet. Raises: RecomposeError for an invalid path or a missing library."""
         module, _, name = self.adapter.rpartition(".")
         adapter = getattr(import_module(f"{__package__}.{module}"), name)
         writer = opening.path, opening.run, opening.epoch

@@ -255,8 +255,7 @@ class DrainSample(Protocol):
     """The expected time of a drain that began now, in seconds; None if too little is known."""
 
     waits: ClassVar[bool]
-    """With switch style ``drain``: the new composition starts when the estimate is over, not when the old one is
-    empty."""
+    """With style ``drain``, the new composition starts when the estimate is over, whether the old is empty or not."""
 
     def sample(self, left: InFlight, now: Conditions) -> float | None:
         """Taken again and again, for the mean and the variation."""

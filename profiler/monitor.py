@@ -204,8 +204,7 @@ class Monitor:
     def record_deliveries(
         self, at_s: float, arrived_s: Sequence[float], started_s: float, since_s: Sequence[float]
     ) -> None:
-        """Items left in order: read at ``arrived_s``, a user waits for each ``since_s``, first sent to a worker at
-        ``started_s``."""
+        """Items left in order: read at ``arrived_s``, a user waits since ``since_s``, sent out at ``started_s``."""
         for each, items in _standing_for(len(arrived_s)):
             self._deliveries.add(at_s, at_s - since_s[each], at_s - started_s, at_s - arrived_s[each], items)
 
@@ -214,8 +213,7 @@ class Monitor:
         self._demand.record(at_s, demand)
 
     def record_timings(self, at_s: float, timings: Sequence[StageTiming], items: int = 1) -> None:
-        """A task came back, with what each stage took for all its items. Raises: KeyError for a stage that the app does
-        not have."""
+        """Note a task's timings, for all its items by stage. Raises: KeyError for a stage the app does not have."""
         self._service_times.add(at_s, timings, items)
 
     def record_hop(self, hop_s: float, node: str = "") -> None:

@@ -219,8 +219,7 @@ class ServiceTimes:
         )
 
     def cores_left(self, now_s: float, cores: float, *, waiting: bool) -> float | None:
-        """Cores that there seem to be now for an app which may use ``cores``, where other programs take some;
-        ``waiting``: items do."""
+        """Return the cores that other programs seem to leave of ``cores``; ``waiting``: items of the app do."""
         return self._left.look(now_s, self._samples, cores, waiting=waiting)
 
 

@@ -110,8 +110,7 @@ class LatencyStats:
     percentiles_s: tuple[float, ...] = ()
     """At each of ``PERCENTS``; empty where nobody asked."""
     from_read: "LatencyStats | None" = None
-    """Of the same items from when they were read, as the papers measure: the time for which a source is held back is
-    not in it."""
+    """The same from when items were read, as in the papers: without the time for which the source is held back."""
 
     def at(self, quantile: float | None) -> float:
         """The latency within which this share of the items is, in seconds; of ``None`` the mean."""
@@ -122,8 +121,7 @@ class LatencyStats:
         return float(np.interp(100 * quantile, percents, known))
 
     def within(self, limit_s: float) -> float | None:
-        """The share of the items whose latency is at most ``limit_s``, 0..1; ``None`` where only a few percentiles are
-        known."""
+        """Return the share of items within ``limit_s``, 0..1; None where only a few percentiles are known."""
         if not self.percentiles_s:
             return None
         return float(np.interp(limit_s, self.percentiles_s, PERCENTS, left=0.0)) / 100
@@ -238,8 +236,7 @@ class Snapshot:
 
     @property
     def bundle_items(self) -> float:
-        """Return how many items travel together, on average over the tasks that the profiles rest on; 1 without a
-        profile."""
+        """Return how many items travel together on average, by the tasks of the profiles; 1 without a profile."""
         return fmean(stage.bundle_items for stage in self.stages) if self.stages else 1.0
 
     @property

@@ -84,8 +84,7 @@ def cpu_report() -> CpuReport:
 
 
 def cpu_quota(proc: Path = PROC, mounted: Path = MOUNTED) -> float | None:
-    """Return the smallest CPU quota, in cores, of the process's control group and its ancestors, of either version;
-    None if there is none."""
+    """Return the smallest CPU quota, in cores, of the process's control group and those above; None: no limit."""
     return min((each for folder in _folders(proc, mounted) if (each := _quota(folder)) is not None), default=None)
 
 

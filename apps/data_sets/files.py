@@ -45,8 +45,7 @@ class Place:
         return Place, (self.name,)
 
     def list(self, suffixes: frozenset[str]) -> pa.Table:
-        """The files with one of the suffixes, by path: a table of ``LISTED``. Raises: RecomposeError when there are
-        none."""
+        """The files with one of the suffixes, by path: a table of ``LISTED``. Raises: RecomposeError for none."""
         files = (each for each in self._all() if _suffix(each) in suffixes)
         turns = iter(lambda: list(islice(files, TURN_FILES)), [])
         found = _asked(self.name, lambda: [pa.table(list(zip(*some, strict=True)), schema=LISTED) for some in turns])

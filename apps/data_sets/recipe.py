@@ -43,8 +43,7 @@ class Recipe(Protocol):
 
 
 def record_schema(columns: pa.Schema) -> pa.Schema:
-    """Return what is found out about one file. ``rows`` and ``error`` are both null when it is what was ``known``
-    already."""
+    """Return what is found out about one file. ``rows`` and ``error`` are null where it is what was ``known``."""
     rows = ("rows", pa.list_(pa.struct(list(columns))))
     return pa.schema([*LISTED, ("sha256", pa.string()), ("error", pa.string()), rows])
 

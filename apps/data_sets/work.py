@@ -44,8 +44,7 @@ def records(recipe: Recipe, place: Place, tasks: pa.RecordBatch) -> pa.RecordBat
 
 
 def stage(folder: Path, found: pa.Table) -> int:
-    """Put records into one file of ``folder``, whole or not at all; return how many. Those of the same files again
-    replace it."""
+    """Put records into one file of ``folder``, whole or not at all, in place of earlier ones; return how many."""
     paths = found["path"].to_pylist()
     name = sha256("\n".join(paths).encode("utf-8", "surrogateescape")).hexdigest()[:32]
     counts = pc.list_value_length(found["rows"])

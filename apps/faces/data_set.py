@@ -23,8 +23,7 @@ PORTRAIT_PX = 256
 
 
 class FaceRecipe:
-    """A picture gives one row, its largest face. Whose it is, the subfolder tells, else the file's name without digits
-    at its end."""
+    """A picture gives one row, its largest face. Whose it is, the subfolder tells, else the file's name."""
 
     kind = KIND
     suffixes = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".webp"})

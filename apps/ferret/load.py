@@ -66,8 +66,7 @@ def resize(rgb: Bytes) -> Bytes:
 
 @lru_cache(maxsize=256)
 def lanczos_windows(length: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Return where each of the 128 windows over ``length`` pixels starts, how many it spans, and their weights (sum
-    1)."""
+    """Return of each of 128 windows over ``length`` pixels its start, its size and its weights (sum 1)."""
     factor = F32(SIDE) / F32(length)
     scale = max(F32(1) / factor, F32(1))
     windows = [_window(x, length, factor, scale) for x in range(SIDE)]

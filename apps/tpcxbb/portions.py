@@ -112,8 +112,7 @@ def part_of(value: dict[str, Any]) -> int:
 
 
 def news_of(value: dict[str, Any], closing: int) -> int:
-    """Return how far the stream has come, for who sees the portions of all partitions; ``closing`` is the last of
-    them."""
+    """Return how far the stream has come in the portions of all partitions; ``closing`` is the last of them."""
     return int(value[_WATERMARK]) if value[_PART] == closing else NO_NEWS
 
 

@@ -109,8 +109,7 @@ class RowQuery(Query):
         return Outputs((part, time) for part in range(self.options.partitions))
 
     def onward(self, tick: Value) -> Outputs:
-        """Return what a stage with a state in partitions gives for a tick: its last partition tells those of the
-        next."""
+        """Return what a partitioned stage gives for a tick: its last partition tells those of the next."""
         return self.ticks(tick[1]) if tick[0] == self.closing else Outputs()
 
 

@@ -61,8 +61,7 @@ class _Sessions(Query):
 
 
 class RowSessions(RowQuery, _Sessions):
-    """Values are partition, time, user, and what there is of the click; of a session then partition, end, and what it
-    came to."""
+    """Values are partition, time, user and the click's fields; of a session then partition, end and result."""
 
     def sessions(self, value: Value, state: States | None) -> tuple[Outputs, States]:
         states, (part, time, *click) = state or {}, value

@@ -43,8 +43,7 @@ def share_that_waits(utilization: Array, servers: Array) -> Array:
 
 
 def departure_scv(utilization: Array, arrival_scv: Array, service_scv: Array) -> Array:
-    """Return the squared variation of departures from a group. The single-server form serves all, as equal replicas
-    scatter nothing."""
+    """Return the squared variation of departures, by the single-server form: equal replicas scatter nothing."""
     busy = utilization**2
     return (1.0 - busy) * arrival_scv + busy * service_scv
 

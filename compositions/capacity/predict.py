@@ -60,8 +60,7 @@ class Latency:
 
 
 def latency_at(table: CompositionTable, load: Load, rate_per_s: float, arrival_cv: float) -> Latency:
-    """Sums the ways a task spends time: its service, waits for cores and GPUs, waits for workers, wait for earlier
-    ones."""
+    """Sums the time of a task: its service, waits for cores and GPUs, for workers, and for earlier items."""
     alone = load.service_s.sum(axis=0)
     arrival_scv = np.full(len(table), arrival_cv**2)
     sharings = [(each, _sharing(each, load, rate_per_s, arrival_scv)) for each in load.shared]

@@ -62,8 +62,7 @@ class _Followed:
 
 
 class Steering:
-    """The control of bundle sizes in one run. ``first``: the initial size, held within the bounds; ``choice``: the
-    last. Pure."""
+    """The control of bundle sizes in one run, from ``first``, held within the bounds, to ``choice``. Pure."""
 
     def __init__(self, control: SizeControl, first: int) -> None:
         self.control = control

@@ -37,8 +37,7 @@ class Shape:
         return self.fixed_s + load_s * (self.overhead_items + items)
 
     def items(self, load_s: float, total_s: float, filling_s: float) -> float:
-        """Return how many items take ``total_s``, each with ``filling_s`` until the next has come; below 0 when none
-        do."""
+        """Return how many items take ``total_s``, each with ``filling_s`` until the next; below 0 when none do."""
         return (total_s - self.work_s(load_s, 0)) / (load_s + filling_s)
 
 
@@ -123,11 +122,9 @@ class SloBatch(BatchController):
     small bundles show it within a few items, and large ones that come too early are very late."""
     DRAG_GAIN = 0.02
     DRAG_CAP = 0.2
-    """A bundle whose error is larger than this was stuck behind others, or misjudged, and alone says nothing about the
-    drag."""
+    """A bundle with a larger error was stuck behind others or misjudged, and says nothing about the drag."""
     STUCK = 24
-    """This many such bundles in a row, all off to the same side, do: if several wait for one worker, the drag is their
-    number."""
+    """This many of them in a row, off to the same side, do: if several wait for a worker, they are the drag."""
     MOST_DRAG = log(64.0)
 
     def __init__(self, settings: BatchSettings) -> None:

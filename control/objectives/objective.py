@@ -22,8 +22,7 @@ class Wording:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """On a miss: what the user sees, and whether the composition is to blame (``meets`` False), is not (True), or no
-    one can tell (None)."""
+    """On a miss: what users see, and whether the composition is to blame (``meets``; None: nobody can tell)."""
 
     status: SloStatus
     meets: bool | None

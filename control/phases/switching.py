@@ -27,8 +27,7 @@ class Switching(Phase):
     failure: str | None = None
     """Reason from the runner; the old composition still runs then."""
     called_off: bool = False
-    """True if the manager called it off before anything moved, because of a newer request: ``failure`` is no failure
-    then."""
+    """The manager called it off before anything moved, for a newer request: ``failure`` is no failure then."""
     kind: TransitionKind = TransitionKind.SWITCH
 
     label: ClassVar[State] = State.SWITCHING

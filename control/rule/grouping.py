@@ -17,8 +17,7 @@ class StageFacts:
 
     name: str
     most: int = MOST
-    """Largest number of replicas of a group that begins with it: 1 for a stage with a state, the partitions for one by
-    key."""
+    """Most replicas of a group that begins with it: 1 with a state, as many as partitions where it has keys."""
     price: float = 0.0
     """Additional price of a worker that runs it, in workers."""
     at_once: int = 1

@@ -44,8 +44,7 @@ class News:
         return self._blocks >= 4 and self._block_off2 / self._block_count > usual
 
     def look(self, turns: int, came: Array, worked: Array) -> None:
-        """Look at all up to now: ``came`` has the items that came up to each turn, ``worked`` those that were finished
-        and their work."""
+        """Look at all up to now: ``came`` counts items up to each turn, ``worked`` finished ones and their work."""
         if turns < 3:
             return
         here, there = came[turns] - came[turns - 1], came[turns - 1] - came[turns - 2]

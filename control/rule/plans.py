@@ -21,8 +21,7 @@ class Goal:
     per_s: float | None = None
     """For a throughput: more items per second need not be met. None: the goal is a latency."""
     of_mean: bool = False
-    """The mean is to be within the bound: an item counts as late in proportion to its wait, so that the share is missed
-    where the bound is."""
+    """The mean is to be within the bound: an item counts as late in proportion to its wait."""
     tolerance: float = 1.0
     """Multiple of the bound beyond which the objective counts as missed."""
 
@@ -112,8 +111,7 @@ class Costing:
     """The share of a GPU that a worker with it reserves, by stage."""
 
     def hop_of_item_s(self, bundle: int | None = None) -> float:
-        """Return the part of a hop that one item pays where many wait. ``bundle``: so many may travel together; None:
-        as it is now."""
+        """Return the part of a hop that one of ``bundle`` items pays where many wait; None: as it is now."""
         return self.hop_s / max(1.0, self.most_together if bundle is None else bundle)
 
 

@@ -46,8 +46,7 @@ class Rule:
         self._calm = deque[tuple[float, Costs]]()
         self._start = _Start(self._settings.catch_up_s)
         self._hope: tuple[float, Costs | None, float] = (-math.inf, None, -math.inf)
-        """Time of the latest search, the best plan if no plan meets the goals, and the latest time at which they seemed
-        to be missed."""
+        """Times of the latest search and of the latest miss, and between them the best plan if none meets the goals."""
         self._at_s, self._asked_s, self._regrouped_s = 0.0, -math.inf, -math.inf
 
     @property
@@ -151,8 +150,7 @@ class Rule:
         return best if same or saved > self._settings.regroup else present
 
     def _lasting(self, now: Now) -> tuple[Futures, Now]:
-        """Return long futures in which all goes on as it is, and the present with all workers and nothing that
-        waits."""
+        """Return long futures in which all goes on as it is, and the present with nothing that waits."""
         step_s = min(1.0, max(0.25, min(goal.bound_s for goal in now.goals) / 4))
         futures = self.stream.stationary(step_s, _LONG_STEPS).at_most(max(goal.most_per_s for goal in now.goals))
         return futures, replace(now, backlog=0.0, inside=(0.0,) * len(now.inside), start_s=0.0)

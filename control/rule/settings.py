@@ -12,8 +12,7 @@ class RuleSettings:
     steps: int = 20
     """Steps of each future."""
     similar: float = 0.35
-    """Largest difference, as a logarithm, of rate, rise and work per item in a moment that is similar to the
-    present."""
+    """Largest difference, as a logarithm, of rate, rise and work per item between similar moments."""
     fast_s: float = 1.0
     """The present rate is a mean over this long, and …"""
     fast_items: float = 8.0
@@ -35,8 +34,7 @@ class RuleSettings:
     fall: float = 0.25
     """Share of this rate at which the price falls: a window without late items does not make up for a missed one."""
     start_share: float = 1.3
-    """The horizon is this multiple of a worker's start time (some starts take longer than the mean), plus the bound,
-    plus …"""
+    """The horizon is this multiple of a worker's start time (some take longer than the mean), the bound, and …"""
     beyond_s: float = 1.0
     """… this time for the next change to take effect."""
     change: float = 2.0
@@ -49,5 +47,4 @@ class RuleSettings:
     catch_up_s: float = 60.0
     """For this long after the first choice, items may be late because they waited for it."""
     regroup: float = 0.15
-    """Share of the cost that other groups must save: their workers load other stages, and what is inside has to
-    drain."""
+    """Share of the cost that other groups must save: workers load other stages, and the old groups drain."""

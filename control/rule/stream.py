@@ -90,8 +90,7 @@ class _Work:
         """Items and their time, by stage, since it was last asked whether the time has changed."""
 
     def follow(self, done: Array, busy_s: Array) -> Array:
-        """Note the items of a turn and the time that they took, and return the time of each; of a stage that finished
-        nothing the usual one."""
+        """Note a turn's items and the time they took; return the time of each, the usual one where none finished."""
         finished, busy_s = done > 0, busy_s / self._at_once
         row = np.where(finished, busy_s / np.maximum(done, 1.0), self.each_s)
         before_s = np.where(self.seen > 0, self.each_s, row)
@@ -168,8 +167,7 @@ class Stream:
 
     @property
     def calm_s(self) -> float:
-        """Return for how long neither the rate nor the work of an item has changed; 0 of a stream that moves all the
-        time."""
+        """Return for how long rate and work of an item have not changed; 0 of a stream that moves all the time."""
         if self._news.moving:
             return 0.0
         return (self._turns - self._news.since) * self._turn_s

@@ -55,8 +55,7 @@ class Weighing:
         futures: Futures,
         history: History,
     ) -> None:
-        """``item``: mean time of a worker for an item, by stage, and the coefficient of variation of their
-        sum."""
+        """``item``: mean time of a worker for an item, by stage, and the variation coefficient of their sum."""
         self._stages, self._settings, self._now, self._futures = stages, settings, now, futures
         self._history = history
         self._each_s: list[float] = item[0].tolist()
@@ -65,8 +64,7 @@ class Weighing:
         self._item = ItemTime.of(sum(np.array(self._each_s) * stretch), item[1])
 
     def found(self) -> list[Costs]:
-        """Weigh what may be chosen, as far as it is near to what is needed; never beyond the limit of workers where
-        anything is within it."""
+        """Weigh what is near to the need; beyond the limit of workers only where nothing is within it."""
         found = self._composed() if self._now.listed is None else self._of_list(self._now.listed)
         return [each for each in found if each.plan.workers <= self._now.most_workers] or found
 

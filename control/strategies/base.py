@@ -95,8 +95,7 @@ class Strategy(ABC):
     drain_sample: ClassVar[str] = "schedule"
     """Estimate of the time of a drain, unless a run says otherwise (:mod:`profiler.drain_samples`)."""
     several: ClassVar[bool] = False
-    """True if it accepts several objectives at once, and budgets; published strategies take one objective and no
-    budget."""
+    """It accepts several objectives at once, and budgets; the published strategies take one objective alone."""
 
     @abstractmethod
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:

@@ -15,8 +15,7 @@ class StartTimes:
     def __init__(self) -> None:
         self._took_s: dict[Loads, float] = {}
         self._asked: list[tuple[float, int, tuple[Loads, ...]]] = []
-        """Workers that were requested and are not there yet: time of the request, number to be there then, and
-        classes."""
+        """Workers that were requested and are not there yet: when, how many there should be then, and classes."""
         self._needed: dict[Loads, deque[tuple[float, int]]] = {}
         """Recent numbers of needed workers, by class that loads something."""
         self._begun = False

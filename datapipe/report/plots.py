@@ -259,8 +259,7 @@ def predictions(run: RunData) -> Figure | None:
 
 
 def calibration(run: RunData) -> Figure | None:
-    """Return the shares of items in time that were predicted, with what they were not to be below nine times of ten,
-    and measured."""
+    """Return the shares of items in time that were predicted, their limits of nine in ten, and those measured."""
     known = [(label, chosen) for label, chosen in outcomes(run) if chosen.get("measured_in_time") is not None]
     if not known:
         return None

@@ -69,8 +69,7 @@ def _printable(sign: str) -> str:
 
 
 class Sent:
-    """The writes of one runner: an attempt that ended in the middle continues, so that only what had no answer is there
-    twice."""
+    """The writes of one runner: an attempt that broke off is continued, so that only the unanswered is doubled."""
 
     def __init__(self) -> None:
         self._until = 0

@@ -66,8 +66,7 @@ class Feed(Protocol):
 
 
 class Silence:
-    """The silence of a place: it goes into the log when it begins, has another reason, and is over, and not at
-    every attempt."""
+    """The silence of a place, logged when it begins, has another reason, and is over; not at every attempt."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -226,14 +225,12 @@ def refusal(app: App, where: str, error: Exception) -> Refused:
 
 
 def why_of(error: Exception) -> str:
-    """Return the sentence of an app's refusal, with the exception's type before it if the app raised an unexpected
-    one."""
+    """Return the sentence of an app's refusal; before it the type of an exception that was not expected."""
     return str(error) if isinstance(error, ValueError | RecomposeError) else f"{type(error).__name__}: {error}"
 
 
 class AsItCame:
-    """A copy of a value for storage, unaffected by what an app does with the value afterwards. Unpickling it returns
-    the value."""
+    """A copy of a value for storage, which stays as it is whatever an app does with the value afterwards."""
 
     def __init__(self, value: Any) -> None:
         self._pickled = pickle.dumps(value, protocol=5)
@@ -266,8 +263,7 @@ def check_options(who: str, options: Mapping[str, Any], names: Sequence[str]) ->
 
 
 def goes_on(who: str, options: Mapping[str, Any]) -> bool:
-    """Return what option ``on_gap`` says: whether a run goes on if its place dropped what was not read. Raises:
-    RecomposeError."""
+    """Return option ``on_gap``: may a run go on if its place dropped unread items? Raises: RecomposeError."""
     if (on_gap := options.get("on_gap", ON_GAP[0])) not in ON_GAP:
         raise RecomposeError(f"option on_gap of {who} is {on_gap!r}; give {' or '.join(ON_GAP)}")
     return bool(on_gap != ON_GAP[0])

@@ -40,8 +40,7 @@ class Done(NamedTuple):
     size: int = 0
     """Size of the file if it was read to its end, else 0."""
     offset: int = 0
-    """Byte offset of the next row in a file of lines. 0: skip ``rows`` rows instead, as for positions of an earlier
-    version."""
+    """Byte offset of the next row in a file of lines. 0, as of an earlier version: skip ``rows`` rows."""
 
 
 Read = tuple[Any, int]

@@ -15,8 +15,7 @@ WEIGHED = 8
 
 
 class Gathering:
-    """Gather the items of one source, in its thread. Any thread may replace ``limits``; they hold from the next
-    bundle on."""
+    """Gather the items of a source, in its thread. Any thread may set ``limits``, for the next bundle on."""
 
     def __init__(
         self, reader: Reader, pacing: FrequencyManager, clock: Clock, limits: BundleLimits | None = None
@@ -30,8 +29,7 @@ class Gathering:
         """Read, and too large to travel with those before."""
 
     def next(self, most: float) -> Portion | None:
-        """The next items that travel together, ``most`` at the most, each with the time since when it is due. None: the
-        source has ended."""
+        """At most ``most`` items that travel together next, each with since when it is due; None at the end."""
         if not self._ready:
             limits = self.limits
             size = int(min(most, limits.items))

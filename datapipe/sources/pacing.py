@@ -148,8 +148,7 @@ class FrequencyManager:
                 self._schedule.give_back(turns)
 
     def wait_until(self, until_s: float) -> bool:
-        """Waits for the next turn, ``until_s`` at the latest. False: none comes before that, or the source is to
-        stop."""
+        """Wait for the next turn until ``until_s``. False: none comes before that, or the source is to stop."""
         with self._lock:
             now_s = self._clock()
             next_s = now_s if self._schedule is None else self._schedule.next_due_s(now_s)

@@ -20,8 +20,7 @@ class SourceClosed(RecomposeError):  # noqa: N818 - the same
 
 
 class Push(Readable):
-    """Items put by other threads, in the order put. An item arrives when it is put. What was put before ``close``
-    is still delivered."""
+    """Items put by other threads, in this order, which arrive when they are put; ``close`` delivers them first."""
 
     def __init__(self, capacity: int, *, clock: Clock) -> None:
         if capacity < 1:

@@ -225,8 +225,7 @@ class SourceThread:
         self._pacing.set_pattern(pattern)
 
     def offered_per_s(self, now_s: float) -> float | None:
-        """Return the requested input rate at ``now_s``. ``None`` if unpaced, or if the rate is a limit that the source
-        may not reach."""
+        """Return the requested input rate at ``now_s``; None if unpaced, or if the rate is but a limit."""
         return self._pacing.offered_per_s(now_s)
 
     def _run(self) -> None:

@@ -45,8 +45,7 @@ class Reader(Protocol):
         begin after ``until_s``. None: the source has ended."""
 
     def at_hand(self, until_s: float) -> bool:
-        """Return whether an item can be read without waiting for it beyond ``until_s``; may wait until then to find
-        out."""
+        """Return whether an item can be read without a wait beyond ``until_s``; may wait until then for it."""
 
 
 @runtime_checkable

@@ -118,8 +118,7 @@ LOOK = {"processingTime": "200 milliseconds"}
 
 
 class Driver:
-    """Two threads share it: Spark's, for which executors deliver rows, and the one that hears the runner and writes
-    parts."""
+    """Two threads share it: Spark's, which delivers rows, and one that hears the runner and writes parts."""
 
     def __init__(self, connection: Connection, setup: Setup, table: Table) -> None:
         self._connection, self._setup, self._table = connection, setup, table

@@ -61,8 +61,7 @@ class Ledger:
             self._results[row] = result
 
     def result(self, text: str) -> None:
-        """Store the result of the oldest row that is on its way. A result for a batch that a driver gave up is
-        dropped."""
+        """Store the result of the oldest row under way; drop one for a batch that a driver gave up."""
         key, row = self._on_the_way.popleft()
         if key == self.key:
             self._results[row] = text

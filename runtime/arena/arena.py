@@ -127,8 +127,7 @@ class Arena:
         return Reference(block.start, block.start, size, block)
 
     def leave_to(self, worker: socket.socket, room: list[Block]) -> None:
-        """``room`` was for a worker that is no longer ours: it may write there until its side of the connection has
-        ended."""
+        """Its worker is no longer ours, but may write into ``room`` until its side of the connection has ended."""
         with self._lock:
             self._departed.add(worker, room)
 

@@ -155,8 +155,7 @@ class AsTheyAre(Copies):
         """A task begins, with room to write to: start and size, or nothing."""
 
     def let_go(self) -> list[int]:
-        """Blocks that nothing in this process refers to any more, each as often as it was opened; since the last
-        call."""
+        """Return the blocks that this process let go of since the last call, each as often as it was opened."""
         return []
 
     def keep(self, frames: list[Any]) -> list[Any]:
@@ -200,8 +199,7 @@ class WorkerShelf:
         return [self.ended.popleft() for _ in range(len(self.ended))]
 
     def keep(self, frames: list[Any]) -> list[Any]:
-        """What is large by reference: to where it came, if it is passed on unchanged; else to the room, as it
-        goes."""
+        """Refer to what is large: where it came from, if passed on unchanged, else in the room."""
         return [self._kept(frame) for frame in frames]
 
     def _kept(self, frame: Any) -> Any:

@@ -43,8 +43,7 @@ class Segment:
 
     @classmethod
     def create(cls, size: int) -> Self:
-        """``size`` bytes, in whole pages, which take memory as they are written. Raises: OSError where there is no such
-        memory."""
+        """``size`` bytes in whole pages, which take memory when written to. Raises: OSError if there is none."""
         if not hasattr(os, "memfd_create"):
             raise OSError("this system has no memory without a name (memfd_create)")
         descriptor = os.memfd_create("recompose-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -89,8 +88,7 @@ class Segment:
         return offset if 0 <= offset < self.size else None
 
     def is_written(self, start: int, size: int) -> bool:
-        """Return whether this process has written on ``own`` pages of this part, so that they show no longer what
-        all see."""
+        """Return whether this process wrote on ``own`` pages of this part, which show what others do not see."""
         first, last = (self._address + start) // mmap.PAGESIZE, (self._address + start + size - 1) // mmap.PAGESIZE
         data = os.pread(self._pages, (last - first + 1) * _ENTRY_BYTES, first * _ENTRY_BYTES)
         entries = np.frombuffer(data, np.uint64)

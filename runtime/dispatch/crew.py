@@ -70,8 +70,7 @@ class Crew:
         return earlier > lost.heard and bool(nodes) and lost.node not in nodes
 
     def start_missing(self, wanted: Counter[Loads], now_s: float) -> Mapping[Loads, int]:
-        """Return how many to start of each class, so that ``wanted`` are there or on their way; none during the pause
-        after a failure."""
+        """Return how many to start of each class beside those on their way; none in the pause after a failure."""
         if now_s < self._start_again_s:
             return {}
         missing = wanted - self.staying() - Counter(self._starting)
@@ -94,8 +93,7 @@ class Crew:
         return [worker for worker in unbound if not worker.tests]
 
     def is_last(self, group: GroupState) -> bool:
-        """Return whether the group has only one worker left and another can be started. If groups share workers, all
-        workers count."""
+        """Return whether the group has only one worker left (of all, if groups share them) and can get another."""
         if self._start_failures > 0 and not any(self._starting.values()):
             return False
         return (len(_fit(self.workers.values(), group)) if self.short else len(group.workers) + len(group.leaving)) < 2
@@ -301,8 +299,7 @@ def _lent(group: GroupState, active: Pipeline) -> WorkerState | None:
 
 
 def _borrowed(groups: Sequence[GroupState], to: GroupState, least: int) -> WorkerState | None:
-    """Return the least busy worker of the group with the most workers, of those whose workers can serve ``to``, if it
-    has at least ``least``."""
+    """Return the least busy worker of the largest group of its class, if that has at least ``least``."""
     fit = (group for group in groups if group.loads == to.loads)
     lender = max(fit, key=lambda group: len(group.workers), default=None)
     if lender is None or len(lender.workers) < least:

@@ -56,8 +56,7 @@ class Handlers:
         }
 
     def settle(self) -> None:
-        """Update, after an event, what concerns several parts: scarce workers go where an item waits, and a drain may
-        end or release workers."""
+        """Update what concerns several parts: scarce workers go where items wait, a drain may end or free workers."""
         while True:
             if self._crew.short:
                 self._staffing.share()

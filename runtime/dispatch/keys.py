@@ -175,8 +175,7 @@ class StatesByKey:
         return {key: states[key] for key in self._keys[partition] if key in states}
 
     def put(self, changed: Mapping[Any, Any], partitions: Callable[[], Mapping[Any, int]]) -> None:
-        """The new states of keys; None: the key is forgotten. ``partitions``: of these keys; it is asked where some are
-        new or forgotten."""
+        """The new states of keys (None: forgotten). ``partitions`` of them is asked where some are new or gone."""
         states = self._states
         if gone := [key for key, state in changed.items() if state is None]:
             self._forget(gone, partitions())

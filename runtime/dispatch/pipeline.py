@@ -125,8 +125,7 @@ class WorkerState:
 
     @property
     def running(self) -> list[TaskInWork]:
-        """Return what it runs now: up to the first that is not of a group whose calls wait; nothing runs behind that
-        one."""
+        """Return what it runs now: up to the first task whose calls do not wait; nothing runs behind that one."""
         running: list[TaskInWork] = []
         for task in self.outstanding:
             running.append(task)
@@ -140,8 +139,7 @@ class WorkerState:
         return any(task.bundle.trouble.deaths for task in self.outstanding if task.picked is None)
 
     def may_test(self, group: GroupState) -> bool:
-        """Return whether the worker may run a suspect of the group, which must run alone: it has at most one task
-        before it."""
+        """Return whether the worker may run a suspect, alone: it has at most one task before it."""
         if not self.outstanding or group.at_once > 1:
             return not self.outstanding
         return len(self.outstanding) == 1 and self.outstanding[0].group.at_once == 1
@@ -152,8 +150,7 @@ class WorkerState:
 
 
 class GroupState:
-    """The work list of one group: bundles wait by serial number, oldest first. ``load`` counts those that wait or are
-    in work."""
+    """The work list of one group, by serial number. ``load`` counts the bundles that wait or are in work."""
 
     __slots__ = (
         *("apart", "at_once", "first", "group", "index", "keyed", "last", "leaving", "load"),
@@ -213,8 +210,7 @@ class GroupState:
         return bundles
 
     def acquit(self, node: str, since: int) -> list[Bundle]:
-        """Remove and return the bundles with which a worker died on ``node`` after the run's ``since``-th loss: the
-        machine did."""
+        """Remove and return the bundles suspected for losses on ``node`` since a loss: the machine was at fault."""
         freed = [each for each in self.apart if each.trouble.node == node and each.trouble.lost_as > since]
         for bundle in freed:
             self.apart.remove(bundle)

@@ -33,8 +33,7 @@ class DispatcherSettings(Checked):
     """The replica of a group that takes the next item: the one with the fewest, or each in turn, though others may be
     free (SPar's default; Vogel et al. 2018, section 2). The order is kept with both."""
     reorder_items: int = ranged(1024, 1, 10_000_000)
-    """How far the newest started item may be ahead of the next one to deliver, in items that were started; 64 bundles
-    in any case."""
+    """Started items between the next one to deliver and the newest, at most; 64 bundles in any case."""
     started_bytes: int = ranged(2**31, 1, 2**50, "bytes")
     """Payloads of items that were started and have not left: no other is started while they weigh more, or will, as far
     as those before tell. Where nothing is started, one always may."""

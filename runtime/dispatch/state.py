@@ -162,8 +162,7 @@ class Course:
 
     @property
     def workers_wanted(self) -> Counter[Loads]:
-        """Number of workers of each class that the active composition needs, or the one that waits for its workers or
-        drains, if more."""
+        """Workers of each class that the active composition needs, or one that waits or drains, if more."""
         phase, wanted = self.phase, self.active.composition.crew(self.stages)
         if phase is None:
             return wanted

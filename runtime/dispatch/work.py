@@ -53,8 +53,7 @@ class Entrance:
         return self._may_start(group)
 
     def next_bundle(self, group: GroupState) -> Bundle | None:
-        """Return the oldest bundle that the group may run now: from its work list, or a new one if it is the first
-        group."""
+        """Return the oldest bundle the group may run: of its work list, or a new one if it is the first group."""
         if not self.may_begin(group):
             return None
         if group.waiting:
@@ -134,8 +133,7 @@ class Work:
                 self._send(worker, group, bundle)
 
     def dispatch_keyed(self) -> None:
-        """A partition may have another owner now, or be out of work; what waits for a fast worker may take a slow
-        one."""
+        """A partition may have another owner now, or no work; what waits for a fast worker may take a slow one."""
         for pipeline in self._course.pipelines:
             for group in pipeline.groups:
                 if group.keyed or group.pace.behind_since_s is not None:

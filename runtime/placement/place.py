@@ -78,8 +78,7 @@ def capacity(cluster: Cluster, need: Need) -> int:
 
 
 def lacking_for(cluster: Cluster, shapes: Sequence[Shape]) -> str | None:
-    """Return why the cluster could not hold these workers if it held nothing else; None if it could. Nodes that are
-    away for now count."""
+    """Return why the cluster, empty and with nodes that are away, could not hold these workers; None if it could."""
     declared = [shape for shape in shapes if shape.need.is_declared]
     nodes = tuple(replace(node, taken=Amounts()) for node in cluster.nodes if node.is_open)
     return next(iter(place(Cluster(nodes), declared, {}).reasons), None) if declared else None

@@ -153,8 +153,7 @@ class KeyedStage:
             self._keep()
 
     def routes(self, items: Sequence[Any]) -> Routes:
-        """Return where the values of items belong. One of which the key is at fault belongs anywhere: whoever has
-        it, sees."""
+        """Return where the values of items belong; anywhere, where the key is at fault."""
         flat, counts = spread(items) if any_outputs(items) else (items, None)
         try:
             found = self._partitions.of(list(map(self._key_of, flat)))

@@ -41,8 +41,7 @@ class Limits:
 
 
 def hold(limits: Limits, name: str) -> Callable[[], None]:
-    """Hold this process, and what it starts, to ``limits``. Return a function to call when it has mapped all that it
-    needs by itself."""
+    """Hold this process and its children to ``limits``; return what to call when it has mapped what it needs."""
     if not limits:
         return lambda: None
     grouped = _enter_group(limits)

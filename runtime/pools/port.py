@@ -13,8 +13,7 @@ from runtime.dispatch.keys import Payload
 
 
 class WorkerPool(Protocol):
-    """Workers hold the stages of one app that their class loads; a task names the stages to run. Not thread-safe but
-    for ``wake``."""
+    """Workers hold the stages that their class loads; a task names those to run. Thread-safe is only ``wake``."""
 
     def now_s(self) -> float:
         """The pool's clock, in seconds: monotonic, or virtual."""

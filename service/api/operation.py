@@ -24,8 +24,7 @@ LATENCY = "recompose_item_latency_seconds"
 
 
 class Exposition:
-    """The metrics of one service: those of its apps, whose statuses are read once at each scrape, of its nodes, and
-    of its own process."""
+    """The metrics of a service: of its apps, read once at each scrape, its nodes, and its own process."""
 
     def __init__(self, statuses: Callable[[], list[Status]], nodes: Callable[[], list[NodeBody]] = list) -> None:
         self._statuses, self._nodes = statuses, nodes

@@ -106,8 +106,7 @@ def _of_app(name: str, app: Any) -> list[Fault]:
 
 
 def options_of(service: ServeConfig, folder: Path) -> Mapping[str, Any]:
-    """Return the options that the file sets, by the names of the command's parameters; paths are relative to
-    ``folder``."""
+    """Return the file's options by the names of the command's parameters; paths are relative to ``folder``."""
     said = {name: value for name, value in service.model_dump().items() if value not in (None, [])}
     for name in PATHS:
         if name in said:

@@ -120,8 +120,7 @@ def follow(runner: Runner, quiet: bool) -> bool:
 
 @contextmanager
 def progress(quiet: bool, total: int | None, status: Callable[[], Status]) -> Iterator[Callable[[], None]]:
-    """Show a line on a terminal's stderr; nothing elsewhere. Each call of what is yielded asks ``status``, but no more
-    often than anyone sees."""
+    """Show a line on a terminal's stderr, nothing elsewhere. What is yielded asks ``status`` as often as one sees."""
     if quiet or not sys.stderr.isatty():
         yield lambda: None
         return

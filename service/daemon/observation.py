@@ -31,8 +31,7 @@ class Observation:
         self.alerts: Callable[[str], list[Alert]] = lambda name: []
 
     def statuses(self, *, asked_for: bool = False) -> list[Status]:
-        """Return the status of every registered app; a runner has a second to answer. ``asked_for``: without bundled
-        apps that never ran."""
+        """Return each app's status, if told within a second. ``asked_for``: no bundled app that never ran."""
         apps = self._runs.apps.items()
         names = [name for name, app in apps if not (asked_for and is_bundled(app) and self._runs.last(name) is None)]
         return gather(lambda name: self.status(name, EACH_OF_ALL_S), names)

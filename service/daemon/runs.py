@@ -59,8 +59,7 @@ class Runs:
 
     @contextmanager
     def changing_within(self, name: str, timeout_s: float) -> Iterator[bool]:
-        """Acquire the same lock for at most ``timeout_s``; yield False, without the lock, if another change holds it
-        for longer."""
+        """Acquire the same lock within ``timeout_s``; yield False, without it, if another change holds it."""
         self.app(name)
         held = self._changing[name].acquire(timeout=timeout_s)
         try:
@@ -109,8 +108,7 @@ class Runs:
 
 
 def gather(ask: Callable[[T], A], of: Sequence[T]) -> list[A]:
-    """Return the answers of ``ask`` for each, in their order; all are asked at once. Raises: the first error of
-    ``ask``."""
+    """Return the answers of ``ask`` for each, in their order; all are asked at once. Raises: its first error."""
     if len(of) < 2:
         return [ask(each) for each in of]
     with ThreadPoolExecutor(min(len(of), THREADS), thread_name_prefix="gather") as asking:

@@ -99,8 +99,7 @@ class Bundling(Bundler):
         return [SizeChange.of(each, at, run) for each in list(self.runs.kept)[-limit:]]
 
     def set(self, asked: Batching) -> None:
-        """Set the requested size for the next bundle and those after it; a size that is left open stays until
-        ``decide``."""
+        """Set the requested size, from the next bundle on; one that is left open stays until ``decide``."""
         self._asked = asked
         self._choose(Grain(self.grain.items, "as before, until it is looked at again"))
 

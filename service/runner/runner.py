@@ -31,8 +31,7 @@ NAMED = 5
 
 
 def failure_text(error: Exception, app: str) -> str:
-    """A sentence where the error is one for users, else the stack. An error of the dispatcher names the file that plays
-    it again."""
+    """A sentence for users, else the stack. The dispatcher's names the file that plays its error again."""
     if isinstance(error, RecomposeError) and not isinstance(error, DispatcherError):
         return str(error)
     if sentence := advice(error):
@@ -96,8 +95,7 @@ class _End:
         self.told.set()
 
     def goes_on(self, over: bool) -> bool:
-        """Return whether the loop has another turn: one that hands over waits to be killed, as whoever closed the pool
-        would end the workers."""
+        """Return whether the loop has another turn: one that hands over waits to be killed, its workers alive."""
         if not over or not self.hands_over:
             return not (over or self.due)
         self.drained.set()
@@ -110,8 +108,7 @@ class _End:
 
 
 class Runner:
-    """A running app. All public methods may be called from any thread. Raises: RecomposeError for a spec that cannot
-    run."""
+    """A running app. Any thread may call its methods. Raises: RecomposeError for a spec that cannot run."""
 
     def __init__(self, spec: RunSpec, overrides: Overrides = NO_OVERRIDES) -> None:
         self.spec = spec = spec if spec.origin.run else spec.but(origin=replace(spec.origin, run=new_run()))

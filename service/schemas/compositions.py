@@ -216,8 +216,7 @@ class Possibility(ActiveComposition):
 
 
 class StageTime(Answer):
-    """The time that a stage takes per item: as measured now, without other workers on its core, and on the CPU
-    alone."""
+    """The time of a stage per item: as measured now, without others on its core, and on the CPU alone."""
 
     name: str
     service_time_ms: float
@@ -236,8 +235,7 @@ class WhatIf(Answer):
     compositions: list[Possibility]
     left_out: int
     crowding: float | None = None
-    """Busy workers that share a core now; 1 where the cores are not the limit. It is taken off the times before other
-    cores are asked about."""
+    """Busy workers for each core now, at least 1; it is taken off before other cores are asked about."""
     stages: list[StageTime] | None = None
 
 

@@ -147,8 +147,7 @@ class NoChange(QuietRun, _Undecided):
 
 
 class Resized(SizeChange, _Undecided):
-    """Changes of how many items travel together among decisions, with the fields of one; ``from`` and ``to`` are
-    numbers of items."""
+    """Changes of bundle sizes among decisions, with the fields of one; ``from`` and ``to`` count items."""
 
     kind: Literal["batching"]
 

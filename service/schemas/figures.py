@@ -203,8 +203,7 @@ class Cost(Answer):
     """The resources that the run uses."""
 
     cores: int | float
-    """Number of cores that the workers may use: those of the runner's machine, or its control group's quota if that is
-    less."""
+    """Number of cores that the workers may use, or the quota of their control groups if that is less."""
     workers: int
     """In use: bound to a group."""
     spares: int
@@ -296,8 +295,7 @@ class NodeBody(Answer):
     machine_memory_free_bytes: int | None = None
     """The part of it that programs could still take."""
     workers_memory_bytes: int | None = None
-    """Resident memory of these workers, with frames that they share counted in each; absent unless their runner is on
-    this node."""
+    """Resident memory of these workers, shared frames in each; absent unless their runner is on this node."""
     devices: list[GpuBody] | None = None
     """Its GPUs; absent where they cannot be seen."""
 

@@ -73,8 +73,7 @@ class Worked(Answer):
 
 
 class Trace(Answer):
-    """The trace of one item. The times held back, waited and worked add up to its latency, unless stages worked on it
-    at once."""
+    """The trace of an item. Its times held back, waited and worked make its latency, unless some overlap."""
 
     run: str
     serial: int
@@ -88,8 +87,7 @@ class Trace(Answer):
     held_back_ms: float | None
     """Before the source read it; null where that was not written down."""
     waited_ms: float
-    """Between reading and leaving, while no stage worked on it: for a worker, for its bundle, on its way, for its turn
-    among the results."""
+    """Between reading and leaving, while no stage worked on it: for a worker, its bundle, its way, its turn."""
     worked_ms: float
     stages: list[Worked]
 

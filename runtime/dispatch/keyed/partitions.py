@@ -115,8 +115,7 @@ class Partitions:
         more would hold up all others."""
         self.loads = Loads(count)
         self.in_work: dict[WorkerId, list[int]] = {}
-        """By worker, for each piece that it has: 256 bytes with 1 for those that it may change. No two workers have the
-        same."""
+        """By worker, for each piece it has: 256 bytes, 1 for those it may change, which no two workers share."""
         self.commit(begin)
         self.entered: list[Assembly] = []
         """In the order of their turns."""

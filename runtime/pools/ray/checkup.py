@@ -51,8 +51,7 @@ def _report(node: cluster.Node, host: str, port: int) -> Report:
 
 
 def look(host: str = "", port: int = 0) -> dict[str, Any]:
-    """Return what a process sees of its node, on which nothing but Ray may be installed, and whether it can connect to
-    ``port``."""
+    """Return what a process sees of its node, where Ray alone is installed, and whether it reaches ``port``."""
     import os
 
     at_s, seen = time.time(), {"ray": ray.__version__, "python": platform.python_version()}

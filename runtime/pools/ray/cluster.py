@@ -263,8 +263,7 @@ class RemoteObject:
         return RemoteTimeout(f"{self.name} did not answer {what} within {timeout_s:g} s")
 
     def state(self) -> Seen:
-        """Return how it looks: by its process, its answer, Ray's view of it and of its machine. Returns within
-        seconds."""
+        """Return how it looks by its process, its answer, and Ray's view of it and its machine; within seconds."""
         if self._process.ended:
             return Seen.DEAD
         try:
@@ -317,8 +316,7 @@ def spawn(
 
 
 def begun(name: str, *, detached: bool = False) -> RemoteObject:
-    """Begin the process of an object, which is built later, on a machine that answers and stays. Raises: ClusterError
-    if the name is taken."""
+    """Begin an object's process on a machine that answers and stays. Raises: ClusterError if the name is taken."""
     options = {"name": name, "lifetime": "detached" if detached else None, "max_concurrency": THREADS, **_where()}
     try:
         actor = ray.remote(hosted.Host).options(**options).remote(name)

@@ -107,8 +107,7 @@ class NodeWatch:
 
 
 def request(workers: Sequence[Need]) -> None:
-    """Tell Ray's autoscaler, where there is one, that the nodes are to hold these workers. It remembers the last call
-    alone, whoever made it."""
+    """Tell Ray's autoscaler, if any, that the nodes are to hold these workers; it knows the last call alone."""
     request_resources(
         bundles=[_bundle(each) for each in workers], bundle_label_selectors=[dict(each.labels) for each in workers]
     )

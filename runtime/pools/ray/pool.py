@@ -95,8 +95,7 @@ class StartLimits:
         """``wake``: called when something began, in another thread."""
         self._limit_s, self._wake = limit_s, wake
         self.by_s: dict[WorkerId, float] = {}
-        """The time by which each has to have joined. It is asked at each poll of the pool, as ``told`` is: no call if
-        it is empty."""
+        """Time by which each must have joined; no calls for it and ``told``, as each poll of the pool asks."""
         self._begun: set[WorkerId] = set()
         self.told: deque[WorkerId] = deque()
         """Filled by another thread."""
@@ -156,8 +155,7 @@ class _Member:
 
 
 def _leaving(members: Mapping[WorkerId, _Member], seating: Seating, now_s: float) -> list[Event]:
-    """Return an event for each worker that is to be replaced, once. While workers start or leave, none is moved whose
-    node stays."""
+    """Return an event for each worker to replace, once; without need only while none starts or leaves."""
     settled = {worker: each for worker, each in members.items() if each.pid and each.stays}
     if len(settled) < len(members):
         settled = {worker: each for worker, each in settled.items() if each.node in seating.draining}

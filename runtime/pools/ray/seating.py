@@ -126,8 +126,7 @@ class Seating:
         return nodes[:count], " ".join(found.reasons)
 
     def room(self, classes: Collection[Loads], workers: Sequence[tuple[Loads, NodeId]]) -> Room:
-        """Return how many workers of each class that reserves something the nodes would hold if no other of these
-        ``workers`` were there."""
+        """Return how many workers of each class that reserves something fit if none of ``workers`` were there."""
         cluster = self._present(workers, self._look_again_s - LOOK_EVERY_S)
         needs = {loads: self._need(loads) for loads in classes}
         return {loads: capacity(cluster, need) for loads, need in needs.items() if need.is_declared}

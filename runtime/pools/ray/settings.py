@@ -55,8 +55,7 @@ class RayPoolSettings:
     it ends with a message, and its item is tried again; an item that costs too many workers becomes a dead letter. 0:
     no limit."""
     worker_processes: int = ranged(0, 0, 1_000_000)
-    """Maximum number of processes of a worker, itself included; a worker that exceeds it ends in the same way. 0: no
-    limit."""
+    """Maximum number of processes of a worker and its children; who exceeds it ends in the same way. 0: none."""
     arena: ArenaSettings = field(default_factory=ArenaSettings)
     lobby: LobbySettings = field(default_factory=LobbySettings)
 

@@ -140,8 +140,7 @@ def run_worker(
 
 
 def serve(bench: Bench, channel: Channel, here: Whereabouts) -> bool:
-    """The loop of a worker: one task in, one reply out; or many at once, where a stage of the app waits. True when it
-    was told to exit."""
+    """Run a worker's loop: a task in, a reply out, or many at once where stages wait. True: it was told to exit."""
     settle()
     try:
         channel.send(Message(Kind.READY, payload=here.frames(), items=0 if bench.calls.wait else 1))

@@ -68,8 +68,7 @@ class Database:
             return self._db.execute(sql, args).fetchall()
 
     def trouble(self) -> str | None:
-        """Return why nothing can be written now. None: the last attempt succeeded, or a new one does, and there is
-        room."""
+        """Return why nothing can be written now; None: an attempt succeeds, and there is room."""
         if not self._writes:
             try:
                 with self.writing() as db:

@@ -28,8 +28,7 @@ _COMPOSITION = TypeAdapter(Composition)
 
 
 def body_to_json(body: BaseModel) -> str:
-    """Return the body as JSON. Raises: BadValueError for a body that could not be read back, as it would make the state
-    file useless."""
+    """Return the body as JSON. Raises: BadValueError for one that could not be read back from the state file."""
     return _read_back(body.model_dump_json(), type(body).model_validate_json)
 
 
@@ -199,8 +198,7 @@ class Started:
 
     @property
     def alone(self) -> Self:
-        """Return it without objective and compositions, which are stored by themselves: a change of these is one write,
-        not two."""
+        """Return it without objective and compositions, which are stored apart: to change them is one write."""
         return replace(self, spec=self.spec.but(slo=None, compositions=()), why=None)
 
 

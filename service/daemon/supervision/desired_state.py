@@ -85,8 +85,7 @@ class DesiredState:
         return debt_in(journal_path(spec.durable.journals, spec.app, spec.origin.run)) is not None
 
     def renew(self, died: str | None) -> RunSpec:
-        """The next runner has serial numbers of its own, unless the run is durable; ``died``: why the one before did,
-        as far as is known."""
+        """Have the next runner count anew, unless the run is durable; ``died``: why the one before did."""
         with self._lock:
             before, origin = self._spec, self._spec.origin
             goes_on = origin.run is not None and self.is_durable

@@ -51,8 +51,7 @@ class Host(Protocol):
         can be had now; ConnectionError when it died, or was ``given_up`` meanwhile."""
 
     def prepare(self, name: str, spec: RunSpec) -> Successor | None:
-        """Begin a successor beside the present runner; None: it would save no time. Raises: ClusterError if no node
-        can have it."""
+        """Begin a successor beside the runner; None: it saves no time. Raises: ClusterError if no node takes it."""
         return None
 
     def find(self, name: str) -> RunnerPort | None:

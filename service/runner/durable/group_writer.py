@@ -27,8 +27,7 @@ class _Ticket:
 
 
 class GroupWriter:
-    """The writer of a journal, with a thread that starts with the first write. All methods may be called from any
-    thread."""
+    """Write a journal, in a thread that starts with the first write. Any thread may call all methods."""
 
     def __init__(self, journal: Journal, accept: Accept) -> None:
         self._journal, self._accept, self._next_serial = journal, accept, journal.found.accepted

@@ -109,8 +109,7 @@ class JournalFile:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Run one transaction: stored for good at its end, or rolled back by an error. Raises: Fenced; NotNow when it
-        cannot be stored now."""
+        """Run one transaction, for good or rolled back. Raises: Fenced; NotNow when it cannot be stored now."""
         with self._told(), self._transaction():
             epoch = self.db.execute("SELECT epoch FROM holder").fetchone()[0]
             if epoch != self._epoch:
@@ -177,8 +176,7 @@ def portions(things: Iterable[T], size_bytes: Callable[[T], int]) -> Iterator[li
 
 
 def written(db: sqlite3.Connection, statement: str, row: Sequence[Any], what: str) -> None:
-    """Execute ``statement`` with ``row``, whose last value is a body. Raises: RecomposeError if the body, named by
-    ``what``, is too large."""
+    """Execute ``statement`` with ``row``, a body last. Raises: RecomposeError if the body ``what`` is too large."""
     try:
         db.execute(statement, row)
     except (sqlite3.DataError, OverflowError) as error:

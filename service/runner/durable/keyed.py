@@ -43,8 +43,7 @@ _NOTHING = _Change([], 0)
 
 
 class KeyedLog:
-    """The states by key of all stages. A ``put`` or ``load`` counts when its transaction does: then ``note`` is
-    called."""
+    """The states by key of all stages. A ``put`` or ``load`` counts from ``note`` on, after its transaction."""
 
     def __init__(self) -> None:
         self._records: deque[_Record] = deque()
@@ -71,8 +70,7 @@ class KeyedLog:
         return found
 
     def put(self, db: sqlite3.Connection, changed: StageStates) -> None:
-        """Store states by stage and partition. The partition is not stored, because an app may have more of them
-        later."""
+        """Store states by stage and partition, without the partition: an app may have more of them later."""
         if not changed:
             return
         new = {

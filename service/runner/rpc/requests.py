@@ -54,8 +54,7 @@ class Stop(Request[None]):
     timeout_s: float = 30.0
     """Longest drain; what is still in flight then is given up."""
     hands_over: bool = False
-    """Another runner goes on with the run: this one is killed when it has answered, and its workers wait for the
-    other."""
+    """Another runner goes on: this one answers and is killed, and its workers wait for the other."""
 
 
 # --- changes, each raising RecomposeError for a value that does not fit the app ---
@@ -109,16 +108,14 @@ class SetCompositions(Request[None]):
 
 @dataclass(frozen=True, slots=True)
 class SetGrant(Request[None]):
-    """Sets the share of the machine's budget; None: there is no budget. A runner that is started again has forgotten
-    it."""
+    """Set the share of the machine's budget (None: no budget), again for a runner that was started again."""
 
     grant: Grant | None
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The answer to many items: the serial numbers in ``run`` of those that were taken, and why the next one was
-    not."""
+    """The answer to many items: serial numbers of those taken, and why the next one was not."""
 
     serials: list[int]
     refusal: RecomposeError | None
@@ -134,8 +131,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class PushMany(Request[Taken]):
-    """Items one after the other, up to the first that is refused: as there is no room, or for another source than
-    ``push``."""
+    """Items in turn, up to the first that is refused: for want of room, or by a source other than ``push``."""
 
     values: tuple[Any, ...]
     """JSON, as the app's ``from_json`` takes it; bytes or an array, as its ``from_binary`` does."""

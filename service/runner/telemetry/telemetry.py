@@ -300,8 +300,7 @@ def _nanos(seconds: Sequence[float]) -> Any:
 
 
 def fields_of(kind: str) -> list[str]:
-    """Return the names of a record's values: the columns of its kind, but for those of the run, which its writer
-    adds."""
+    """Return the names of a record's values: the columns of its kind, without those that the writer adds."""
     return [name for name in SCHEMAS[kind].names if name not in ("app", "run", "epoch", "app_version")]
 
 

@@ -63,8 +63,7 @@ def _pushed(source: Source) -> Push | None:
 
 
 def push_door(kind: str, app: App, source: Source, kept: GroupWriter | None) -> "PushDoor":
-    """Return the entrance of pushed items, with those that were acknowledged and are not out; or put the source at its
-    position."""
+    """Return the entrance of pushed items with those acknowledged and not out; or set the source's position."""
     if kept is None:
         return PushDoor(app, source, kind)
     if isinstance(source, Positioned):

@@ -140,8 +140,7 @@ def _by_partition(states: KeyStates, stage: Stage) -> dict[int, KeyStates]:
 
 
 def sink_writer_of(checked: CheckedSpec, next_serial: int, wake: Callable[[], None]) -> SinkWriter | None:
-    """Return the writer of the sink; None if there is none, or if it is Spark's. Raises: RecomposeError for an invalid
-    sink."""
+    """Return the writer of the sink; None for none, or Spark's. Raises: RecomposeError if it is invalid."""
     spec = checked.spec
     if spec.sink is None or spec.sink.kind == "spark":
         return None

@@ -49,8 +49,7 @@ class Checkpointer:
         self._release(run)
 
     def turn(self, now_s: float, checkpoint: Checkpoints) -> None:
-        """Take a turn after each step of the loop. ``checkpoint``: the progress of the stream at that serial number, or
-        somewhat behind it."""
+        """Take a turn after each step of the loop. ``checkpoint``: progress of the stream at, or behind, a number."""
 
     def close(self) -> None:
         """The run is over, and the sink has what it will ever get of it."""
@@ -90,8 +89,7 @@ class Tracker:
         self._ahead.append((first, marks))
 
     def behind(self, next_serial: int) -> dict[str, Position | None]:
-        """Return the source positions after all delivered items, as far as they were not reported before. None: the
-        partition has ended."""
+        """Return source positions after all delivered items, each once. None: the partition has ended."""
         changed: dict[str, Position | None] = {}
         while self._ahead and self._ahead[0][0] < next_serial:
             first, marks = self._ahead[0]

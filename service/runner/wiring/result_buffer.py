@@ -25,8 +25,7 @@ _CHUNKS = c_make_encoder and c_make_encoder(None, None, encode_basestring, None,
 
 
 def text_of(plain: Any) -> str:
-    """Return the JSON text of plain data in half of the time of ``JSON``: the encoder in C is made once, and not for
-    every value."""
+    """Return JSON text of plain data in half of the time of ``JSON``: the encoder in C is made once."""
     return JSON(plain) if _CHUNKS is None else "".join(_CHUNKS(plain, 0))
 
 
@@ -203,8 +202,7 @@ class ResultBatch:
 
 
 class ResultBuffer(Sequence[Result]):
-    """Retains at least the newest ``most`` rows, unless they weigh more than ``most_bytes``. Older rows go with the
-    whole of their batch."""
+    """Retains the newest ``most`` rows unless they exceed ``most_bytes``; older ones go batch by batch."""
 
     def __init__(self, most: int, most_bytes: int = 2**60) -> None:
         self._most, self.most_bytes = most, most_bytes

@@ -32,8 +32,7 @@ log = Logger()
 
 
 class SinkWriter:
-    """A ``Table`` that writes to a sink. Results that are taken before the sink has answered wait; those that it has
-    then go."""
+    """A ``Table`` that writes to a sink. Results wait until the sink has answered for those before."""
 
     def __init__(self, sink: Sink, next_serial: int, wake: Callable[[], None], known: int = 0) -> None:
         """``next_serial``: of the first item that this runner will deliver; items below ``known`` are in the sink."""
