@@ -35,8 +35,7 @@ def crowd_of(snapshot: Snapshot) -> float:
 
 
 def on_cores(snapshot: Snapshot, cores: float) -> Snapshot:
-    """Workers share the cores that there are: that is taken off the measured times first, and what they would share on
-    ``cores`` the model adds."""
+    """Times without others on the cores: what would share ``cores``, the model adds."""
     return replace(snapshot, cores=cores, cores_left=None, stages=uncrowded(snapshot.stages, crowd_of(snapshot)))
 
 

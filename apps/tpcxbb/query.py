@@ -41,8 +41,7 @@ def rows(batches: Iterable[Columns], tick_s: int) -> Iterator[dict[str, int]]:
 
 
 def portions(batches: Iterable[Columns], size: int) -> Iterator[dict[str, Any]]:
-    """Portions of ``size`` rows, the last of a batch smaller; each tells of the time of its last row, and one without
-    rows of the end."""
+    """Portions of ``size`` rows, fewer at a batch's end; each tells the time of its last row, else the end's."""
     names: list[str] = []
     for batch in batches:
         names = list(batch)

@@ -122,8 +122,7 @@ class Rule:
         return [found[at] for at in range(len(limits))]
 
     def changed(self, plan: Plan, active: Plan, alive: int) -> None:
-        """Note that ``plan`` was asked for. ``alive``: workers that are there; those of an earlier wish may be on their
-        way, and are the first to come."""
+        """Note that ``plan`` was asked for; of ``alive`` workers, those of an earlier wish are the first to come."""
         if plan.workers > active.workers and alive >= active.workers:
             self._asked_s = self._at_s
         if plan.grouping != active.grouping:

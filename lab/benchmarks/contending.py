@@ -36,8 +36,7 @@ class Counter:
 
 
 class LockOrder:
-    """Sends outputs on in the order of their serial numbers, from 1, whichever thread brings which. Figure 2: one lock
-    around the buffer, the counter and the sending."""
+    """Sends outputs on by serial number, from 1, under one lock around buffer, counter and sending (figure 2)."""
 
     def __init__(self, downstream: Send) -> None:
         self.downstream = downstream

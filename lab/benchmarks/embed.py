@@ -92,8 +92,7 @@ def decoded(row: dict[str, Any], app: Embed) -> dict[str, Any]:
 
 
 def by_ray_data(options: Mapping[str, Any], inferring: int, size: int, photos: int) -> float:
-    """Return items a second from the tenth part of the results on: until then actors start. Ray has the object store
-    that it gives itself."""
+    """Return items a second from the tenth part of the results on: until then actors start."""
     ray.init(log_to_driver=False, include_dashboard=False)
     app = Embed(EmbedOptions(**options))
     files = list(app.items(None))

@@ -75,8 +75,7 @@ class Server:
             return path.read_text(encoding="utf-8")
 
     def controlled(self, setup: Setup, tuples: int) -> BundleFigures:
-        """Run ``tuples`` under a controller that aims at ``TARGET_MS``. A bundle's latency begins with its first
-        read."""
+        """Run ``tuples`` under a controller that aims at ``TARGET_MS``, counted from a bundle's first read."""
         batching = BatchingSpec(
             controller=setup.controller, settings={"threshold": THRESHOLDS[0], **dict(setup.values)}
         )

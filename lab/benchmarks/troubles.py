@@ -75,8 +75,7 @@ def measure(seed: Seed = 0, strategy: str = "expected-cost") -> Iterator[Rows]:
 
 
 def cheapest(play: Play, from_s: float, until_s: float) -> int:
-    """Return the workers of the cheapest fixed composition with 0.95 of a part's items in time; the most if none is.
-    What comes in the first 15 s does not count."""
+    """Return the fewest workers of a fixed composition with 0.95 in time after 15 s; the most if none has."""
     work = play.work
     part = (work.due_s >= from_s) & (work.due_s < until_s)
     work = Work(work.due_s[part] - from_s, work.cpu_s[part], work.wait_s[part])

@@ -77,7 +77,7 @@ def gym(
     length_s = duration_s or (QUICK_S if quick else HOUR_S)
     if traces or apps:
         played = speed if exact else 0.0
-        pairs = of_users(traces, apps, speed=played, busy=busy, factor=cost_factor, duration_s=length_s, seed=0)
+        pairs = of_users(traces, apps, speed=played, busy=busy, factor=cost_factor, duration_s=length_s)
     else:
         of_part = cast("Part", {"train": "training"}.get(part, part))
         pairs = chosen(of_part, loads or (QUICK if quick else ()), length_s, seeds)

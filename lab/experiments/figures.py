@@ -18,8 +18,7 @@ SPAN_ITEMS = 20
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
-    """The rate of items that enter, relative to the requested rate while it can be sustained. Items that leave follow
-    later, after an overload with a backlog."""
+    """Rate of entering items over the requested one while that can be sustained; after an overload some leave later."""
 
     achieved_of_asked: float
     """Mean achieved over mean asked."""
@@ -146,8 +145,7 @@ def _sustainable(spans: Sequence[Span], limit_per_s: float) -> list[Span]:
 
 
 def _spans(run: Measurement, warm_up_s: float) -> list[Span]:
-    """Return spans of a second or so many that they have ``SPAN_ITEMS`` in the mean: that items are whole is no error
-    of the rate."""
+    """Return spans of at least a second with ``SPAN_ITEMS`` in the mean: that items are whole is no error."""
     counted = [sample for sample in run.samples if sample.at_s > warm_up_s]
     if len(counted) < 2 or not run.asked_per_s:
         return []

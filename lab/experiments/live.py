@@ -168,8 +168,7 @@ def _spec(limits: Batching) -> BatchingSpec:
 
 
 def _items(folder: Path, began_s: float, ended: Mapping[int, float]) -> Iterator[Left]:
-    """Yield the delivered items of a run from its telemetry, with times from ``began_s`` on; those that ``ended``, by
-    serial number, are out then."""
+    """Yield a run's delivered items from its telemetry, times from ``began_s`` on; those of ``ended`` are out."""
     names = ("serial", "read", "delivered", "batch", "outcome")
     rows = pq.read_table(folder / "items", columns=list(names))
     for serial, read, out, batch, outcome in zip(

@@ -53,8 +53,7 @@ class Load(Closed):
     max: Positive | None = None
     size_percent: float = Field(default=10.0, gt=0, le=100)
     path: str | None = None
-    """Path of a trace, of the folder with the module of a custom pattern, or of the data that the app reads on real
-    workers instead of its own."""
+    """Path of a trace, of the folder of a custom pattern, or of the data that the app reads on real workers."""
     full: bool = False
     items: tuple[Annotated[int, Field(strict=True, ge=1)] | str, ...] = ()
     """A run ends with so many items, or those of a class of input that the app has: ``small``, ``huge`` …; after

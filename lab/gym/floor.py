@@ -35,8 +35,7 @@ _ROUNDS = 12
 
 
 def floor_of(play: Play) -> float:
-    """Return the floor of a play: cost of the workers alive, on average over the judged time; infinite if no schedule
-    within the allowed workers holds the objective."""
+    """Return the floor of a play: workers alive, by cost, on average; infinite if no schedule holds the objective."""
     windows = windows_of(play)
     alone = _work_alone(play, windows)
     if any(stage.price for stage in play.stages):

@@ -27,8 +27,7 @@ class StageModel:
     stateful: bool = False
     """It sees its items in order, one at a time: replicas add nothing."""
     servers: int | None = None
-    """So many items may be in it at once, whatever the number of workers: connections of a database, licences,
-    accelerators. None: no limit."""
+    """Items that may be in it at once: connections of a database, licences, accelerators. None: no limit."""
     bandwidth: float = 0.0
     """The share of the machine's memory bandwidth that one worker takes while it computes this stage."""
     price: int = 0

@@ -58,13 +58,8 @@ def scores_of(settings: RuleSettings) -> list[Score]:
 
 def row_of(name: str, scores: list[Score]) -> tuple[object, ...]:
     held, worst = sum(s.holds for s in scores), fmean(s.worst_window for s in scores)
-    return (
-        name,
-        held,
-        round(worst, 3),
-        round(fmean(s.cost for s in scores), 2),
-        round(fmean(s.changes_per_h for s in scores)),
-    )
+    cost, changes_per_h = fmean(s.cost for s in scores), fmean(s.changes_per_h for s in scores)
+    return name, held, round(worst, 3), round(cost, 2), round(changes_per_h)
 
 
 @click.command(help=__doc__)

@@ -159,19 +159,12 @@ def chosen(part: Part | None, names: Sequence[str], duration_s: float, seeds: in
 
 
 def of_users(
-    traces: Sequence[Path],
-    apps: Sequence[Path],
-    *,
-    speed: float,
-    busy: float,
-    factor: float,
-    duration_s: float,
-    seed: int,
+    traces: Sequence[Path], apps: Sequence[Path], *, speed: float, busy: float, factor: float, duration_s: float
 ) -> tuple[Pair, ...]:
     """Return a user's loads with a user's apps; without apps with ``wide``, without loads under ``waves``."""
     loads = [str(path) for path in traces] or ["waves"]
     return tuple(
-        Pair(app, load, busy, "own", seed, duration_s, speed if traces else 0.0, factor)
+        Pair(app, load, busy, "own", 0, duration_s, speed if traces else 0.0, factor)
         for app in ([str(path) for path in apps] or ["wide"])
         for load in loads
     )

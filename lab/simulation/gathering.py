@@ -37,8 +37,7 @@ class SimulatedInlet:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedDoor:
-    """What a source needs to let items in: the engine, when to close a bundle, and who is to hear of it (serial number
-    of its first item, items, time in s)."""
+    """What a source needs: the engine, when to close a bundle, and who hears of it (serial number, items, s)."""
 
     engine: Engine
     inlet: SimulatedInlet
@@ -68,8 +67,7 @@ class SimulatedGathering:
             self.settle()
 
     def settle(self) -> float:
-        """Closes what is to be closed by now, and says when there will be more to close: infinite where that is not
-        a matter of time."""
+        """Close what is to be closed, and say when there will be more: infinite if that is no matter of time."""
         if not self._arrived_s or not self._takes:
             return math.inf
         closes_s = self._arrived_s[0] + self._limits.linger_s

@@ -235,8 +235,7 @@ def _gates(state: State) -> Iterator[str]:
 
 
 def _keys(state: State) -> Iterator[str]:
-    """A partition is in work at one worker, and only as long as its tasks; the bundles of a partitioned stage are
-    of one group, in order, and not done."""
+    """A partition is in work at one worker, while its tasks are; its bundles are in order, of one group, not done."""
     for index, keys in state.stateful.partitioned.items():
         busy = {
             worker.worker: marks

@@ -69,8 +69,7 @@ R = TypeVar("R")
 
 
 class Cores(Generic[W]):
-    """Processor sharing: all that compute share the cores evenly. Times are read on a clock that counts the CPU seconds
-    which each of them has got so far."""
+    """Processor sharing: all that compute share the cores evenly, on a clock of the CPU seconds each has got."""
 
     def __init__(self, cores: float) -> None:
         self._cores = cores

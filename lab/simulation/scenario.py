@@ -77,8 +77,7 @@ class Scenario:
     pilot: Callable[[], Pilot] | None = None
     """Makes the pilot that decides instead of the strategy, anew for each run."""
     tick_s: float = TICK_S
-    """Between two turns of the manager, which are most of the price of a run: of one that decides nothing many
-    seconds."""
+    """Between two turns of the manager, which are most of the price of a run."""
 
     @property
     def app_stages(self) -> tuple[Stage, ...]:

@@ -250,8 +250,7 @@ def _taken(free: list[WorkerState], group: GroupState) -> WorkerState | None:
 
 
 def _shares(pipeline: Pipeline, there: Counter[Loads]) -> bool:
-    """Return whether there are too few workers of a class. One without any waits for the first to start: the others
-    have nobody to share with it."""
+    """Return whether there are too few workers of a class. One without any waits for the first to start."""
     if pipeline.roaming is not None or not there:
         return True
     groups = Counter(group.loads for group in pipeline.groups)

@@ -110,8 +110,7 @@ class Transition:
     # --- draining ---------------------------------------------------------------------------------------------------
 
     def advance(self) -> bool:
-        """End a drain that is empty and not held, or give workers that it can spare to the new composition. Return
-        whether anything changed."""
+        """End a drain that is empty and not held, or give workers that it can spare on; tell if anything changed."""
         phase = self._course.phase
         if not isinstance(phase, Draining):
             return False

@@ -171,8 +171,7 @@ def apps(url: str, as_json: bool, everything: bool) -> None:
 
 
 def items_of_service(client: Client, name: str, asked: Amount) -> int:
-    """Return the number of items that were asked for of an app of the service. Raises: RecomposeError for a class of
-    input that it does not have."""
+    """Return how many items are asked for of an app. Raises: RecomposeError for an unknown class of input."""
     if isinstance(asked, int):
         return asked
     found = read(list[AppInfo], client.get("/apps"))

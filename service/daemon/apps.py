@@ -302,8 +302,7 @@ class Apps:
         return active.name if active is not None and active.name in known else None
 
     def push(self, name: str, values: tuple[Any, ...]) -> Taken:
-        """Push items up to the first that is refused. Raises: ConflictError, also for an app that reads its items from
-        elsewhere; UnavailableError."""
+        """Push items up to the first refused. Raises: ConflictError (another source, too), UnavailableError."""
         watchdog = self._runs.expect(name)
         source = watchdog.desired.spec.source
         if not source.of.pushed:

@@ -100,8 +100,7 @@ Wanted = Counter[Need]
 
 
 def wanted_by(status: Status, stages: Sequence[Stage]) -> Wanted:
-    """Return what the present load of an app needs; nothing before its stages are measured, or if it has no input rate:
-    then it takes what there is."""
+    """Return what the present load needs; nothing before stages are measured, or without an input rate."""
     offered = status.demand.offered_per_s
     rate = status.input_rate_per_s if offered is None else offered
     measured = {each.name: each for each in status.stages if each.service_time_ms is not None}

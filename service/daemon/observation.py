@@ -130,8 +130,7 @@ class Observation:
         return []
 
     def history(self, name: str, last_s: float) -> list[Sample]:
-        """Return samples of the present run; after its end, those of its last quarter of an hour. Raises: as
-        ``results``."""
+        """Return samples of the present run, or the last quarter of an hour of an ended one. Raises: as ``results``."""
         return self._history(name, ReadHistory(last_s), ONE_APP_S)
 
     def _history(self, name: str, asked: ReadHistory, timeout_s: float) -> list[Sample]:

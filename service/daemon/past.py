@@ -114,8 +114,7 @@ def known_runs(telemetry: TelemetrySpec | None, app: str) -> list[bodies.KnownRu
 
 
 def compared(telemetry: TelemetrySpec | None, app: str, asked: Sequence[str]) -> list[bodies.RunFigures]:
-    """``asked``, in that order; where none is named the two latest, the earlier one first. Raises: NotFoundError for a
-    run that is not written down."""
+    """``asked``, in order, or the two latest, the earlier first. Raises: NotFoundError for a run not written down."""
     if telemetry is None and not asked:
         return []
     names = asked or [each.run for each in known_runs(telemetry, app)[:LATEST]][::-1]

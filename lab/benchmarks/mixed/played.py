@@ -301,8 +301,7 @@ class Played:
         return drawn_composition(self.chance, self.stages)
 
     def play(self) -> Counts:
-        """Play the run. Raises: PlayedError, and DispatcherError if the dispatcher's state is inconsistent between two
-        events."""
+        """Play the run. Raises: PlayedError, and DispatcherError for an inconsistent state between events."""
         rarely = 0.05 if self.uneven else 1.0
         actions: tuple[tuple[float, Callable[[], Any]], ...] = (
             *((8, self._admit), (6, self._join), (16, self._work), (16, self._say), (1, self._say_late)),

@@ -29,8 +29,7 @@ OURS = "slo-batch"
 
 @dataclass(frozen=True, slots=True)
 class BundleFigures:
-    """Measures of how bundles kept a latency target, shares 0..1 (Leonarczyk 2024, section 4.3, who calls them
-    batches)."""
+    """How bundles kept a latency target, shares 0..1 (Leonarczyk 2024, section 4.3: batches)."""
 
     batched_hit: float
     """Share of the bundles whose latency was within the band around the target (equation 4.2)."""

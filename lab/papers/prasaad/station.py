@@ -70,8 +70,7 @@ class Given(NamedTuple):
 
 @dataclass(slots=True)
 class Work:
-    """A tuple that a worker has taken, with the state then: a worklist that gave one partition to two workers would
-    lose what one of them added."""
+    """A tuple that a worker has taken, with the state then: of two workers on a partition, one would lose it."""
 
     entry: Entry
     state: int

@@ -26,8 +26,7 @@ SETTLED_S = 20.0
 
 
 class Run(BaseModel):
-    """One run of a contender. ``overall_per_s`` is of the whole run, ``achieved_per_s`` of the time after the warm-up;
-    ``inside_ms``: latency from a worker's hand on."""
+    """One run of a contender: rates of the whole run and after the warm-up; latency from a worker's hand on."""
 
     achieved_per_s: float
     overall_per_s: float

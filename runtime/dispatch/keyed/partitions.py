@@ -27,8 +27,7 @@ GAIN = 0.1
 
 
 class Loads:
-    """The load of the partitions of one stage, counted in values, each of which costs the same. Older values
-    count for half with each look."""
+    """The load of a stage's partitions in values, all of one cost; older ones count half with each look."""
 
     def __init__(self, count: int) -> None:
         self.values = [0] * count

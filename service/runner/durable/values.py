@@ -39,8 +39,7 @@ class Commit:
     checkpoint: Checkpoint
     """Its states are values of the stages, not payloads of a pool; those of keys as a worker pickled them."""
     positions: Mapping[str, Position | None] = field(default_factory=dict)
-    """Positions of the source after the delivered items, by partition, as far as they changed since the last commit.
-    None: the partition has ended."""
+    """Source positions after delivered items, by partition, if changed. None: the partition has ended."""
     left: tuple[Left, ...] = ()
     """Results since the last commit, where they are kept."""
     wanted: int | None = None

@@ -214,8 +214,7 @@ class ExactlyOnceCheckpointer(RestartCheckpointer):
     """Results are stored with how far the run has come, and go when they are: nobody saw one that comes again."""
 
     EVERY_S = 0.005
-    """At the most. Between two commits passes as long as the earlier one took: more results share what a slow disk or
-    a busy machine makes dear."""
+    """At the most. Commits are as far apart as they take: more results share what a slow disk makes dear."""
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
