@@ -96,8 +96,7 @@ class Transition:
             self._resize(self._course.active.composition.groups)
 
     def _resize(self, groups: Sequence[Group]) -> None:
-        """The active groups have these numbers from now on: surplus workers leave when their task is done and
-        their states have moved, free ones come."""
+        """Give the active groups these numbers: surplus workers leave after task and states, free ones come."""
         self._course.active.resize(groups)
         self._crew.release_surplus(self._course.active)
         self._staffing.free_left()

@@ -246,8 +246,7 @@ threshold_option = click.option(
 
 
 def all_together(slos: Sequence[Slo], threshold: float, budget: Budget | None) -> Slo | None:
-    """Return the joint objective; None if there is none. Raises: click.UsageError for a budget without an objective, or
-    for objectives that cannot hold together."""
+    """Return the joint objective, if any. Raises: click.UsageError for a budget alone, or a contradiction."""
     if not slos:
         if budget is not None:
             raise click.UsageError("--budget needs an objective; give one with --slo")

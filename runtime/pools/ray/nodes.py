@@ -49,8 +49,7 @@ class NodeWatch:
         return self._seen if fresh and self._seen.near == _here() else self.look()
 
     def gpu_memory_bytes(self) -> int | None:
-        """Return the memory of the smallest GPU of the nodes; None if none is known. Waits a moment for what nodes that
-        were not asked before have to tell."""
+        """Return the memory of the smallest GPU; None if unknown. Waits a moment for nodes not asked before."""
         give_up_s = time.monotonic() + TELL_S
         while (found := self.recent()).gpu_memory_bytes is None and time.monotonic() < give_up_s:
             if not any(node.has.gpus and node.seen is None for node in found.nodes):
