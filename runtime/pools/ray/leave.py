@@ -13,7 +13,7 @@ LOOK_S = 0.5
 
 
 def leave(deadline_s: float) -> None:
-    """Drain this node, and wait at most ``deadline_s`` for its end. Raises: ClusterError if Ray refuses, or is not here."""
+    """Drain this node, and wait at most ``deadline_s`` for its end. Raises: ClusterError if Ray refuses."""
     cluster.connect("auto")
     here, until_s = ray.get_runtime_context().get_node_id(), time.monotonic() + deadline_s
     nodes.drain(here, deadline_s)
