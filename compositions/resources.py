@@ -103,12 +103,15 @@ def sized(stages: Sequence[S], gpu_bytes: int | None) -> tuple[S, ...]:
         return tuple(stages)
 
     def share(stage: S) -> S:
-        if isinstance(stage.gpu_memory, str) and _SHARE.fullmatch(stage.gpu_memory):
-            return stage
         parts = math.ceil(10_000 * size_bytes(stage.gpu_memory) / gpu_bytes)
-        return replace(stage, gpu_memory=f"{parts / 100}%" if parts else 0)  # type: ignore[type-var]
+        return replace(stage, gpu_memory=f"{parts / 100}%")  # type: ignore[type-var]
 
-    return tuple(map(share, stages))
+    return tuple(share(stage) if in_bytes(stage.gpu_memory) else stage for stage in stages)
+
+
+def in_bytes(memory: int | str) -> bool:
+    """Return whether memory is asked for by its size, and not as a share."""
+    return memory != 0 and not (isinstance(memory, str) and _SHARE.fullmatch(memory))
 
 
 def with_resources(stages: Sequence[S], asked: Resources) -> tuple[S, ...]:

@@ -11,8 +11,7 @@ from service.schemas.figures import Items
 
 
 class Result(Answer):
-    """A result with ``value``, or with ``error`` if a dead letter took its place. An item of several values has a row
-    for each, one of none has no row."""
+    """A result with ``value``, or ``error`` of a dead letter. An item of several values has a row for each."""
 
     serial: int
     part: int | None = None

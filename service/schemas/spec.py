@@ -279,8 +279,7 @@ class Method:
     switch_style: SwitchStyle | None = None
     """How one composition follows another; None: as the strategy has it."""
     latency_from: Literal["due", "read"] | None = None
-    """Start of an item's latency where the SLO is judged: when it was due, or (as in the papers) when it was read;
-    None: as the strategy has it."""
+    """Start of an item's latency for the SLO: when it was due, or read (as in the papers); None: the strategy's."""
 
 
 class RunSpec(FlatOnTheWire, Frozen):

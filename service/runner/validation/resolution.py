@@ -16,7 +16,7 @@ from compositions.enumeration import own_list
 from compositions.errors import CompositionError, Fault
 from compositions.logger import Logger
 from compositions.model import Composition, Stage
-from compositions.resources import Resources, sized, with_resources
+from compositions.resources import Resources, in_bytes, sized, with_resources
 from compositions.settings import Checked, overridden, ranged
 from control.settings import GONE, Settings
 from datapipe.sources.rate_spec import from_spec
@@ -160,7 +160,7 @@ def stages_of(app: App, spec: RunSpec) -> tuple[Stage, ...]:
     names, asked = {stage.name for stage in app.stages}, shipped(type(app)).resources
     asked = {name: each for name, each in asked.items() if name in names} | dict(spec.resources)
     stages = with_resources(app.stages, asked)
-    if spec.pool == "local" or not any(stage.gpu_memory for stage in stages):
+    if spec.pool == "local" or not any(in_bytes(stage.gpu_memory) for stage in stages):
         return stages
     from runtime.pools.ray import cluster, nodes  # imported here: a local run needs no Ray
 
