@@ -11,8 +11,13 @@ YAML = {"content-type": "application/yaml"}
 
 
 def detail(response: Any, status: int) -> str:
+    """The sentence of a refusal."""
     assert response.status_code == status, response.text
-    return str(response.json()["detail"])
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    assert body["status"] == status
+    assert body["title"]
+    return str(body["detail"])
 
 
 def known(client: TestClient) -> Any:
