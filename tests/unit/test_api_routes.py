@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from full_disk import fill, free
-from synthetic_daemon import LATENCY, PUSHED, WIDE, YAML, detail
+from synthetic_daemon import LATENCY, PUSHED, WIDE, YAML, detail, runner_of
 
 from compositions.errors import NotNow
 from service.api import create_app
@@ -195,8 +195,7 @@ def test_pushed_items_come_out_in_order(running: TestClient) -> None:
 
 
 def test_a_full_buffer_says_when_to_try_again(running: TestClient) -> None:
-    runner = running.app.state.daemon._runs.last("synthetic")._slot._runner  # type: ignore[attr-defined]
-    runner.hold = True
+    runner_of(running).hold = True
     answers = [running.post("/apps/synthetic/items", json=1) for _ in range(5)]
     assert [answer.status_code for answer in answers] == [202] * 4 + [429]
     assert "is full" in detail(answers[-1], 429)
