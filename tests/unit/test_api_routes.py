@@ -90,45 +90,33 @@ def test_an_slo_reaches_a_running_app(running: TestClient) -> None:
     assert running.get("/status/synthetic").json()["slo"] is None
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("POST", "/slo", {**LATENCY, "app": "nope"}),
-        ("GET", "/slo/nope", None),
-        ("DELETE", "/slo/nope", None),
-        ("GET", "/status/nope", None),
-        ("GET", "/status/nope/stream", None),
-        ("POST", "/apps/nope/start", {}),
-        ("POST", "/apps/nope/stop", None),
-        ("PUT", "/apps/nope/input", {"rate_per_s": 1}),
-        ("PUT", "/apps/nope/batching", {"items": 8}),
-        ("PUT", "/apps/nope/mode", {"mode": "auto"}),
-        ("POST", "/apps/nope/announce", {"rate_per_s": 1, "until": "2999-01-01T00:00:00Z"}),
-        ("DELETE", "/apps/nope/announce", None),
-        ("POST", "/apps/nope/items", 1),
-        ("GET", "/compositions/nope", None),
-        ("DELETE", "/compositions/nope/1", None),
-        ("GET", "/decisions/nope", None),
-        ("GET", "/results/nope", None),
-    ],
-)
-def test_an_unknown_app_is_named_with_those_there_are(client: TestClient, method: str, path: str, body: Any) -> None:
-    assert detail(client.request(method, path, json=body), 404) == ("there is no app 'nope'; registered are synthetic")
+NEED_IT_RUNNING: dict[tuple[str, str], Any] = {
+    ("post", "/apps/{app}/stop"): None,
+    ("put", "/apps/{app}/input"): {"rate_per_s": 1},
+    ("put", "/apps/{app}/batching"): {"items": 8},
+    ("put", "/apps/{app}/mode"): {"mode": "auto"},
+    ("post", "/apps/{app}/items"): 1,
+}
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("POST", "/apps/synthetic/stop", None),
-        ("PUT", "/apps/synthetic/input", {"rate_per_s": 1}),
-        ("PUT", "/apps/synthetic/batching", {"items": 8}),
-        ("PUT", "/apps/synthetic/mode", {"mode": "auto"}),
-        ("POST", "/apps/synthetic/items", 1),
-    ],
-)
-def test_what_needs_a_running_app_says_how_to_start_it(client: TestClient, method: str, path: str, body: Any) -> None:
+def test_an_unknown_app_is_named_with_those_there_are(client: TestClient) -> None:
+    announcement = {"rate_per_s": 1, "until": "2999-01-01T00:00:00Z"}
+    bodies = {**NEED_IT_RUNNING, ("post", "/apps/{app}/start"): {}, ("post", "/apps/{app}/announce"): announcement}
+    answers = [client.post("/slo", json={**LATENCY, "app": "nope"})]
+    for path, operations in client.get("/openapi.json").json()["paths"].items():
+        for method in operations if "{app}" in path else ():
+            url = path.format(app="nope", name="1", number=1)
+            answers.append(client.request(method, url, json=bodies.get((method, path))))
+    assert len(answers) > 20
+    for answer in answers:
+        assert detail(answer, 404) == "there is no app 'nope'; registered are synthetic", answer.request.url
+
+
+@pytest.mark.parametrize(("method", "path"), NEED_IT_RUNNING)
+def test_what_needs_a_running_app_says_how_to_start_it(client: TestClient, method: str, path: str) -> None:
     expected = "synthetic is not running; start it with recompose start synthetic, or POST /apps/synthetic/start"
-    assert detail(client.request(method, path, json=body), 409) == expected
+    answer = client.request(method, path.format(app="synthetic"), json=NEED_IT_RUNNING[method, path])
+    assert detail(answer, 409) == expected
 
 
 def test_a_stopped_app_has_a_status_of_nulls(client: TestClient) -> None:

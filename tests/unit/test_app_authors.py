@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 from structlog.testing import capture_logs
 
-from apps.registry import create, scan
+from apps.registry import compositions_file, create, find, scan
+from compositions.document.loader import load
 from compositions.errors import RecomposeError
 from service import logs
 from service.cli import main
@@ -72,6 +73,34 @@ class Natural(App):
     def f(self, value):
         return value * self.twice
 """
+
+
+def repeats(tmp_path: Path, *lines: str) -> list[str | None]:
+    """Which line before each one nearly repeats."""
+    (tmp_path / "log.txt").write_text("\n".join(lines))
+    rows = run("repeats", tmp_path / "out", "--source", f"replay:{tmp_path / 'log.txt'}")
+    assert [row["value"]["line"] for row in rows] == list(lines)
+    return [row["value"]["repeats"] for row in rows]
+
+
+def test_near_repeats_are_found_and_others_are_not(tmp_path: Path) -> None:
+    fox, other = "The quick brown fox jumps over the lazy dog near the river", "An entirely different sentence"
+    again = fox.lower().replace("the river", "the  river")
+    assert repeats(tmp_path, fox, other, again, other) == [None, None, fox, other]
+
+
+def test_only_the_fifty_lines_before_count(tmp_path: Path) -> None:
+    others = [f"{chr(97 + k % 26) * 40}{chr(97 + k // 26) * 40}" for k in range(50)]
+    first = "A line to be seen again much later in this stream of lines"
+    assert repeats(tmp_path, first, *others, first)[-1] is None
+    assert repeats(tmp_path, first, *others[1:], first)[-1] == first
+
+
+def test_without_a_file_it_reads_its_own_and_its_compositions_load(tmp_path: Path) -> None:
+    assert "class Repeats(App):" in [row["value"]["line"] for row in run("repeats", tmp_path / "out")]
+    found = find("repeats", [FOLDER])
+    listed = load(compositions_file(found).read_text(), {"repeats": found.stages}).compositions
+    assert {each.name: each.workers for each in listed} == {"sequential": 3, "merged": 1, "parallel": 3, "wide": 6}
 
 
 @pytest.mark.parametrize("calls_super", [False, True])

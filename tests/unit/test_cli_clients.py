@@ -3,19 +3,20 @@
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from cli_in_process import Invoke, invoking, told
+from click.testing import CliRunner
 from fastapi.testclient import TestClient
 from written_telemetry import write, write_items
 
 from apps import registry
 from control.decisions import State
 from service.api import create_app
-from service.cli import clients, main, runs, start
+from service.cli import clients, main
 from service.cli.http import Client, ServiceError, read
 from service.daemon.store.store import DaemonStore
 from service.schemas.base import plain
@@ -24,37 +25,15 @@ from service.schemas.spec import TelemetrySpec
 from service.schemas.status import Status
 from tests.support.fakes import fake_daemon
 
-Invoke = Callable[..., Result]
-
 
 @pytest.fixture
 def invoke(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Invoke]:
-    """Runs a command line; its requests go to an application in this process, whose telemetry is in ``tmp_path``."""
+    """Runs a command line for a service whose telemetry is in ``tmp_path``."""
     daemon = fake_daemon(disk)
     daemon.telemetry = TelemetrySpec(folder=str(tmp_path))
-    application = create_app(daemon)
-    with TestClient(application, base_url="http://127.0.0.1:8080") as http:
-
-        class InProcess(Client):
-            def __init__(self, url: str) -> None:
-                super().__init__(url)
-                self._http.close()
-                self._http = http
-
-            def stream(self, path: str) -> Iterator[Any]:
-                yield self.get(path.removesuffix("/stream"))
-
-            def close(self) -> None: ...
-
-        for module in (clients, start, runs):
-            monkeypatch.setattr(module, "Client", InProcess)
+    with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as http:
         http.post("/apps/synthetic/start", json={"input": {"rate_per_s": 10}})
-        yield lambda *arguments: CliRunner().invoke(main, list(arguments))
-
-
-def told(result: Result, code: int = 0) -> str:
-    assert result.exit_code == code, result.output
-    return result.stdout if code == 0 else result.stderr
+        yield invoking(http, monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,19 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from cli_in_process import Invoke, invoking, told
+from click.testing import CliRunner
 from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
 from apps.registry import discover
 from service.api import create_app
-from service.cli import clients, main, runs, start
-from service.cli.http import Client
+from service.cli import main
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
@@ -23,43 +23,23 @@ from service.logs import Recent
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec
 
-Invoke = Callable[..., Result]
+
+@pytest.fixture
+def invoke(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch, recent: Recent, tmp_path: Path) -> Iterator[Invoke]:
+    base = RunSpec(app="", apps_dirs=(str(OWN_APPS),), pool="local", journals=str(tmp_path / "journals"))
+    daemon = Daemon(discover([OWN_APPS]), LocalHost(Runner), disk, base)
+    application = create_app(daemon, recent=recent)
+    # What is logged would be between the lines that a command prints.
+    with TestClient(application, base_url="http://127.0.0.1:8080") as http, capture_logs():
+        yield invoking(http, monkeypatch)
+
+
 OWN_APPS = Path(__file__).parents[2] / "docs" / "own-app"
 
 
 @pytest.fixture
 def recent() -> Recent:
     return Recent(most=3)
-
-
-@pytest.fixture
-def invoke(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch, recent: Recent, tmp_path: Path) -> Iterator[Invoke]:
-    """Runs a command line; its requests go to an application in this process."""
-    base = RunSpec(app="", apps_dirs=(str(OWN_APPS),), pool="local", journals=str(tmp_path / "journals"))
-    daemon = Daemon(discover([OWN_APPS]), LocalHost(Runner), disk, base)
-    with TestClient(create_app(daemon, recent=recent), base_url="http://127.0.0.1:8080") as http:
-
-        class InProcess(Client):
-            def __init__(self, url: str) -> None:
-                super().__init__(url)
-                self._http.close()
-                self._http = http
-
-            def request(self, method: str, path: str, timeout: float = 0.0, **rest: Any) -> Any:
-                """Nothing is waited for in one process."""
-                return super().request(method, path, **rest)
-
-            def close(self) -> None: ...
-
-        for module in (clients, start, runs):
-            monkeypatch.setattr(module, "Client", InProcess)
-        with capture_logs():  # they would be between the lines that a command prints
-            yield lambda *words, **given: CliRunner().invoke(main, list(words), **given)
-
-
-def told(result: Result, code: int = 0) -> str:
-    assert result.exit_code == code, result.output
-    return result.stdout if code == 0 else result.stderr
 
 
 def rows(text: str) -> list[Any]:
