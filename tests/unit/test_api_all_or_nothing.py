@@ -11,20 +11,19 @@ from synthetic_daemon import LATENCY, PUSHED, WIDE, YAML, detail, known, runner_
 from compositions.document import loader
 from service.daemon.store.store import DaemonStore
 
+CHANGES: list[tuple[str, str, dict[str, Any]]] = [
+    ("POST", "/slo", {"json": LATENCY | {"target": 100}}),
+    ("DELETE", "/slo/synthetic", {}),
+    ("PUT", "/apps/synthetic/mode", {"json": {"mode": "pinned", "composition": "7"}}),
+    ("POST", "/compositions", {"content": WIDE, "headers": YAML}),
+    ("DELETE", "/compositions/synthetic/5", {}),
+    ("PUT", "/apps/synthetic/input", {"json": {"rate_per_s": 77}}),
+    ("PUT", "/apps/synthetic/batching", {"json": {"items": 64}}),
+    ("POST", "/apps/synthetic/stop", {}),
+]
 
-@pytest.mark.parametrize(
-    ("method", "path", "given"),
-    [
-        ("POST", "/slo", {"json": LATENCY | {"target": 100}}),
-        ("DELETE", "/slo/synthetic", {}),
-        ("PUT", "/apps/synthetic/input", {"json": {"rate_per_s": 77}}),
-        ("PUT", "/apps/synthetic/batching", {"json": {"items": 64}}),
-        ("PUT", "/apps/synthetic/mode", {"json": {"mode": "pinned", "composition": "7"}}),
-        ("POST", "/compositions", {"content": WIDE, "headers": YAML}),
-        ("DELETE", "/compositions/synthetic/5", {}),
-        ("POST", "/apps/synthetic/stop", {}),
-    ],
-)
+
+@pytest.mark.parametrize(("method", "path", "given"), CHANGES)
 @pytest.mark.parametrize("left", [0, 1])
 def test_a_full_disk_is_told_and_nothing_is_changed(
     running: TestClient, disk: DaemonStore, method: str, path: str, given: dict[str, Any], left: int
@@ -57,9 +56,7 @@ def test_an_app_that_cannot_be_stored_as_started_is_not_started(client: TestClie
 
 
 @pytest.mark.parametrize("left", [0, 1])
-def test_the_objective_of_a_start_that_cannot_be_stored_is_not_in_force(
-    client: TestClient, disk: DaemonStore, left: int
-) -> None:
+def test_a_start_that_is_not_stored_leaves_the_objective(client: TestClient, disk: DaemonStore, left: int) -> None:
     client.post("/slo", json=LATENCY)
     before = known_after_a_restart(disk)
     fill(disk, left)
@@ -74,23 +71,15 @@ def test_a_start_that_is_refused_changes_no_objective(running: TestClient) -> No
     assert running.get("/slo/synthetic").json()["target"] == LATENCY["target"]
 
 
-def test_what_a_silent_runner_was_not_told_is_not_in_force(
-    running: TestClient, disk: DaemonStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_silent_runner_was_not_told_is_not_in_force(running: TestClient, disk: DaemonStore) -> None:
     running.post("/slo", json=LATENCY)
     before = known_after_a_restart(disk)
 
     def silent(request: object, *, timeout_s: float = 0.0) -> None:
         raise TimeoutError
 
-    monkeypatch.setattr(runner_of(running), "ask", silent)
-    for method, path, given in (
-        ("POST", "/slo", {"json": LATENCY | {"target": 100}}),
-        ("DELETE", "/slo/synthetic", {}),
-        ("PUT", "/apps/synthetic/mode", {"json": {"mode": "observe"}}),
-        ("POST", "/compositions", {"content": WIDE, "headers": YAML}),
-        ("DELETE", "/compositions/synthetic/5", {}),
-    ):
+    runner_of(running).ask = silent  # type: ignore[method-assign, assignment]
+    for method, path, given in CHANGES[:5]:
         assert "the runner of synthetic does not answer" in detail(running.request(method, path, **given), 503)
         assert known_after_a_restart(disk) == before
 

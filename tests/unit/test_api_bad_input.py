@@ -224,9 +224,7 @@ def test_settings_of_a_run(client: TestClient) -> None:
 MIB = 1024 * 1024
 
 
-@pytest.mark.parametrize(
-    "text", ["[" + "1," * 500_000 + "1]", '{"app":"a",' + ",".join(f'"k{n}":1' for n in range(90_000)) + "}"]
-)
+@pytest.mark.parametrize("text", ["[" + "1," * 500_000 + "1]", "{" + ",".join(f'"{n}":1' for n in range(90_001)) + "}"])
 def test_a_body_of_many_values_is_refused_before_it_is_read(client: TestClient, text: str) -> None:
     response = client.post("/slo", content=text, headers={"content-type": "application/json"})
     assert re.match(r"the body lists too many values: it has \d+,000 commas; at most 25,000", refused(response))
@@ -261,9 +259,8 @@ def test_a_large_body_without_length_is_refused_as_soon_as_it_is_too_large(clien
     request = client.build_request("POST", path, headers={"content-type": "application/json"})
     headers = [(name.lower(), value) for name, value in request.headers.raw if name.lower() != b"content-length"]
     of = {"path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": headers}
-    asyncio.run(
-        client.app({"type": "http", "method": "POST", "scheme": "http", "http_version": "1.1", **of}, receive, send)
-    )
+    scope = {"type": "http", "method": "POST", "scheme": "http", "http_version": "1.1", **of}
+    asyncio.run(client.app(scope, receive, send))
     assert sent[0]["status"] == 413
     assert "the body is larger than" in sent[1]["body"].decode()
     assert read == 5, "what follows the first byte too many is not read"

@@ -75,19 +75,14 @@ def test_a_published_strategy_takes_one_objective(client: TestClient) -> None:
     assert client.get("/slo/synthetic").json()["objectives"] is None
 
 
-def test_an_slo_can_be_removed_once(client: TestClient) -> None:
-    client.post("/slo", json=LATENCY)
-    assert client.delete("/slo/synthetic").status_code == 204
-    assert "synthetic has no SLO" in detail(client.get("/slo/synthetic"), 404)
-    assert "synthetic has no SLO" in detail(client.delete("/slo/synthetic"), 404)
-
-
-def test_an_slo_reaches_a_running_app(running: TestClient) -> None:
+def test_an_slo_reaches_a_running_app_and_can_be_removed_once(running: TestClient) -> None:
     assert running.get("/status/synthetic").json()["slo"] is None
     running.post("/slo", json=LATENCY)
     assert running.get("/status/synthetic").json()["slo"]["target"] == 400
-    running.delete("/slo/synthetic")
+    assert running.delete("/slo/synthetic").status_code == 204
     assert running.get("/status/synthetic").json()["slo"] is None
+    for method in ("GET", "DELETE"):
+        assert "synthetic has no SLO" in detail(running.request(method, "/slo/synthetic"), 404)
 
 
 NEED_IT_RUNNING: dict[tuple[str, str], Any] = {
@@ -204,13 +199,10 @@ def test_decisions_are_merged_with_runs_of_no_change_newest_first(running: TestC
     (unchanged,) = [entry for entry in entries if entry["kind"] == "no_change"]
     assert (unchanged["reason"], unchanged["count"], unchanged["to"]) == ("no SLO is set", 1, None)
     assert len(running.get("/decisions/synthetic", params={"limit": 1}).json()) == 1
-
-
-def test_ids_of_decisions_go_on_after_a_restart_of_the_app(running: TestClient) -> None:
     running.post("/apps/synthetic/stop")
     running.post("/apps/synthetic/start", json=PUSHED)
-    entries = running.get("/decisions/synthetic").json()
-    assert [entry["id"] for entry in entries if entry["id"]] == [2, 1]
+    ids = [entry["id"] for entry in running.get("/decisions/synthetic").json() if entry["id"]]
+    assert ids == [3, 2, 1], "they go on after a restart of the app"
 
 
 @pytest.mark.parametrize("started", [False, True])
@@ -230,15 +222,12 @@ def test_compositions_are_added_and_removed(client: TestClient, started: bool) -
     assert "has no composition 'wide'; it has 1, 2" in detail(client.delete("/compositions/synthetic/wide"), 404)
 
 
-def test_the_active_composition_stays(running: TestClient) -> None:
+def test_the_active_composition_and_the_last_one_stay(running: TestClient) -> None:
     assert "is the active composition" in detail(running.delete("/compositions/synthetic/1"), 409)
-    assert running.delete("/compositions/synthetic/2").status_code == 204
-
-
-def test_the_last_composition_stays(client: TestClient) -> None:
+    running.post("/apps/synthetic/stop")
     for name in "123456":
-        client.delete(f"/compositions/synthetic/{name}")
-    assert "'7' is the only composition of synthetic" in detail(client.delete("/compositions/synthetic/7"), 409)
+        assert running.delete(f"/compositions/synthetic/{name}").status_code == 204
+    assert "'7' is the only composition of synthetic" in detail(running.delete("/compositions/synthetic/7"), 409)
 
 
 def test_a_faulty_document_is_refused_whole_with_every_fault(client: TestClient) -> None:

@@ -189,9 +189,7 @@ def references(payload: Any) -> list[Reference]:
     return [each for each in payload if isinstance(each, Reference)]
 
 
-def test_a_frame_that_is_passed_through_stays_where_it_is(
-    arena: Arena, account: Account, worker: Worker, codec: One
-) -> None:
+def test_a_frame_that_is_passed_on_stays_in_place(arena: Arena, account: Account, worker: Worker, codec: One) -> None:
     payload = codec.encode([frame(), "text"])
     for _ in range(5):
         payload = worker.does(account, payload).payload
@@ -201,9 +199,7 @@ def test_a_frame_that_is_passed_through_stays_where_it_is(
     assert arena.used_bytes == 0
 
 
-def test_a_new_frame_is_copied_the_first_time_and_has_room_from_then_on(
-    arena: Arena, account: Account, worker: Worker, codec: One
-) -> None:
+def test_a_new_frame_has_room_the_second_time(arena: Arena, account: Account, worker: Worker, codec: One) -> None:
     payload = codec.encode(frame())
     first = worker.does(account, payload, lambda value: value + 1)
     assert references(first.payload) == []
@@ -215,9 +211,7 @@ def test_a_new_frame_is_copied_the_first_time_and_has_room_from_then_on(
     assert arena.used_bytes == 0
 
 
-def test_room_that_is_not_used_comes_back_and_is_asked_for_no_more(
-    arena: Arena, account: Account, worker: Worker, codec: One
-) -> None:
+def test_room_that_is_not_used_is_asked_for_no_more(arena: Arena, account: Account, worker: Worker, codec: One) -> None:
     payload = codec.encode(frame())
     for _ in range(3):
         worker.does(account, payload, lambda value: value + 1)
@@ -239,9 +233,7 @@ def test_states_travel_by_reference_as_well(arena: Arena, account: Account, code
     assert arena.used_bytes == 0
 
 
-def test_a_lost_worker_frees_what_it_read_and_its_room_when_it_has_ended(
-    arena: Arena, account: Account, worker: Worker, codec: One
-) -> None:
+def test_a_lost_worker_frees_its_room_at_its_end(arena: Arena, account: Account, worker: Worker, codec: One) -> None:
     payload = codec.encode(frame())
     worker.does(account, payload, lambda value: value + 1)
     (going,) = account.going([Message(Kind.TASK, 9, 0, 1, payload)])

@@ -175,9 +175,7 @@ def test_ours_goes_from_the_rule_to_four_times_that(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("behind", "size"), [(0, 32), (160, 32), (1100, 256), (100_000, 1000)])
-def test_where_items_pile_up_ours_goes_to_a_quarter_of_the_pile(
-    monkeypatch: pytest.MonkeyPatch, behind: int, size: int
-) -> None:
+def test_ours_goes_to_a_quarter_of_what_piles_up(monkeypatch: pytest.MonkeyPatch, behind: int, size: int) -> None:
     bench = Bench(Batching(), slo=Slo("latency", 4.0))
     bench.look(each_s=50e-6)
     choice = Choice(1000, "whole bundles wait")

@@ -262,9 +262,7 @@ def simulate(groups: list[tuple[int, float, float]], rate: float, cores: int, it
         ([(3, 0.03, 0.5), (3, 0.02, 0.8)], 1, 0.6),
     ],
 )
-def test_predicted_latency_is_near_the_simulated(
-    groups: list[tuple[int, float, float]], cores: int, utilization: float
-) -> None:
+def test_latency_is_near_the_simulated(groups: list[tuple[int, float, float]], cores: int, utilization: float) -> None:
     composition, costs = chain(*groups)
     unloaded = Conditions(cores=cores, hop_s=0, input_rate_per_s=None)
     rate = utilization * predict(composition, costs, unloaded).throughput_per_s

@@ -111,12 +111,10 @@ def test_compositions_are_listed_and_added(invoke: Invoke, tmp_path: Path) -> No
     assert shown(invoke, "compositions", "synthetic")[-1]["name"] == "wide"
 
 
-@pytest.mark.parametrize(
-    "arguments", [("slo", "nope", "latency=1ms"), ("status", "nope"), ("decisions", "nope"), ("compositions", "nope")]
-)
-def test_what_the_service_refuses_is_one_sentence_and_exit_1(invoke: Invoke, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("words", ["slo nope latency=1ms", "status nope", "decisions nope", "compositions nope"])
+def test_what_the_service_refuses_is_one_sentence_and_exit_1(invoke: Invoke, words: str) -> None:
     sentence = "Error: there is no app 'nope'; registered are synthetic (asked of http://127.0.0.1:8080)\n"
-    assert told(invoke(*arguments), 1) == sentence
+    assert told(invoke(*words.split()), 1) == sentence
 
 
 @pytest.mark.parametrize(

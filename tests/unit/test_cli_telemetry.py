@@ -118,9 +118,7 @@ def test_it_says_what_it_did_and_where_the_rest_is(photos: Path, tmp_path: Path)
     assert "0 files computed, 4 kept, 0 gone" in again.output
 
 
-def test_without_java_it_works_in_process_and_says_so(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_java_it_works_in_process(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_candidates", lambda: iter(()))
     done = run("ferret", photos, "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output

@@ -8,12 +8,13 @@ from rich.console import Console
 
 from apps import registry
 from compositions.model import Stage, all_sequential
+from compositions.notation import parse
 from control.decisions import Mode, State, Trigger
 from profiler.slo import SloStatus
 from service.cli import render
 from service.cli.demo import plan_for
 from service.cli.watch_view import WatchView
-from service.schemas.compositions import ActiveComposition, Choice, Group
+from service.schemas.compositions import ActiveComposition, Choice
 from service.schemas.figures import Items, Latency, StageStatus, Worker
 from service.schemas.slo import ObjectiveInForce, SloInForce
 from service.schemas.spec import RunSpec
@@ -21,11 +22,8 @@ from service.schemas.status import Status, resting
 from tests.support.bodies import having
 from tests.support.fakes import decision
 
-GROUPS = [
-    Group(stages=["segment", "extract"], pattern="seq", replicas=1),
-    Group(stages=["rank"], pattern="par", replicas=2),
-]
-ACTIVE = ActiveComposition(name="13", notation="Seq(segment,extract)-Par(rank)", workers=3, groups=GROUPS)
+FERRET = [Stage(name) for name in ("segment", "extract", "rank")]
+ACTIVE = ActiveComposition.of(parse("Seq(f1,f2)-Par", FERRET, name="13"))
 DECISION = decision(1, Trigger.VIOLATION, "1", "13", None)
 
 
@@ -143,9 +141,7 @@ def choices(*rates: float | None) -> list[Choice]:
         pytest.param((None, None), 17, id="nothing is predicted"),
     ],
 )
-def test_the_high_input_is_beyond_the_first_composition_and_within_the_best(
-    rates: tuple[float | None, ...], high_per_s: float
-) -> None:
+def test_the_high_input_is_within_the_best_composition(rates: tuple[float | None, ...], high_per_s: float) -> None:
     low, watched, high, last = scenes = plan_for(status([10, 40, 50]), choices(*rates), STEPS_S).scenes
     assert [each.rate_per_s for each in scenes] == pytest.approx([10, high_per_s, high_per_s, 10])
     assert [each.mode for each in scenes] == [Mode.OBSERVE, Mode.OBSERVE, Mode.AUTO, Mode.AUTO]

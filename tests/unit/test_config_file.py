@@ -183,11 +183,8 @@ def test_a_change_of_the_file_is_noticed_and_a_broken_one_changes_nothing(file: 
 
 def test_it_sets_what_all_apps_may_spend_or_leaves_that_alone(daemon: Daemon, tmp_path: Path) -> None:
     state = Configured(daemon)
-    for text, workers in (
-        ("budget: {workers: 8, apps: {ferret: {floor: 2}}}", 8),
-        ("apps: {}", 8),
-        ("budget: {workers: 6}", 6),
-    ):
+    first = "budget: {workers: 8, apps: {ferret: {floor: 2}}}"
+    for text, workers in ((first, 8), ("apps: {}", 8), ("budget: {workers: 6}", 6)):
         state.bring_about(config(text, tmp_path))
         assert daemon.machine.shares().workers == workers
 

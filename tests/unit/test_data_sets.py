@@ -104,9 +104,7 @@ def test_the_tables_say_what_is_in_the_files(folder: Path, out: Path) -> None:
     assert [row["text"] for row in index(out)][:2] == ["0", "line two of 0"]
 
 
-def test_what_is_new_or_changed_is_computed_and_the_end_is_as_from_the_start(
-    recipe: Lines, folder: Path, out: Path
-) -> None:
+def test_what_is_new_is_computed_and_the_end_is_as_from_the_start(recipe: Lines, folder: Path, out: Path) -> None:
     assert make(recipe, out) == Ingested(version=1, computed=0, kept=40, gone=0, quarantined=0, rows=80)
     assert recipe.computed == []
     for number in range(100, 105):
@@ -238,9 +236,7 @@ def test_records_are_put_on_disk_by_time_as_well() -> None:
     assert sum(sizes) == 500
 
 
-def test_a_folder_that_goes_while_one_waits_is_made_again(
-    folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_goes_is_made_again(folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock, left = fcntl.flock, [1, 1]
 
     def removed_meanwhile(file: Any, how: int) -> None:
@@ -327,9 +323,7 @@ def test_a_folder_that_gives_nothing_leaves_nothing(tmp_path: Path, out: Path) -
     assert not out.exists()
 
 
-def test_a_job_that_comes_to_nothing_removes_nothing_that_it_has_not_made(
-    recipe: Lines, folder: Path, out: Path
-) -> None:
+def test_a_job_that_comes_to_nothing_removes_nothing_it_has_not_made(recipe: Lines, folder: Path, out: Path) -> None:
     (out / "manifest.json").unlink()
     for file in folder.glob("*.txt"):
         file.write_text("bad")

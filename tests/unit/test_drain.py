@@ -262,9 +262,7 @@ def test_what_is_left_of_lognormal_tasks_that_outlived_their_age(cv: float) -> N
         ((("a", 1), ("b,c", 4)), {"a": 2, "b": 6}),
     ],
 )
-def test_close_to_the_mean_of_a_simulated_drain(
-    cv: float, groups: tuple[tuple[str, int], ...], positions: dict[str, int]
-) -> None:
+def test_close_to_simulated_drains(cv: float, groups: tuple[tuple[str, int], ...], positions: dict[str, int]) -> None:
     shape, stage_costs = composition(*groups), costs(cv=cv, a=0.2, b=0.4, c=1.0)
     rng = random.Random(11)
     drains = [simulated_drain(shape, positions, stage_costs, rng) for _ in range(400)]

@@ -1,11 +1,12 @@
-"""A drain goes on whatever happens in it: a lost worker, an item without values, no worker to spare."""
+"""A drain goes on whatever happens in it: a lost worker, an item without values, no worker to spare; and a
+worker whose calls wait is lost with several tasks."""
 
 import pytest
 from dispatcher_bench import Bench
 
 from compositions.model import Stage, StageKind
 from runtime.dispatch.events import BundleAdmitted, KeyedDone, SwitchRequested, TaskDone, WorkerAnswered
-from runtime.dispatch.instructions import StartWorkers
+from runtime.dispatch.instructions import KillWorker, StartWorkers
 from runtime.dispatch.keys import Routes
 from runtime.dispatch.outcomes import Delivered, SwitchEnded
 
@@ -128,9 +129,7 @@ def killed_at(bench: Bench, deadly: int) -> bool:
 
 @pytest.mark.parametrize("notation", ["Seq(a)-Seq(b)", "Seq(a,b)", "Par*2(a)-Seq(b)"])
 @pytest.mark.parametrize(("kind", "count"), [(StageKind.STATELESS, 1), (StageKind.STATELESS, 8), (KEYED, 1)])
-def test_what_kills_workers_runs_beside_the_stream_until_it_is_a_dead_letter(
-    notation: str, kind: StageKind, count: int
-):
+def test_what_kills_workers_runs_beside_the_stream_until_it_is_given_up(notation: str, kind: StageKind, count: int):
     """Workers come a second after they are asked for: meanwhile what is behind goes on."""
     bench = Bench(notation, (Stage("a", kind, partitions=4), Stage("b")), workers=3 + (notation[:3] == "Par"))
     names = iter(f"w{number}" for number in range(5, 100))
@@ -157,3 +156,65 @@ def test_what_kills_workers_runs_beside_the_stream_until_it_is_a_dead_letter(
     assert deaths == 3 + (count > 1) * 3 or (kind is KEYED and deaths == 4)
     bench.finish()
     assert sum(out.count for out in bench.of(Delivered)) == count + 39
+
+
+# --- several tasks at once --------------------------------------------------------------------------------------------
+
+
+STAGES = (Stage("ask", concurrency=3, time_limit_s=5.0), Stage("use"))
+
+
+def bench(**settings: object) -> Bench:
+    return Bench("Seq(ask,use)", STAGES, workers=1, **settings)
+
+
+def test_a_worker_has_as_many_items_as_may_wait():
+    here = bench()
+    here.admit(5)
+    assert here.serials == [0, 1, 2]
+
+
+def test_only_the_task_that_is_late_counts_a_loss():
+    here = bench(losses=1)
+    here.admit(1)
+    here.now_s = 4.0
+    here.admit(2)
+    here.join("w2")
+    here.tick(66.0)  # use has the limit of the settings, 60 s
+    (killed,) = here.of(KillWorker)
+    assert (killed.worker, "within its time limit of 65 s" in killed.reason) == ("w1", True)
+    (dead,) = here.of(Delivered)
+    assert dead.serial == 0
+    assert [serial for worker, serial, _ in here.running() if worker == "w2"] == [1, 2]
+
+
+def test_of_several_in_a_lost_worker_each_runs_alone_before_one_counts_a_loss():
+    here = bench(losses=1)
+    here.admit(3)
+    here.lose("w1", at_s=0.01)
+    here.join("w2")
+    here.admit(2)
+    assert here.serials == [0]
+    here.done(3)
+    assert here.serials == [1]
+    here.lose("w2", at_s=0.01)
+    here.join("w3")
+    assert [(out.serial, out.error is None) for out in here.of(Delivered)] == [(0, True), (1, False)]
+    assert here.serials == [2]
+    here.done(5)
+    assert here.serials == [3, 4]
+
+
+def test_a_suspect_of_several_items_is_halved_when_it_kills_alone():
+    here = bench(losses=1)
+    here.handle(BundleAdmitted(0.0, (0.0, 0.0), "items"))
+    here.admit(1)
+    here.lose("w1", at_s=0.01)
+    here.join("w2")
+    assert [(task.serial, task.items) for _, task in here.tasks.values()] == [(0, 2)]
+    here.lose("w2", at_s=0.01)
+    here.join("w3")
+    assert here.serials == [2], "what killed twice runs in no group's last worker"
+    here.join("w4")
+    here.done(3)
+    assert [(task.serial, task.items) for _, task in here.tasks.values()] == [(0, 1)]

@@ -203,9 +203,7 @@ def totals_by_key(count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("durability", ["restart", "exactly-once"])
-def test_states_of_keys_go_on_with_the_next_runner(
-    start: StartRun, monkeypatch: pytest.MonkeyPatch, durability: str
-) -> None:
+def test_states_of_keys_go_on(start: StartRun, monkeypatch: pytest.MonkeyPatch, durability: str) -> None:
     monkeypatch.setattr(registry, "create", lambda *_: SumsByKey())
     source = {"source": SourceSpec(kind="replay", loop=False), "batching": {"items": 4}, "durability": durability}
     for epoch, stop_at in ((1, 14), (2, 26)):

@@ -170,11 +170,8 @@ def test_stages_by_number_by_name_and_by_position_mean_the_same() -> None:
     by_number = parse("Seq(f1,f2)-Par-Par", FERRET, name="13")
     by_name = parse(" Seq ( segment , extract ) - Par(vectorize) - Par*2(rank) ", FERRET, name="13")
     assert by_number == by_name
-    assert by_number.groups == (
-        Group(("segment", "extract")),
-        Group(("vectorize",), Pattern.PAR, 2),
-        Group(("rank",), Pattern.PAR, 2),
-    )
+    vectorize, rank = (Group((name,), Pattern.PAR, 2) for name in ("vectorize", "rank"))
+    assert by_number.groups == (Group(("segment", "extract")), vectorize, rank)
 
 
 def test_par_takes_the_replicas_of_the_document_unless_it_says_its_own() -> None:
