@@ -30,8 +30,7 @@ DECISION = decision(1, Trigger.VIOLATION, "1", "13", None)
 def stages(times_ms: dict[str, float], bottleneck: str = "") -> list[StageStatus]:
     rest = {"kind": "stateless", "samples": 9, "cpu_time_ms": None, "cv": None}
     return [
-        StageStatus(name=name, service_time_ms=time_ms, bottleneck=name == bottleneck, **rest)
-        for name, time_ms in times_ms.items()
+        StageStatus(name=k, service_time_ms=each, bottleneck=k == bottleneck, **rest) for k, each in times_ms.items()
     ]
 
 
@@ -80,10 +79,8 @@ def test_it_fits_the_terminal(width: int, height: int) -> None:
     view = WatchView(lambda: [long] * 12)
     p95 = ObjectiveInForce(metric="latency", target=500, threshold=0.2, statistic="p95", bound=600)
     slo = SloInForce(**{**dict(p95), "objectives": [p95, p95.model_copy(update={"statistic": "mean"})]})
-    console, tall = (
-        Console(file=io.StringIO(), width=width, height=each, force_terminal=True, color_system=None)
-        for each in (height, 100)
-    )
+    terminal: dict[str, Any] = {"file": io.StringIO(), "width": width, "force_terminal": True, "color_system": None}
+    console, tall = Console(**terminal, height=height), Console(**terminal, height=100)
     status = a_status(slo=slo)
     for _ in range(40):  # a column of each bar
         view.fitting(status, tall)

@@ -49,7 +49,7 @@ def test_it_is_told_by_the_clock_of_who_asks() -> None:
         ("2026-12-24T18:00+0100", "2026-12-24T20:00+0100", "2026-12-24T17:00", "2026-12-24T19:00"),
     ],
 )
-def test_a_time_of_the_day_is_the_next_or_the_one_not_over(
+def test_a_time_of_the_day_is_the_next_one_or_the_last_that_is_not_over(
     begins: str | None, ends: str, from_: str | None, until: str
 ) -> None:
     asked = _asked(80.0, _read(begins), _read(ends), NOON)

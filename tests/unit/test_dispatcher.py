@@ -188,7 +188,8 @@ def test_an_answer_to_an_earlier_question_counts_no_loss():
 
 def test_a_group_left_alone_borrows_a_worker():
     bench = Bench("Seq(a)-Par*2(b,c)", workers=3, spares=0)
-    bench.lose("w1")
+    for _ in range(2):  # it may be told twice
+        bench.lose("w1")
     assert [(each.worker, each.group) for each in bench.view.workers] == [("w2", 0), ("w3", 1)]
 
 
