@@ -13,9 +13,12 @@ from runtime.dispatch.events import (
     TaskDone,
     Tick,
     WorkerJoined,
+    WorkerLost,
 )
 from runtime.dispatch.instructions import SendTask, Task
+from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
+from runtime.dispatch.views import DispatcherView
 
 STAGES = (Stage("a", time_limit_s=5.0), Stage("b"), Stage("c"))
 
@@ -25,9 +28,9 @@ def composition(notation: str, stages: tuple[Stage, ...] = STAGES) -> Compositio
 
 
 class Bench:
-    """A dispatcher with a hand-moved clock, and what it has said since the last look."""
+    """A dispatcher with a hand-moved clock and workers ``w1``, ``w2`` …; it keeps all that the dispatcher said."""
 
-    def __init__(self, notation: str, stages: tuple[Stage, ...] = STAGES, **settings: object) -> None:
+    def __init__(self, notation: str, stages: tuple[Stage, ...] = STAGES, workers: int = 0, **settings: object) -> None:
         limits = DispatcherSettings(**settings)  # type: ignore[arg-type]
         self.stages = stages
         self.dispatcher = CheckedDispatcher(stages, composition(notation, stages), limits)
@@ -35,6 +38,7 @@ class Bench:
         self.instructions = list(self.dispatcher.start(0.0))
         self.outcomes: list[object] = []
         self.tasks: dict[int, tuple[str, Task]] = {}
+        self.join(*(f"w{number}" for number in range(1, workers + 1)))
 
     def handle(self, event: Event) -> None:
         instructions, outcomes = self.dispatcher.handle(event)
@@ -47,6 +51,10 @@ class Bench:
     def join(self, *names: str) -> None:
         for name in names:
             self.handle(WorkerJoined(self.now_s, name))
+
+    def lose(self, worker: str, reason: str = "", at_s: float | None = None) -> None:
+        self.tasks = {number: given for number, given in self.tasks.items() if given[0] != worker}
+        self.handle(WorkerLost(self.now_s if at_s is None else at_s, worker, reason))
 
     def admit(self, count: int = 1) -> None:
         for _ in range(count):
@@ -75,6 +83,19 @@ class Bench:
 
     def running(self) -> list[tuple[str, int, tuple[str, ...]]]:
         return sorted((worker, task.serial, task.stages) for worker, task in self.tasks.values())
+
+    @property
+    def serials(self) -> list[int]:
+        """Serial numbers of the running tasks."""
+        return [serial for _, serial, _ in self.running()]
+
+    @property
+    def delivered(self) -> list[int]:
+        return [each.serial for each in self.of(Delivered)]
+
+    @property
+    def view(self) -> DispatcherView:
+        return self.dispatcher.view(self.now_s)
 
     def of(self, kind: type) -> list:
         return [each for each in [*self.instructions, *self.outcomes] if isinstance(each, kind)]

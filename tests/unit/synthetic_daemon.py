@@ -4,6 +4,8 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
+from tests.support.fakes import FakeRunner
+
 LATENCY = {"app": "synthetic", "metric": "latency", "target": 400, "threshold": 0.2, "statistic": "mean"}
 PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}
 WIDE = b'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"}]\n'
@@ -11,8 +13,19 @@ YAML = {"content-type": "application/yaml"}
 
 
 def detail(response: Any, status: int) -> str:
+    """The sentence of a refusal."""
     assert response.status_code == status, response.text
-    return str(response.json()["detail"])
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    assert body["status"] == status
+    assert body["title"]
+    return str(body["detail"])
+
+
+def runner_of(client: TestClient) -> FakeRunner:
+    runner = client.app.state.daemon._runs.last("synthetic")._slot._runner  # type: ignore[attr-defined]
+    assert isinstance(runner, FakeRunner)
+    return runner
 
 
 def known(client: TestClient) -> Any:

@@ -15,6 +15,8 @@ from tests.support.fakes import fake_daemon
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}
 JOINED = {"metric": "latency", "target": 400}
 RATE = {"app": "synthetic", "metric": "throughput", "target": 10}
+SPARK = {"kind": "spark", "path": "/tmp/out"}
+VIDEO = {"kind": "video", "path": "0"}
 
 
 @pytest.fixture(scope="module")
@@ -54,22 +56,15 @@ def refused(response: Any, status: int = 422) -> str:
         ({**SLO, "app": 7}, "body.app = 7: must be a string"),
         ({**SLO, "extra": 1}, "body.extra = 1: unknown field"),
         ({"app": "synthetic", "metric": "latency"}, "body.target is missing"),
-        ({"app": "synthetic", "target": 5}, "metric"),
         ({**RATE, "target": "fast"}, "body.target = 'fast': must be items/s above 0"),
         ({**RATE, "target": 0}, "body.target = 0: must be items/s above 0"),
         ({**RATE, "target": 10**400}, "must be items/s above 0"),
         ({**RATE, "target": []}, "body.target = []: must be items/s above 0"),
         ({**RATE, "statistic": "mean"}, "body.statistic = 'mean': unknown field"),
         ({"app": "synthetic", "objectives": []}, "body.objectives = []: List should have at least 1 item"),
-        (
-            {"app": "synthetic", "objectives": [{"metric": "latency", "target": 0}]},
-            "body.objectives.0.target = 0: must be greater than 0",
-        ),
+        ({"app": "synthetic", "objectives": [{**JOINED, "target": 0}]}, "body.objectives.0.target = 0: must be gr"),
         ({"app": "synthetic", "objectives": [JOINED, JOINED]}, "latency is asked for twice"),
-        (
-            {"app": "synthetic", "objectives": [JOINED], "budget": {"workers": 0}},
-            "body.budget.workers = 0: must be greater than or equal to 1",
-        ),
+        ({"app": "synthetic", "objectives": [JOINED], "budget": {"workers": 0}}, "body.budget.workers = 0: must be"),
         ({"app": "synthetic", "objectives": [JOINED], "budget": {"money": 3}}, "body.budget.money = 3: unknown field"),
         ({**SLO, "objectives": [JOINED]}, "body.metric = 'latency': unknown field"),
         ([SLO], "body = [{"),
@@ -139,14 +134,8 @@ def test_yaml_wants_its_own_media_type(client: TestClient) -> None:
         ({"input": {"pattern": "wave", "period_s": 1, "min_per_s": 5, "max_per_s": 2}}, "must be 0 <= min_per_s"),
         ({"input": {"rate_per_s": 1, "pattern": "wave"}}, "give one of them"),
         ({"input": {"pattern": "sawtooth"}}, "body.input.pattern = 'sawtooth'"),
-        (
-            {"sink": {"kind": "sql", "path": "results.db"}},
-            "the path of sink sql is no URL of a database; give sqlite:///",
-        ),
-        (
-            {"sink": {"kind": "sql", "path": "sqlite://", "options": {"tabel": "x"}}},
-            "has no option 'tabel'; it has table",
-        ),
+        ({"sink": {"kind": "sql", "path": "results.db"}}, "the path of sink sql is no URL of a database; give sqlite"),
+        ({"sink": {"kind": "sql", "path": "sqlite://", "options": {"tabel": "x"}}}, "no option 'tabel'; it has table"),
         ({"source": {"kind": "replay", "path": "/does/not/exist"}}, "source path '/does/not/exist' does not exist"),
         ({"source": {"kind": "push", "path": "/tmp"}}, "goes with kind replay only"),
         ({"source": {"kind": "replay", "loop": "yes"}}, "body.source.loop = 'yes'"),
@@ -160,14 +149,12 @@ def test_yaml_wants_its_own_media_type(client: TestClient) -> None:
         ({"items": 0}, "body.items = 0"),
         ({"out_path": "/etc/passwd"}, "body.out_path = '/etc/passwd': unknown field"),
         ({"apps_dirs": ["/tmp"]}, "unknown field"),
-        (
-            {"source": {"kind": "push"}, "durability": "exactly-once", "sink": {"kind": "spark", "path": "/tmp/out"}},
-            "durability 'exactly-once' does not go with sink 'spark', which keeps a checkpoint of its own",
-        ),
-        (
-            {"source": {"kind": "video", "path": "0"}, "durability": "restart"},
-            "durability 'restart' does not go with source 'video': it cannot be read again from a position; replay, ",
-        ),
+        ({"source": "push", "durability": "exactly-once", "sink": SPARK}, "does not go with sink 'spark', which keeps"),
+        ({"source": VIDEO, "durability": "restart"}, "does not go with source 'video': it cannot be read again"),
+        ({"settings": {"catch_up_s": -1}}, "settings refused: catch_up_s = -1, must be in [0, 3600] s"),
+        ({"settings": {"scaling_factor": 1.5}}, "settings refused: scaling_factor = 1.5, must be a whole number"),
+        ({"settings": {"latency_band": "wide"}}, "settings refused: latency_band = 'wide', must be a number"),
+        ({"settings": {"colour": 1}}, "settings refused: unknown setting 'colour'; there are "),
     ],
 )
 def test_a_bad_start(client: TestClient, body: Any, sentence: str) -> None:
@@ -211,30 +198,21 @@ def test_a_bad_mode(client: TestClient, body: Any, sentence: str) -> None:
         ({"controller": "pid", "settings": {"target_ms": 3}}, "target_ms is the latency objective's, set that"),
         ({"controller": "pid", "settings": {"least": 9}}, "least = 9, first = 1, most = 1000: must be least <= first"),
         ({"controller": "pid", "settings": [10]}, "must be an object with some of threshold, least"),
+        ({"controller": "pid", "items": 512}, "items = 512 goes with controller fixed only; pid chooses the size"),
+        ({"controller": "auto", "items": 512}, "items = 512 goes with controller fixed only; auto chooses the size"),
+        ({"controller": "fixed"}, "controller fixed needs items, a whole number from 1 to 100,000; they are auto"),
+        ({"settings": {"kp": 10}}, "settings (kp) are a controller's, and none was named; name one of faf, pbaf,"),
+        ({"controller": "auto", "settings": {"kp": 10}}, "settings (kp) are a controller's, and auto was named"),
     ],
 )
 def test_a_bad_bundle(client: TestClient, body: Any, sentence: str) -> None:
-    assert sentence.replace("body.", "body.batching.", 1) in refused(
-        client.post("/apps/synthetic/start", json={"batching": body})
-    )
+    started = client.post("/apps/synthetic/start", json={"batching": body})
+    assert sentence.replace("body.", "body.batching.", 1) in refused(started)
     client.post("/apps/synthetic/start", json={})
     before = client.get("/status/synthetic").json()["batching"]
     assert sentence in refused(client.put("/apps/synthetic/batching", json=body))
     assert client.get("/status/synthetic").json()["batching"] == before
     client.post("/apps/synthetic/stop")
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"catch_up_s": -1}, "settings refused: catch_up_s = -1, must be in [0, 3600] s"),
-        ({"scaling_factor": 1.5}, "settings refused: scaling_factor = 1.5, must be a whole number"),
-        ({"latency_band": "wide"}, "settings refused: latency_band = 'wide', must be a number"),
-        ({"colour": 1}, "settings refused: unknown setting 'colour'; there are "),
-    ],
-)
-def test_bad_settings(client: TestClient, settings: Any, sentence: str) -> None:
-    assert sentence in refused(client.post("/apps/synthetic/start", json={"settings": settings}))
 
 
 def test_settings_of_a_run(client: TestClient) -> None:
@@ -243,36 +221,10 @@ def test_settings_of_a_run(client: TestClient) -> None:
     client.post("/apps/synthetic/stop")
 
 
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        ({"controller": "pid", "items": 512}, "items = 512 goes with controller fixed only; pid chooses the size"),
-        ({"controller": "auto", "items": 512}, "items = 512 goes with controller fixed only; auto chooses the size"),
-        ({"controller": "fixed"}, "controller fixed needs items, a whole number from 1 to 100,000; they are auto"),
-        ({"settings": {"kp": 10}}, "settings (kp) are a controller's, and none was named; name one of faf, pbaf,"),
-        ({"controller": "auto", "settings": {"kp": 10}}, "settings (kp) are a controller's, and auto was named"),
-    ],
-)
-def test_a_size_and_a_controller_that_do_not_go_together(client: TestClient, body: Any, sentence: str) -> None:
-    assert sentence in refused(client.post("/apps/synthetic/start", json={"batching": body}))
-    client.post("/apps/synthetic/start", json={})
-    assert sentence in refused(client.put("/apps/synthetic/batching", json=body))
-    client.post("/apps/synthetic/stop")
-
-
-@pytest.mark.parametrize(
-    "query", ["limit=0", "limit=-1", "limit=1001", "limit=x", "limit=1e3", "limit=" + "9" * 5000, "after=-2", "after=x"]
-)
-def test_a_bad_query(client: TestClient, query: str) -> None:
-    assert "query." in refused(client.get(f"/results/synthetic?{query}"))
-
-
 MIB = 1024 * 1024
 
 
-@pytest.mark.parametrize(
-    "text", ["[" + "1," * 500_000 + "1]", '{"app":"a",' + ",".join(f'"k{n}":1' for n in range(90_000)) + "}"]
-)
+@pytest.mark.parametrize("text", ["[" + "1," * 500_000 + "1]", "{" + ",".join(f'"{n}":1' for n in range(90_001)) + "}"])
 def test_a_body_of_many_values_is_refused_before_it_is_read(client: TestClient, text: str) -> None:
     response = client.post("/slo", content=text, headers={"content-type": "application/json"})
     assert re.match(r"the body lists too many values: it has \d+,000 commas; at most 25,000", refused(response))
@@ -307,9 +259,8 @@ def test_a_large_body_without_length_is_refused_as_soon_as_it_is_too_large(clien
     request = client.build_request("POST", path, headers={"content-type": "application/json"})
     headers = [(name.lower(), value) for name, value in request.headers.raw if name.lower() != b"content-length"]
     of = {"path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": headers}
-    asyncio.run(
-        client.app({"type": "http", "method": "POST", "scheme": "http", "http_version": "1.1", **of}, receive, send)
-    )
+    scope = {"type": "http", "method": "POST", "scheme": "http", "http_version": "1.1", **of}
+    asyncio.run(client.app(scope, receive, send))
     assert sent[0]["status"] == 413
     assert "the body is larger than" in sent[1]["body"].decode()
     assert read == 5, "what follows the first byte too many is not read"
@@ -317,25 +268,20 @@ def test_a_large_body_without_length_is_refused_as_soon_as_it_is_too_large(clien
 
 def test_a_deep_or_endless_yaml(client: TestClient) -> None:
     headers = {"content-type": "application/yaml"}
-    for text in (
-        b"[" * 10_000,
-        b"a: &a [*a]",
-        b"\xff\xfe\x00",
-        b"",
-        b"\x00",
-        b"!!python/object:os.system {}",
-        b"- " * 9999,
-    ):
+    tag = b"!!python/object:os.system {}"
+    for text in (b"[" * 10_000, b"a: &a [*a]", b"\xff\xfe\x00", b"", b"\x00", tag, b"- " * 9999):
         refused(client.post("/compositions", content=text, headers=headers))
 
 
 @pytest.mark.parametrize(
     ("path", "telling"),
     [
+        *((f"/results/synthetic?limit={each}", "query.limit") for each in ("0", "-1", "1001", "x", "1e3", "9" * 5000)),
+        *((f"/results/synthetic?after={each}", "query.after") for each in ("-2", "x")),
         ("/status?app=synthetic", "unknown query parameter 'app'; accepted are none"),
         ("/decisions/synthetic?limt=3", "unknown query parameter 'limt' (did you mean 'limit'?)"),
         ("/results/synthetic?after=0&since=1", "unknown query parameter 'since'; accepted are after, limit, run"),
     ],
 )
-def test_a_query_parameter_that_a_route_does_not_take_is_refused(client: TestClient, path: str, telling: str) -> None:
+def test_a_bad_query(client: TestClient, path: str, telling: str) -> None:
     assert telling in refused(client.get(path))

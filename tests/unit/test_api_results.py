@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from synthetic_daemon import detail
+from synthetic_daemon import LATENCY, PUSHED, detail, runner_of
 
 from apps import registry
 from control.decisions import Mode, State, Trigger
@@ -16,17 +16,14 @@ from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.restart_policy import Up
 from service.daemon.supervision.runner_slot import LocalHost
 from service.schemas.decisions import history_of
-from service.schemas.spec import RunSpec
-from tests.support.fakes import FakeRunner, PromptTicker, decision, fake_daemon, quiet_run
-
-PUSHED = {"source": {"kind": "push"}}
+from tests.support.fakes import FakeRunner, PromptTicker, decision, quiet_run
 
 
 class Service:
     """With one app, into which items are pushed."""
 
-    def __init__(self, daemon: Daemon, http: TestClient) -> None:
-        self._daemon, self.http = daemon, http
+    def __init__(self, http: TestClient) -> None:
+        self.http = http
         self.begin()
 
     def begin(self) -> None:
@@ -50,29 +47,18 @@ class Service:
     def status(self) -> Any:
         return self.http.get("/status/synthetic").json()
 
-    @property
-    def runner(self) -> FakeRunner:
-        runner = self._watchdog._slot._runner
-        assert isinstance(runner, FakeRunner)
-        return runner
-
-    @property
-    def _watchdog(self) -> Any:
-        return self._daemon._runs.last("synthetic")
-
     def kill_runner(self) -> None:
         """Until there is another one."""
-        self.runner.killed = True
+        runner_of(self.http).killed = True
+        watchdog = self.http.app.state.daemon._runs.last("synthetic")  # type: ignore[attr-defined]
         for _ in range(3):
-            self._watchdog.step()
-        assert isinstance(self._watchdog.condition, Up)
+            watchdog.step()
+        assert isinstance(watchdog.condition, Up)
 
 
 @pytest.fixture
-def service(disk: DaemonStore) -> Iterator[Service]:
-    daemon = fake_daemon(disk)
-    with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as http:
-        yield Service(daemon, http)
+def service(client: TestClient) -> Service:
+    return Service(client)
 
 
 def test_a_reader_goes_on_with_the_run_and_the_serial_of_its_last_result(service: Service) -> None:
@@ -84,7 +70,7 @@ def test_a_reader_goes_on_with_the_run_and_the_serial_of_its_last_result(service
 
 def test_a_reader_that_comes_too_late_is_told_what_is_kept(service: Service) -> None:
     service.push("a", "b", "c", "d")
-    del service.runner.delivered[:2]
+    del runner_of(service.http).delivered[:2]
     told = service.gone(after=0)
     assert (told["run"], told["from"], told["to"]) == (service.status["run"], 2, 3)
     assert told["detail"].startswith("results 1 to 1 are gone; kept of run ")
@@ -131,13 +117,10 @@ def test_an_ended_run_can_be_read_to_its_end_and_no_other(service: Service) -> N
     assert service.gone(run=run, after=1)["run"] == service.status["run"] != run
 
 
-def test_where_nothing_ever_ran_there_is_nothing_and_no_run(service: Service) -> None:
-    store = DaemonStore(None)
-    with TestClient(create_app(fake_daemon(store)), base_url="http://127.0.0.1:8080") as http:
-        assert http.get("/results/synthetic").json() == []
-        told = http.get("/results/synthetic", params={"run": "a", "after": 3})
-        assert (told.status_code, told.json()["run"]) == (410, None)
-    store.close()
+def test_where_nothing_ever_ran_there_is_nothing_and_no_run(client: TestClient) -> None:
+    assert client.get("/results/synthetic").json() == []
+    told = client.get("/results/synthetic", params={"run": "a", "after": 3})
+    assert (told.status_code, told.json()["run"]) == (410, None)
 
 
 def test_the_command_line_s_client_tells_it_as_a_sentence(service: Service) -> None:
@@ -160,9 +143,8 @@ def test_decisions_of_one_kind_page_by_page_and_one_by_its_id(running: TestClien
         seen += [entry["id"] for entry in page]
         asked["before"] = page[-1]["at"]
     assert seen == [4, 3, 2, 1]
-    assert {entry["kind"] for entry in running.get(path, params={"kind": ["no_change", "batching"]}).json()} == {
-        "no_change"
-    }
+    others = running.get(path, params={"kind": ["no_change", "batching"]}).json()
+    assert {entry["kind"] for entry in others} == {"no_change"}
     assert running.get(f"{path}/2").json() == running.get(path, params={"kind": "decision"}).json()[2]
     assert "1 to 4 are kept" in detail(running.get(f"{path}/5"), 404)
     assert "2026-11-20T10:00:00Z" in str(detail(running.get(path, params={"before": "0.5"}), 422))
@@ -181,9 +163,6 @@ def test_a_page_does_not_end_within_an_instant() -> None:
 # --- what is asked for while an app starts is shown at once -----------------------------------------------------------
 
 
-LATENCY = {"app": "synthetic", "metric": "latency", "target": 400}
-
-
 class Slow(FakeRunner):
     """Its workers do not come."""
 
@@ -193,27 +172,18 @@ class Slow(FakeRunner):
 
 
 @pytest.fixture
-def runners() -> list[FakeRunner]:
-    return []
-
-
-@pytest.fixture
-def starting(disk: DaemonStore, runners: list[FakeRunner]) -> Iterator[TestClient]:
-    def make(spec: RunSpec) -> FakeRunner:
-        runners.append(Slow(spec))
-        return runners[-1]
-
+def starting(disk: DaemonStore) -> Iterator[TestClient]:
     apps = {"synthetic": registry.find("synthetic")}
-    daemon = Daemon(apps, LocalHost(make), disk, make_ticker=PromptTicker)
+    daemon = Daemon(apps, LocalHost(Slow), disk, make_ticker=PromptTicker)
     with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as client:
         assert client.post("/apps/synthetic/start", json=PUSHED).json()["state"] == "starting"
         yield client
 
 
-def test_an_objective(starting: TestClient, runners: list[FakeRunner]) -> None:
+def test_an_objective(starting: TestClient) -> None:
     stored = starting.post("/slo", json=LATENCY).json()
     status = starting.get("/status/synthetic").json()
-    assert runners[0].spec.slo is None, "it is told after its start"
+    assert runner_of(starting).spec.slo is None, "it is told after its start"
     assert (status["state"], status["slo_status"]) == ("starting", "unknown")
     assert (status["slo"]["target"], status["slo"]["bound"]) == (400, stored["bound"])
     starting.delete("/slo/synthetic")
@@ -234,10 +204,7 @@ def test_an_objective_in_the_start_body(client: TestClient) -> None:
         ({"slo": "p95=fast"}, "'fast' is not a number with a unit"),
         ({"slo": ["p95=1s", "p95=2s"]}, "p95 latency is asked for twice"),
         ({"slo": 400}, "must be a text such as p95=400ms, or a list of them"),
-        (
-            {"sink": {"kind": "sql", "path": "sql://u:SECRET@h"}, "budget": {"workers": 4}},
-            "a budget needs an objective; give one with slo",
-        ),
+        ({"sink": {"kind": "sql", "path": "sql://u:SECRET@h"}, "budget": {"workers": 4}}, "a budget needs an"),
     ],
 )
 def test_an_objective_that_is_none_in_the_start_body(client: TestClient, asked: Any, sentence: str) -> None:
@@ -247,6 +214,6 @@ def test_an_objective_that_is_none_in_the_start_body(client: TestClient, asked: 
     assert client.get("/status/synthetic").json()["state"] == "stopped"
 
 
-def test_a_mode(starting: TestClient, runners: list[FakeRunner]) -> None:
+def test_a_mode(starting: TestClient) -> None:
     assert starting.put("/apps/synthetic/mode", json={"mode": "observe"}).json()["mode"] == "observe"
-    assert runners[0].spec.mode is Mode.AUTO
+    assert runner_of(starting).spec.mode is Mode.AUTO

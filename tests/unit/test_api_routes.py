@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from full_disk import fill, free
-from synthetic_daemon import LATENCY, PUSHED
+from synthetic_daemon import LATENCY, PUSHED, WIDE, YAML, detail, runner_of
 
 from compositions.errors import NotNow
 from service.api import create_app
@@ -18,15 +18,6 @@ from service.daemon.store import database
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
 from tests.support.fakes import FakeRunner, fake_daemon
-
-
-def detail(response: Any, status: int) -> str:
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    body = response.json()
-    assert body["status"] == status
-    assert body["title"]
-    return str(body["detail"])
 
 
 def test_an_slo_is_stored_and_answered_with_its_bound(client: TestClient) -> None:
@@ -67,86 +58,60 @@ def test_several_objectives_hold_together_within_a_budget(running: TestClient) -
     stored = running.post("/slo", json=JOINT).json()
     assert [each["bound"] for each in stored["objectives"]] == [480.0, 8.0]
     assert stored["budget"] == {"workers": 8, "cores": None}
-    assert {key: stored[key] for key in ("metric", "target", "statistic", "bound")} == {
-        "metric": "latency", "target": 400.0, "statistic": "p95", "bound": 480.0,
-    }  # fmt: skip
+    first = [stored[key] for key in ("metric", "target", "statistic", "bound")]
+    assert first == ["latency", 400.0, "p95", 480.0]
     assert running.get("/slo/synthetic").json() == stored
     shown = running.get("/status/synthetic").json()["slo"]
     assert (shown["objectives"], shown["budget"]) == (stored["objectives"], stored["budget"])
 
 
-def test_one_objective_may_have_a_budget(client: TestClient) -> None:
-    stored = client.post("/slo", json={**JOINT, "objectives": JOINT["objectives"][:1]}).json()
-    assert (stored["metric"], stored["objectives"], stored["budget"]["workers"]) == ("latency", None, 8)
-
-
 def test_a_published_strategy_takes_one_objective(client: TestClient) -> None:
     client.post("/slo", json=JOINT)
     refused = detail(client.post("/apps/synthetic/start", json={**PUSHED, "strategy": "vogel"}), 422)
-    assert (
-        refused
-        == "strategy vogel takes one objective and no budget, not 2 objectives at once; strategy expected-cost does"
-    )
+    assert "vogel takes one objective and no budget, not 2 objectives at once; strategy expected-cost does" in refused
     client.post("/slo", json=LATENCY)
     assert client.post("/apps/synthetic/start", json={**PUSHED, "strategy": "vogel"}).status_code == 200
     assert "strategy vogel takes one objective" in detail(client.post("/slo", json=JOINT), 422)
     assert client.get("/slo/synthetic").json()["objectives"] is None
 
 
-def test_an_slo_can_be_removed_once(client: TestClient) -> None:
-    client.post("/slo", json=LATENCY)
-    assert client.delete("/slo/synthetic").status_code == 204
-    assert "synthetic has no SLO" in detail(client.get("/slo/synthetic"), 404)
-    assert "synthetic has no SLO" in detail(client.delete("/slo/synthetic"), 404)
-
-
-def test_an_slo_reaches_a_running_app(running: TestClient) -> None:
+def test_an_slo_reaches_a_running_app_and_can_be_removed_once(running: TestClient) -> None:
     assert running.get("/status/synthetic").json()["slo"] is None
     running.post("/slo", json=LATENCY)
     assert running.get("/status/synthetic").json()["slo"]["target"] == 400
-    running.delete("/slo/synthetic")
+    assert running.delete("/slo/synthetic").status_code == 204
     assert running.get("/status/synthetic").json()["slo"] is None
+    for method in ("GET", "DELETE"):
+        assert "synthetic has no SLO" in detail(running.request(method, "/slo/synthetic"), 404)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("POST", "/slo", {**LATENCY, "app": "nope"}),
-        ("GET", "/slo/nope", None),
-        ("DELETE", "/slo/nope", None),
-        ("GET", "/status/nope", None),
-        ("GET", "/status/nope/stream", None),
-        ("POST", "/apps/nope/start", {}),
-        ("POST", "/apps/nope/stop", None),
-        ("PUT", "/apps/nope/input", {"rate_per_s": 1}),
-        ("PUT", "/apps/nope/batching", {"items": 8}),
-        ("PUT", "/apps/nope/mode", {"mode": "auto"}),
-        ("POST", "/apps/nope/announce", {"rate_per_s": 1, "until": "2999-01-01T00:00:00Z"}),
-        ("DELETE", "/apps/nope/announce", None),
-        ("POST", "/apps/nope/items", 1),
-        ("GET", "/compositions/nope", None),
-        ("DELETE", "/compositions/nope/1", None),
-        ("GET", "/decisions/nope", None),
-        ("GET", "/results/nope", None),
-    ],
-)
-def test_an_unknown_app_is_named_with_those_there_are(client: TestClient, method: str, path: str, body: Any) -> None:
-    assert detail(client.request(method, path, json=body), 404) == ("there is no app 'nope'; registered are synthetic")
+NEED_IT_RUNNING: dict[tuple[str, str], Any] = {
+    ("post", "/apps/{app}/stop"): None,
+    ("put", "/apps/{app}/input"): {"rate_per_s": 1},
+    ("put", "/apps/{app}/batching"): {"items": 8},
+    ("put", "/apps/{app}/mode"): {"mode": "auto"},
+    ("post", "/apps/{app}/items"): 1,
+}
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("POST", "/apps/synthetic/stop", None),
-        ("PUT", "/apps/synthetic/input", {"rate_per_s": 1}),
-        ("PUT", "/apps/synthetic/batching", {"items": 8}),
-        ("PUT", "/apps/synthetic/mode", {"mode": "auto"}),
-        ("POST", "/apps/synthetic/items", 1),
-    ],
-)
-def test_what_needs_a_running_app_says_how_to_start_it(client: TestClient, method: str, path: str, body: Any) -> None:
+def test_an_unknown_app_is_named_with_those_there_are(client: TestClient) -> None:
+    announcement = {"rate_per_s": 1, "until": "2999-01-01T00:00:00Z"}
+    bodies = {**NEED_IT_RUNNING, ("post", "/apps/{app}/start"): {}, ("post", "/apps/{app}/announce"): announcement}
+    answers = [client.post("/slo", json={**LATENCY, "app": "nope"})]
+    for path, operations in client.get("/openapi.json").json()["paths"].items():
+        for method in operations if "{app}" in path else ():
+            url = path.format(app="nope", name="1", number=1)
+            answers.append(client.request(method, url, json=bodies.get((method, path))))
+    assert len(answers) > 20
+    for answer in answers:
+        assert detail(answer, 404) == "there is no app 'nope'; registered are synthetic", answer.request.url
+
+
+@pytest.mark.parametrize(("method", "path"), NEED_IT_RUNNING)
+def test_what_needs_a_running_app_says_how_to_start_it(client: TestClient, method: str, path: str) -> None:
     expected = "synthetic is not running; start it with recompose start synthetic, or POST /apps/synthetic/start"
-    assert detail(client.request(method, path, json=body), 409) == expected
+    answer = client.request(method, path.format(app="synthetic"), json=NEED_IT_RUNNING[method, path])
+    assert detail(answer, 409) == expected
 
 
 def test_a_stopped_app_has_a_status_of_nulls(client: TestClient) -> None:
@@ -184,16 +149,15 @@ def test_input_and_mode_reach_the_runner(running: TestClient) -> None:
 
 def test_how_many_items_travel_together_is_asked_for_at_the_start_and_while_running(client: TestClient) -> None:
     first = client.post("/apps/synthetic/start", json={"batching": {"items": 8}}).json()["batching"]
-    assert first == {
-        "items": 8, "bytes": 4 * 2**20, "linger_ms": 0.0, "controller": "fixed", "size": None, "reason": None
-    }  # fmt: skip
+    usual = {"bytes": 4 * 2**20, "linger_ms": 0.0, "size": None, "reason": None}
+    assert first == usual | {"items": 8, "controller": "fixed"}
     second = client.put("/apps/synthetic/batching", json={"bytes": 1000, "linger_ms": 5}).json()["batching"]
     assert second == first | {"items": "auto", "bytes": 1000, "linger_ms": 5.0, "controller": "auto"}
 
 
 def test_a_composition_tells_its_own_batch(client: TestClient) -> None:
     batched = b'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)", batch: {items: 64}}]\n'
-    client.post("/compositions", content=batched, headers={"content-type": "application/yaml"})
+    client.post("/compositions", content=batched, headers=YAML)
     told = {each["name"]: each["batch"] for each in client.get("/compositions/synthetic").json()}
     assert told["wide"] == {"items": 64, "bytes": 4 * 2**20, "linger_ms": 0.0}
     assert told["1"] is None
@@ -201,24 +165,20 @@ def test_a_composition_tells_its_own_batch(client: TestClient) -> None:
 
 def test_pushed_items_come_out_in_order(running: TestClient) -> None:
     run = running.get("/status/synthetic").json()["run"]
-    for serial, item in enumerate([{"a": 1}, None, "text"]):
+    items = [{"a": 1}, None, "text"]
+    for serial, item in enumerate(items):
         headers = {"content-type": "application/json"}
         accepted = running.post("/apps/synthetic/items", content=json.dumps(item), headers=headers)
         assert (accepted.status_code, accepted.json()) == (202, {"serial": serial, "run": run})
     results = running.get("/results/synthetic").json()
-    assert results == [
-        {"serial": 0, "value": {"a": 1}, "run": run},
-        {"serial": 1, "value": None, "run": run},
-        {"serial": 2, "value": "text", "run": run},
-    ]
+    assert results == [{"serial": k, "value": item, "run": run} for k, item in enumerate(items)]
     assert running.get("/results/synthetic", params={"after": 0, "limit": 1}).json() == results[1:2]
     running.post("/apps/synthetic/stop")
     assert running.get("/results/synthetic", params={"after": 0}).json() == results[1:]
 
 
 def test_a_full_buffer_says_when_to_try_again(running: TestClient) -> None:
-    runner = running.app.state.daemon._runs.last("synthetic")._slot._runner  # type: ignore[attr-defined]
-    runner.hold = True
+    runner_of(running).hold = True
     answers = [running.post("/apps/synthetic/items", json=1) for _ in range(5)]
     assert [answer.status_code for answer in answers] == [202] * 4 + [429]
     assert "is full" in detail(answers[-1], 429)
@@ -239,20 +199,10 @@ def test_decisions_are_merged_with_runs_of_no_change_newest_first(running: TestC
     (unchanged,) = [entry for entry in entries if entry["kind"] == "no_change"]
     assert (unchanged["reason"], unchanged["count"], unchanged["to"]) == ("no SLO is set", 1, None)
     assert len(running.get("/decisions/synthetic", params={"limit": 1}).json()) == 1
-
-
-def test_ids_of_decisions_go_on_after_a_restart_of_the_app(running: TestClient) -> None:
     running.post("/apps/synthetic/stop")
     running.post("/apps/synthetic/start", json=PUSHED)
-    entries = running.get("/decisions/synthetic").json()
-    assert [entry["id"] for entry in entries if entry["id"]] == [2, 1]
-
-
-YAML = 'app: synthetic\ncompositions:\n  - {name: "wide", notation: "Par*3(f1,f2,f3)"}\n'
-
-
-def post_yaml(client: TestClient, text: str | bytes) -> Any:
-    return client.post("/compositions", content=text, headers={"content-type": "application/yaml"})
+    ids = [entry["id"] for entry in running.get("/decisions/synthetic").json() if entry["id"]]
+    assert ids == [3, 2, 1], "they go on after a restart of the app"
 
 
 @pytest.mark.parametrize("started", [False, True])
@@ -261,9 +211,9 @@ def test_compositions_are_added_and_removed(client: TestClient, started: bool) -
         client.post("/apps/synthetic/start")
     before = [each["name"] for each in client.get("/compositions/synthetic").json()]
     assert before == list("1234567")
-    after = post_yaml(client, YAML).json()
+    after = client.post("/compositions", content=WIDE, headers=YAML).json()
     (wide,) = [each for each in after if each["name"] == "wide"]
-    assert (wide["workers"], wide["groups"][0]["replicas"], wide["app"]) == (3, 3, "synthetic")
+    assert (wide["workers"], wide["groups"][0]["replicas"], wide["app"]) == (4, 4, "synthetic")
     assert wide["predicted_latency_ms"] is None
     assert client.get("/compositions/synthetic").json() == after
     assert len(client.get("/compositions").json()) == 8
@@ -272,15 +222,12 @@ def test_compositions_are_added_and_removed(client: TestClient, started: bool) -
     assert "has no composition 'wide'; it has 1, 2" in detail(client.delete("/compositions/synthetic/wide"), 404)
 
 
-def test_the_active_composition_stays(running: TestClient) -> None:
+def test_the_active_composition_and_the_last_one_stay(running: TestClient) -> None:
     assert "is the active composition" in detail(running.delete("/compositions/synthetic/1"), 409)
-    assert running.delete("/compositions/synthetic/2").status_code == 204
-
-
-def test_the_last_composition_stays(client: TestClient) -> None:
+    running.post("/apps/synthetic/stop")
     for name in "123456":
-        client.delete(f"/compositions/synthetic/{name}")
-    assert "'7' is the only composition of synthetic" in detail(client.delete("/compositions/synthetic/7"), 409)
+        assert running.delete(f"/compositions/synthetic/{name}").status_code == 204
+    assert "'7' is the only composition of synthetic" in detail(running.delete("/compositions/synthetic/7"), 409)
 
 
 def test_a_faulty_document_is_refused_whole_with_every_fault(client: TestClient) -> None:
@@ -292,7 +239,7 @@ compositions:
   - name: worse
     groups: [{stages: [f1, f9]}, {stages: [f3], replicas: 0}]
 """
-    response = post_yaml(client, text)
+    response = client.post("/compositions", content=text, headers=YAML)
     detail(response, 422)
     paths = [error["loc"][-1] for error in response.json()["errors"]]
     assert "compositions[1].notation" in paths

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 from structlog.testing import capture_logs
 
-from apps.registry import create, scan
+from apps.registry import compositions_file, create, find, scan
+from compositions.document.loader import load
 from compositions.errors import RecomposeError
 from service import logs
 from service.cli import main
@@ -34,12 +35,7 @@ def run(app: str, out: Path, *more: str) -> list[dict[str, Any]]:
 
 def test_options_items_and_results(tmp_path: Path) -> None:
     rows = run("readings", tmp_path / "out")
-    assert [row["value"] for row in rows] == [
-        {"celsius": 21.5, "alarms": 0},
-        {"celsius": 30.5, "alarms": 1},
-        {"celsius": 28.0, "alarms": 1},
-        {"celsius": 31.0, "alarms": 2},
-    ]
+    assert [tuple(row["value"].values()) for row in rows] == [(21.5, 0), (30.5, 1), (28.0, 1), (31.0, 2)]
     warmer = run("readings", tmp_path / "out", "-o", "unit=F", "-o", "above=-2")
     assert [row["value"] for row in warmer][1:3] == [{"celsius": -0.8, "alarms": 1}, {"celsius": -2.2, "alarms": 1}]
 
@@ -66,16 +62,50 @@ def test_stages_that_drop_multiply_wait_and_take_bundles(tmp_path: Path) -> None
     assert rows == [{"serial": 0, "part": 0, "value": {"word": "coffee", "price": 15.0}}]
 
 
+NATURAL = """
+class O(Options):
+    times: int = 1
+class Natural(App):
+    name, stages, options_model = "natural", (Stage("f"),), O
+    def __init__(self):
+        {}
+        self.twice = 2 * self.options.times
+    def f(self, value):
+        return value * self.twice
+"""
+
+
+def repeats(tmp_path: Path, *lines: str) -> list[str | None]:
+    """Which line before each one nearly repeats."""
+    (tmp_path / "log.txt").write_text("\n".join(lines))
+    rows = run("repeats", tmp_path / "out", "--source", f"replay:{tmp_path / 'log.txt'}")
+    assert [row["value"]["line"] for row in rows] == list(lines)
+    return [row["value"]["repeats"] for row in rows]
+
+
+def test_near_repeats_are_found_and_others_are_not(tmp_path: Path) -> None:
+    fox, other = "The quick brown fox jumps over the lazy dog near the river", "An entirely different sentence"
+    again = fox.lower().replace("the river", "the  river")
+    assert repeats(tmp_path, fox, other, again, other) == [None, None, fox, other]
+
+
+def test_only_the_fifty_lines_before_count(tmp_path: Path) -> None:
+    others = [f"{chr(97 + k % 26) * 40}{chr(97 + k // 26) * 40}" for k in range(50)]
+    first = "A line to be seen again much later in this stream of lines"
+    assert repeats(tmp_path, first, *others, first)[-1] is None
+    assert repeats(tmp_path, first, *others[1:], first)[-1] == first
+
+
+def test_without_a_file_it_reads_its_own_and_its_compositions_load(tmp_path: Path) -> None:
+    assert "class Repeats(App):" in [row["value"]["line"] for row in run("repeats", tmp_path / "out")]
+    found = find("repeats", [FOLDER])
+    listed = load(compositions_file(found).read_text(), {"repeats": found.stages}).compositions
+    assert {each.name: each.workers for each in listed} == {"sequential": 3, "merged": 1, "parallel": 3, "wide": 6}
+
+
 @pytest.mark.parametrize("calls_super", [False, True])
 def test_an_init_of_self_alone_finds_its_options(tmp_path: Path, calls_super: bool) -> None:
-    text = (
-        "class O(Options):\n    times: int = 1\n\n"
-        "class Natural(App):\n    name = 'natural'\n    stages = (Stage('f'),)\n"
-        "    options_model = O\n    def __init__(self):\n"
-        + ("        super().__init__()\n" if calls_super else "")
-        + "        self.twice = 2 * self.options.times\n    def f(self, value):\n        return value * self.twice\n"
-    )
-    (tmp_path / "natural.py").write_text(HEAD + text)
+    (tmp_path / "natural.py").write_text(HEAD + NATURAL.format("super().__init__()" if calls_super else "pass"))
     app = create("natural", {"times": 3}, [tmp_path])
     assert getattr(app, "f")(1) == 6  # noqa: B009 - the class is the file's
 
@@ -97,11 +127,9 @@ def test_what_cannot_work_is_refused_by_name_when_it_is_loaded(tmp_path: Path, b
 @pytest.fixture
 def some_are_broken(tmp_path: Path) -> Path:
     (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
-    good = (
-        "class {0}(App):\n    name = '{1}'\n    stages = (Stage('f'),)\n    def f(self, value):\n        return value\n"
-    )
     for name in ("good", "bad"):
-        (tmp_path / f"{name}.py").write_text(HEAD + good.format(name.title(), name))
+        body = f"class A(App):\n    name, stages = '{name}', (Stage('f'),)\n    def f(self, value): ...\n"
+        (tmp_path / f"{name}.py").write_text(HEAD + body)
     (tmp_path / "bad.yaml").write_bytes(b"app: bad\ncompositions: \xff")
     return tmp_path
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from control.assess import assess
-from control.objectives import Objective, objective_of
+from control.objectives import objective_of
 from control.reading import current_rate, needed_rate
 from control.settings import Measuring
 from control.strategies import STRATEGIES, StrategyError, check_takes
@@ -24,24 +24,10 @@ def latency(seconds: float) -> LatencyStats:
 
 
 CALM = Snapshot(
-    now_s=50.0,
-    composition="1",
-    switching=False,
-    stable_since_s=0.0,
-    window_start_s=40.0,
-    input_rate_per_s=10.0,
-    throughput_per_s=10.0,
-    delivered=100,
-    latency=latency(0.1),
-    inside=latency(0.1),
-    queued=0,
-    queued_change_per_s=0.0,
-    in_flight=2,
-    stages=(),
-    cores=4,
-    workers_alive=2,
-    hop_s=0.0003,
-)
+    now_s=50.0, composition="1", switching=False, stable_since_s=0.0, window_start_s=40.0, input_rate_per_s=10.0,
+    throughput_per_s=10.0, delivered=100, latency=latency(0.1), inside=latency(0.1), queued=0, queued_change_per_s=0.0,
+    in_flight=2, stages=(), cores=4, workers_alive=2, hop_s=0.0003,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("throughput", "meets"), [(10.0, True), (8.0, True), (7.9, False)])
@@ -62,15 +48,13 @@ def test_nothing_delivered_where_much_was_due_is_a_violation_not_a_lack_of_sampl
     assert assess(RATE, stalled, MEASURING).status is SloStatus.VIOLATED
 
 
-def test_low_throughput_is_not_the_compositions_doing_when_nothing_waits() -> None:
-    seen = assess(RATE, replace(CALM, throughput_per_s=6.0), MEASURING)
+def test_low_throughput_is_not_the_compositions_doing_when_nothing_waits_and_no_buffer_is_full() -> None:
+    low = replace(CALM, throughput_per_s=6.0)
+    seen = assess(RATE, low, MEASURING)
     assert (seen.status, seen.meets) == (SloStatus.MET, True)
     assert "nothing waits" in seen.reason
-
-
-def test_a_full_buffer_holds_the_source_back_however_few_items_it_has() -> None:
-    full = replace(CALM, throughput_per_s=6.0, queued=1, input=replace(CALM.input, held_back=True))
-    assert assess(RATE, full, MEASURING).meets is False
+    full = replace(low, queued=1, input=replace(CALM.input, held_back=True))
+    assert assess(RATE, full, MEASURING).meets is False, "the source is held back"
 
 
 def test_a_target_above_the_input_rate_is_infeasible_for_every_composition() -> None:
@@ -79,17 +63,12 @@ def test_a_target_above_the_input_rate_is_infeasible_for_every_composition() -> 
     assert "only 10 items/s come in" in seen.reason
 
 
-def test_a_backlog_that_is_worked_off_soon_is_not_held_against_the_composition() -> None:
+def test_a_backlog_that_is_worked_off_soon_is_not_held_against_the_composition_and_one_that_grows_is() -> None:
     draining = replace(CALM, latency=latency(3.0), queued=20, queued_change_per_s=-5.0)
     seen = assess(LATENCY, draining, MEASURING)
-    assert (seen.status, seen.meets) == (SloStatus.VIOLATED, True)
-    assert seen.latency_s == 0.1
+    assert (seen.status, seen.meets, seen.latency_s) == (SloStatus.VIOLATED, True, 0.1)
     assert "a backlog of 20 items is gone in 4.0 s" in seen.reason
-
-
-def test_a_backlog_that_grows_is() -> None:
-    growing = replace(CALM, latency=latency(3.0), queued=20, queued_change_per_s=5.0)
-    assert assess(LATENCY, growing, MEASURING).meets is False
+    assert assess(LATENCY, replace(draining, queued_change_per_s=5.0), MEASURING).meets is False
 
 
 def test_a_set_rate_counts_at_once_a_dip_of_it_does_not_lower_the_need() -> None:
@@ -100,26 +79,23 @@ def test_a_set_rate_counts_at_once_a_dip_of_it_does_not_lower_the_need() -> None
 
 
 @pytest.mark.parametrize(
-    ("objective", "stalled_s", "status"),
+    ("slo", "stalled_s", "status"),
     [
-        (objective_of(Slo("latency", 8000.0)), 7.9, SloStatus.UNKNOWN),
-        (objective_of(Slo("latency", 8000.0)), 8.1, SloStatus.VIOLATED),
-        (objective_of(Slo("throughput", 0.25)), 14.0, SloStatus.UNKNOWN),
-        (objective_of(Slo("throughput", 0.25)), 16.0, SloStatus.VIOLATED),
+        (Slo("latency", 8000.0), 7.9, SloStatus.UNKNOWN),
+        (Slo("latency", 8000.0), 8.1, SloStatus.VIOLATED),
+        (Slo("throughput", 0.25), 14.0, SloStatus.UNKNOWN),
+        (Slo("throughput", 0.25), 16.0, SloStatus.VIOLATED),
     ],
 )
-def test_a_stream_that_stands_still_violates_its_objective(
-    objective: Objective, stalled_s: float, status: SloStatus
-) -> None:
+def test_a_stream_that_stands_still_violates_its_objective(slo: Slo, stalled_s: float, status: SloStatus) -> None:
     """Nothing was delivered that could be judged; what is inside is late already. Whose doing it is nobody knows."""
-    silent = replace(
-        CALM, latency=None, throughput_per_s=None, delivered=0, demand=Demand(40, 40, 0, 0.0, stalled_s=stalled_s)
-    )
-    found = assess(objective, silent, MEASURING)
+    demand = Demand(40, 40, 0, 0.0, stalled_s=stalled_s)
+    silent = replace(CALM, latency=None, throughput_per_s=None, delivered=0, demand=demand)
+    found = assess(objective_of(slo), silent, MEASURING)
     assert (found.status, found.meets) == (status, None)
     if status is SloStatus.VIOLATED:
         assert f"nothing has come out for {stalled_s:.0f} s" in found.reason
-    assert assess(objective, silent.as_read(), MEASURING).status is SloStatus.UNKNOWN, "as the papers measure"
+    assert assess(objective_of(slo), silent.as_read(), MEASURING).status is SloStatus.UNKNOWN, "as the papers measure"
 
 
 # --- several objectives at once, and what may be spent ----------------------------------------------------------------
@@ -128,7 +104,7 @@ def test_a_stream_that_stands_still_violates_its_objective(
 BOTH = together([parse_slo("p95<=100ms"), parse_slo("throughput>=input")], Budget(workers=8))
 JOINT = objective_of(BOTH)
 STATS = LatencyStats(0.05, 0.05, 0.06, 0.07, 50)
-WELL = Snapshot(50.0, "1", False, 0.0, 40.0, 10.0, 10.0, 60, STATS, STATS, 0, 0.0, 2, (), 4, 2, 3e-4)
+WELL = replace(CALM, delivered=60, latency=STATS, inside=STATS)
 LATE = replace(WELL, latency=replace(STATS, p95_s=0.3))
 SHORT = replace(WELL, throughput_per_s=6.0, queued=20, queued_change_per_s=4.0)
 
@@ -158,8 +134,6 @@ def test_what_is_shown_is_the_first_and_what_batching_holds_to_the_strictest_lat
 def test_it_is_kept_as_it_was_asked_for() -> None:
     assert slo_from_json(slo_to_json(BOTH)) == BOTH
     assert [each.asked for each in BOTH.each] == ["p95 latency ≤ 100 ms", "throughput ≥ the input rate"]
-    assert BOTH.budget is not None
-    assert BOTH.budget.told() == "8 workers"
 
 
 @pytest.mark.parametrize(
@@ -178,14 +152,12 @@ def test_what_cannot_hold_together_is_refused(slos: list[str], budget: Budget | 
 
 def test_a_budget_in_words() -> None:
     assert parse_budget("workers=8, cores=2.5") == Budget(8, 2.5)
-    assert parse_budget("cores=1").told() == "1 core"
+    assert [parse_budget(each).told() for each in ("cores=1", "workers=8")] == ["1 core", "8 workers"]
     assert Budget(8, 3.0).within(Budget(cores=2.0)) == Budget(8, 2.0)
     assert together([parse_slo("p95=1s")], Budget()).budget is None
 
 
-@pytest.mark.parametrize(
-    "text", ["workers", "money=3", "workers=many", "workers=0", "cores=nan", "workers=1,workers=2"]
-)
+@pytest.mark.parametrize("text", ["workers", "money=3", "workers=x", "workers=0", "cores=nan", "workers=1,workers=2"])
 def test_a_budget_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(BudgetError):
         parse_budget(text)

@@ -101,13 +101,7 @@ def test_data_of_figures() -> None:
 # --- what the thesis prints, beside ours ------------------------------------------------------------------------------
 
 
-NOT_REPRODUCED = {
-    ("faf", "batched_hit"),
-    ("pbaf", "batched_hit"),
-    ("pmbaf", "batched_hit"),
-    ("pid", "batched_hit"),
-    ("faf", "sd_distance"),
-}
+NOT_REPRODUCED = {*((name, "batched_hit") for name in ("faf", "pbaf", "pmbaf", "pid")), ("faf", "sd_distance")}
 """Cells of tables 5.1, 5.4 and 5.5 at 5 % that are off by more (docs/research/controllers.md)."""
 
 

@@ -22,9 +22,7 @@ def calls(woken: threading.Semaphore) -> Iterator[BlockingCalls]:
     calls.close(PATIENCE_S)
 
 
-def test_a_call_that_raises_is_told_and_does_not_end_the_others(
-    calls: BlockingCalls, woken: threading.Semaphore
-) -> None:
+def test_a_call_that_raises_is_told_and_ends_no_others(calls: BlockingCalls, woken: threading.Semaphore) -> None:
     heard: list[object] = []
     calls.ask(lambda: 1 // 0, heard.append, lambda error: heard.append(type(error)))
     calls.ask(lambda: 1 // 0, heard.append)

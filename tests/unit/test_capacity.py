@@ -47,22 +47,18 @@ def test_the_slowest_group_limits_when_there_are_cores_enough() -> None:
 
 def test_the_cores_limit_what_replicas_promise() -> None:
     prediction = predict(ferret("Par-Par-Par-Par*8"), COSTS, Conditions(cores=2, hop_s=0.0, input_rate_per_s=None))
-    assert prediction.throughput_per_s == pytest.approx(2 / 0.214)
-    assert prediction.limited_by == "cores"
+    assert (prediction.throughput_per_s, prediction.limited_by) == (pytest.approx(2 / 0.214), "cores")
 
 
 def test_a_hop_makes_merging_light_stages_pay() -> None:
-    light = {stage.name: StageCost(0.0001, 0.0001) for stage in FERRET}
-    apart = predict(ferret("Seq-Seq-Seq-Seq"), light, Conditions(cores=1, hop_s=0.001, input_rate_per_s=None))
-    merged = predict(ferret("Seq(f1,f2,f3,f4)"), light, Conditions(cores=1, hop_s=0.001, input_rate_per_s=None))
+    light, conditions = {stage.name: StageCost(0.0001, 0.0001) for stage in FERRET}, Conditions(1, 0.001, None)
+    apart, merged = (predict(ferret(each), light, conditions) for each in ("Seq-Seq-Seq-Seq", "Seq(f1,f2,f3,f4)"))
     assert apart.throughput_per_s == pytest.approx(1 / (4 * 0.0011))
     assert merged.throughput_per_s == pytest.approx(1 / 0.0014)
 
 
 def test_a_hop_may_cost_less_cpu_than_time() -> None:
-    prediction = predict(
-        ferret("Seq-Seq-Seq-Seq"), COSTS, Conditions(cores=1, hop_s=0.010, hop_cpu_s=0.001, input_rate_per_s=None)
-    )
+    prediction = predict(ferret("Seq-Seq-Seq-Seq"), COSTS, Conditions(1, 0.010, None, hop_cpu_s=0.001))
     assert prediction.throughput_per_s == pytest.approx(1 / (0.214 + 4 * 0.001))
     assert prediction.base_latency_s == pytest.approx(0.214 + 4 * 0.010)
 
@@ -96,26 +92,18 @@ def test_at_or_above_capacity_the_latency_is_infinite() -> None:
         assert prediction.base_latency_s == pytest.approx(0.214)
 
 
-def test_an_unknown_rate_leaves_the_latency_unknown() -> None:
-    prediction = predict(ferret("Seq-Seq-Seq-Seq"), COSTS, Conditions(cores=8, hop_s=0.001, input_rate_per_s=None))
-    assert prediction.base_latency_s == pytest.approx(0.218)
-    assert [prediction.latency_s, prediction.p95_s, prediction.utilization, prediction.cpu_cores] == [None] * 4
-    assert not prediction.overloaded
-
-
-def test_a_stopped_source_leaves_the_bare_latency() -> None:
-    prediction = predict(ferret("Seq-Par-Seq-Par"), COSTS, Conditions(cores=2, hop_s=0.001, input_rate_per_s=0.0))
-    assert prediction.latency_s == pytest.approx(prediction.base_latency_s)
-    assert prediction.utilization == 0.0
+def test_an_unknown_rate_leaves_the_latency_unknown_and_a_stopped_source_the_bare_one() -> None:
+    unknown, stopped = (predict(ferret("Seq-Par-Seq-Par"), COSTS, Conditions(2, 0.001, rate)) for rate in (None, 0.0))
+    assert [unknown.latency_s, unknown.p95_s, unknown.utilization, unknown.cpu_cores] == [None] * 4
+    assert not unknown.overloaded
+    assert unknown.base_latency_s == pytest.approx(0.218)
+    assert (stopped.latency_s, stopped.utilization) == (pytest.approx(0.218), 0.0)
 
 
 def test_a_stage_without_a_cost_is_named() -> None:
+    known = {name: cost for name, cost in COSTS.items() if name != "rank"}
     with pytest.raises(CompositionError, match="there is no cost of stage rank; known are segment"):
-        predict(
-            ferret("Seq-Seq-Seq-Seq"),
-            {"segment": COSTS["segment"]} | {name: COSTS[name] for name in ("extract", "vectorize")},
-            Conditions(cores=2, hop_s=0.0, input_rate_per_s=1),
-        )
+        predict(ferret("Seq-Seq-Seq-Seq"), known, Conditions(2, 0.0, 1))
 
 
 def test_compositions_of_different_apps_are_not_priced_together() -> None:
@@ -274,9 +262,7 @@ def simulate(groups: list[tuple[int, float, float]], rate: float, cores: int, it
         ([(3, 0.03, 0.5), (3, 0.02, 0.8)], 1, 0.6),
     ],
 )
-def test_predicted_latency_is_near_the_simulated(
-    groups: list[tuple[int, float, float]], cores: int, utilization: float
-) -> None:
+def test_latency_is_near_the_simulated(groups: list[tuple[int, float, float]], cores: int, utilization: float) -> None:
     composition, costs = chain(*groups)
     unloaded = Conditions(cores=cores, hop_s=0, input_rate_per_s=None)
     rate = utilization * predict(composition, costs, unloaded).throughput_per_s
@@ -336,9 +322,9 @@ def test_workers_that_share_a_gpu_are_no_faster_than_it(notation: str, per_s: fl
 
 
 def test_stages_of_two_groups_share_a_gpu() -> None:
-    both = {"ask": StageCost(0.006, 0.0, gpu_s=0.005, gpus=0.25), "use": StageCost(0.006, 0.0, gpu_s=0.005, gpus=0.25)}
-    assert predict(parse("Par*2-Par*2", TWO), both, FREE).throughput_per_s == pytest.approx(100)
-    assert predict(parse("Par*2(f1,f2)", TWO), both, FREE).throughput_per_s == pytest.approx(100)
+    both = dict.fromkeys(("ask", "use"), StageCost(0.006, 0.0, gpu_s=0.005, gpus=0.25))
+    for notation in ("Par*2-Par*2", "Par*2(f1,f2)"):
+        assert predict(parse(notation, TWO), both, FREE).throughput_per_s == pytest.approx(100)
 
 
 def test_a_worker_with_gpus_of_its_own_has_no_need_to_wait() -> None:

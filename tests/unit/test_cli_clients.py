@@ -3,19 +3,20 @@
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from cli_in_process import Invoke, invoking, told
+from click.testing import CliRunner
 from fastapi.testclient import TestClient
 from written_telemetry import write, write_items
 
 from apps import registry
 from control.decisions import State
 from service.api import create_app
-from service.cli import clients, main, runs, start
+from service.cli import clients, main
 from service.cli.http import Client, ServiceError, read
 from service.daemon.store.store import DaemonStore
 from service.schemas.base import plain
@@ -24,37 +25,15 @@ from service.schemas.spec import TelemetrySpec
 from service.schemas.status import Status
 from tests.support.fakes import fake_daemon
 
-Invoke = Callable[..., Result]
-
 
 @pytest.fixture
 def invoke(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Invoke]:
-    """Runs a command line; its requests go to an application in this process, whose telemetry is in ``tmp_path``."""
+    """Runs a command line for a service whose telemetry is in ``tmp_path``."""
     daemon = fake_daemon(disk)
     daemon.telemetry = TelemetrySpec(folder=str(tmp_path))
-    application = create_app(daemon)
-    with TestClient(application, base_url="http://127.0.0.1:8080") as http:
-
-        class InProcess(Client):
-            def __init__(self, url: str) -> None:
-                super().__init__(url)
-                self._http.close()
-                self._http = http
-
-            def stream(self, path: str) -> Iterator[Any]:
-                yield self.get(path.removesuffix("/stream"))
-
-            def close(self) -> None: ...
-
-        for module in (clients, start, runs):
-            monkeypatch.setattr(module, "Client", InProcess)
+    with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as http:
         http.post("/apps/synthetic/start", json={"input": {"rate_per_s": 10}})
-        yield lambda *arguments: CliRunner().invoke(main, list(arguments))
-
-
-def told(result: Result, code: int = 0) -> str:
-    assert result.exit_code == code, result.output
-    return result.stdout if code == 0 else result.stderr
+        yield invoking(http, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -81,20 +60,24 @@ def test_bundled_apps_are_listed_if_asked_for_or_running_or_alone(
     assert [row.split()[0] for row in rows if not row.startswith(" ")] == listed
 
 
+def shown(invoke: Invoke, *words: str) -> Any:
+    """The JSON that a command prints."""
+    return json.loads(told(invoke(*words, "--json")))
+
+
 def test_an_slo_is_set_and_shown(invoke: Invoke) -> None:
     assert told(invoke("slo", "synthetic", "latency=0.4s")) == "synthetic: latency 400 ms, violated beyond 480 ms\n"
-    stored = json.loads(told(invoke("slo", "synthetic", "latency=100ms", "--statistic", "p95", "--json")))
+    stored = shown(invoke, "slo", "synthetic", "latency=100ms", "--statistic", "p95")
     assert (stored["target"], stored["statistic"], stored["bound"]) == (100.0, "p95", pytest.approx(120))
-    rate = json.loads(told(invoke("slo", "synthetic", "throughput=input_rate", "--threshold", "0.5", "--json")))
+    rate = shown(invoke, "slo", "synthetic", "throughput=input_rate", "--threshold", "0.5")
     assert (rate["target"], rate["bound"]) == ("input_rate", pytest.approx(5))
 
 
 def test_several_objectives_are_set_together_with_a_budget(invoke: Invoke) -> None:
     said = told(invoke("slo", "synthetic", "p95<=400ms", "throughput=input", "--budget", "workers=8"))
-    first, second = said.removesuffix(", within 8 workers\n").split(" and ")
-    assert first == "synthetic: p95 latency 400 ms, violated beyond 480 ms"
-    assert second == "throughput input_rate, violated beyond 8 /s"
-    stored = json.loads(told(invoke("slo", "synthetic", "latency=1s", "--budget", "cores=2", "--json")))
+    first = "synthetic: p95 latency 400 ms, violated beyond 480 ms"
+    assert said == f"{first} and throughput input_rate, violated beyond 8 /s, within 8 workers\n"
+    stored = shown(invoke, "slo", "synthetic", "latency=1s", "--budget", "cores=2")
     assert (stored["target"], stored["objectives"], stored["budget"]) == (1000, None, {"workers": None, "cores": 2.0})
 
 
@@ -105,8 +88,8 @@ def test_status_of_all_and_of_one(invoke: Invoke) -> None:
     one = told(invoke("status", "synthetic"))
     assert "items: accepted 0, delivered 0" in one
     assert "latency 400 ms (bound 480 ms): unknown" in one
-    assert json.loads(told(invoke("status", "synthetic", "--json")))["state"] == "stable"
-    assert [each["app"] for each in json.loads(told(invoke("status", "--json")))] == ["synthetic"]
+    assert shown(invoke, "status", "synthetic")["state"] == "stable"
+    assert [each["app"] for each in shown(invoke, "status")] == ["synthetic"]
 
 
 def test_decisions_with_their_reasons(invoke: Invoke) -> None:
@@ -115,11 +98,9 @@ def test_decisions_with_their_reasons(invoke: Invoke) -> None:
     assert "stays with 1" in text
     assert "1 → 1" not in text
     assert "no SLO is set" in text
-    quiet = json.loads(told(invoke("decisions", "synthetic", "--kind", "no_change", "--json")))
-    assert {entry["kind"] for entry in quiet} == {"no_change"}
-    assert json.loads(told(invoke("decisions", "synthetic", "--before", "2020-01-01T00:00:00Z", "--json"))) == []
-    entries = json.loads(told(invoke("decisions", "synthetic", "--limit", "1", "--json")))
-    assert len(entries) == 1
+    assert {entry["kind"] for entry in shown(invoke, "decisions", "synthetic", "--kind", "no_change")} == {"no_change"}
+    assert shown(invoke, "decisions", "synthetic", "--before", "2020-01-01T00:00:00Z") == []
+    assert len(shown(invoke, "decisions", "synthetic", "--limit", "1")) == 1
 
 
 def test_compositions_are_listed_and_added(invoke: Invoke, tmp_path: Path) -> None:
@@ -127,18 +108,13 @@ def test_compositions_are_listed_and_added(invoke: Invoke, tmp_path: Path) -> No
     file = tmp_path / "wide.yaml"
     file.write_text('app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"}]')
     assert "wide" in told(invoke("compositions", "synthetic", "--add", str(file)))
-    names = [each["name"] for each in json.loads(told(invoke("compositions", "synthetic", "--json")))]
-    assert names[-1] == "wide"
+    assert shown(invoke, "compositions", "synthetic")[-1]["name"] == "wide"
 
 
-@pytest.mark.parametrize(
-    "arguments", [("slo", "nope", "latency=1ms"), ("status", "nope"), ("decisions", "nope"), ("compositions", "nope")]
-)
-def test_what_the_service_refuses_is_one_sentence_and_exit_1(invoke: Invoke, arguments: tuple[str, ...]) -> None:
-    assert (
-        told(invoke(*arguments), 1)
-        == "Error: there is no app 'nope'; registered are synthetic (asked of http://127.0.0.1:8080)\n"
-    )
+@pytest.mark.parametrize("words", ["slo nope latency=1ms", "status nope", "decisions nope", "compositions nope"])
+def test_what_the_service_refuses_is_one_sentence_and_exit_1(invoke: Invoke, words: str) -> None:
+    sentence = "Error: there is no app 'nope'; registered are synthetic (asked of http://127.0.0.1:8080)\n"
+    assert told(invoke(*words.split()), 1) == sentence
 
 
 @pytest.mark.parametrize(

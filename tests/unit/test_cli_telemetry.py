@@ -25,16 +25,18 @@ def source(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def refused(result: Result, sentence: str) -> None:
+def refused(sentence: str, *arguments: object) -> str:
+    result = CliRunner().invoke(main, [*map(str, arguments)])
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ")
     assert sentence in result.stderr
     assert result.stderr.count("\n") == 1
+    return result.stderr
 
 
 @pytest.mark.parametrize(("name", "sentence"), [("gone", "there is no folder"), ("", "has no telemetry")])
 def test_a_folder_without_telemetry(tmp_path: Path, name: str, sentence: str) -> None:
-    refused(CliRunner().invoke(main, ["telemetry", str(tmp_path / name), "--batch"]), sentence)
+    refused(sentence, "telemetry", tmp_path / name, "--batch")
     assert os.listdir(tmp_path) == []
 
 
@@ -44,45 +46,41 @@ def test_a_job_waits_for_the_first_file(tmp_path: Path, monkeypatch: pytest.Monk
         (tmp_path / "items" / "b--r-000001.parquet").write_bytes(b"PAR1")
 
     monkeypatch.setattr(time, "sleep", written)
-    refused(CliRunner().invoke(main, ["telemetry", str(tmp_path), "--wait"]), "is not a readable Parquet file")
+    refused("is not a readable Parquet file", "telemetry", tmp_path, "--wait")
 
 
 def test_a_corrupt_file(source: Path) -> None:
     (source / "items" / "b--r-000001.parquet").write_bytes(b"PAR1")
-    refused(CliRunner().invoke(main, ["telemetry", str(source), "--batch"]), "is not a readable Parquet file")
+    refused("is not a readable Parquet file", "telemetry", source, "--batch")
     assert sorted(os.listdir(source)) == ["items", "snapshots"]
 
 
 def test_no_java(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(source))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    refused(CliRunner().invoke(main, ["telemetry", str(source), "--batch"]), "Spark needs Java 17 or 21")
+    refused("Spark needs Java 17 or 21", "telemetry", source, "--batch")
     assert sorted(os.listdir(source)) == ["items", "snapshots"]
 
 
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "spark://nowhere"])
 def test_a_master_that_cannot_be_reached(source: Path, master: str) -> None:
-    refused(CliRunner().invoke(main, ["telemetry", str(source), "--batch", "--master", master]), "cannot be reached")
+    refused("cannot be reached", "telemetry", source, "--batch", "--master", master)
     assert sorted(os.listdir(source)) == ["items", "snapshots"]
 
 
 def test_a_report_of_an_app_or_a_period_without_records(source: Path) -> None:
     out = source / "report.html"
-    result = CliRunner().invoke(main, ["report", "ferret", "--from", str(source), "--out", str(out)])
-    refused(result, "no telemetry of 'ferret' in that period")
-    assert "there is some of a" in result.stderr
+    told = refused("no telemetry of 'ferret' in that period", "report", "ferret", "--from", source, "--out", out)
+    assert "there is some of a" in told
     assert not out.exists()
 
 
 def test_a_report_that_cannot_be_written(source: Path) -> None:
-    kind = "snapshots"
     row = {"app": "a", "run": "r", "at": 0, "composition": "1", "slo_status": "none", "stages": []}
-    write_atomically(pa.Table.from_pylist([row], schema=SCHEMAS[kind]), source / kind / "a--r-000002.parquet")
+    table = pa.Table.from_pylist([row], schema=SCHEMAS["snapshots"])
+    write_atomically(table, source / "snapshots" / "a--r-000002.parquet")
     (source / "file").write_text("")
-    result = CliRunner().invoke(
-        main, ["report", "a", "--from", str(source), "--out", str(source / "file" / "report.html")]
-    )
-    refused(result, "cannot write")
+    refused("cannot write", "report", "a", "--from", source, "--out", source / "file" / "report.html")
 
 
 # --- recompose ingest -------------------------------------------------------------------------------------------------
@@ -120,9 +118,7 @@ def test_it_says_what_it_did_and_where_the_rest_is(photos: Path, tmp_path: Path)
     assert "0 files computed, 4 kept, 0 gone" in again.output
 
 
-def test_without_java_it_works_in_process_and_says_so(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_java_it_works_in_process(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_candidates", lambda: iter(()))
     done = run("ferret", photos, "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
@@ -147,7 +143,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence_and_leaves_nothing(
     (tmp_path / "empty").mkdir()
     before = sorted(tmp_path.rglob("*"))
     spark = [] if "--master" in arguments else ["--no-spark"]
-    refused = run(*arguments, *spark)
-    assert refused.exit_code == 1
-    assert sentence in str(refused.exception or "") + refused.output
+    done = run(*arguments, *spark)
+    assert done.exit_code == 1
+    assert sentence in str(done.exception or "") + done.output
     assert [path for path in sorted(tmp_path.rglob("*")) if "cache" not in path.parts] == before

@@ -1,54 +1,41 @@
 """The live view of an app in a terminal."""
 
 import io
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from apps import registry
+from compositions.model import Stage, all_sequential
+from compositions.notation import parse
 from control.decisions import Mode, State, Trigger
 from profiler.slo import SloStatus
 from service.cli import render
 from service.cli.demo import plan_for
 from service.cli.watch_view import WatchView
-from service.schemas.compositions import ActiveComposition, Choice, Group
-from service.schemas.decisions import Decision
+from service.schemas.compositions import ActiveComposition, Choice
 from service.schemas.figures import Items, Latency, StageStatus, Worker
 from service.schemas.slo import ObjectiveInForce, SloInForce
 from service.schemas.spec import RunSpec
 from service.schemas.status import Status, resting
 from tests.support.bodies import having
+from tests.support.fakes import decision
 
-GROUPS = [
-    Group(stages=["segment", "extract"], pattern="seq", replicas=1),
-    Group(stages=["rank"], pattern="par", replicas=2),
-]
-ACTIVE = ActiveComposition(name="13", notation="Seq(segment,extract)-Par(rank)", workers=3, groups=GROUPS)
-DECISION = Decision(
-    id=1,
-    at="2026-01-01T10:00:00Z",
-    trigger=Trigger.VIOLATION,
-    from_="1",
-    to="13",
-    reason="rank is slow",
-    candidates=[],
-    trials=0,
-    duration_s=1.0,
-    gap_ms=None,
-    drain_estimate_ms=None,
-    drain_actual_ms=None,
-)
+FERRET = [Stage(name) for name in ("segment", "extract", "rank")]
+ACTIVE = ActiveComposition.of(parse("Seq(f1,f2)-Par", FERRET, name="13"))
+DECISION = decision(1, Trigger.VIOLATION, "1", "13", None)
 
 
-def a_worker(group: int, outstanding: int) -> Worker:
-    return Worker(id="w", pid=1, node="local", group=group, outstanding=outstanding, restarts=0)
+def stages(times_ms: dict[str, float], bottleneck: str = "") -> list[StageStatus]:
+    rest = {"kind": "stateless", "samples": 9, "cpu_time_ms": None, "cv": None}
+    return [
+        StageStatus(name=k, service_time_ms=each, bottleneck=k == bottleneck, **rest) for k, each in times_ms.items()
+    ]
 
 
 def a_status(**more: Any) -> Status:
-    names = {"segment": 11.2, "extract": 24.5, "rank": 96.4}
-    rest = {"kind": "stateless", "samples": 9, "cpu_time_ms": None, "cv": None}
+    worker = Worker(id="w", pid=1, node="local", group=1, outstanding=1, restarts=0)
     known = {
         "app": "ferret",
         "state": State.STABLE,
@@ -58,11 +45,8 @@ def a_status(**more: Any) -> Status:
         "input_rate_per_s": 10.0,
         "throughput_per_s": 9.9,
         "latency_ms": Latency(mean=181.0, p50=None, p95=260.0, p99=None),
-        "stages": [
-            StageStatus(name=name, service_time_ms=cost, bottleneck=name == "rank", **rest)
-            for name, cost in names.items()
-        ],
-        "workers": [a_worker(group, busy) for group, busy in ((0, 1), (1, 1), (1, 0))],
+        "stages": stages({"segment": 11.2, "extract": 24.5, "rank": 96.4}, "rank"),
+        "workers": [worker, *(worker.model_copy(update=each) for each in ({"group": 0}, {"outstanding": 0}))],
         "queued": 3,
         "in_flight_by_stage": {"segment": 1, "rank": 8},
         "items": Items(accepted=1200, delivered=1197, failed=2, shed=0),
@@ -80,20 +64,13 @@ def drawn(view: WatchView, status: Status) -> str:
 
 def test_it_shows_the_pipeline_the_rates_the_slo_and_the_decisions() -> None:
     text = drawn(WatchView(lambda: [DECISION]), a_status(last_decision=DECISION))
-    lines = text.splitlines()
-    first = next(line for line in lines if "segment" in line)
-    assert "3 waiting" in first
-    assert "segment 11.2 ms + extract 24.5 ms" in first
-    assert "1 of 1 busy" in first
-    second = next(line for line in lines if "rank 96.4 ms" in line)
-    assert "7 waiting" in second
-    assert "Par × 2" in second
-    assert "bottleneck" in second
-    assert "1 of 2 busy" in second
-    assert "in 10.0/s   out 9.9/s" in text
-    assert "met" in text
-    assert "2 failed" in text
-    assert "1 → 13" in text
+    first, second = (next(line for line in text.splitlines() if stage in line) for stage in ("segment", "rank 96.4 ms"))
+    for part in ("3 waiting", "segment 11.2 ms + extract 24.5 ms", "1 of 1 busy"):
+        assert part in first
+    for part in ("7 waiting", "Par × 2", "bottleneck", "1 of 2 busy"):
+        assert part in second
+    for part in ("in 10.0/s   out 9.9/s", "met", "2 failed", "1 → 13"):
+        assert part in text
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 13), (200, 60)])
@@ -102,10 +79,8 @@ def test_it_fits_the_terminal(width: int, height: int) -> None:
     view = WatchView(lambda: [long] * 12)
     p95 = ObjectiveInForce(metric="latency", target=500, threshold=0.2, statistic="p95", bound=600)
     slo = SloInForce(**{**dict(p95), "objectives": [p95, p95.model_copy(update={"statistic": "mean"})]})
-    console, tall = (
-        Console(file=io.StringIO(), width=width, height=each, force_terminal=True, color_system=None)
-        for each in (height, 100)
-    )
+    terminal: dict[str, Any] = {"file": io.StringIO(), "width": width, "force_terminal": True, "color_system": None}
+    console, tall = Console(**terminal, height=height), Console(**terminal, height=100)
     status = a_status(slo=slo)
     for _ in range(40):  # a column of each bar
         view.fitting(status, tall)
@@ -140,23 +115,17 @@ RESTING = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthet
 STEPS_S = (1.0, 10.0, 2.0)
 
 
-def composition(groups: Sequence[Group] = ()) -> ActiveComposition:
-    return ActiveComposition(name="1", notation="", workers=len(groups), groups=list(groups))
-
-
 def status(times_ms: list[float], latency_ms: float | None = None) -> Status:
-    names = [f"f{number}" for number in range(len(times_ms))]
-    rest = {"kind": "stateless", "samples": 9, "bottleneck": False, "cpu_time_ms": None, "cv": None}
     known = {
-        "stages": [StageStatus(name=n, service_time_ms=t, **rest) for n, t in zip(names, times_ms, strict=True)],
-        "composition": composition([Group(stages=[name], pattern="seq", replicas=1) for name in names]),
+        "stages": stages({f"f{number}": time_ms for number, time_ms in enumerate(times_ms)}),
+        "composition": ActiveComposition.of(all_sequential([Stage(f"f{number}") for number in range(len(times_ms))])),
         "latency_ms": Latency(mean=None, p50=latency_ms, p95=None, p99=None),
     }
     return having(RESTING, known)
 
 
 def choices(*rates: float | None) -> list[Choice]:
-    rest = {"app": "synthetic", "active": False, "predicted_latency_ms": None, **dict(composition())}
+    rest = {"app": "synthetic", "active": False, "predicted_latency_ms": None, **dict(ACTIVE)}
     return [Choice(predicted_throughput_per_s=rate, **rest) for rate in rates]
 
 
@@ -169,12 +138,10 @@ def choices(*rates: float | None) -> list[Choice]:
         pytest.param((None, None), 17, id="nothing is predicted"),
     ],
 )
-def test_the_high_input_is_beyond_the_first_composition_and_within_the_best(
-    rates: tuple[float | None, ...], high_per_s: float
-) -> None:
-    low, watched, high, last = plan_for(status([10, 40, 50]), choices(*rates), STEPS_S).scenes
-    assert [each.rate_per_s for each in (low, watched, high, last)] == pytest.approx([10, high_per_s, high_per_s, 10])
-    assert [each.mode for each in (low, watched, high, last)] == [Mode.OBSERVE, Mode.OBSERVE, Mode.AUTO, Mode.AUTO]
+def test_the_high_input_is_within_the_best_composition(rates: tuple[float | None, ...], high_per_s: float) -> None:
+    low, watched, high, last = scenes = plan_for(status([10, 40, 50]), choices(*rates), STEPS_S).scenes
+    assert [each.rate_per_s for each in scenes] == pytest.approx([10, high_per_s, high_per_s, 10])
+    assert [each.mode for each in scenes] == [Mode.OBSERVE, Mode.OBSERVE, Mode.AUTO, Mode.AUTO]
     assert (low.seconds, watched.seconds + high.seconds, last.seconds) == STEPS_S
 
 

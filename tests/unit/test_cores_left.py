@@ -11,16 +11,12 @@ ALONE_S = {"read": 0.05, "detect": 0.10, "draw": 0.05}
 RATE_PER_S = 15
 
 
-def alone(times: ServiceTimes, from_s: float) -> float:
-    """5 s of items that have the cores for themselves; when the last came back."""
-    return timed(times, from_s, {})
-
-
 def timed(
     times: ServiceTimes, from_s: float, stretch: dict[str, float], *, rate: float = RATE_PER_S, waits_s: float = 0.0,
     cores: int = CORES,
 ) -> float:  # fmt: skip
-    """5 s of items of which each stage takes so many times its CPU time, and waits besides, while others queue."""
+    """5 s of items of which each stage takes so many times its CPU time, and waits besides, while others queue; when
+    the last came back."""
     now_s = from_s
     for number in range(int(5 * rate)):
         now_s = from_s + (number + 1) / rate
@@ -37,7 +33,7 @@ def all_stages(stretch: float) -> dict[str, float]:
 def in_vain() -> tuple[ServiceTimes, float]:
     """Half as many workers more, and each gets as much less: what came of it."""
     times = ServiceTimes(list(ALONE_S))
-    return times, timed(times, timed(times, alone(times, 0.0), all_stages(1.5)), all_stages(2.0))
+    return times, timed(times, timed(times, timed(times, 0.0, {}), all_stages(1.5)), all_stages(2.0))
 
 
 def test_where_more_workers_bring_no_more_others_have_the_cores() -> None:
@@ -49,7 +45,7 @@ def test_where_more_workers_bring_no_more_others_have_the_cores() -> None:
 
 def test_who_gets_more_with_more_workers_is_not_short_of_cores() -> None:
     times = ServiceTimes(list(ALONE_S))
-    now_s = timed(times, alone(times, 0.0), all_stages(2.0), rate=RATE_PER_S / 2)
+    now_s = timed(times, timed(times, 0.0, {}), all_stages(2.0), rate=RATE_PER_S / 2)
     now_s = timed(times, now_s, all_stages(2.0))
     assert times.cores_left(now_s, CORES, waiting=True) is None, "twice as many got twice as much: a fair share"
 
@@ -57,7 +53,7 @@ def test_who_gets_more_with_more_workers_is_not_short_of_cores() -> None:
 @pytest.mark.parametrize("waits_s", [0.2, 0.5, 2.0])
 def test_stages_that_begin_to_wait_for_the_same_are_not_short_of_cores(waits_s: float) -> None:
     times = ServiceTimes(list(ALONE_S))
-    now_s, told = alone(times, 0.0), []
+    now_s, told = timed(times, 0.0, {}), []
     for workers in (3, 4, 6, 8):  # as many as are busy: each brings what the others do, little as that is
         now_s = timed(times, now_s, {}, rate=workers / (0.2 + 3 * waits_s), waits_s=waits_s)
         told.append(times.cores_left(now_s, CORES, waiting=True))
@@ -66,7 +62,7 @@ def test_stages_that_begin_to_wait_for_the_same_are_not_short_of_cores(waits_s: 
 
 def test_the_cores_are_back_when_nothing_is_stretched_any_more() -> None:
     times, now_s = in_vain()
-    now_s = alone(times, now_s)
+    now_s = timed(times, now_s, {})
     assert times.cores_left(now_s, CORES, waiting=False) is None
     known = {profile.name: profile.service_time_s for profile in times.profiles(now_s)}
     assert known == pytest.approx(ALONE_S), "and what was timed meanwhile is still not mistaken"

@@ -68,9 +68,7 @@ def test_without_folders_of_apps_the_sentence_says_what_to_give() -> None:
         from_spec(RateSpec(pattern="custom:mine:sawtooth"))
 
 
-@pytest.mark.parametrize(
-    "pattern", ["custom:mine", "custom::f", "custom:a.b:c", "custom:../x:f", "Custom:a:b", 3, True]
-)
+@pytest.mark.parametrize("pattern", ["custom:mine", "custom::f", "custom:a.b", "custom:../x:f", "Custom:a:b", 3, True])
 def test_another_form_is_refused(pattern: object) -> None:
     with pytest.raises(ValidationError, match=r"must be wave, binary, .* or custom:MODULE:FUNCTION"):
         InputSpec.model_validate({"pattern": pattern})

@@ -38,23 +38,20 @@ def test_a_restarted_daemon_brings_everything_back(disk: DaemonStore) -> None:
     second.close()
 
 
-def test_what_was_stopped_stays_stopped(disk: DaemonStore) -> None:
-    first = fake_daemon(disk)
-    first.apps.start(PUSH)
-    first.apps.stop("synthetic")
-    second = fake_daemon(disk)
-    second.restore()
-    assert second.observation.status("synthetic").state == "stopped"
-
-
-def test_an_app_that_is_no_longer_registered_is_left_alone(disk: DaemonStore) -> None:
+def test_what_was_stopped_stays_stopped_and_an_app_that_is_gone_is_left_alone(disk: DaemonStore) -> None:
     first = fake_daemon(disk)
     first.apps.start(PUSH)
     first.close()
-    second = fake_daemon(disk, names=())
-    second.restore()
-    assert second.observation.statuses() == []
+    without = fake_daemon(disk, names=())
+    without.restore()
+    assert without.observation.statuses() == []
     assert set(disk.started()) == {"synthetic"}
+    again = fake_daemon(disk)
+    again.restore()
+    again.apps.stop("synthetic")
+    last = fake_daemon(disk)
+    last.restore()
+    assert last.observation.status("synthetic").state == "stopped"
 
 
 def test_a_watched_directory_changes_what_a_running_app_chooses_from(disk: DaemonStore) -> None:

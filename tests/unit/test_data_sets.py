@@ -59,10 +59,28 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def recipe(folder: Path, out: Path) -> Lines:
+    """One whose data set is made."""
+    made = Lines(folder)
+    make(made, out)
+    return made
+
+
 def make(recipe: Lines, out: Path, engine: Engine | None = None) -> Ingested:
     place = Place(recipe.folder)
     recipe.computed = []
     return ingest(recipe, place, out, engine or in_process(recipe, place))
+
+
+def counting(out: Path) -> Reader[int]:
+    """Its indexes are the numbers of their rows."""
+    return Reader(out, "lines", lambda file: len(json.loads(file.read_text())))
 
 
 def index(out: Path) -> list[dict[str, Any]]:
@@ -71,28 +89,22 @@ def index(out: Path) -> list[dict[str, Any]]:
     return list(rows)
 
 
-def test_the_tables_say_what_is_in_the_files(folder: Path, tmp_path: Path) -> None:
+def test_the_tables_say_what_is_in_the_files(folder: Path, out: Path) -> None:
     (folder / "x.txt").write_text("bad")
-    out = tmp_path / "out"
     done = make(Lines(folder), out)
     assert done == Ingested(version=1, computed=41, kept=0, gone=0, quarantined=1, rows=80)
     features = pq.read_table(out / "versions/1/features")
     rows = sorted(zip(*(features[name].to_pylist() for name in ("path", "row", "text")), strict=True))
     assert rows == sorted((f"{n}.txt", k, t) for n in range(40) for k, t in enumerate([f"{n}", f"line two of {n}"]))
-    assert pq.read_table(out / "versions/1/quarantine.parquet").to_pylist() == [
-        {"path": "x.txt", "reason": "x.txt is bad"}
-    ]
+    quarantine = pq.read_table(out / "versions/1/quarantine.parquet").to_pylist()
+    assert quarantine == [{"path": "x.txt", "reason": "x.txt is bad"}]
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["counts"] == {"files": 41, "quarantined": 1, "rows": 80}
     assert manifest["sha256"] == {name: sum_ for name, sum_ in content(out).items() if name != "manifest.json"}
     assert [row["text"] for row in index(out)][:2] == ["0", "line two of 0"]
 
 
-def test_only_what_is_new_or_changed_is_computed_and_the_end_is_the_same_as_from_the_start(
-    folder: Path, tmp_path: Path
-) -> None:
-    recipe, out = Lines(folder), tmp_path / "out"
-    make(recipe, out)
+def test_what_is_new_is_computed_and_the_end_is_as_from_the_start(recipe: Lines, folder: Path, out: Path) -> None:
     assert make(recipe, out) == Ingested(version=1, computed=0, kept=40, gone=0, quarantined=0, rows=80)
     assert recipe.computed == []
     for number in range(100, 105):
@@ -103,12 +115,9 @@ def test_only_what_is_new_or_changed_is_computed_and_the_end_is_the_same_as_from
     done = make(recipe, out)
     assert done == Ingested(version=2, computed=6, kept=38, gone=1, quarantined=0, rows=80 - 3 + 5)
     assert sorted(recipe.computed) == sorted(["3.txt", *(f"{number}.txt" for number in range(100, 105))])
-    anew = tmp_path / "anew"
+    anew = out.with_name("anew")
     make(Lines(folder), anew)
-    there, here = content(anew), content(out)
-    assert {name: there[name] for name in there if name != "manifest.json"} == {
-        name: here[name] for name in here if name != "manifest.json"
-    }
+    assert content(anew) | {"manifest.json": ""} == content(out) | {"manifest.json": ""}
 
 
 def test_rows_of_many_parts_come_in_order_and_few_at_a_time(tmp_path: Path) -> None:
@@ -139,15 +148,12 @@ def test_an_npz_file_in_pieces_is_that_of_numpy(tmp_path: Path) -> None:
     }
     np.savez(tmp_path / "wanted.npz", **arrays)
     pieces = Streamed("wide", np.dtype(np.float32), (10, 3), [arrays["wide"][:4], arrays["wide"][4:]])
-    write_npz(
-        tmp_path / "found.npz", (pieces if name == "wide" else whole(name, array) for name, array in arrays.items())
-    )
+    entries = (pieces if name == "wide" else whole(name, array) for name, array in arrays.items())
+    write_npz(tmp_path / "found.npz", entries)
     assert (tmp_path / "found.npz").read_bytes() == (tmp_path / "wanted.npz").read_bytes()
 
 
-def test_what_did_not_change_is_shared_with_the_version_before(folder: Path, tmp_path: Path) -> None:
-    recipe, out = Lines(folder), tmp_path / "out"
-    make(recipe, out)
+def test_what_did_not_change_is_shared_with_the_version_before(recipe: Lines, folder: Path, out: Path) -> None:
     (folder / "new.txt").write_text("new")
     make(recipe, out)
     before = {path.stat().st_ino for path in (out / "versions/1/features").rglob("*.parquet")}
@@ -155,8 +161,7 @@ def test_what_did_not_change_is_shared_with_the_version_before(folder: Path, tmp
     assert sum(inode not in before for inode in now) == 1
 
 
-def test_other_parameters_compute_everything_and_another_index_nothing(folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+def test_other_parameters_compute_everything_and_another_index_nothing(folder: Path, out: Path) -> None:
     make(Lines(folder, fine=1), out)
     assert make(Lines(folder, fine=2), out).computed == 40
     other = Lines(folder, fine=2)
@@ -164,9 +169,8 @@ def test_other_parameters_compute_everything_and_another_index_nothing(folder: P
     assert make(other, out)[:2] == (3, 0)
 
 
-def test_a_file_that_could_not_be_read_is_tried_again(folder: Path, tmp_path: Path) -> None:
-    place, out = Place(folder), tmp_path / "out"
-    recipe = Lines(folder)
+def test_a_file_that_could_not_be_read_is_tried_again(folder: Path, out: Path) -> None:
+    place, recipe = Place(folder), Lines(folder)
 
     class Broken(Place):
         def read(self, path: str) -> bytes:
@@ -177,9 +181,8 @@ def test_a_file_that_could_not_be_read_is_tried_again(folder: Path, tmp_path: Pa
     for _ in range(2):  # to no avail, which is no new version
         done = ingest(recipe, place, out, in_process(recipe, Broken(folder)))
         assert (done.version, done.quarantined) == (1, 1)
-    assert pq.read_table(out / "versions/1/quarantine.parquet")["reason"].to_pylist() == [
-        "7.txt cannot be read: Input/output error"
-    ]
+    (reason,) = pq.read_table(out / "versions/1/quarantine.parquet")["reason"].to_pylist()
+    assert reason == "7.txt cannot be read: Input/output error"
     assert make(recipe, out) == Ingested(version=2, computed=1, kept=39, gone=0, quarantined=0, rows=80)
 
 
@@ -194,11 +197,8 @@ def interrupted(recipe: Lines, place: Place, after: int) -> Engine:
     return engine
 
 
-def test_an_interrupted_job_leaves_the_old_version_and_the_next_goes_on_where_it_was(
-    folder: Path, tmp_path: Path
-) -> None:
-    recipe, out, place = Lines(folder), tmp_path / "out", Place(folder)
-    make(recipe, out)
+def test_an_interrupted_job_leaves_the_old_version_and_the_next_goes_on(recipe: Lines, folder: Path, out: Path) -> None:
+    place = Place(folder)
     for number in range(40):
         (folder / f"{number}.txt").write_text(f"other {number}")
     with pytest.raises(KeyboardInterrupt):
@@ -219,8 +219,8 @@ class Killed(Lines):
         return super().rows(path, data)
 
 
-def test_a_small_job_that_is_killed_goes_on_where_it_was_as_well(folder: Path, tmp_path: Path) -> None:
-    recipe, out = Lines(folder), tmp_path / "out"
+def test_a_small_job_that_is_killed_goes_on_where_it_was_as_well(folder: Path, out: Path) -> None:
+    recipe = Lines(folder)
     with pytest.raises(KeyboardInterrupt):
         make(Killed(folder), out)
     assert make(recipe, out).computed == 40
@@ -236,11 +236,8 @@ def test_records_are_put_on_disk_by_time_as_well() -> None:
     assert sum(sizes) == 500
 
 
-def test_a_folder_that_goes_while_a_writer_waits_is_made_again(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, lock = tmp_path / "out", fcntl.flock
-    left = [1, 1]
+def test_a_folder_that_goes_is_made_again(folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, left = fcntl.flock, [1, 1]
 
     def removed_meanwhile(file: Any, how: int) -> None:
         if left and left.pop():
@@ -252,8 +249,8 @@ def test_a_folder_that_goes_while_a_writer_waits_is_made_again(
         make(Lines(folder), out)
 
 
-def test_a_file_that_changes_between_two_tries_is_computed_again(folder: Path, tmp_path: Path) -> None:
-    recipe, out, place = Lines(folder), tmp_path / "out", Place(folder)
+def test_a_file_that_changes_between_two_tries_is_computed_again(folder: Path, out: Path) -> None:
+    recipe, place = Lines(folder), Place(folder)
     with pytest.raises(KeyboardInterrupt):
         ingest(recipe, place, out, interrupted(recipe, place, after=3))
     (folder / "0.txt").write_text("quite another text")
@@ -261,9 +258,7 @@ def test_a_file_that_changes_between_two_tries_is_computed_again(folder: Path, t
     assert "quite another text" in [row["text"] for row in index(out)]
 
 
-def test_a_reader_follows_and_still_opens_the_versions_before(folder: Path, tmp_path: Path) -> None:
-    recipe, out = Lines(folder), tmp_path / "out"
-    make(recipe, out)
+def test_a_reader_follows_and_still_opens_the_versions_before(recipe: Lines, folder: Path, out: Path) -> None:
     loads: list[Path] = []
     reader = Reader(out, "lines", lambda file: loads.append(file) or len(json.loads(file.read_text())))
     assert reader.newest() == (1, 80)
@@ -271,19 +266,16 @@ def test_a_reader_follows_and_still_opens_the_versions_before(folder: Path, tmp_
     make(recipe, out)
     assert reader.newest() == (2, 81)
     assert reader.version(1) == 80
-    assert Reader(out, "lines", lambda file: len(json.loads(file.read_text()))).version(1) == 80
+    assert counting(out).version(1) == 80
     os.utime(folder / "new.txt", ns=(5, 5))
     make(recipe, out)
     assert reader.newest() == (3, 81)
     assert len(loads) == 2, "the index of version 3 is that of version 2"
 
 
-def test_a_reader_stays_where_the_new_version_cannot_be_opened(
-    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    recipe, out = Lines(folder), tmp_path / "out"
-    make(recipe, out)
-    reader = Reader(out, "lines", lambda file: len(json.loads(file.read_text())))
+@pytest.mark.usefixtures("recipe")
+def test_a_reader_stays_where_the_new_version_cannot_be_opened(out: Path, caplog: pytest.LogCaptureFixture) -> None:
+    reader = counting(out)
     (out / "manifest.json").write_text("{}")
     assert reader.newest() == (1, 80)
     assert "staying with version 1" in caplog.text
@@ -291,19 +283,17 @@ def test_a_reader_stays_where_the_new_version_cannot_be_opened(
     assert reader.newest() == (1, 80)
 
 
-def test_old_versions_go(folder: Path, tmp_path: Path) -> None:
-    recipe, out = Lines(folder), tmp_path / "out"
+def test_old_versions_go(folder: Path, out: Path) -> None:
+    recipe = Lines(folder)
     for number in range(5):
         (folder / "0.txt").write_text(f"{number}")
         make(recipe, out)
     assert sorted(path.name for path in (out / "versions").iterdir()) == ["3", "4", "5"]
-    reader = Reader(out, "lines", lambda file: len(json.loads(file.read_text())))
     with pytest.raises(RecomposeError, match="holds no data set"):
-        reader.version(1)
+        counting(out).version(1)
 
 
-def test_one_writer_at_a_time(folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+def test_one_writer_at_a_time(folder: Path, out: Path) -> None:
     waited = threading.Thread(target=keep, args=(Lines(folder), folder, out))
     with writing(out, "lines"):
         with pytest.raises(RecomposeError, match="is being written by another process; wait for it"):
@@ -313,47 +303,33 @@ def test_one_writer_at_a_time(folder: Path, tmp_path: Path) -> None:
     assert len(index(out)) == 80
 
 
-def test_what_was_kept_is_made_anew_where_it_is_damaged(folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    make(Lines(folder), out)
+def test_a_damaged_table_is_refused_and_left_as_it_is_or_made_anew(recipe: Lines, folder: Path, out: Path) -> None:
     (folder / "0.txt").write_text("changed")
     (out / "versions/1/files.parquet").write_bytes(b"no Parquet")
-    keep(Lines(folder), folder, out)
+    with pytest.raises(Unusable, match="cannot be continued"):
+        make(recipe, out)
+    assert len(index(out)) == 80
+    keep(recipe, folder, out)
     assert len(index(out)) == 79
 
 
-@pytest.mark.parametrize("fault", ["missing", "empty", "useless"])
-def test_a_folder_that_gives_nothing_leaves_nothing(tmp_path: Path, fault: str) -> None:
+def test_a_folder_that_gives_nothing_leaves_nothing(tmp_path: Path, out: Path) -> None:
+    """Nor one without files, and one that does not exist: tests/unit/test_cli_telemetry.py."""
     folder = tmp_path / "in"
-    if fault != "missing":
-        folder.mkdir()
-    if fault == "useless":
-        (folder / "a.txt").write_text("bad")
-    sentence = {
-        "missing": "in' does not exist; give a folder",
-        "empty": r"in' has no files of a data set; those that end in \.txt count",
-        "useless": r"none of the 1 files in '.*in' can be used: a\.txt is bad",
-    }[fault]
-    with pytest.raises(RecomposeError, match=sentence):
-        make(Lines(folder), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    folder.mkdir()
+    (folder / "a.txt").write_text("bad")
+    with pytest.raises(RecomposeError, match=r"none of the 1 files in '.*in' can be used: a\.txt is bad"):
+        make(Lines(folder), out)
+    assert not out.exists()
 
 
-def test_a_job_that_comes_to_nothing_removes_nothing_that_it_has_not_made(folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    make(Lines(folder), out)
+def test_a_job_that_comes_to_nothing_removes_nothing_it_has_not_made(recipe: Lines, folder: Path, out: Path) -> None:
     (out / "manifest.json").unlink()
     for file in folder.glob("*.txt"):
         file.write_text("bad")
     with pytest.raises(RecomposeError, match="none of the 40 files"):
-        make(Lines(folder), out)
+        make(recipe, out)
     assert (out / "versions/1/index.npz").exists()
-
-
-def test_a_folder_with_other_things_in_it_is_not_written_to(folder: Path) -> None:
-    with pytest.raises(RecomposeError, match="has other things in it; give a data set's, or a new one"):
-        make(Lines(folder), folder)
-    assert len(list(folder.iterdir())) == 41
 
 
 @pytest.mark.parametrize(
@@ -364,23 +340,11 @@ def test_a_folder_with_other_things_in_it_is_not_written_to(folder: Path) -> Non
         ('{"kind": "faces", "format": 1, "version": 1}', "is of kind 'faces'; 'lines' is needed"),
     ],
 )
-def test_what_cannot_be_continued_is_refused(folder: Path, tmp_path: Path, manifest: str, sentence: str) -> None:
-    out = tmp_path / "out"
-    make(Lines(folder), out)
+def test_what_cannot_be_continued_is_refused(recipe: Lines, out: Path, manifest: str, sentence: str) -> None:
     (out / "manifest.json").write_text(manifest)
     with pytest.raises(RecomposeError, match=sentence):
-        make(Lines(folder), out)
+        make(recipe, out)
     assert (out / "manifest.json").read_text() == manifest
-
-
-def test_a_damaged_table_is_refused_and_left_as_it_is(folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    make(Lines(folder), out)
-    (folder / "0.txt").write_text("changed")
-    (out / "versions/1/files.parquet").write_bytes(b"no Parquet")
-    with pytest.raises(Unusable, match="cannot be continued"):
-        make(Lines(folder), out)
-    assert len(index(out)) == 80
 
 
 def test_a_folder_may_be_a_url_and_a_place_one_file(folder: Path, tmp_path: Path) -> None:
@@ -398,33 +362,22 @@ def test_each_file_is_there_once_whatever_links_lead_to_it(tmp_path: Path) -> No
         (place / "a.txt").write_text("a")
     (inside / "b.txt").write_text("b")
     os.link(inside / "b.txt", inside / "c.txt")
-    links = {
-        "loop": inside,
-        "sub/loop": inside,
-        "sub/more": inside / "sub",
-        "self": inside / "self",
-        "nowhere.txt": tmp_path / "nowhere.txt",
-        "b-again.txt": inside / "b.txt",
-        "deep": outside / "deep",
-        "deep-file.txt": outside / "deep" / "a.txt",
-        "out": outside,
-    }
-    for name, target in links.items():
-        (inside / name).symlink_to(target)
+    loops = {"loop": "in", "sub/loop": "in", "sub/more": "in/sub", "self": "in/self"}
+    twice = {"b-again.txt": "in/b.txt", "deep": "outside/deep", "deep-file.txt": "outside/deep/a.txt", "out": "outside"}
+    for name, target in {**loops, **twice, "nowhere.txt": "nowhere.txt"}.items():
+        (inside / name).symlink_to(tmp_path / target)
     os.mkfifo(inside / "pipe.txt")
-    found = Place(inside).list(frozenset({".txt"}))
+    found = Place(inside).list(Lines.suffixes)
     assert found["path"].to_pylist() == ["b.txt", "c.txt", "deep/a.txt", "sub/a.txt"]
     assert (found["size"][0].as_py(), found["mtime_ns"][0].as_py()) == (1, (inside / "b.txt").stat().st_mtime_ns)
 
 
-def test_a_name_that_is_no_utf_8_is_in_quarantine(folder: Path, tmp_path: Path) -> None:
-    with open(os.fsencode(folder) + b"/\xff\xe9.txt", "w") as odd:
-        odd.write("odd")
-    with open(os.fsencode(folder) + b"/\xfe.md", "w") as odd:
-        odd.write("odd")
-    done = make(Lines(folder), tmp_path / "out")
+def test_a_name_that_is_no_utf_8_is_in_quarantine(folder: Path, out: Path) -> None:
+    for name in (b"\xff\xe9.txt", b"\xfe.md"):
+        Path(os.fsdecode(os.fsencode(folder / "") + b"/" + name)).write_text("odd")
+    done = make(Lines(folder), out)
     assert (done.quarantined, done.rows) == (1, 80)
-    (row,) = pq.read_table(next((tmp_path / "out").rglob("quarantine.parquet"))).to_pylist()
+    (row,) = pq.read_table(next(out.rglob("quarantine.parquet"))).to_pylist()
     assert row["path"] == "\\xff\\xe9.txt"
     assert row["reason"] == "\\xff\\xe9.txt cannot be read: its name is not UTF-8; rename it"
     assert Place(folder).skipped(Lines.suffixes) == ("\\xfe.md", "notes.md")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -78,11 +79,8 @@ def test_a_table_takes_columns_of_a_later_version(tmp_path: Path) -> None:
     put(TableKind(tmp_path / "t", SCHEMA), 0)
     later = SCHEMA.append(pa.field("reason", pa.string()))
     put(TableKind(tmp_path / "t", later), 1, batch(1, schema=later, reason="late"))
-    rows = DeltaTable(str(tmp_path / "t")).to_pyarrow_dataset()
-    found = duckdb.sql("SELECT reason, count(*) FROM rows GROUP BY ALL ORDER BY ALL").fetchall()
-    assert rows is not None
-    assert sorted(found, key=str) == [("late", ROWS), (None, ROWS)]
-    assert DeltaTable(str(tmp_path / "t")).to_pandas()["reason"].isna().sum() == ROWS
+    reasons = DeltaTable(str(tmp_path / "t")).to_pyarrow_table()["reason"].to_pylist()
+    assert Counter(reasons) == {"late": ROWS, None: ROWS}
 
 
 WRITER = """

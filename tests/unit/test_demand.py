@@ -6,20 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from fastapi.testclient import TestClient
 
 from apps import registry
 from compositions.model import Stage
 from compositions.resources import Need
-from service.api import create_app
-from service.daemon.daemon import Daemon
 from service.daemon.nodes import KEPT_S, Kept, wanted_by
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
 from service.schemas.figures import StageStatus
 from service.schemas.spec import RunSpec
 from service.schemas.status import State, Status, resting
-from tests.support.fakes import FakeRunner, PromptTicker
+from tests.support.fakes import fake_daemon
 
 CORE, GPU = Need(cpus=1.0), Need(gpus=0.5)
 DECODE, DETECT = Stage("decode"), Stage("detect", gpus=0.5, setup="per-group")
@@ -44,9 +41,7 @@ def loaded(rate_per_s: float | None, *times_ms: tuple[str, float, float]) -> Sta
         (loaded(None, ("decode", 100, 40)), [DECODE], {}),
     ],
 )
-def test_the_load_and_the_times_of_the_stages_say_what_is_needed(
-    status: Status, stages: Sequence[Stage], wanted: dict[Need, int]
-) -> None:
+def test_load_and_times_say_what_is_needed(status: Status, stages: Sequence[Stage], wanted: dict[Need, int]) -> None:
     assert wanted_by(status, stages) == wanted
 
 
@@ -58,21 +53,15 @@ def test_more_is_asked_for_at_once_and_less_after_ten_minutes_of_less() -> None:
     assert kept.at(KEPT_S + 6, Counter({CORE: 1})) == {CORE: 1}
 
 
-class AskedHost(LocalHost):
-    def __init__(self) -> None:
-        super().__init__(FakeRunner)
-        self.asked: list[Sequence[Need]] = []
-
-    def request(self, workers: Sequence[Need]) -> None:
-        self.asked.append(workers)
-
-
 @pytest.mark.parametrize("autoscale", [True, False])
-def test_a_service_asks_only_if_it_is_told_to(disk: DaemonStore, autoscale: bool) -> None:
-    host = AskedHost()
-    daemon = Daemon({"synthetic": registry.find("synthetic")}, host, disk, make_ticker=PromptTicker)
+def test_a_service_asks_only_if_it_is_told_to(
+    disk: DaemonStore, monkeypatch: pytest.MonkeyPatch, autoscale: bool
+) -> None:
+    asked: list[Sequence[Need]] = []
+    monkeypatch.setattr(LocalHost, "request", lambda _, workers: asked.append(workers))
+    daemon = fake_daemon(disk)
     daemon.nodes.autoscale = autoscale
-    with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as client:
-        assert client.post("/apps/synthetic/start").status_code == 200
+    daemon.apps.start(RunSpec(app="synthetic"))
+    for _ in range(2):
         daemon.nodes.look()
-    assert host.asked == ([[]] if autoscale else [])
+    assert asked == ([[]] if autoscale else []), "once, unless it changes"

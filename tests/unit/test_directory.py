@@ -71,11 +71,8 @@ def test_a_removed_file_takes_its_compositions_along(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_is_a_problem_not_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "a.yaml", "Seq-Seq")
-
-    def forbid(path: Path, mode: str) -> object:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "open", forbid)
+    refuse = PermissionError(13, "Permission denied")
+    monkeypatch.setattr(Path, "open", lambda *_: (_ for _ in ()).throw(refuse))
     (problem,) = CompositionDirectory([tmp_path], APPS).refresh()
     assert str(problem) == f"{tmp_path / 'a.yaml'}: cannot be read: Permission denied"
 

@@ -1,23 +1,26 @@
 """The dispatcher's rules one by one; tests/property shuffles them all, tests/contract runs them on every pool."""
 
 import pytest
-from dispatcher_bench import Bench, composition
+from dispatcher_bench import STAGES, Bench, composition
 
 from compositions.model import Stage, StageKind
 from runtime.dispatch.events import (
     BundleAdmitted,
+    Event,
     SwitchRequested,
     SwitchStyle,
     TaskFailed,
+    Tick,
     WorkerAnswered,
     WorkerJoined,
     WorkerLeaving,
-    WorkerLost,
     WorkerStartFailed,
 )
 from runtime.dispatch.instructions import AskWorker, KillWorker, StartWorkers, StopWorker
 from runtime.dispatch.outbox import ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, StartFailed, SwitchEnded, SwitchOverdue, TaskTimed
+
+WHOLE = ("a", "b", "c")
 
 
 def test_starts_the_workers_of_the_composition_and_a_spare():
@@ -25,8 +28,7 @@ def test_starts_the_workers_of_the_composition_and_a_spare():
 
 
 def test_short_tasks_are_prefetched_long_ones_are_not():
-    bench = Bench("Seq(a,b,c)", prefetch_below_s=0.02)
-    bench.join("w1")
+    bench = Bench("Seq(a,b,c)", workers=1, prefetch_below_s=0.02)
     bench.admit(4)
     assert len(bench.running()) == 1, "nothing is known of the first task"
     bench.done(0, busy_s=0.001)
@@ -37,49 +39,43 @@ def test_short_tasks_are_prefetched_long_ones_are_not():
 
 
 def test_work_goes_to_the_idle_worker_first():
-    bench = Bench("Par*2(a,b,c)")
-    bench.join("w1", "w2")
+    bench = Bench("Par*2(a,b,c)", workers=2)
     bench.admit(2)
     assert [worker for worker, _, _ in bench.running()] == ["w1", "w2"]
 
 
 def test_round_robin_waits_for_the_replica_whose_turn_it_is_and_keeps_the_order():
-    bench = Bench("Par*2(a,b,c)", scheduling="round-robin", prefetch_below_s=0)
-    bench.join("w1", "w2")
+    bench = Bench("Par*2(a,b,c)", workers=2, scheduling="round-robin", prefetch_below_s=0)
     bench.admit(4)
-    assert bench.running() == [("w1", 1, ("a", "b", "c")), ("w2", 0, ("a", "b", "c"))]
+    assert bench.running() == [("w1", 1, WHOLE), ("w2", 0, WHOLE)]
     bench.done(1)
-    assert [serial for _, serial, _ in bench.running()] == [0], "w1 is free, and it is the turn of w2"
+    assert bench.serials == [0], "w1 is free, and it is the turn of w2"
     bench.done(0)
-    assert bench.running() == [("w1", 3, ("a", "b", "c")), ("w2", 2, ("a", "b", "c"))]
+    assert bench.running() == [("w1", 3, WHOLE), ("w2", 2, WHOLE)]
     bench.finish()
-    assert [item.serial for item in bench.of(Delivered)] == [0, 1, 2, 3]
+    assert bench.delivered == [0, 1, 2, 3]
 
 
 def test_it_says_when_its_buffer_is_full():
-    bench = Bench("Seq(a,b,c)", buffer_items=1, prefetch_below_s=0)
-    bench.join("w1")
+    bench = Bench("Seq(a,b,c)", workers=1, buffer_items=1, prefetch_below_s=0)
     bench.admit()
-    assert not bench.dispatcher.view(0.0).full
+    assert not bench.view.full
     bench.admit()
-    assert bench.dispatcher.view(0.0).full
+    assert bench.view.full
 
 
 def test_in_flight_is_limited_so_that_a_drain_is_short():
-    bench = Bench("Seq-Seq-Seq")
-    bench.join("w1", "w2", "w3")
+    bench = Bench("Seq-Seq-Seq", workers=3)
     bench.admit(30)
     for _ in range(20):
         first = [task_id for task_id, (_, task) in bench.tasks.items() if task.stages == ("a",)]
         if first:
             bench.done(first[0])
-    assert bench.dispatcher.view(bench.now_s).in_flight == 6
-    assert bench.dispatcher.view(bench.now_s).queued == 24
+    assert (bench.view.in_flight, bench.view.queued) == (6, 24)
 
 
 def test_the_hop_is_measured_on_idle_workers_only():
-    bench = Bench("Seq(a,b,c)")
-    bench.join("w1")
+    bench = Bench("Seq(a,b,c)", workers=1)
     bench.admit()
     bench.now_s = 0.125
     bench.done(0, busy_s=0.1)
@@ -88,9 +84,7 @@ def test_the_hop_is_measured_on_idle_workers_only():
 
 
 def test_a_dead_letter_does_not_hold_up_a_stateful_stage():
-    stages = (Stage("a"), Stage("b", StageKind.STATEFUL))
-    bench = Bench("Par*2(a)-Seq(b)", stages, attempts=1)
-    bench.join("w1", "w2", "w3")
+    bench = Bench("Par*2(a)-Seq(b)", (Stage("a"), Stage("b", StageKind.STATEFUL)), workers=3, attempts=1)
     bench.admit(2)
     bench.done(1)
     bench.handle(TaskFailed(0.0, bench.tasks.pop(0)[0], 0, "a", "boom"))
@@ -98,44 +92,18 @@ def test_a_dead_letter_does_not_hold_up_a_stateful_stage():
 
 
 def test_a_failed_task_is_tried_again_with_its_own_input():
-    bench = Bench("Seq-Seq-Seq")
-    bench.join("w1", "w2", "w3")
+    bench = Bench("Seq-Seq-Seq", workers=3)
     bench.admit()
     for attempt in range(3):
-        assert next(iter(bench.tasks.values()))[1].payload == "item"
-        task_id = next(iter(bench.tasks))
-        bench.tasks.pop(task_id)
+        ((task_id, (_, task)),) = bench.tasks.items()
+        assert task.payload == "item"
+        bench.tasks.clear()
         bench.handle(TaskFailed(0.0, "w1", task_id, "a", f"attempt {attempt}"))
     (dead,) = bench.of(Delivered)
     assert (dead.serial, dead.error, dead.payload) == (0, "attempt 2", None)
 
 
-def test_only_the_running_task_counts_a_loss():
-    bench = Bench("Seq(a,b,c)", losses=1)
-    bench.join("w1", "w2")
-    bench.admit(2)
-    bench.done(0, busy_s=0.001)
-    bench.admit(1)
-    assert len(bench.running()) == 2
-    bench.handle(WorkerLost(1.0, "w1", "SIGKILL"))
-    (first, dead) = bench.of(Delivered)
-    assert first.error is None
-    assert dead.error == "worker w1 was lost: SIGKILL"
-    assert [(worker, serial) for worker, serial, _ in bench.running() if worker == "w2"] == [("w2", 2)]
-
-
-def test_workers_that_are_lost_together_cost_an_item_one_loss():
-    bench = Bench("Par*3(a,b,c)", losses=2)
-    bench.join("w1", "w2", "w3")
-    bench.admit(1)
-    for worker in ("w1", "w2", "w3"):  # one machine had them all: each was given the item when the one before was lost
-        bench.handle(WorkerLost(1.0, worker, "its machine is gone"))
-    assert not bench.of(Delivered)
-    bench.join("w4")
-    assert [(worker, serial) for worker, serial, _ in bench.running() if worker == "w4"] == [("w4", 0)]
-    bench.handle(WorkerLost(2.0, "w4", "SIGKILL"))
-    (dead,) = bench.of(Delivered)
-    assert dead.error == "worker w4 was lost: SIGKILL"
+# --- lost workers ----------------------------------------------------------------------------------------------------
 
 
 def holder(bench: Bench) -> str:
@@ -143,31 +111,42 @@ def holder(bench: Bench) -> str:
     return bench.tasks[max(bench.tasks)][0]
 
 
-def test_a_machine_that_is_noticed_worker_by_worker_costs_an_item_one_loss():
-    bench = Bench("Par*3(a,b,c)", losses=2)
-    bench.join("w1", "w2", "w3")
+def test_only_the_running_task_counts_a_loss():
+    bench = Bench("Seq(a,b,c)", workers=2, losses=1)
+    bench.admit(2)
+    bench.done(0, busy_s=0.001)
     bench.admit(1)
-    for second in (1.0, 2.0, 3.0):  # each had it for a second, and was dead
-        bench.handle(WorkerLost(second, holder(bench), "its machine is gone"))
+    assert len(bench.running()) == 2
+    bench.lose("w1", "SIGKILL", at_s=1.0)
+    assert [each.error for each in bench.of(Delivered)] == [None, "worker w1 was lost: SIGKILL"]
+    assert bench.running() == [("w2", 2, WHOLE)]
+
+
+@pytest.mark.parametrize("lost_s", [(1.0, 1.0, 1.0), (1.0, 2.0, 3.0)], ids=["together", "noticed one by one"])
+def test_a_lost_machine_costs_an_item_one_loss(lost_s: tuple[float, ...]):
+    """The item was at w3 and then at w1, which was dead; w2 was the group's last worker, and was not given it."""
+    bench = Bench("Par*3(a,b,c)", workers=3, losses=2)
+    bench.admit(1)
+    for worker, second in zip(("w3", "w1", "w2"), lost_s, strict=True):
+        bench.lose(worker, "its machine is gone", second)
     assert not bench.of(Delivered)
     bench.now_s = 4.0
     bench.join("w4")
-    assert holder(bench) == "w4"
-    bench.handle(WorkerLost(5.0, "w4", "SIGKILL"))
+    assert bench.running() == [("w4", 0, WHOLE)]
+    bench.lose("w4", "SIGKILL", at_s=5.0)
     (dead,) = bench.of(Delivered)
     assert dead.error == "worker w4 was lost: SIGKILL"
 
 
 def test_a_worker_that_answered_after_the_loss_before_counts_another():
-    bench = Bench("Par*3(a,b,c)", losses=2)
-    bench.join("w1", "w2", "w3")
+    bench = Bench("Par*3(a,b,c)", workers=3, losses=2)
     bench.admit(1)
     first = holder(bench)
-    bench.handle(WorkerLost(1.0, first))
+    bench.lose(first, at_s=1.0)
     assert bench.of(AskWorker) == [AskWorker(worker, 1) for worker in ("w1", "w2", "w3") if worker != first]
     second = holder(bench)
     bench.handle(WorkerAnswered(1.1, second, 1))
-    bench.handle(WorkerLost(2.0, second, "SIGKILL"))
+    bench.lose(second, "SIGKILL", at_s=2.0)
     (dead,) = bench.of(Delivered)
     assert dead.error == f"worker {second} was lost: SIGKILL"
 
@@ -175,15 +154,14 @@ def test_a_worker_that_answered_after_the_loss_before_counts_another():
 def test_what_went_with_its_machine_is_no_suspect():
     bench = Bench("Par*4(a,b,c)", losses=2)
     far = ("w1", "w2", "w3")
-    for worker in far:
-        bench.handle(WorkerJoined(0.0, worker, 1, "far"))
-    bench.handle(WorkerJoined(0.0, "w4", 1, "near"))
+    for worker in (*far, "w4"):
+        bench.handle(WorkerJoined(0.0, worker, 1, "far" if worker in far else "near"))
     bench.admit(4)
     for second, worker in enumerate(far, 1):
-        bench.handle(WorkerLost(second, worker, "its machine is gone"))
-    while tasks := [each for each, (worker, _) in bench.tasks.items() if worker == "w4"]:
-        bench.done(tasks[0], busy_s=0.001)
-    assert [each.serial for each in bench.of(Delivered)] == [0, 1, 2, 3]  # none waited for another worker
+        bench.lose(worker, "its machine is gone", second)
+    while bench.tasks:
+        bench.done(min(bench.tasks), busy_s=0.001)
+    assert bench.delivered == [0, 1, 2, 3], "none waited for another worker"
 
 
 def test_a_machine_of_which_a_worker_was_heard_since_still_lives():
@@ -191,53 +169,47 @@ def test_a_machine_of_which_a_worker_was_heard_since_still_lives():
     for worker, node in (("w1", "far"), ("w2", "far"), ("w3", "near")):
         bench.handle(WorkerJoined(0.0, worker, 1, node))
     bench.admit(3)
-    bench.handle(WorkerLost(1.0, "w1"))
+    bench.lose("w1", at_s=1.0)
     bench.handle(WorkerAnswered(1.1, "w2", 1))
-    bench.handle(WorkerLost(2.0, "w2"))
-    bench.done(next(each for each, (worker, _) in bench.tasks.items() if worker == "w3"), busy_s=0.001)
-    assert "w3" not in {worker for worker, _, _ in bench.running()}  # two suspects wait for a worker to spare
+    bench.lose("w2", at_s=2.0)
+    bench.done(min(bench.tasks), busy_s=0.001)
+    assert not bench.tasks, "two suspects wait for a worker to spare"
 
 
 def test_an_answer_to_an_earlier_question_counts_no_loss():
-    bench = Bench("Par*4(a,b,c)", losses=2)
-    bench.join("w1", "w2", "w3", "w4")
-    bench.handle(WorkerLost(0.5, "w4"))
+    bench = Bench("Par*4(a,b,c)", workers=4, losses=2)
+    bench.lose("w4", at_s=0.5)
     bench.admit(1)
-    bench.handle(WorkerLost(1.0, holder(bench)))
+    bench.lose(holder(bench), at_s=1.0)
     bench.handle(WorkerAnswered(1.1, holder(bench), 1))  # asked after the first of the two
-    bench.handle(WorkerLost(2.0, holder(bench)))
+    bench.lose(holder(bench), at_s=2.0)
     assert not bench.of(Delivered)
 
 
 def test_a_group_left_alone_borrows_a_worker():
-    bench = Bench("Seq(a)-Par*2(b,c)", spares=0)
-    bench.join("w1", "w2", "w3")
-    bench.handle(WorkerLost(0.0, "w1", ""))
-    assert [(view.worker, view.group) for view in bench.dispatcher.view(bench.now_s).workers] == [("w2", 0), ("w3", 1)]
+    bench = Bench("Seq(a)-Par*2(b,c)", workers=3, spares=0)
+    for _ in range(2):  # it may be told twice
+        bench.lose("w1")
+    assert [(each.worker, each.group) for each in bench.view.workers] == [("w2", 0), ("w3", 1)]
 
 
 def test_a_hung_worker_is_killed_and_late_words_are_ignored():
-    bench = Bench("Seq-Seq-Seq")
-    bench.join("w1", "w2", "w3", "w4")
+    bench = Bench("Seq-Seq-Seq", workers=4)
     bench.admit()
     bench.tick(5.1)
-    (kill,) = bench.of(KillWorker)
-    assert kill.worker == "w1"
-    assert kill.reason == "a did not return within its time limit of 5 s"
+    assert bench.of(KillWorker) == [KillWorker("w1", "a did not return within its time limit of 5 s")]
     bench.done(0)
     assert bench.of(Delivered) == []
-    assert [serial for _, serial, _ in bench.running()] == [0], "it runs again on another worker"
+    assert bench.serials == [0], "it runs again on another worker"
 
 
 def test_surplus_workers_are_stopped_after_a_while():
-    bench = Bench("Par*3(a,b,c)", idle_worker_s=10.0)
-    bench.join("w1", "w2", "w3", "w4")
+    bench = Bench("Par*3(a,b,c)", workers=4, idle_worker_s=10.0)
     bench.switch("Seq(a,b,c)")
     bench.tick(9.0)
     assert bench.of(StopWorker) == []
     bench.tick(10.1)
-    assert len(bench.of(StopWorker)) == 2
-    assert len(bench.dispatcher.view(bench.now_s).workers) == 2
+    assert (len(bench.of(StopWorker)), len(bench.view.workers)) == (2, 2)
 
 
 def test_a_failing_start_is_reported_and_tried_again_after_a_pause():
@@ -255,40 +227,35 @@ def test_a_failing_start_is_reported_and_tried_again_after_a_pause():
 
 
 def test_a_switch_prepares_its_workers_before_anything_moves():
-    bench = Bench("Seq(a,b,c)", spares=0)
-    bench.join("w1")
+    bench = Bench("Seq(a,b,c)", workers=1, spares=0)
     bench.switch("Par*2(a,b,c)")
     assert bench.of(StartWorkers)[-1] == StartWorkers(1)
     bench.admit()
-    assert bench.dispatcher.view(bench.now_s).composition.name == "Seq(a,b,c)"
+    assert bench.view.composition.name == "Seq(a,b,c)"
     bench.join("w2")
-    assert bench.dispatcher.view(bench.now_s).composition.name == "Par*2(a,b,c)"
+    assert bench.view.composition.name == "Par*2(a,b,c)"
 
 
-def test_a_switch_whose_workers_do_not_come_fails_and_leaves_the_old_running():
-    bench = Bench("Seq(a,b,c)", spares=0, prepare_limit_s=30.0)
-    bench.join("w1")
+@pytest.mark.parametrize(
+    ("event", "sentence"),
+    [
+        (Tick(31.0), "its workers were not ready after 30 s"),
+        (WorkerStartFailed(0.0, "out of memory"), "a worker could not be started: out of memory"),
+    ],
+)
+def test_a_switch_whose_workers_do_not_come_fails_and_leaves_the_old_running(event: Event, sentence: str):
+    bench = Bench("Seq(a,b,c)", workers=1, spares=0, prepare_limit_s=30.0)
     bench.switch("Par*2(a,b,c)")
-    bench.tick(31.0)
+    bench.handle(event)
     (ended,) = bench.of(SwitchEnded)
-    assert ended.error == "its workers were not ready after 30 s"
+    assert ended.error == sentence
     bench.admit()
-    assert [worker for worker, _, _ in bench.running()] == ["w1"]
-
-
-def test_a_worker_that_cannot_start_fails_the_switch_half_way():
-    bench = Bench("Seq(a,b,c)", spares=0)
-    bench.join("w1")
-    bench.switch("Par*2(a,b,c)")
-    bench.handle(WorkerStartFailed(0.0, "out of memory"))
-    (ended,) = bench.of(SwitchEnded)
-    assert ended.error == "a worker could not be started: out of memory"
-    assert bench.dispatcher.view(bench.now_s).composition.name == "Seq(a,b,c)"
+    assert bench.running() == [("w1", 0, WHOLE)]
+    assert bench.view.composition.name == "Seq(a,b,c)"
 
 
 def test_a_switch_that_waits_for_workers_gives_way_to_a_newer_one_which_takes_those_that_come():
-    bench = Bench("Seq(a,b,c)", spares=0)
-    bench.join("w1")
+    bench = Bench("Seq(a,b,c)", workers=1, spares=0)
     bench.admit(2)
     bench.switch("Par*3(a,b)-Seq(c)")
     assert bench.of(StartWorkers) == [StartWorkers(1), StartWorkers(3)]
@@ -298,20 +265,19 @@ def test_a_switch_that_waits_for_workers_gives_way_to_a_newer_one_which_takes_th
     assert (gone.called_off, gone.to_name, gone.from_name) == (True, "Par*3(a,b)-Seq(c)", "Seq(a,b,c)")
     assert bench.of(StartWorkers) == [StartWorkers(1), StartWorkers(3)], "enough are on their way"
     bench.join("w2")
-    assert bench.dispatcher.view(bench.now_s).composition.name == "Seq(a)-Seq(b,c)"
+    assert bench.view.composition.name == "Seq(a)-Seq(b,c)"
     bench.finish()
-    assert [item.serial for item in bench.of(Delivered)] == [0, 1]
+    assert bench.delivered == [0, 1]
     assert [ended.error for ended in bench.of(SwitchEnded)][1:] == [None]
 
 
 def test_workers_of_a_switch_that_was_called_off_are_given_back_when_nobody_has_needed_them_for_long():
-    bench = Bench("Seq(a,b,c)", spares=0, idle_worker_s=10.0)
-    bench.join("w1")
+    bench = Bench("Seq(a,b,c)", workers=1, spares=0, idle_worker_s=10.0)
     bench.switch("Par*3(a,b,c)")
     bench.call_off("the mode was set to auto")
     (gone,) = bench.of(SwitchEnded)
     assert gone.error == "called off before anything moved: the mode was set to auto"
-    assert not bench.dispatcher.view(bench.now_s).switching
+    assert not bench.view.switching
     bench.join("w2", "w3")
     bench.tick(9.0)
     assert bench.of(StopWorker) == []
@@ -319,86 +285,72 @@ def test_workers_of_a_switch_that_was_called_off_are_given_back_when_nobody_has_
     assert len(bench.of(StopWorker)) == 2
 
 
+def draining(style: SwitchStyle = SwitchStyle.SEAMLESS, **times: float) -> Bench:
+    """A switch with three items on their way, one in each group, and two that wait."""
+    bench = Bench("Seq-Seq-Seq", workers=7, spares=3)
+    bench.admit(3)
+    for task_id in range(3):
+        bench.done(task_id)
+    assert bench.view.positions == {"a": 1, "b": 1, "c": 1}
+    bench.switch("Par*2(a,b,c)", style, **times)
+    bench.admit(2)
+    return bench
+
+
 def test_a_switch_whose_items_move_is_not_called_off():
-    bench = drained_bench()
-    bench.switch("Par*2(a,b,c)")
-    assert not bench.dispatcher.view(bench.now_s).preparing
+    bench = draining()
+    assert not bench.view.preparing
     bench.call_off("too late")
     bench.switch("Seq(a,b,c)")
     assert [ended.error for ended in bench.of(SwitchEnded)] == ["a switch to Par*2(a,b,c) is under way"]
     bench.finish()
-    assert bench.dispatcher.view(bench.now_s).composition.name == "Par*2(a,b,c)"
-
-
-def drained_bench() -> Bench:
-    """Three items on their way, one in each group."""
-    bench = Bench("Seq-Seq-Seq", spares=3)
-    bench.join("w1", "w2", "w3", "w4", "w5", "w6", "w7")
-    bench.admit(3)
-    bench.done(0)
-    bench.done(1)
-    bench.done(2)
-    assert bench.dispatcher.view(bench.now_s).positions == {"a": 1, "b": 1, "c": 1}
-    return bench
+    assert bench.view.composition.name == "Par*2(a,b,c)"
 
 
 def test_seamless_feeds_the_new_composition_when_its_first_result_will_follow_the_last_of_the_old():
-    bench = drained_bench()
-    bench.switch("Par*2(a,b,c)", drain_mean_s=0.5, drain_estimate_s=0.9, first_result_s=0.2)
-    bench.admit(2)
+    bench = draining(drain_mean_s=0.5, drain_estimate_s=0.9, first_result_s=0.2)
     assert bench.dispatcher.wake_at_s == pytest.approx(0.3)
-    assert bench.dispatcher.view(bench.now_s).queued == 2
+    assert bench.view.queued == 2
     bench.tick(0.3)
-    assert bench.dispatcher.view(bench.now_s).queued == 0
+    assert bench.view.queued == 0
 
 
 def test_drain_feeds_the_new_composition_when_the_old_is_empty():
-    bench = drained_bench()
-    bench.switch("Par*2(a,b,c)", SwitchStyle.DRAIN, drain_mean_s=0.5, drain_estimate_s=0.9)
-    bench.admit(2)
+    bench = draining(SwitchStyle.DRAIN, drain_mean_s=0.5, drain_estimate_s=0.9)
     bench.now_s = 0.4
-    while bench.tasks:
-        assert bench.dispatcher.view(bench.now_s).queued == 2
+    while not bench.of(SwitchEnded):
+        assert bench.view.queued == 2
         bench.done(min(bench.tasks))
-        if bench.of(SwitchEnded):
-            break
     (ended,) = bench.of(SwitchEnded)
-    assert ended.drain_actual_s == pytest.approx(0.4)
-    assert not ended.overdue
-    assert bench.dispatcher.view(bench.now_s).queued == 0
+    assert (ended.drain_actual_s, ended.overdue) == (pytest.approx(0.4), False)
+    assert bench.view.queued == 0
 
 
 def test_a_drain_that_waits_for_its_estimate_is_held_though_the_old_composition_is_empty():
-    bench = drained_bench()
-    bench.switch("Par*2(a,b,c)", SwitchStyle.DRAIN, drain_estimate_s=0.9, wait_s=0.9)
-    bench.admit(2)
+    bench = draining(SwitchStyle.DRAIN, drain_estimate_s=0.9, wait_s=0.9)
     bench.now_s = 0.4
-    while bench.tasks:
-        bench.done(min(bench.tasks))
-    assert (bench.of(SwitchEnded), bench.dispatcher.view(0.4).queued) == ([], 2)
+    bench.finish()
+    assert (bench.of(SwitchEnded), bench.view.queued) == ([], 2)
     assert bench.dispatcher.wake_at_s == pytest.approx(0.9)
     bench.tick(0.9)
     (ended,) = bench.of(SwitchEnded)
     assert (ended.drain_actual_s, ended.overdue) == (pytest.approx(0.4), False)
-    assert bench.dispatcher.view(0.9).queued == 0
+    assert bench.view.queued == 0
 
 
 def test_what_is_left_when_the_estimate_is_over_leaves_before_what_the_new_composition_got():
-    bench = drained_bench()
-    bench.switch("Par*2(a,b,c)", SwitchStyle.DRAIN, drain_estimate_s=0.1, wait_s=0.1)
-    bench.admit(2)
+    bench = draining(SwitchStyle.DRAIN, drain_estimate_s=0.1, wait_s=0.1)
     bench.tick(0.1)
     while bench.tasks:
         bench.done(max(bench.tasks))
     (ended,) = bench.of(SwitchEnded)
     assert (ended.overdue, ended.migrated) == (True, 0)
     delivered = [(item.serial, item.payload) for item in bench.of(Delivered)]
-    assert delivered == [(serial, "item>a>b>c") for serial in range(3)] + [(3, "item>c"), (4, "item>c")]
+    assert delivered == [*((serial, "item>a>b>c") for serial in range(3)), (3, "item>c"), (4, "item>c")]
 
 
 def test_workers_change_over_from_the_front_while_the_old_composition_drains():
-    bench = Bench("Seq-Seq-Seq", spares=0)
-    bench.join("w1", "w2", "w3")
+    bench = Bench("Seq-Seq-Seq", workers=3, spares=0)
     bench.admit()
     bench.done(0)
     bench.switch("Seq-Seq(b,c)")
@@ -407,8 +359,7 @@ def test_workers_change_over_from_the_front_while_the_old_composition_drains():
 
 
 def test_an_overdue_drain_backs_off_and_is_reported():
-    bench = drained_bench()
-    bench.switch("Par*2(a,b,c)", drain_mean_s=0.5, drain_estimate_s=0.9)
+    bench = draining(drain_mean_s=0.5, drain_estimate_s=0.9)
     bench.tick(0.9)
     bench.tick(1.8)
     assert [late.estimate_s for late in bench.of(SwitchOverdue)] == pytest.approx([0.9, 1.8])
@@ -416,30 +367,22 @@ def test_an_overdue_drain_backs_off_and_is_reported():
 
 
 def test_a_drain_beyond_its_limit_moves_the_items_and_gives_no_sample():
-    bench = drained_bench()
-    bench.switch("Par*2(a,b,c)", drain_mean_s=0.1, drain_estimate_s=0.2)
+    bench = draining(drain_mean_s=0.1, drain_estimate_s=0.2)
     bench.tick(10.1)
-    while bench.tasks:
-        bench.done(min(bench.tasks))
+    bench.finish()
     (ended,) = bench.of(SwitchEnded)
     assert ended.migrated == 2, "one item was in its last stage"
     assert ended.drain_actual_s is None
-    delivered = [(item.serial, item.payload) for item in bench.of(Delivered)]
+    delivered = [(item.serial, item.payload) for item in bench.of(Delivered)][:3]
     assert delivered == [(0, "item>a>b>c"), (1, "item>a>b>c"), (2, "item>a>c")], "b and c are one task in the new one"
 
 
 def test_a_drain_disturbed_by_a_loss_gives_no_sample():
-    bench = drained_bench()
-    bench.switch("Par*2(a,b,c)", drain_mean_s=0.1, drain_estimate_s=9.0)
-    bench.handle(WorkerLost(0.0, bench.running()[0][0]))
-    while bench.tasks:
-        if bench.tasks[min(bench.tasks)][0] in {view.worker for view in bench.dispatcher.view(bench.now_s).workers}:
-            bench.done(min(bench.tasks))
-        else:
-            bench.tasks.pop(min(bench.tasks))
+    bench = draining(drain_mean_s=0.1, drain_estimate_s=9.0)
+    bench.lose(bench.running()[0][0])
+    bench.finish()
     (ended,) = bench.of(SwitchEnded)
-    assert ended.drain_actual_s is None
-    assert ended.error is None
+    assert (ended.drain_actual_s, ended.error) == (None, None)
 
 
 def test_a_composition_of_another_app_is_refused():
@@ -460,8 +403,7 @@ def test_the_reorder_buffer_refuses_a_doubled_serial():
 
 
 def test_bundles_larger_than_the_reorder_limit_keep_every_group_at_work() -> None:
-    bench = Bench("Seq-Seq-Seq", reorder_items=1024)
-    bench.join("w1", "w2", "w3")
+    bench = Bench("Seq-Seq-Seq", workers=3, reorder_items=1024)
     for _ in range(8):
         bench.handle(BundleAdmitted(bench.now_s, (bench.now_s,) * 2000, "items"))
     for _ in range(2):
@@ -470,9 +412,11 @@ def test_bundles_larger_than_the_reorder_limit_keep_every_group_at_work() -> Non
     assert {worker for worker, _ in bench.tasks.values()} == {"w1", "w2", "w3"}
 
 
+# --- workers that leave ----------------------------------------------------------------------------------------------
+
+
 def test_a_worker_whose_node_is_to_go_works_until_another_has_its_place_and_loses_no_task():
-    bench = Bench("Seq(a,b)-Seq(c)", spares=0)
-    bench.join("w1", "w2")
+    bench = Bench("Seq(a,b)-Seq(c)", workers=2, spares=0)
     bench.admit(2)
     bench.instructions.clear()
     (leaver,) = [worker for worker, _, stages in bench.running() if stages == ("a", "b")]
@@ -485,17 +429,16 @@ def test_a_worker_whose_node_is_to_go_works_until_another_has_its_place_and_lose
     bench.finish()
     bench.tick(1.0)
     assert StopWorker(leaver) in bench.instructions
-    assert [out.serial for out in bench.of(Delivered)] == [0, 1, 2]
-    assert bench.dispatcher.view(1.0).restarts == 0
+    assert bench.delivered == [0, 1, 2]
+    assert bench.view.restarts == 0
     assert not bench.of(StartFailed)
 
 
 def test_a_warm_spare_takes_the_place_of_a_worker_that_leaves_at_once():
-    bench = Bench("Seq(a,b,c)", spares=1)
-    bench.join("w1", "w2")
+    bench = Bench("Seq(a,b,c)", workers=2, spares=1)
     bench.handle(WorkerLeaving(0.0, "w1"))
     bench.admit(1)
-    assert [worker for worker, _, _ in bench.running()] == ["w2"]
+    assert bench.running() == [("w2", 0, WHOLE)]
     bench.tick(1.0)
     assert StopWorker("w1") in bench.instructions
 
@@ -503,36 +446,33 @@ def test_a_warm_spare_takes_the_place_of_a_worker_that_leaves_at_once():
 # --- workers that are slower than others ------------------------------------------------------------------------------
 
 
-class Uneven:
+class Uneven(Bench):
     """Three workers with tasks of 100 ms; those of ``w2`` take four times as long."""
 
     def __init__(self) -> None:
-        self.bench = Bench("Par*3(a,b,c)", spares=0, prefetch_below_s=0)
-        self.bench.join("w1", "w2", "w3")
-        self.ends_s: dict[int, float] = {}
-        self.given: list[tuple[float, str]] = []
+        self.sent: dict[int, tuple[float, str]] = {}
+        super().__init__("Par*3(a,b,c)", STAGES, workers=3, spares=0, prefetch_below_s=0)
 
     def run(self, until_s: float, per_s: float) -> None:
-        bench, due_s = self.bench, self.bench.now_s
-        while bench.now_s < until_s:
-            for task_id, (worker, _) in bench.tasks.items():
-                if task_id not in self.ends_s:
-                    self.ends_s[task_id] = bench.now_s + (0.4 if worker == "w2" else 0.1)
-                    self.given.append((bench.now_s, worker))
-            ended = min(bench.tasks, key=self.ends_s.__getitem__, default=None)
-            if ended is not None and self.ends_s[ended] <= due_s:
-                bench.now_s = self.ends_s[ended]
-                bench.done(ended, busy_s=self.ends_s[ended] - self.given_at(ended))
+        due_s = self.now_s
+        while self.now_s < until_s:
+            for task_id, (worker, _) in self.tasks.items():
+                self.sent.setdefault(task_id, (self.now_s, worker))
+            ended = min(self.tasks, key=self.ends_s, default=None)
+            if ended is not None and self.ends_s(ended) <= due_s:
+                self.now_s = self.ends_s(ended)
+                self.done(ended, busy_s=self.now_s - self.sent[ended][0])
             else:
-                bench.tick(due_s)
-                bench.admit()
+                self.tick(due_s)
+                self.admit()
                 due_s += 1 / per_s
 
-    def given_at(self, task_id: int) -> float:
-        return self.ends_s[task_id] - (0.4 if self.bench.tasks[task_id][0] == "w2" else 0.1)
+    def ends_s(self, task_id: int) -> float:
+        sent_s, worker = self.sent[task_id]
+        return sent_s + (0.4 if worker == "w2" else 0.1)
 
     def share_of_w2(self, from_s: float) -> float:
-        later = [worker for at_s, worker in self.given if at_s >= from_s]
+        later = [worker for at_s, worker in self.sent.values() if at_s >= from_s]
         return later.count("w2") / len(later)
 
 
@@ -544,25 +484,23 @@ def test_a_slow_worker_gets_items_only_while_the_others_cannot_keep_up():
     assert uneven.share_of_w2(10.0) < 0.02, "two fast workers are enough for 15 items/s"
     uneven.run(until_s=70.0, per_s=21.5)
     assert uneven.share_of_w2(45.0) > 0.05, "they are not enough for 21.5"
-    assert uneven.bench.dispatcher.view(uneven.bench.now_s).queued < 10
+    assert uneven.view.queued < 10
 
 
 def test_a_slow_worker_serves_alone_when_the_fast_ones_are_lost() -> None:
     uneven = Uneven()
     uneven.run(until_s=10.0, per_s=15.0)
     for name in ("w1", "w3"):
-        uneven.bench.handle(WorkerLost(10.0, name))
-        uneven.bench.tasks = {key: each for key, each in uneven.bench.tasks.items() if each[0] != name}
-    uneven.bench.admit(3)
-    uneven.bench.finish()
-    assert uneven.bench.dispatcher.view(10.0).queued == 0
-    assert not uneven.bench.tasks
+        uneven.lose(name)
+    uneven.admit(3)
+    uneven.finish()
+    assert uneven.view.queued == 0
 
 
 def test_where_fewer_workers_are_wanted_the_slow_one_goes():
     uneven = Uneven()
     uneven.run(until_s=10.0, per_s=15.0)
-    uneven.bench.switch("Par*2(a,b,c)")
-    uneven.bench.finish()
-    uneven.bench.tick(1000.0)
-    assert uneven.bench.of(StopWorker) == [StopWorker("w2")]
+    uneven.switch("Par*2(a,b,c)")
+    uneven.finish()
+    uneven.tick(1000.0)
+    assert uneven.of(StopWorker) == [StopWorker("w2")]

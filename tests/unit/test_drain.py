@@ -50,6 +50,15 @@ def test_updates_by_hand() -> None:
     assert (third.srtt_s, third.rttvar_s) == (pytest.approx(0.7875), pytest.approx(0.6))
 
 
+def drained(actual_s: float | None, sample_s: float = 0.240, estimator: DrainEstimator | None = None) -> DrainEstimator:
+    """An estimator after a sample and a drain."""
+    estimator = estimator or DrainEstimator()
+    estimator.sample(sample_s)
+    estimator.begin()
+    estimator.end(actual_s)
+    return estimator
+
+
 def test_nothing_is_known_before_the_first_sample() -> None:
     estimator = DrainEstimator()
     estimator.sample(None)
@@ -58,10 +67,7 @@ def test_nothing_is_known_before_the_first_sample() -> None:
 
 
 def test_an_undisturbed_drain_is_a_sample_and_is_logged() -> None:
-    estimator = DrainEstimator()
-    estimator.sample(0.240)
-    estimator.begin()
-    estimator.end(0.320)
+    estimator = drained(0.320)
     status = estimator.status()
     assert (status.srtt_s, status.rttvar_s) == (pytest.approx(0.250), pytest.approx(0.110))
     assert (status.last_actual_s, status.last_error_ratio, status.count) == (0.320, pytest.approx(0.25), 1)
@@ -70,30 +76,19 @@ def test_an_undisturbed_drain_is_a_sample_and_is_logged() -> None:
 
 
 def test_a_disturbed_drain_gives_no_sample() -> None:
-    estimator = DrainEstimator()
-    estimator.sample(0.240)
-    estimator.begin()
-    estimator.end(None)
+    estimator = drained(None)
     assert (estimator.mean_s, estimator.log, estimator.draining) == (0.240, (), False)
 
 
-def test_overdue_doubles_for_this_drain_alone() -> None:
+@pytest.mark.parametrize(("actual_s", "logged"), [(None, []), (0.400, [0.300])])
+def test_overdue_doubles_for_this_drain_alone_and_not_in_the_log(actual_s: float | None, logged: list[float]) -> None:
     estimator = DrainEstimator()
     estimator.sample(0.100)
     assert estimator.begin() == DrainEstimate(0.100, 0.050)
-    assert estimator.overdue() == pytest.approx(0.600)
-    assert estimator.overdue() == pytest.approx(1.200)
-    estimator.end(None)
-    assert estimator.estimate_s == pytest.approx(0.300)
-
-
-def test_the_bound_in_the_log_is_the_one_before_any_back_off() -> None:
-    estimator = DrainEstimator()
-    estimator.sample(0.100)
-    estimator.begin()
-    estimator.overdue()
-    estimator.end(0.400)
-    assert estimator.log[0].bound_s == pytest.approx(0.300)
+    assert (estimator.overdue(), estimator.overdue()) == (pytest.approx(0.600), pytest.approx(1.200))
+    estimator.end(actual_s)
+    assert [record.bound_s for record in estimator.log] == pytest.approx(logged)
+    assert actual_s or estimator.estimate_s == pytest.approx(0.300)
 
 
 def test_samples_while_draining_change_nothing() -> None:
@@ -105,34 +100,22 @@ def test_samples_while_draining_change_nothing() -> None:
 
 
 def test_another_composition_starts_anew_but_keeps_the_log() -> None:
-    estimator = DrainEstimator()
-    estimator.sample(0.2)
-    estimator.begin()
-    estimator.end(0.2)
+    estimator = drained(0.2, sample_s=0.2)
     estimator.restart()
     estimator.sample(1.0)
     assert (estimator.mean_s, estimator.status().count) == (1.0, 1)
 
 
-def test_a_lasting_bias_is_learned() -> None:
-    estimator = DrainEstimator()
-    for _ in range(10):
-        estimator.restart()
-        estimator.sample(0.1 * estimator.calibration)
-        estimator.begin()
-        estimator.end(0.16)
-    assert estimator.calibration == pytest.approx(1.6, rel=0.05)
-    assert estimator.status().last_error_ratio == pytest.approx(0.0, abs=0.05)
-
-
-def test_calibration_stays_within_a_factor_of_two() -> None:
-    estimator = DrainEstimator()
-    for actual_s in [50.0] * 20:
-        estimator.sample(0.1)
-        estimator.begin()
-        estimator.end(actual_s)
-        estimator.restart()
-    assert estimator.calibration == 2.0
+def test_a_lasting_bias_is_learned_within_a_factor_of_two() -> None:
+    learning, limited = DrainEstimator(), DrainEstimator()
+    for _ in range(20):
+        learning.restart()
+        drained(0.16, 0.1 * learning.calibration, learning)
+        limited.restart()
+        drained(50.0, 0.1, limited)
+    assert learning.calibration == pytest.approx(1.6, rel=0.05)
+    assert learning.status().last_error_ratio == pytest.approx(0.0, abs=0.05)
+    assert limited.calibration == 2.0
 
 
 # --- samples ---------------------------------------------------------------------------------------------------------
@@ -185,10 +168,20 @@ def test_three_sequential_stages_of_a_second(positions: dict[str, int], expected
     assert schedule_sample(shape, halfway(shape, known, positions), known, cores=8) == pytest.approx(expected_s)
 
 
-def test_a_task_that_has_just_begun_and_one_that_is_overdue() -> None:
-    shape, known = composition(("a", 1)), costs(a=1.0)
-    assert schedule_sample(shape, {"a": [Pending(0.0)]}, known, cores=8) == pytest.approx(1.0)
-    assert schedule_sample(shape, {"a": [Pending(3.0)]}, known, cores=8) == pytest.approx(0.0)
+@pytest.mark.parametrize(
+    ("groups", "pending", "hop_s", "expected_s"),
+    [
+        pytest.param([("a", 1)], {"a": [Pending(0.0)]}, 0.0, 1.0, id="just begun"),
+        pytest.param([("a", 1)], {"a": [Pending(3.0)]}, 0.0, 0.0, id="overdue"),
+        pytest.param([("a,b", 1)], {"b": [Pending(0.5)]}, 0.0, 0.5, id="in the middle of a merged group"),
+        pytest.param([("a", 1), ("b", 1)], {"a": [Pending(0.5)]}, 0.1, 1.7, id="every task pays its hop"),
+    ],
+)
+def test_one_item_needs_what_is_left_of_it(
+    groups: list[tuple[str, int]], pending: Pendings, hop_s: float, expected_s: float
+) -> None:
+    found = schedule_sample(composition(*groups), pending, costs(a=1.0, b=1.0), cores=8, hop_s=hop_s)
+    assert found == pytest.approx(expected_s)
 
 
 def test_workers_of_a_group_that_is_empty_do_not_help() -> None:
@@ -197,17 +190,6 @@ def test_workers_of_a_group_that_is_empty_do_not_help() -> None:
     ours = schedule_sample(shape, halfway(shape, known, {"heavy": 4}), known, cores=8)
     assert ours == pytest.approx(3.5)
     assert paper_sample(4, 1.0, shape.workers) == pytest.approx(0.8)
-
-
-def test_an_item_in_the_middle_of_a_merged_group_needs_its_rest_alone() -> None:
-    shape = composition(("a,b", 1))
-    assert schedule_sample(shape, {"b": [Pending(0.5)]}, costs(a=5.0, b=1.0), cores=8) == pytest.approx(0.5)
-
-
-def test_every_task_pays_its_hop() -> None:
-    shape = composition(("a", 1), ("b", 1))
-    found = schedule_sample(shape, {"a": [Pending(0.5)]}, costs(a=1.0, b=1.0), cores=8, hop_s=0.1)
-    assert found == pytest.approx(1.7)
 
 
 def test_few_cores_bound_it_from_below() -> None:
@@ -235,8 +217,6 @@ def test_items_of_known_size_are_told_apart() -> None:
     for _ in range(200):
         size = round(exp(rng.gauss(5.5, 0.5)))
         laws.add(("a",), size, 1e-5 * size**2)
-    law = laws.law(("a",))
-    assert law is not None
     shape, known = composition(("a", 1)), costs(a=1.0)
     small, large = (schedule_sample(shape, {"a": [Pending(None, n)]}, known, cores=8, laws=laws) for n in (200, 400))
     assert small is not None
@@ -245,14 +225,11 @@ def test_items_of_known_size_are_told_apart() -> None:
 
 
 def test_sizes_that_do_not_tell_the_time_are_left_alone() -> None:
-    trend, rng = SizeTrend(), random.Random(3)
+    trend, constant, rng = SizeTrend(), SizeTrend(), random.Random(3)
     for _ in range(200):
         trend.add(rng.randint(100, 1000), rng.uniform(0.5, 1.5))
-    assert trend.law() is None
-    constant = SizeTrend()
-    for _ in range(200):
         constant.add(360_000, rng.uniform(0.5, 1.5))
-    assert constant.law() is None
+    assert (trend.law(), constant.law()) == (None, None)
 
 
 def test_the_mean_factor_is_one() -> None:
@@ -285,9 +262,7 @@ def test_what_is_left_of_lognormal_tasks_that_outlived_their_age(cv: float) -> N
         ((("a", 1), ("b,c", 4)), {"a": 2, "b": 6}),
     ],
 )
-def test_close_to_the_mean_of_a_simulated_drain(
-    cv: float, groups: tuple[tuple[str, int], ...], positions: dict[str, int]
-) -> None:
+def test_close_to_simulated_drains(cv: float, groups: tuple[tuple[str, int], ...], positions: dict[str, int]) -> None:
     shape, stage_costs = composition(*groups), costs(cv=cv, a=0.2, b=0.4, c=1.0)
     rng = random.Random(11)
     drains = [simulated_drain(shape, positions, stage_costs, rng) for _ in range(400)]
@@ -351,10 +326,9 @@ def test_the_bound_covers_drains_that_scatter_although_samples_between_them_do_n
     estimator = DrainEstimator()
     for _ in range(60):
         estimator.restart()
-        for _ in range(40):
+        for _ in range(39):
             estimator.sample(0.5)
-        estimator.begin()
-        estimator.end(rng.uniform(0.3, 0.7))
+        drained(rng.uniform(0.3, 0.7), 0.5, estimator)
     later = estimator.log[10:]
     assert sum(record.actual_s <= record.bound_s for record in later) >= 0.95 * len(later)
     assert max(record.bound_s for record in later) < 1.5

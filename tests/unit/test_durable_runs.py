@@ -49,8 +49,11 @@ class Sums(App):
         return total, total
 
 
+StartRun = Callable[..., Runner]
+
+
 @pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Runner]]:
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartRun]:
     """Runs of the app, which all end with the test."""
     monkeypatch.setattr(registry, "create", lambda *_: Sums())
     monkeypatch.setattr(Sums, "go_on", threading.Event())
@@ -83,7 +86,7 @@ def totals(count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("durability", ["restart", "exactly-once"])
-def test_what_was_acknowledged_is_delivered_by_the_next_runner(start: Callable[..., Runner], durability: str) -> None:
+def test_what_was_acknowledged_is_delivered_by_the_next_runner(start: StartRun, durability: str) -> None:
     Sums.stop_at = 5
     first = start(durability=durability)
     assert first.ask(PushMany(tuple(range(10)))).serials == list(range(10))
@@ -107,9 +110,7 @@ class Slow(Sums):
         assert self.set_up.acquire(blocking=False) or self.go_on.wait(PATIENCE_S)
 
 
-def test_a_run_that_goes_on_waits_for_one_worker_only(
-    start: Callable[..., Runner], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_goes_on_waits_for_one_worker_only(start: StartRun, monkeypatch: pytest.MonkeyPatch) -> None:
     Sums.stop_at = None
     apart = parse("Par(double)-Seq(add)", Sums.stages, name="apart")
     how: dict[str, Any] = {"compositions": (apart,), "composition": "apart"}
@@ -124,7 +125,7 @@ def test_a_run_that_goes_on_waits_for_one_worker_only(
     assert len(second.ask(ReadStatus()).workers) == 1
 
 
-def test_a_runner_that_was_followed_shows_nothing_more_and_takes_nothing(start: Callable[..., Runner]) -> None:
+def test_a_runner_that_was_followed_shows_nothing_more_and_takes_nothing(start: StartRun) -> None:
     Sums.stop_at = 3
     first = start()
     first.ask(PushMany(tuple(range(6))))
@@ -139,7 +140,7 @@ def test_a_runner_that_was_followed_shows_nothing_more_and_takes_nothing(start: 
     assert len(first.ask(ReadResults(None, 1000))) == 3, "what it did after the other began is seen by nobody"
 
 
-def test_a_source_with_positions_is_read_on(start: Callable[..., Runner]) -> None:
+def test_a_source_with_positions_is_read_on(start: StartRun) -> None:
     Sums.stop_at = 17
     source = {"source": SourceSpec(kind="replay", loop=False)}
     first = start(**source)
@@ -151,9 +152,7 @@ def test_a_source_with_positions_is_read_on(start: Callable[..., Runner]) -> Non
     assert before == second.ask(ReadResults(None, 1000, "r"))[: len(before)]
 
 
-def test_a_disk_without_room_holds_the_stream_back_and_it_goes_on(
-    start: Callable[..., Runner], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_without_room_holds_the_stream_back(start: StartRun, monkeypatch: pytest.MonkeyPatch) -> None:
     Sums.stop_at = 2
     monkeypatch.setattr(group_writer, "RETRY_S", PATIENCE_S)  # it is the next push that is tried
     runner = start()
@@ -204,9 +203,7 @@ def totals_by_key(count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("durability", ["restart", "exactly-once"])
-def test_states_of_keys_go_on_with_the_next_runner(
-    start: Callable[..., Runner], monkeypatch: pytest.MonkeyPatch, durability: str
-) -> None:
+def test_states_of_keys_go_on(start: StartRun, monkeypatch: pytest.MonkeyPatch, durability: str) -> None:
     monkeypatch.setattr(registry, "create", lambda *_: SumsByKey())
     source = {"source": SourceSpec(kind="replay", loop=False), "batching": {"items": 4}, "durability": durability}
     for epoch, stop_at in ((1, 14), (2, 26)):

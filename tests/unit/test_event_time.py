@@ -113,13 +113,11 @@ def answers(query: str) -> list[tuple[Any, ...]]:
 
 
 @cache
-def told_of(number: int, kind: str, ticks: bool) -> list[KeyedPane]:
-    return told(STREAMS[number], kind, ticks)
-
-
-def told(stream: Stream, kind: str, ticks: bool) -> list[KeyedPane]:
+def told_of(number: int, kind: str, ticks: bool, lateness: int | None = None) -> list[KeyedPane]:
     """In order of the stream; without ``ticks`` a key hears of its own events only, until the end."""
-    windows = KeyedWindows(Windowing(KINDS[kind](stream), add, merge=operator.add, lateness=stream.lateness))
+    stream = STREAMS[number]
+    lateness = stream.lateness if lateness is None else lateness
+    windows = KeyedWindows(Windowing(KINDS[kind](stream), add, merge=operator.add, lateness=lateness))
     clock, reading, states, panes = Clock(stream.behind, every=10), None, {}, []
     for event in stream.events:
         tick, reading = clock.seen(reading, event.time)
@@ -169,11 +167,10 @@ def test_what_is_late_is_told_and_is_what_duckdb_leaves_out(kind: str) -> None:
     assert rows == answers(sql(kind, LATE_PLACED, LATE_NUMBERED))
 
 
-def test_without_lateness_nothing_is_corrected() -> None:
-    for stream in STREAMS[:20]:
-        for kind in KINDS:
-            panes = told(stream._replace(lateness=0), kind, True)
-            assert not any(pane.replaces for _, pane in panes if isinstance(pane, Pane))
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_lateness_nothing_is_corrected(kind: str) -> None:
+    panes = [pane for number in range(20) for _, pane in told_of(number, kind, True, lateness=0)]
+    assert not any(pane.replaces for pane in panes if isinstance(pane, Pane))
 
 
 # --- one by one -------------------------------------------------------------------------------------------------------
@@ -220,14 +217,7 @@ def test_sessions_grow_together_and_the_later_one_replaces_both() -> None:
     told, slots = windowing.advance(slots, 16)
     assert told == [Pane(Window(10, 15), 2)]
     told, slots = windowing.put(slots, 5, 4, watermark=16)
-    assert told == [Pane(Window(0, 15), 7, replaces=(Window(0, 5), Window(10, 15)))]
-
-
-def test_an_event_at_the_end_of_a_session_belongs_to_it() -> None:
-    windowing = sums(Sessions(5))
-    _, slots = windowing.put((), 0, 1, watermark=0)
-    told, slots = windowing.put(slots, 5, 2, watermark=5)
-    assert (told, [slot.window for slot in slots]) == ([], [(0, 10)])
+    assert told == [Pane(Window(0, 15), 7, replaces=(Window(0, 5), Window(10, 15)))], "also at a session's end"
 
 
 def test_sliding_windows_with_gaps_have_events_without_a_window() -> None:
@@ -291,14 +281,10 @@ def test_windows_of_fractions_have_their_events_and_leave_no_gap(kind: Sliding) 
         windows = kind.of(time)
         assert windows
         assert all(window.start <= time < window.end for window in windows)
-        assert clock_tick(kind.every, time) == windows[-1].start
+        assert Clock(every=kind.every).seen(None, time)[0] == windows[-1].start
     if kind.size == kind.every:
         ends = [kind.of(n * kind.every)[0] for n in range(-999, 999)]
         assert all(before.end == after.start for before, after in itertools.pairwise(ends))
-
-
-def clock_tick(every: float, time: float) -> float | None:
-    return Clock(every=every).seen(None, time)[0]
 
 
 @pytest.mark.parametrize("time", [float("nan"), float("inf"), -float("inf"), 1e300, None, "5"])
@@ -312,11 +298,8 @@ def test_what_is_no_time_is_a_sentence_and_is_in_no_window(time: Any) -> None:
             Clock(every=0.5).seen(Reading(5, 0), time)
 
 
-def test_a_clock_is_read_from_the_beginning() -> None:
-    assert Clock().seen(None, 61.5) == (60, Reading(61.5, 60))
-
-
 def test_settings_and_times_are_numbers_of_any_kind() -> None:
+    assert Clock().seen(None, 61.5) == (60, Reading(61.5, 60))
     clock = Clock(behind=Fraction(1, 2), every=np.int64(60))
     assert clock.seen(None, 61) == (60, Reading(Fraction(121, 2), 60))
     windowing = sums(Tumbling(Fraction(60)), lateness=np.int64(5))

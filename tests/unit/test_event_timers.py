@@ -94,11 +94,7 @@ def found(*, ticks: bool) -> list[tuple[Any, ...]]:
 
 
 def heard(states: dict[int, Timers], key: int, watermark: float, serial: int) -> list[Fired]:
-    fired, left = due(states.get(key, ()), watermark)
-    if left:
-        states[key] = left
-    else:
-        states.pop(key, None)
+    fired, states[key] = due(states.get(key, ()), watermark)
     return [Fired(serial, key, int(at), name) for at, name in fired]
 
 
@@ -119,7 +115,7 @@ def told(stream: Stream, *, ticks: bool) -> list[Fired]:
         out += heard(states, event.key, reading.watermark, event.serial)
         states[event.key] = applied(states.get(event.key, ()), event)
     out += [each for key in range(KEYS) for each in heard(states, key, END, ENDS)]
-    assert states == {}
+    assert not any(states.values())
     return out
 
 

@@ -21,15 +21,8 @@ from tests.support.stages import run_stages
 class Small(App):
     name = "small"
     stages = (
-        Stage("double"),
-        Stage("count", StageKind.STATEFUL),
-        Stage("burn"),
-        Stage("rest"),
-        Stage("broken"),
-        Stage("leave"),
-        Stage("picky"),
-        Stage("stops"),
-        Stage("lonely", StageKind.STATEFUL),
+        *(Stage(name) for name in ("double", "burn", "rest", "broken", "leave", "picky", "stops")),
+        *(Stage(name, StageKind.STATEFUL) for name in ("count", "lonely")),
     )
 
     def double(self, value: int) -> int:
@@ -95,9 +88,10 @@ def test_a_raising_stage_is_named_and_its_traceback_starts_inside_it() -> None:
     assert "pools/execute.py" not in fault.error
 
 
-def test_leaving_the_interpreter_is_a_fault_of_the_item() -> None:
-    (fault,) = run_stages(Small(), ("leave",), [1], {}).faults
-    assert (fault.stage, "SystemExit" in fault.error) == ("leave", True)
+@pytest.mark.parametrize(("stage", "value", "error"), [("leave", 0, "SystemExit"), ("stops", 1, "StopIteration")])
+def test_what_ends_a_loop_or_the_interpreter_is_a_fault_of_its_item(stage: str, value: int, error: str) -> None:
+    (fault,) = run_stages(Small(), (stage,), [value], {}).faults
+    assert (fault.stage, error in fault.error) == (stage, True)
 
 
 @pytest.mark.parametrize(("stage", "text"), [("lonely", r"lonely must return \(value, state\)"), ("absent", "absent")])
@@ -113,11 +107,8 @@ def test_of_several_items_each_has_its_own_fate() -> None:
     assert [fault.position for fault in done.faults] == [0, 2, 5, 3]
     assert len(done.values) == 6
     assert [timing.stage for timing in done.timings] == ["picky", "double", "picky"]
-
-
-def test_a_stage_that_raises_stop_iteration_ends_nobody_else() -> None:
-    done = run_stages(Small(), ("stops", "double"), [0, 1, 2], {})
-    assert (done.values[0], done.values[2], [fault.position for fault in done.faults]) == (0, 4, [1])
+    stopped = run_stages(Small(), ("stops", "double"), [0, 1, 2], {})
+    assert (stopped.values[0], stopped.values[2], [fault.position for fault in stopped.faults]) == (0, 4, [1])
 
 
 def test_where_a_state_is_kept_a_fault_is_the_end_of_the_task() -> None:
@@ -148,13 +139,9 @@ def test_one_item_through_plain_stages_comes_out_as_by_the_way_of_all_others() -
     assert times_s[0] > 0
 
 
-@pytest.mark.parametrize(
-    "given",
-    [task("double", "count"), task("absent"), task("double", values=(1, 2))],
-    ids=["stateful", "absent", "several"],
-)
-def test_what_is_not_plain_is_left_to_that_way(given: Task) -> None:
-    assert perform_alone(Calls(Small()), given.stages, given, CODEC) is None
+def test_what_is_not_plain_is_left_to_that_way() -> None:
+    for given in (task("double", "count"), task("absent"), task("double", values=(1, 2))):
+        assert perform_alone(Calls(Small()), given.stages, given, CODEC) is None, given.stages
 
 
 def test_a_plain_stage_that_raises_is_named_and_its_traceback_begins_in_it() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from compositions.batching import Batching
-from compositions.capacity.prediction import Prediction, Predictions
+from compositions.capacity.prediction import Predictions
 from compositions.model import Stage
 from compositions.notation import parse
 from control.expect import Unmeasured, expect
@@ -60,27 +60,20 @@ def test_what_travels_in_bundles_is_told_at_their_size_and_at_a_lower_rate_they_
     one_by_one = seen()
     stages = tuple(replace(stage, bundle_items=5.0) for stage in one_by_one.stages)
     bundles = replace(one_by_one, hop_s=0.01, stages=stages)
-    first = _first(expect(COMPOSITIONS, bundles))
+    first = _known(expect(COMPOSITIONS, bundles))[0]
     assert first.throughput_per_s == pytest.approx(5 / (5 * 0.01 + 0.01))
     assert first.base_latency_s == pytest.approx(3 * (5 * 0.01 + 0.01))
     for rate_per_s, items in ((20.0, 2), (5.0, 1), (80.0, 5)):
-        (told,) = (
-            each.prediction
-            for each in outlook(Question(rate_per_s=rate_per_s), present(bundles)).options
-            if each.composition.name == "1"
-        )
+        options = outlook(Question(rate_per_s=rate_per_s), present(bundles)).options
+        (told,) = (each.prediction for each in options if each.composition.name == "1")
         assert told is not None
         assert told.throughput_per_s == pytest.approx(items / (items * 0.01 + 0.01))
 
 
 def test_each_composition_is_judged_with_the_bundles_that_it_would_have() -> None:
     """Its own where it names a size; else, where nobody has named one, what the rule says for so many groups."""
-    texts = ("Seq-Seq-Seq", "Seq(f1,f2,f3)", "Seq-Seq-Seq")
-    batches = (None, None, Batching(items=5))
-    table = [
-        replace(parse(text, STAGES), name=str(k), batch=batch)
-        for k, (text, batch) in enumerate(zip(texts, batches, strict=True))
-    ]
+    apart, together = parse("Seq-Seq-Seq", STAGES, name="a"), parse("Seq(f1,f2,f3)", STAGES, name="b")
+    table = [apart, together, replace(apart, name="c", batch=Batching(items=5))]
     one_by_one = replace(seen(), hop_s=0.01)
     # A tenth of 30 ms of work is 3 ms: three hops of 10 ms are that for ten items, one is that for three.
     rule = replace(one_by_one, demand=Demand(0, 0, 0, 0.0, bundle_limit=8, size_left_open=SizeLeftOpen(target_s=10.0)))
@@ -91,19 +84,16 @@ def test_each_composition_is_judged_with_the_bundles_that_it_would_have() -> Non
     assert _sizes(expect(table, replace(one_by_one, demand=impatient))) == [1, 1, 5]
     named = Demand(0, 0, 0, 0.0, bundle_limit=10)
     assert _sizes(expect(table, replace(one_by_one, demand=named))) == [10, 10, 5]
-    told = expect(table, rule)
+    assert _known(expect(table, rule)).throughput_per_s == pytest.approx([8 / 0.09, 2 / 0.07, 5 / 0.06])
+
+
+def _known(told: Predictions | Unmeasured) -> Predictions:
     assert isinstance(told, Predictions)
-    assert told.throughput_per_s == pytest.approx([8 / 0.09, 2 / 0.07, 5 / 0.06])
+    return told
 
 
 def _sizes(told: Predictions | Unmeasured) -> list[float]:
-    assert isinstance(told, Predictions)
-    return [each.bundle_items for each in told]
-
-
-def _first(told: Predictions | Unmeasured) -> Prediction:
-    assert isinstance(told, Predictions)
-    return told[0]
+    return [each.bundle_items for each in _known(told)]
 
 
 def test_a_stage_without_a_profile_is_an_answer_with_its_name() -> None:
@@ -114,6 +104,4 @@ def test_a_stage_without_a_profile_is_an_answer_with_its_name() -> None:
 
 
 def _latency_s(snapshot: Snapshot) -> float:
-    found = expect(COMPOSITIONS[:1], snapshot)
-    assert isinstance(found, Predictions)
-    return float(found.latency_s[0])
+    return float(_known(expect(COMPOSITIONS[:1], snapshot)).latency_s[0])
