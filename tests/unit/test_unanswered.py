@@ -1,12 +1,10 @@
 """A source whose place does not answer: told where people look, and once."""
 
-import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from apps.contract import App
@@ -50,16 +48,7 @@ class Away:
     acknowledge = close
 
 
-@pytest.fixture
-def everything_logged() -> Iterator[None]:
-    """A script's run, in a test before, may have left warnings alone."""
-    config = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
-    yield
-    structlog.configure(**config)
-
-
-@pytest.mark.usefixtures("everything_logged")
+@pytest.mark.usefixtures("talkative")
 @pytest.mark.parametrize(("source", "message"), [(Fed, Message("p", 1, b"7")), (Inbox, Letter("p", b"7", 1))])
 def test_each_reason_is_logged_once_and_forgotten_when_it_answers(
     source: Any, message: Any, monkeypatch: pytest.MonkeyPatch
@@ -82,7 +71,7 @@ def test_the_status_says_so() -> None:
     runner = Runner(RunSpec(app="synthetic", pool="local", source=source))
     runner.ask(Start())
     try:
-        told = eventually(lambda: runner.ask(ReadStatus()).health.held_up)
-        assert "the source does not answer and is asked again: source redis" in str(told)
+        why = "the source does not answer and is asked again: source redis"
+        eventually(lambda: str(runner.ask(ReadStatus()).health.held_up), lambda told: why in told)
     finally:
         runner.kill()
