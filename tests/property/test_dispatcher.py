@@ -282,7 +282,6 @@ class World:
 
     def load(self, worker: str, task: Task) -> None:
         """What is kept is what another worker wrote: text that is read here."""
-        assert task.keyed is not None
         for name, kept in task.keyed.kept.items():
             for partition, states in kept.items():
                 self.tables[worker, name, partition] = {key: int(state) for key, state in states.items()}

@@ -67,13 +67,6 @@ def test_four_quarters_share_a_gpu_and_a_fifth_finds_none() -> None:
     )
 
 
-def test_shares_of_gpus_do_not_reach_over_devices() -> None:
-    two = Cluster((Node("gpu", Amounts(8, 2)),))
-    assert place(two, [Shape("big", Need(cpus=1, gpus=0.75), 3)], {}).lacking == {"big": 1}
-    shapes = [Shape("small", Need(cpus=1, gpus=0.5), 2), Shape("whole", Need(cpus=1, gpus=1), 1)]
-    assert place(two, shapes, {}).lacking == {}
-
-
 def test_a_worker_moves_where_another_finds_no_place_otherwise() -> None:
     cluster = Cluster((Node("gpu", Amounts(2, 1)), Node("cpu", Amounts(2))))
     shapes = [Shape("light", Need(cpus=2), 1), Shape("heavy", Need(cpus=1, gpus=1), 1)]

@@ -9,7 +9,7 @@ from test_manager import manager as manager_of
 
 from apps.rates import Fixed
 from compositions.model import Composition, TransitionKind
-from control.decisions import Decision, Mode, State, SwitchTo
+from control.decisions import Mode, State, SwitchTo
 from control.journal import Journal, SwitchRecord
 from control.manager import Manager
 from control.settings import Settings
@@ -40,7 +40,6 @@ def test_a_resize_is_called_so_from_the_first_word_to_the_decision() -> None:
     assert asked.commands == (SwitchTo(WIDE),)
     assert (reason(asked), asked.state) == ("resizing to wide", State.SWITCHING)
     done = tick(target, snapshot(20.25, "wide", since_s=20.0))
-    assert isinstance(done.decision, Decision)
     assert (done.decision.transition, done.state) == (TransitionKind.RESIZE, State.STABLE), "over with the next tick"
     assert done.decision.reason.endswith("; a resize in place, for which 1 worker starts")
     ways = {each.name: each.transition for each in done.decision.candidates}
@@ -89,7 +88,6 @@ def test_what_is_pinned_by_hand_does_not_wait_for_the_managers_turn() -> None:
 
 def test_after_a_resize_its_window_begins_anew_and_what_is_known_of_the_stages_stays() -> None:
     loop = running(4.0)
-    assert loop.snapshot is not None
     known, began_s = loop.snapshot.stages, loop.snapshot.window_start_s
     assert [stage.samples > 50 for stage in known] == [True, True]
     loop.manager.set_mode(Mode.PINNED, "wide")

@@ -8,7 +8,6 @@ from service.daemon.supervision.restart_policy import (
     BACK_OFF_S,
     HEALTHY_S,
     OWING_S,
-    POSTPONED_S,
     TURN_S,
     Answered,
     CameUp,
@@ -29,7 +28,6 @@ from service.daemon.supervision.restart_policy import (
     after,
     delay_s,
     fails_to_start,
-    put_off,
     waits_for,
 )
 from service.runner.rpc.vital import Vital
@@ -66,7 +64,6 @@ def test_a_silent_runner_is_left_alone_until_its_lease_is_over() -> None:
 def test_a_run_that_owes_something_is_never_given_up() -> None:
     events = [Refused(0.0, "no such stage", owes=True), Died(0.0, "gone", owes=True)] * 10
     condition = follow(Up(0.0), *events)
-    assert isinstance(condition, Starting)
     assert (condition.due_s, condition.deaths.restarts) == (OWING_S[-1], 20)
     assert fails_to_start(condition)
 
@@ -86,18 +83,6 @@ def test_what_is_being_stopped_can_only_end() -> None:
     assert follow(stopping, *events) == stopping
     assert delay_s(stopping, 0.0) is None
     assert after(stopping, Finished()) == Ended()
-
-
-def test_what_was_put_off_is_tried_for_as_long_as_it_takes_and_costs_no_attempt() -> None:
-    died = after(Up(0.0), Died(1.0, "gone"))
-    condition = died
-    for number in range(100):
-        condition = after(condition, Postponed(10.0 * number, "no room"))
-        due_s = 10.0 * number + POSTPONED_S[min(number, len(POSTPONED_S) - 1)]
-        assert condition == Starting(due_s, died.deaths, "no room", number + 1)
-    assert put_off(condition) == "no room"
-    assert put_off(after(condition, Died(2000.0, "gone"))) is None
-    assert after(condition, CameUp(2000.0)) == Up(2000.0, died.deaths)
 
 
 @pytest.mark.parametrize("last", [Ended(), Failed(Deaths(1, 1, "gone"))])

@@ -396,7 +396,6 @@ def test_with_more_of_the_machine_an_app_reaches_no_less() -> None:
     assert len([*turns(rule, 400, 10.0)]) == 399
     now = Now(Plan(MERGED, (5,)), 5, 40.0, [3, 3], GOALS, 16, 1.0)
     found = rule.reaches(now, [(most, np.inf) for most in range(1, 17)])
-    assert found is not None
     met = [each.attained(GOALS) for each in found]
     assert all(each.plan.workers <= most for most, each in enumerate(found, 1))
     assert all(more >= fewer - 0.02 for fewer, more in pairwise(met))
@@ -413,6 +412,5 @@ def test_workers_around_a_stage_that_can_have_no_more_are_not_asked_for() -> Non
         rule.observe(Seen(TURN_S * turn, TURN_S, came, np.full(3, came), busy_s, came, [0.2 * came]), GOALS)
         if turn in (40, 690, 699):
             choice = rule.choose(Now(active, 3, 0.0, [0, 0, 0], GOALS, 16, 1.0))
-            assert choice is not None
             assert choice.chosen.plan == active
     assert rule.prices[0].in_work > 100

@@ -242,6 +242,4 @@ def test_throughput_leaves_the_start_out(plan: Plan, start: Begin) -> None:
     plan.setup.open()
     summary = ended(runner).ask(ReadSummary())
     assert summary.workers == 1
-    assert summary.throughput_per_s is not None
-    assert summary.elapsed_s is not None
     assert summary.throughput_per_s > 5 / summary.elapsed_s

@@ -27,7 +27,6 @@ def hit(trace: Trace, first: int = 0, target_ms: float = 3.0) -> float:
     """Itemized, of the bundles that begin with item ``first`` or later."""
     kept = trace.firsts >= first
     figures = bundle_figures(trace.latencies_s[kept], trace.sizes[kept], target_ms / 1e3, 0.05)
-    assert figures is not None
     return figures.itemized_hit
 
 

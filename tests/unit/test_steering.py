@@ -83,7 +83,6 @@ def test_what_was_split_shed_or_failed_tells_nothing(heard: Heard) -> None:
 
 def test_a_published_controller_follows_the_latency_of_bundles() -> None:
     control = control_for(Batching(control=FAF), 0.02, pays=False)
-    assert control is not None
     steering = Steering(control, 50)
     assert steering.choice.items == 50
     steering.admitted(0, 50, seen(1.0))
