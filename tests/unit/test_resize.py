@@ -5,7 +5,7 @@ from dispatcher_bench import Bench, composition
 
 from compositions.model import Composition, Group, Pattern, TransitionKind
 from runtime.dispatch.event_log import Writer
-from runtime.dispatch.events import SwitchRequested, SwitchStyle, WorkerLost, WorkerStartFailed
+from runtime.dispatch.events import SwitchRequested, SwitchStyle, WorkerStartFailed
 from runtime.dispatch.instructions import SendTask, StartWorkers
 from runtime.dispatch.outcomes import Delivered, SwitchEnded
 from runtime.dispatch.phases import Resizing
@@ -186,43 +186,6 @@ def test_a_resize_gives_way_to_a_switch_with_the_numbers_it_began_with():
     bench.finish()
     assert [item.serial for item in bench.of(Delivered)] == list(range(6))
     assert [ended.kind for ended in bench.of(SwitchEnded)] == [TransitionKind.RESIZE, TransitionKind.SWITCH]
-
-
-def test_a_worker_that_dies_while_others_are_awaited_is_replaced():
-    bench = joined(ONE, "w1", spares=0)
-    bench.admit(4)
-    bench.switch(TWO)
-    bench.handle(WorkerLost(0.0, "w1", "killed"))
-    bench.tasks.clear()
-    bench.join("w2")
-    assert active(bench) == ONE
-    bench.join("w3")
-    assert (active(bench), bound(bench)) == (TWO, {"w2": 0, "w3": 0})
-    bench.finish()
-    assert [item.serial for item in bench.of(Delivered)] == list(range(4))
-
-
-def test_a_worker_that_dies_while_it_leaves_loses_nothing():
-    bench = joined(TWO, "w1", "w2", "w3")
-    bench.admit(5)
-    bench.switch(ONE)
-    leaving = next(worker for worker, _, _ in bench.running() if bound(bench)[worker] is None)
-    bench.handle(WorkerLost(0.0, leaving, "killed"))
-    bench.tasks = {task_id: task for task_id, task in bench.tasks.items() if task[0] != leaving}
-    bench.finish()
-    assert [item.serial for item in bench.of(Delivered)] == list(range(5))
-
-
-def test_a_stream_with_fewer_workers_than_groups_goes_on_through_a_resize():
-    bench = joined("Seq-Seq-Seq", "w1", "w2", spares=0)
-    bench.admit(3)
-    bench.switch("Seq-Par*2-Seq")
-    bench.finish()
-    assert [item.serial for item in bench.of(Delivered)] == [0, 1, 2]
-    bench.join("w3")
-    assert bench.of(SwitchEnded) == []
-    bench.join("w4")
-    assert bench.of(SwitchEnded)[0].error is None
 
 
 def test_a_resize_under_way_is_in_the_log_and_goes_on_where_it_was():

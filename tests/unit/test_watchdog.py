@@ -14,7 +14,7 @@ from control.decisions import Mode
 from profiler.slo import Slo
 from service.daemon.supervision import ticker
 from service.daemon.supervision.history import Remembered
-from service.daemon.supervision.restart_policy import BACK_OFF_S, HEALTHY_S, Failed, Starting, Up, put_off
+from service.daemon.supervision.restart_policy import BACK_OFF_S, HEALTHY_S, POSTPONED_S, Failed, Starting, Up, put_off
 from service.daemon.supervision.ticker import Ticker
 from service.runner.rpc.port import ANSWER_S
 from service.runner.rpc.requests import PushMany, ReadStatus, SetBatching, SetInput, SetMode, SetSlo
@@ -185,6 +185,7 @@ def test_a_start_that_is_put_off_is_made_when_it_can_be_and_told_once() -> None:
     with capture_logs() as logs:
         bench.until(lambda: len(bench.host.runners) == 3 * len(BACK_OFF_S))
     assert bench.is_in(Starting)
+    assert bench.now_s > sum(POSTPONED_S), "later and later"
     assert put_off(bench.watchdog.condition) == str(bench.host.refuse)
     assert [line["event"] for line in logs].count("runner cannot start now and is tried again") == 1
     bench.host.refuse = None
