@@ -251,8 +251,7 @@ def test_a_queue_is_told_of_each_message_once_it_is_stored_as_it_came():
     inbox.by_way_of(store)
     items: list[Any] = []
     while len(items) < 4:
-        portion = inbox.read(10, time.monotonic() + PATIENCE_S)
-        items += portion.values
+        items += inbox.read(10, time.monotonic() + PATIENCE_S).values
     inbox.close()
     while inbox.read(1, 0.0) is not None:
         pass
