@@ -209,6 +209,7 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
         ("parquet", "s3://KEY:secret@bucket", "needs a folder that can rename files at once"),
         ("parquet", "secret\0", "needs a folder"),
         ("sql", "mysql://me:secret@host:port/db", "is no URL of a database"),
+        ("sql", "nonsense+x://me:secret@host/db", "is no URL of a database"),
     ],
 )
 def test_a_place_that_cannot_be_is_refused_in_a_sentence(kind: str, path: str, said: str) -> None:

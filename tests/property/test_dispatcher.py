@@ -7,7 +7,7 @@ field becomes a test by being put into ``logs/``.
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import compress
+from itertools import compress, pairwise
 from pathlib import Path
 from random import Random
 from unittest.mock import patch
@@ -61,26 +61,14 @@ HEAVY = (STAGES[0], replace(STAGES[1], setup="per-group"), replace(STAGES[2], se
 HEAVY_KEYED = (STAGES[0], replace(KEYED[1], setup="per-group"), *STAGES[2:])
 """Only the workers of their groups load some of them."""
 KEYS = 5
+LIMITS = DispatcherSettings(buffer_items=4, losses=2, time_limit_s=1e9, drain_limit_s=0.5)
 NAMES = tuple(stage.name for stage in STAGES)
-ACTIONS = (
-    "leave",
-    "admit",
-    "admit",
-    "admit",
-    "done",
-    "done",
-    "done",
-    "done",
-    "join",
-    "fail",
-    "partly",
-    "lose",
-    "switch",
-    "resize",
+ACTIONS = [
+    *["leave", "join", "fail", "partly", "lose", "switch", "resize", "tick", "late"],
     "call off",
-    "tick",
-    "late",
-)
+    *["admit"] * 3,
+    *["done"] * 4,
+]
 
 WIDE_END = Group(NAMES[3:], Pattern.PAR, 3)
 FLAKY = (
@@ -98,26 +86,20 @@ def key_of(serial: int, stage: str) -> int:
 def compositions(draw: st.DrawFn, stages: tuple[Stage, ...] = STAGES) -> Composition:
     if draw(st.integers(0, 3)) == 0:
         return dynamic(draw(st.integers(1, 4)), draw(st.sampled_from(SCHEDULER_NAMES)), stages)
-    cuts = draw(st.lists(st.booleans(), min_size=3, max_size=3))
-    groups: list[list[str]] = [[NAMES[0]]]
-    for name, cut in zip(NAMES[1:], cuts, strict=True):
-        if cut:
-            groups.append([name])
-        else:
-            groups[-1].append(name)
-    built = []
-    for names in groups:
-        replicas = draw(st.integers(1, most_of(names, stages)))
-        built.append(Group(tuple(names), Pattern.PAR if replicas > 1 else Pattern.SEQ, replicas))
-    return Composition("/".join("".join(group.stages) + str(group.replicas) for group in built), tuple(built))
+    cuts = [0, *(place for place in (1, 2, 3) if draw(st.booleans())), 4]
+    built = tuple(draw(groups_of(NAMES[begin:end], stages)) for begin, end in pairwise(cuts))
+    return Composition("/".join("".join(group.stages) + str(group.replicas) for group in built), built)
+
+
+@st.composite
+def groups_of(draw: st.DrawFn, names: tuple[str, ...], stages: tuple[Stage, ...]) -> Group:
+    most = min(3, most_replicas([stage for stage in stages if stage.name in names]))
+    replicas = draw(st.integers(1, most))
+    return Group(names, Pattern.PAR if replicas > 1 else Pattern.SEQ, replicas)
 
 
 def dynamic(workers: int, scheduler: SchedulerName, stages: tuple[Stage, ...]) -> Composition:
     return Composition(f"Dyn{workers}{scheduler}", groups_of_dyn(stages, workers), dyn=Dyn(workers, scheduler))
-
-
-def most_of(names: Sequence[str], stages: tuple[Stage, ...]) -> int:
-    return min(3, most_replicas([stage for stage in stages if stage.name in names]))
 
 
 @st.composite
@@ -125,11 +107,8 @@ def resized(draw: st.DrawFn, composition: Composition, stages: tuple[Stage, ...]
     """The same groups with other numbers of replicas, or only another name."""
     if composition.dyn is not None:
         return dynamic(draw(st.integers(1, 4)), composition.dyn.scheduler, stages)
-    built = []
-    for group in composition.groups:
-        replicas = draw(st.integers(1, most_of(group.stages, stages)))
-        built.append(Group(group.stages, Pattern.PAR if replicas > 1 else Pattern.SEQ, replicas))
-    return Composition(draw(st.sampled_from(["this", "that"])), tuple(built))
+    built = tuple(draw(groups_of(group.stages, stages)) for group in composition.groups)
+    return Composition(draw(st.sampled_from(["this", "that"])), built)
 
 
 def size_bytes(payload: Mosaic | tuple[tuple[object, ...] | None, ...] | int) -> int:
@@ -303,7 +282,6 @@ class World:
 
     def load(self, worker: str, task: Task) -> None:
         """What is kept is what another worker wrote: text that is read here."""
-        assert task.keyed is not None
         for name, kept in task.keyed.kept.items():
             for partition, states in kept.items():
                 self.tables[worker, name, partition] = {key: int(state) for key, state in states.items()}
@@ -326,7 +304,7 @@ class World:
                     payload[at] = (*history, (name, key, table[key]))
         assert task.keyed is not None or not changes
         told = {
-            name: {partition: {key: str(count) for key, count in new.items()} for partition, new in made.items()}
+            name: {partition: {key: str(new[key]) for key in new} for partition, new in made.items()}
             for name, made in changes.items()
         }
         return payload, KeyedDone(self.routes(payload, NAMES.index(task.stages[-1]) + 1), told)
@@ -395,21 +373,13 @@ def serial_of(history: tuple[object, ...]) -> int:
 @examples(300)
 @given(data=st.data())
 def test_every_item_leaves_once_in_order_and_complete(stages: tuple[Stage, ...], data: st.DataObject) -> None:
-    overload = data.draw(st.sampled_from(["block", "shed"]))
-    scheduling = data.draw(st.sampled_from(["on-demand", "round-robin"]))
-    budgets = {
-        "started_bytes": data.draw(st.sampled_from([1, 100, 2**31])),
-        "buffer_bytes": data.draw(st.sampled_from([50, 2**30])),
+    drawn = {
+        "overload": ["block", "shed"],
+        "scheduling": ["on-demand", "round-robin"],
+        "started_bytes": [1, 100, 2**31],
+        "buffer_bytes": [50, 2**30],
     }
-    limits = DispatcherSettings(
-        buffer_items=4,
-        overload=overload,
-        scheduling=scheduling,
-        losses=2,
-        time_limit_s=1e9,
-        drain_limit_s=0.5,
-        **budgets,
-    )
+    limits = replace(LIMITS, **{name: data.draw(st.sampled_from(values)) for name, values in drawn.items()})
     with (
         patch.object(event_log, "PART_CELLS", data.draw(st.sampled_from([60, 50_000]))),
         patch.object(keyed_partitions, "COUNTED", data.draw(st.sampled_from([1, 64]))),
@@ -447,9 +417,10 @@ def play(world: World, data: st.DataObject) -> None:
             world.call_off()
         elif action == "tick":
             world.handle(Tick(world.now_s))
+        elif action in ("lose", "late", "leave"):
+            getattr(world, action)(data.draw(st.integers(0, 5)))
         else:
-            pick = data.draw(st.integers(0, 5))
-            act(world, action, pick)
+            world.answer(data.draw(st.integers(0, 5)), how=action)
 
 
 def play_flaky(world: World, chance: Random) -> None:
@@ -461,17 +432,6 @@ def play_flaky(world: World, chance: Random) -> None:
             world.admit(chance.choice([2, 3, 7]))
         else:
             world.answer(chance.randrange(12), how=chance.choice(["done", "done", "done", "partly", "fail"]))
-
-
-def act(world: World, action: str, pick: int) -> None:
-    if action == "lose":
-        world.lose(pick)
-    elif action == "late":
-        world.late(pick)
-    elif action == "leave":
-        world.leave(pick)
-    else:
-        world.answer(pick, how=action)
 
 
 def check(world: World) -> None:
@@ -501,9 +461,8 @@ def seen_by_state(out: Delivered | Shed) -> list[int]:
 @examples(150)
 @given(data=st.data())
 def test_a_checkpoint_has_what_left_and_the_state_of_just_that(stages: tuple[Stage, ...], data: st.DataObject) -> None:
-    limits = DispatcherSettings(buffer_items=4, losses=2, time_limit_s=1e9, drain_limit_s=0.5)
     flaky = data.draw(st.sampled_from([None, None, *FLAKY]))
-    first = World(flaky or data.draw(compositions(stages)), limits, stages)
+    first = World(flaky or data.draw(compositions(stages)), LIMITS, stages)
     if flaky:
         play_flaky(first, Random(data.draw(st.integers(0, 10_000))))
     else:
@@ -517,7 +476,7 @@ def test_a_checkpoint_has_what_left_and_the_state_of_just_that(stages: tuple[Sta
         check_kept(first.stages, first.out[:outcomes], first.out[outcomes:], checkpoint)
     outcomes, begin = data.draw(st.sampled_from(first.checkpoints)) if first.checkpoints else (0, BEGINNING)
     del first.out[outcomes:]
-    second = World(data.draw(compositions(stages)), limits, stages, begin=begin)
+    second = World(data.draw(compositions(stages)), LIMITS, stages, begin=begin)
     play(second, data)
     second.finish()
     check_kept(stages, first.out, second.out, begin)
@@ -560,9 +519,7 @@ def check_keys(world: World, whole: list[tuple[tuple[object, ...], int]]) -> Non
         dead = sum(out.error is not None for out in world.out if isinstance(out, Delivered))
         missing = 0
         for each in counts.values():
-            assert each == sorted(set(each)), (
-                f"{stage.name} saw items of a key out of order or twice, or lost its state"
-            )
+            assert each == sorted(set(each)), f"{stage.name} saw items of a key out of order or twice, or lost a state"
             missing += each[-1] - len(each)
         assert missing <= dead, f"{stage.name} counted {missing} items too many, and {dead} died"
 

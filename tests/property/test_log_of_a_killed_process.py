@@ -46,7 +46,6 @@ def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("killed")
     call = [sys.executable, "-c", PROCESS, str(folder), str(sync), str(begun_anew), str(STORED)]
     with subprocess.Popen(call, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"stored\n"
         process.kill()
     return folder, sync

@@ -74,7 +74,6 @@ def _fit(shares: Sequence[float], devices: int, taken: float) -> bool:
     return sum(part > 0.5 for part in parts) <= devices and sum(parts) <= devices + 1e-6
 
 
-@LAW
 @given(problems(), st.data())
 def test_no_node_has_more_workers_than_it_has_resources_for(
     problem: tuple[Cluster, list[Shape]], data: st.DataObject

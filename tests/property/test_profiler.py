@@ -1,5 +1,8 @@
 """Laws of the profiler that hold for any input."""
 
+import re
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -45,17 +48,7 @@ def test_the_offered_mean_lies_between_the_rates_offered(rows: list[tuple[float,
     for at_s, per_s in rows:
         steps.add(at_s, per_s)
     mean = mean_of_steps(steps, start_s, 60.0)
-    assert mean is not None
     assert min(r for _, r in rows) - 1e-9 <= mean <= max(r for _, r in rows) + 1e-9
-
-
-@given(st.lists(SECONDS, min_size=1, max_size=200))
-def test_percentiles_are_ordered_and_within_the_samples(latencies_s: list[float]) -> None:
-    stats = latency_stats(np.array(latencies_s))
-    assert stats is not None
-    eps = 1e-9 * max(latencies_s)
-    assert min(latencies_s) - eps <= stats.p50_s <= stats.p95_s + eps <= stats.p99_s + 2 * eps
-    assert stats.p99_s <= max(latencies_s) + eps
 
 
 @given(st.lists(SECONDS, min_size=1, max_size=200), st.floats(0.5, 512.0))
@@ -69,10 +62,10 @@ def test_weights_that_are_equal_make_no_difference(latencies_s: list[float], wei
 def test_a_value_that_stands_for_many_weighs_as_many(rows: list[tuple[float, int]]) -> None:
     values, counts = np.array([value for value, _ in rows]), np.array([float(count) for _, count in rows])
     found, wanted = latency_stats(values, counts), latency_stats(np.repeat(values, counts.astype(int)))
-    assert found is not None
-    assert wanted is not None
     assert (found.samples, found.mean_s) == (wanted.samples, pytest.approx(wanted.mean_s))
-    assert values.min() * (1 - 1e-9) <= found.p50_s <= found.p95_s <= found.p99_s <= values.max() * (1 + 1e-9)
+    for each in (found, wanted):
+        ordered = [values.min(), each.p50_s, each.p95_s, each.p99_s, values.max()]
+        assert all(less <= more * (1 + 1e-9) for less, more in pairwise(ordered))
 
 
 @given(st.integers(1, 200), st.floats(0.1, 1.5), st.integers(0, 1000))
@@ -164,10 +157,8 @@ def test_a_drain_takes_at_least_its_work_and_at_most_all_of_it_in_a_row(
         assert not sum(positions.values())
         return
     order = list(positions)
-    in_a_row = sum(
-        n * costs[later].service_s for i, s in enumerate(order) for later in order[i:] for n in [positions[s]]
-    )
-    cpu = sum(n * costs[later].cpu_s for i, s in enumerate(order) for later in order[i:] for n in [positions[s]])
+    runs = [(positions[stage], costs[later]) for at, stage in enumerate(order) for later in order[at:]]
+    in_a_row, cpu = sum(n * cost.service_s for n, cost in runs), sum(n * cost.cpu_s for n, cost in runs)
     last = shape.groups[-1]
     waiting = max(0, sum(positions.values()) - last.replicas)
     assert found >= waiting * costs[last.stages[0]].service_s / last.replicas * (1 - 1e-9)
@@ -201,7 +192,6 @@ def test_an_item_more_at_the_source_end_never_shortens_a_drain(
     more = {**positions, "s0": positions["s0"] + 1}
     before = schedule_sample(shape, waiting_items(positions), costs, cores=4) or 0.0
     after = schedule_sample(shape, waiting_items(more), costs, cores=4)
-    assert after is not None
     assert after >= before * (1 - 1e-9)
 
 
@@ -209,27 +199,17 @@ def test_an_item_more_at_the_source_end_never_shortens_a_drain(
 def test_met_is_exactly_being_on_the_good_side_of_the_bound(target: float, threshold: float, value: float) -> None:
     at_most = objective_of(Slo("latency", target, threshold)).judge(LatencyStats(value / 1e3, 0, 0, 0, 1), None, None)
     at_least = objective_of(Slo("throughput", target, threshold)).judge(None, value, None)
-    assert at_most.value is not None
-    assert at_most.bound is not None
     assert (at_most.status is SloStatus.MET) == (at_most.value <= at_most.bound)
-    assert at_least.bound is not None
     assert (at_least.status is SloStatus.MET) == (value >= at_least.bound)
 
 
 @given(st.text(max_size=40) | st.from_regex(r"(latency|throughput)=[-+.e\d]{1,6}(ms|s|/s)?", fullmatch=True))
 def test_any_text_is_an_slo_or_a_sentence(text: str) -> None:
-    answer = parsed_or_refused(text)
-    if isinstance(answer, SloError):
-        assert "accepted are" in str(answer) or "must be" in str(answer) or "is for throughput" in str(answer)
-    else:
-        assert answer.target == "input_rate" or float(answer.target) > 0
-
-
-def parsed_or_refused(text: str) -> Slo | SloError:
     try:
-        return parse_slo(text)
+        told = str(parse_slo(text).target)
     except SloError as refused:
-        return refused
+        told = str(refused)
+    assert re.search("accepted are|must be|is for throughput|^input_rate$", told) or float(told) > 0
 
 
 @given(st.floats(1e-3, 1e9, allow_nan=False))

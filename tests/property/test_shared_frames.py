@@ -47,7 +47,6 @@ class Worker:
 
     def work(self, payload: Any, action: str, number: int) -> Any:
         """The payload of the answer; None when the stage raised."""
-        assert self.account is not None
         self.tasks += 1
         task = over_the_wire(self.account.going([Message(Kind.TASK, self.tasks, ACTIONS.index(action), 1, payload)])[0])
         self._shelf.enter(task.blocks)
@@ -71,7 +70,6 @@ class Worker:
 
     def leave(self) -> None:
         ours, its = socket.socketpair()
-        assert self.account is not None
         self.account.close(ours)
         its.close()
         self.kept.clear()

@@ -1,10 +1,12 @@
 """Fixtures that several files use."""
 
+import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from fastapi.testclient import TestClient
 
 from service.api import create_app
@@ -35,8 +37,15 @@ def client(disk: DaemonStore) -> Iterator[TestClient]:
 
 @pytest.fixture
 def running(client: TestClient) -> TestClient:
-    assert (
-        client.post("/apps/synthetic/start", json={"source": {"kind": "push"}, "input": {"rate_per_s": 10}}).status_code
-        == 200
-    )
+    body = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}
+    assert client.post("/apps/synthetic/start", json=body).status_code == 200
     return client
+
+
+@pytest.fixture
+def talkative() -> Iterator[None]:
+    """Lines of level info are heard, whatever an earlier test in this process has set up."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
+    yield
+    structlog.configure(**before)

@@ -128,6 +128,8 @@ def test_a_worker_has_the_next_piece_while_it_is_at_one_and_no_more():
     bench = Bench(2)
     for _ in range(3):
         bench.admit(0, 1)
+    pieces = [each.items for each in bench.dispatcher.view(0.0).pending["by"]]
+    assert pieces == [1] * 4, "what waits as a piece counts as one in a drain"
     for first, second in bench.waiting.values():
         assert first.keyed.behind is None
         assert second.keyed.behind == first.task_id
@@ -138,17 +140,13 @@ def test_a_worker_has_the_next_piece_while_it_is_at_one_and_no_more():
     assert [len(tasks) for tasks in bench.waiting.values()] == [1, 1]
 
 
-def test_what_is_left_of_a_drain_counts_a_piece_that_waits_as_a_piece():
-    bench = Bench(2)
-    for _ in range(2):
-        bench.admit(0, 1, 0, 1)
-    assert [each.items for each in bench.dispatcher.view(0.0).pending["by"]] == [2, 2, 2, 2]
-
-
 def test_what_was_sent_behind_a_piece_that_fails_comes_back_without_blame_and_after_it():
+    dynamic = Bench(1, dyn=True)
     bench = Bench(1)
-    bench.admit(0, 1)
-    bench.admit(1, 0)
+    for each in (bench, dynamic):
+        each.admit(0, 1)
+        each.admit(1, 0)
+    assert len(dynamic.waiting["w0"]) == 1, "who chooses among groups has one piece"
     first, second = bench.waiting["w0"]
     bench.waiting["w0"].popleft()
     bench.handle(TaskFailed(0.0, "w0", first.task_id, "by", "told to fail", 1))
@@ -176,11 +174,22 @@ def test_of_a_lost_worker_what_it_ran_is_blamed_and_what_it_had_behind_that_is_n
     assert [each.error for each in bench.out if isinstance(each, Delivered)] == ["worker w0 was lost: SIGKILL", None]
 
 
-def test_who_chooses_among_groups_has_one_piece():
-    bench = Bench(1, dyn=True)
-    bench.admit(0)
-    bench.admit(0)
-    assert [len(tasks) for tasks in bench.waiting.values()] == [1]
+def assembled(*partitions: int, first: int = 0) -> Assembly:
+    return Assembly(Bundle(first, (0.0,) * len(partitions), None), Routes(bytes(partitions)))
+
+
+def owned(keys: Partitions, worker: str) -> list[int]:
+    return [each for each, owner in enumerate(keys.owners) if owner == worker]
+
+
+def with_states(count: int, *workers: str) -> Partitions:
+    """Partitions of which each has a state, and its owner knows it."""
+    keys = Partitions(count)
+    keys.share(workers)
+    for worker in workers:
+        keys.lend(worker, owned(keys, worker))
+    keys.commit({each: {each: b"state"} for each in range(count)})
+    return keys
 
 
 def test_only_those_partitions_move_that_must():
@@ -200,8 +209,8 @@ def test_partitions_are_shared_out_in_turns_and_those_in_work_elsewhere_are_not_
     keys.share(["a", "b"])
     assert keys.owners[:2] != [keys.owners[0]] * 2
     assert sum(keys.owned.values()) == marked(range(6))
-    assert keys.owned == {worker: marked([i for i in range(6) if keys.owners[i] == worker]) for worker in "ab"}
-    assembly = Assembly(Bundle(0, (0.0,) * 3, None), Routes(bytes([0, 1, 0])))
+    assert keys.owned == {worker: marked(owned(keys, worker)) for worker in "ab"}
+    assembly = assembled(0, 1, 0)
     keys.enter(assembly, None)
     piece = keys.next_piece(keys.owners[0])
     assert piece.picked == b"\1\0\1"
@@ -229,17 +238,14 @@ def test_what_is_kept_is_the_last_state_of_each_key_and_a_log_has_none_of_it():
 
 
 def test_partitions_with_states_move_step_by_step_while_their_owner_is_there():
-    keys = Partitions(128)
-    keys.share(["a"])
-    assert keys.lend("a", range(128)) == {key: {} for key in range(128)}
-    keys.commit({each: {each: b"state"} for each in range(128)})
+    keys = with_states(128, "a")
     keys.share(["a", "b"])
-    moved = [each for each, owner in enumerate(keys.owners) if owner == "b"]
+    moved = owned(keys, "b")
     assert len(moved) == 2
     keys.share(["a", "b"])
-    assert [each for each, owner in enumerate(keys.owners) if owner == "b"] == moved, "those before are on their way"
+    assert owned(keys, "b") == moved, "those before are on their way"
     for _ in range(31):
-        keys.lend("b", [each for each, owner in enumerate(keys.owners) if owner == "b"])
+        keys.lend("b", owned(keys, "b"))
         keys.share(["a", "b"])
     assert Counter(keys.owners) == {"a": 64, "b": 64}
     assert not keys.moving
@@ -248,15 +254,11 @@ def test_partitions_with_states_move_step_by_step_while_their_owner_is_there():
 
 
 def test_who_leaves_a_group_keeps_its_partitions_until_they_have_moved_step_by_step():
-    keys = Partitions(64)
-    keys.share(["a", "b"])
-    for worker in "ab":
-        keys.lend(worker, [each for each, owner in enumerate(keys.owners) if owner == worker])
-    keys.commit({each: {each: b"state"} for each in range(64)})
+    keys = with_states(64, "a", "b")
     for left in range(31, -1, -1):
         keys.share(["a"], ["b"])
         assert Counter(keys.owners)["b"] == left
-        keys.lend("a", [each for each, owner in enumerate(keys.owners) if owner == "a"])
+        keys.lend("a", owned(keys, "a"))
     assert (keys.owned.keys(), keys.moving, keys.needs("b")) == ({"a"}, {}, False)
     keys.share(["a", "c"], ["b"])
     assert "b" not in [*keys.moving.values(), *keys.owners], "who leaves gets none"
@@ -287,16 +289,12 @@ def test_a_leaving_worker_ends_what_is_its_own_comes_back_when_wanted_and_leaves
 
 
 def test_keys_that_come_no_more_hold_up_no_partition_that_is_to_move():
-    keys = Partitions(64)
-    keys.share(["a"])
-    keys.lend("a", range(64))
-    keys.commit({each: {each: b"state"} for each in range(64)})
+    keys = with_states(64, "a")
     keys.share(["a", "b"])
-    of_a = [each for each, owner in enumerate(keys.owners) if owner == "a" and each in keys.moving]
-    first = [each for each, owner in enumerate(keys.owners) if owner == "b"]
-    assert len(first) == 1
+    of_a = [each for each in owned(keys, "a") if each in keys.moving]
+    (first,) = owned(keys, "b")
     for _ in range(len(of_a)):
-        assembly = Assembly(Bundle(0, (0.0,) * 2, None), Routes(bytes(of_a[-2:])))
+        assembly = assembled(*of_a[-2:])
         keys.enter(assembly, None)
         keys.share(["a", "b"])
         for worker in "ab":
@@ -306,7 +304,7 @@ def test_keys_that_come_no_more_hold_up_no_partition_that_is_to_move():
                 keys.end(piece)
         keys.leave(assembly)
     keys.share(["a", "b"])
-    assert keys.holders[first[0]] == "a", "none of its keys came"
+    assert keys.holders[first] == "a", "none of its keys came"
     assert Counter(keys.owners) == {"a": 32, "b": 32}
     assert not keys.moving
 
@@ -315,8 +313,7 @@ def test_a_task_brings_a_part_of_the_states_and_the_values_of_the_others_come_af
     keys = Partitions(32)
     keys.share(["a"])
     keys.commit({each: {each: b"state"} for each in range(32)})
-    first = Assembly(Bundle(0, (0.0,) * 4, None), Routes(bytes([9, 5, 9, 7])))
-    later = Assembly(Bundle(4, (0.0,) * 2, None), Routes(bytes([7, 9])))
+    first, later = assembled(9, 5, 9, 7), assembled(7, 9, first=4)
     for each in (first, later):
         keys.enter(each, None)
     pieces = []

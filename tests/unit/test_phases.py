@@ -39,18 +39,10 @@ def test_requests_and_failures_from_outside(phase: Phase, move: Move, hands_off:
     assert after(phase, move, hands_off=hands_off) == expected
 
 
-def test_what_could_not_be_switched_to_is_left_alone_for_a_while() -> None:
-    choices = Choices(STAGES, (ONE,), ONE)
-    choices.bar(ONE, 20.0, "no memory")
-    assert choices.unavailable(19.0) == {"one": "no memory"}
-    assert choices.unavailable(20.0) == {}
-
-
 def test_what_the_nodes_have_no_room_for_is_not_available() -> None:
     stages = (Stage("read"), Stage("infer", gpus=0.5, setup="per-group"), Stage("write", setup="per-group"))
-    forms = [
-        parse(text, stages, name=text) for text in ("Seq-Seq-Seq", "Seq-Par*2-Seq", "Seq-Par*3-Seq", "Par*3(f1,f2)-Seq")
-    ]
+    texts = ("Seq-Seq-Seq", "Seq-Par*2-Seq", "Seq-Par*3-Seq", "Par*3(f1,f2)-Seq")
+    forms = [parse(text, stages, name=text) for text in texts]
     choices = Choices(stages, forms)
     assert choices.unavailable(0.0) == {}
     choices.room = {("infer",): 2}
@@ -59,7 +51,8 @@ def test_what_the_nodes_have_no_room_for_is_not_available() -> None:
     choices.bar(forms[0], 5.0, "no memory")
     assert choices.unavailable(1.0)["Seq-Seq-Seq"] == "no memory"
     choices.room = {("infer",): 3}
-    assert choices.unavailable(6.0) == {}
+    assert choices.unavailable(4.9) == {"Seq-Seq-Seq": "no memory"}
+    assert choices.unavailable(5.0) == {}, "left alone for a while"
 
 
 def test_a_worker_that_holds_two_reserving_stages_counts_for_both() -> None:

@@ -1,6 +1,7 @@
 """Placement, case by case: where workers go, and the sentence for those that find no place."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,9 +11,10 @@ from compositions.model import Stage
 from compositions.resources import Need, need_of, size_bytes
 from runtime.placement.cluster import Amounts, Cluster, CpuReport, Node, NodeState, cores_of
 from runtime.placement.place import Shape, place
-from runtime.placement.rebalance import FAR, Move, moves
+from runtime.placement.rebalance import FAR, moves
 
 GB = 10**9
+LEFT = "1 CPU and 4 GB of memory"
 THREE = Cluster((Node("a", Amounts(1)), Node("b", Amounts(4)), Node("c", Amounts(2))), near="c")
 
 
@@ -57,27 +59,19 @@ def test_workers_that_reserve_nothing_take_no_room_from_those_that_do() -> None:
 
 def test_four_quarters_share_a_gpu_and_a_fifth_finds_none() -> None:
     cluster = Cluster((Node("cpu", Amounts(8)), Node("gpu", Amounts(8, 1))), near="cpu")
-    shapes = [Shape("detect", Need(cpus=1, gpus=0.25), 4)]
-    assert place(cluster, shapes, {}).seats["detect"] == {"gpu": 4}
-    shapes = [Shape("detect", Need(cpus=1, gpus=0.25), 5)]
-    assert place(cluster, shapes, {}).reasons == (
+    detect = Shape("detect", Need(cpus=1, gpus=0.25), 4)
+    assert place(cluster, [detect], {}).seats["detect"] == {"gpu": 4}
+    assert place(cluster, [replace(detect, count=5)], {}).reasons == (
         "4 of 5 workers of detect fit: each needs 1 CPU and 0.25 GPU, and the node with the most left has 8 CPUs, "
         "but no GPU",
     )
 
 
-def test_shares_of_gpus_do_not_reach_over_devices() -> None:
-    two = Cluster((Node("gpu", Amounts(8, 2)),))
-    assert place(two, [Shape("big", Need(cpus=1, gpus=0.75), 3)], {}).lacking == {"big": 1}
-    shapes = [Shape("small", Need(cpus=1, gpus=0.5), 2), Shape("whole", Need(cpus=1, gpus=1), 1)]
-    assert place(two, shapes, {}).lacking == {}
-
-
 def test_a_worker_moves_where_another_finds_no_place_otherwise() -> None:
     cluster = Cluster((Node("gpu", Amounts(2, 1)), Node("cpu", Amounts(2))))
     shapes = [Shape("light", Need(cpus=2), 1), Shape("heavy", Need(cpus=1, gpus=1), 1)]
-    found = place(cluster, shapes, {"light": {"gpu": 1}})
-    assert found.started({"light": {"gpu": 1}}) == {"light": {"cpu": 1}, "heavy": {"gpu": 1}}
+    before = {"light": {"gpu": 1}}
+    assert place(cluster, shapes, before).started(before) == {"light": {"cpu": 1}, "heavy": {"gpu": 1}}
 
 
 def test_a_draining_node_gets_no_worker_and_a_suspect_one_only_the_last() -> None:
@@ -88,15 +82,10 @@ def test_a_draining_node_gets_no_worker_and_a_suspect_one_only_the_last() -> Non
     assert found.seats["app"] == {"c": 1, "b": 1}
 
 
-def told(found: list[Move]) -> list[tuple[str, str, str]]:
-    return [(each.shape, each.source, each.target) for each in found]
-
-
 def test_workers_move_to_free_cores_and_to_the_near_node_but_not_for_nothing() -> None:
     free, firm = Shape("free", Need(), 4), Shape("firm", Need(cpus=2), 1)
-    assert told(moves(THREE, [free], {"free": {"a": 4}})) == [
-        ("free", "a", "c"), ("free", "a", "c"), ("free", "a", "b")
-    ]  # fmt: skip
+    found = moves(THREE, [free], {"free": {"a": 4}})
+    assert [(each.source, each.target) for each in found] == [("a", "c"), ("a", "c"), ("a", "b")]
     assert moves(THREE, [free], {"free": {"c": 2, "b": 2}}) == [], "the near node is full"
     (near,) = moves(THREE, [firm], {"firm": {"b": 1}})
     assert (near.target, near.gain) == ("c", FAR)
@@ -105,11 +94,8 @@ def test_workers_move_to_free_cores_and_to_the_near_node_but_not_for_nothing() -
 
 
 def test_workers_do_not_move_to_where_they_may_not_be() -> None:
-    nodes = (
-        Node("a", Amounts(1)),
-        Node("b", Amounts(4), state=NodeState.SUSPECT),
-        Node("c", Amounts(4, 1), labels={"zone": "x"}),
-    )
+    suspect, in_x = Node("b", Amounts(4), state=NodeState.SUSPECT), Node("c", Amounts(4, 1), labels={"zone": "x"})
+    nodes = (Node("a", Amounts(1)), suspect, in_x)
     labelled = Shape("app", Need(gpus=0.5, labels={"zone": "x"}), 3)
     assert moves(Cluster(nodes[:2], "a"), [Shape("app", Need(), 3)], {"app": {"a": 3}}) == []
     assert moves(Cluster(nodes, "a"), [labelled], {"app": {"c": 2}}) == []
@@ -139,10 +125,8 @@ def test_reasons_name_labels_and_amounts() -> None:
     ]
     assert place(cluster, shapes, {}).reasons == (
         "0 of 1 worker of far fit: there is no node with zone=b",
-        "0 of 2 workers of big fit: each needs 1 CPU and 8 GB of memory, and the node with the most left has 1 CPU and "
-        "4 GB of memory",
-        "1 of 2 workers of coded fit: each needs 1 decoder, and the node with the most left has 1 CPU and 4 GB of "
-        "memory",
+        "0 of 2 workers of big fit: each needs 1 CPU and 8 GB of memory, and the node with the most left has " + LEFT,
+        "1 of 2 workers of coded fit: each needs 1 decoder, and the node with the most left has " + LEFT,
     )
 
 

@@ -15,37 +15,37 @@ ROOT = Path(__file__).parents[2]
 V1 = Path("/sys/fs/cgroup/cpu")
 
 
-def tree(folder: Path, proc: str, **files: str) -> tuple[Path, Path]:
-    """``files``: by their paths, ``/`` written as ``__``, the name of the file behind the last."""
+def tree(folder: Path, proc: str, files: dict[str, str]) -> tuple[Path, Path]:
     (folder / "proc").write_text(proc)
     for name, text in files.items():
-        *place, file = name.split("__")
-        (made := folder.joinpath("fs", *place)).mkdir(parents=True, exist_ok=True)
-        (made / file.replace("_DOT_", ".")).write_text(text)
+        file = folder / "fs" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
     return folder / "proc", folder / "fs"
 
 
-def test_a_quota_of_version_2_counts_and_the_least_of_those_above_it(tmp_path: Path) -> None:
-    files = {"cpu_DOT_max": "max 100000", "a__cpu_DOT_max": "150000 100000", "a__b__cpu_DOT_max": "400000 100000\n"}
-    assert cpu_quota(*tree(tmp_path, "0::/a/b\n", **files)) == 1.5
-
-
-def test_a_quota_of_version_1_counts(tmp_path: Path) -> None:
-    at = "cpu,cpuacct__pod__"
-    files = {f"{at}cpu_DOT_cfs_quota_us": "50000\n", f"{at}cpu_DOT_cfs_period_us": "100000\n"}
-    assert cpu_quota(*tree(tmp_path, "5:memory:/x\n4:cpu,cpuacct:/pod\n", **files)) == 0.5
-
-
-def test_in_a_container_that_has_the_hosts_path_what_is_mounted_counts(tmp_path: Path) -> None:
-    assert cpu_quota(*tree(tmp_path, "0::/docker/0123abcd\n", cpu_DOT_max="200000 100000")) == 2.0
-
-
-@pytest.mark.parametrize("text", ["max 100000", "", "many", "100000 0"])
-def test_where_there_is_none_all_cores_are_there(tmp_path: Path, text: str) -> None:
-    assert cpu_quota(*tree(tmp_path, "0::/\n", cpu_DOT_max=text)) is None
+@pytest.mark.parametrize(
+    ("proc", "files", "cores"),
+    [
+        (
+            "0::/a/b\n",
+            {"cpu.max": "max 100000", "a/cpu.max": "150000 100000", "a/b/cpu.max": "400000 100000\n"},
+            1.5,
+        ),
+        (
+            "5:memory:/x\n4:cpu,cpuacct:/pod\n",
+            {"cpu,cpuacct/pod/cpu.cfs_quota_us": "50000\n", "cpu,cpuacct/pod/cpu.cfs_period_us": "100000\n"},
+            0.5,
+        ),
+        ("0::/docker/0123abcd\n", {"cpu.max": "200000 100000"}, 2.0),
+        ("1:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        *[("0::/\n", {"cpu.max": text}, None) for text in ("max 100000", "", "many", "100000 0")],
+    ],
+    ids=["the least above", "version 1", "mounted in a container", "none", "max", "empty", "many", "0"],
+)
+def test_the_quota_of_a_tree(tmp_path: Path, proc: str, files: dict[str, str], cores: float | None) -> None:
+    assert cpu_quota(*tree(tmp_path, proc, files)) == cores
     assert cpu_quota(tmp_path / "nothing", tmp_path) is None
-    files = {"cpu__cpu_DOT_cfs_quota_us": "-1", "cpu__cpu_DOT_cfs_period_us": "100000"}
-    assert cpu_quota(*tree(tmp_path, "1:cpu:/\n", **files)) is None
 
 
 @pytest.mark.parametrize(("told", "cores"), [(0.5, 0.5), (1.0, 1), (1e9, len(os.sched_getaffinity(0))), (None, None)])

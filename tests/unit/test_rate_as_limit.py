@@ -2,14 +2,10 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from apps import registry
-from apps.contract import App
 from apps.rates import Fixed
-from compositions.model import Stage
 from datapipe.sources.pacing import FrequencyManager
 from datapipe.sources.schedule import Offer
 from profiler.slo import SloStatus, parse_slo
@@ -73,22 +69,13 @@ def test_the_rate_is_kept_by_items_that_come_faster_one_by_one() -> None:
     assert taken == pytest.approx(400, abs=3)
 
 
-class Same(App):
-    name = "same"
-    stages = (Stage("same"),)
-
-    def same(self, value: Any) -> Any:
-        return value
-
-
 @pytest.mark.parametrize("kind", ["folder", "push"])
 def test_an_idle_source_is_idle(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "create", lambda *_: Same())
     monkeypatch.setattr("datapipe.sources.folder.LOOK_EVERY_S", 0.1)
     source = SourceSpec(kind="folder", path=str(tmp_path)) if kind == "folder" else SourceSpec(kind="push")
     slo = parse_slo("throughput=input_rate")
-    spec = RunSpec(app="same", run="r", pool="local", source=source, input=InputSpec(rate_per_s=40.0), slo=slo)
-    runner = Runner(spec)
+    known = {"app": "synthetic", "options": {"total_ms": 0}, "pool": "local", "run": "r"}
+    runner = Runner(RunSpec(**known, source=source, input=InputSpec(rate_per_s=40.0), slo=slo))
     runner.ask(Start())
 
     def is_idle(items: int) -> None:

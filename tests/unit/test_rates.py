@@ -67,7 +67,7 @@ def test_from_spec_reads_a_trace_file(tmp_path):
     ],
 )
 def test_from_spec_refuses_with_a_sentence(spec, sentence):
-    with pytest.raises(RecomposeError, match="^.*" + sentence.replace("(", r"\(")):
+    with pytest.raises(RecomposeError, match=sentence):
         from_spec(RateSpec(**spec))
 
 

@@ -1,13 +1,10 @@
 """When a process that Ray is lost to leaves: from facts, no Ray."""
 
-import logging
 import socket
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
@@ -43,23 +40,9 @@ def test_who_takes_a_connection_answers_and_nobody_else() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as there, closing(socket.socket()) as bound:
         bound.bind(("127.0.0.1", 0))  # and does not listen
         addresses = {"there": there.getsockname(), "refuses": bound.getsockname(), "away": ("192.0.2.1", 9)}
+        addresses["nameless"] = ("no-such-host.invalid", 9)
         assert answering(addresses, timeout_s=0.3) == {"there"}
     assert answering({}) == set()
-
-
-def test_a_host_whose_name_does_not_resolve_does_not_answer() -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as there:
-        addresses = {"nameless": ("no-such-host.invalid", 9), "there": there.getsockname()}
-        assert answering(addresses, timeout_s=0.3) == {"there"}
-
-
-@pytest.fixture
-def talkative() -> Iterator[None]:
-    """Lines of level info are heard, whatever an earlier test in this process has set up."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
-    yield
-    structlog.configure(**before)
 
 
 @pytest.mark.usefixtures("talkative")

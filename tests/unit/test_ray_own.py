@@ -19,20 +19,14 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_new_token_is_for_this_user_only(tmp_path: Path) -> None:
+def test_a_token_is_for_this_user_only_and_stays(tmp_path: Path) -> None:
     ray_own.guard_token(tmp_path, {})
     kept = tmp_path / ".ray" / "auth_token"
     assert (mode(kept), mode(kept.parent)) == (0o600, 0o700)
-    assert len(kept.read_text()) == 64
-
-
-def test_a_token_that_is_there_stays_and_is_closed_to_others(tmp_path: Path) -> None:
-    kept = tmp_path / ".ray" / "auth_token"
-    kept.parent.mkdir()
-    kept.write_text("known")
+    assert len(token := kept.read_text()) == 64
     kept.chmod(0o644)
     ray_own.guard_token(tmp_path, {})
-    assert (kept.read_text(), mode(kept)) == ("known", 0o600)
+    assert (kept.read_text(), mode(kept)) == (token, 0o600)
 
 
 def test_what_ray_inherits_and_that_we_get_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,9 +53,7 @@ def test_ray_starts_only_what_is_used_of_it_and_elsewhere_all_of_it(heard: bool)
     assert services.start_ray_process is start_process
 
 
-def test_a_raylet_gets_placeholders_for_its_agents_and_finds_their_ports_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_raylet_gets_placeholders_for_its_agents_and_finds_their_ports_written(tmp_path, monkeypatch) -> None:
     started: list[list[str]] = []
     monkeypatch.setattr(services, "start_ray_process", lambda command, *_, **__: started.append(command))
     node = "ab" * 28
@@ -72,8 +64,7 @@ def test_a_raylet_gets_placeholders_for_its_agents_and_finds_their_ports_written
         services.start_ray_process(["gcs_server", agents[0]], "gcs_server")
     replaced = ["--dashboard_agent_command=cat", "--runtime_env_agent_command=cat"]
     assert started == [[*raylet[:3], *replaced, "--head"], ["gcs_server", agents[0]]]
-    assert {file.read_text() for file in tmp_path.iterdir()} == {"-1"}
-    assert len(list(tmp_path.iterdir())) == len(ray_own.AGENTS_PORTS)
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["-1"] * len(ray_own.AGENTS_PORTS)
 
 
 def test_folders_of_processes_that_are_gone_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,9 +82,7 @@ def test_folders_of_processes_that_are_gone_go(tmp_path: Path, monkeypatch: pyte
     assert sorted(tmp_path.iterdir()) == sorted(others)
 
 
-def test_messages_of_ray_itself_are_no_lines_between_those_of_the_log(
-    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_messages_of_ray_itself_are_no_lines_between_those_of_the_log(capsys, caplog) -> None:
     """Ray's listener of errors calls this with what a raylet reports of a worker that was killed."""
     message = {"lines": ["A worker died or was killed while executing a task"], "pid": "raylet", "is_err": False}
     with caplog.at_level(logging.DEBUG):

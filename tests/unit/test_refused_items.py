@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import BaseModel
 
@@ -16,13 +17,16 @@ from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from datapipe.sources.inbox import Inbox, Letter
 from datapipe.sources.portions import Refused
+from datapipe.sources.push import Push
 from service.runner.rpc.requests import PushMany, ReadResults, Start, Stop
 from service.runner.runner import Runner
+from service.runner.validation.durable import PushDoor
 from service.schemas.results import Result
 from service.schemas.spec import RunSpec, SourceSpec
-from tests.support.waiting import wait_until
+from tests.support.waiting import eventually
 
 PATIENCE_S = 30.0
+Begin = Callable[..., Runner]
 DEEP = "[" * 2000 + "]" * 2000
 pytestmark = pytest.mark.logs_errors("epoch 2 goes on with run r")
 
@@ -47,6 +51,11 @@ class Doubles(Whole):
         value["n"] *= 2
         return value
 
+    def from_binary(self, value: Any) -> Any:
+        if isinstance(value, bytes):
+            return (each for each in value)
+        raise ValueError(f"an array of shape {value.shape} is no picture")
+
 
 class Pops(Whole):
     def from_json(self, value: Any) -> Any:
@@ -68,8 +77,6 @@ class Reading(BaseModel):
 
 
 class Typed(Whole):
-    """Results of nothing do not fit."""
-
     item_type = Reading
     result_type = tuple[int, float]
 
@@ -106,12 +113,11 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
 
 def results(runner: Runner, count: int) -> list[Result]:
-    wait_until(lambda: len(runner.ask(ReadResults(None, 1000, "r"))) >= count)
-    return runner.ask(ReadResults(None, 1000, "r"))
+    return eventually(lambda: runner.ask(ReadResults(None, 1000, "r")), lambda rows: len(rows) >= count)
 
 
 @pytest.mark.parametrize(("app", "out"), [(Doubles, {"id": 7, "n": 2}), (Pops, 7)])
-def test_what_was_pushed_is_stored_as_it_came(start: Callable[..., Runner], app: type[App], out: Any):
+def test_what_was_pushed_is_stored_as_it_came(start: Begin, app: type[App], out: Any):
     assert start(app).ask(PushMany(({"id": 7, "n": 1},))).serial == 0
     second = start(app, 2)
     Whole.hold.set()
@@ -134,7 +140,7 @@ def test_what_was_pushed_is_stored_as_it_came(start: Callable[..., Runner], app:
     ids=["nested", "no JSON", "AttributeError", "not of its type"],
 )
 def test_a_message_that_the_app_refuses_is_a_dead_letter_and_the_stream_goes_on(
-    start: Callable[..., Runner], tmp_path: Path, app: type[App], lines: list[str], errors: list[str], size: str
+    start: Begin, tmp_path: Path, app: type[App], lines: list[str], errors: list[str], size: str
 ):
     Whole.hold.set()
     folder = tmp_path / "in"
@@ -144,14 +150,13 @@ def test_a_message_that_the_app_refuses_is_a_dead_letter_and_the_stream_goes_on(
     runner = start(app, source=source, batching={"items": int(size), "linger_ms": 50})
     first, dead, last = results(runner, 3)
     assert [first.value, last.value] == [[1, 1], [2, 2]]
-    for each in errors:
-        assert each in str(dead.error)
+    assert all(each in str(dead.error) for each in errors)
     second = start(app, 2, source=source)
     (folder / "b.jsonl").write_text(lines[-1] + "\n")
     assert [row.value for row in results(second, 4)][3:] == [[3, 2]], "and none of them came again"
 
 
-def test_items_and_results_that_do_not_fit_their_types_are_refused_with_the_fields(start: Callable[..., Runner]):
+def test_items_and_results_that_do_not_fit_their_types_are_refused_with_the_fields(start: Begin):
     Whole.hold.set()
     runner = start(Typed)
     with pytest.raises(RecomposeError, match="whole does not take this item: celsius: Input should be a valid number"):
@@ -163,7 +168,7 @@ def test_items_and_results_that_do_not_fit_their_types_are_refused_with_the_fiel
     assert dead.error == "the result cannot be written: ValueError: 1: Input should be a valid number"
 
 
-def test_a_refused_item_among_many_takes_no_room_for_good(start: Callable[..., Runner]):
+def test_a_refused_item_among_many_takes_no_room_for_good(start: Begin):
     Whole.hold.set()
     runner = start(Names)
     for _ in range(70):
@@ -178,13 +183,27 @@ def test_a_refused_item_among_many_takes_no_room_for_good(start: Callable[..., R
     assert runner.wait(0)
 
 
-def test_what_cannot_be_stored_is_refused(start: Callable[..., Runner]):
+def test_what_cannot_be_stored_is_refused(start: Begin):
     runner = start(Whole)
     with pytest.raises(RecomposeError, match=r"this item, a list, cannot be stored: .*; it must be what pickle takes"):
         _ = runner.ask(PushMany(([threading.Lock()],))).serial
 
 
-def test_items_of_a_journal_that_an_edited_app_refuses_are_dead_letters(start: Callable[..., Runner]):
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        (np.eye(2), "whole does not take this item: an array of shape (2, 2) is no picture"),
+        (b"7", "whole makes a generator of this item, which cannot be sent to a worker ("),
+    ],
+)
+def test_bytes_and_arrays_come_by_a_method_of_their_own(item: Any, why: str):
+    source = Push(4, clock=lambda: 0.0)
+    door = PushDoor(Doubles(), source, "push")
+    assert str(door.put((item,))[1]).startswith(why)
+    assert (door.put(({"n": 1},)), source.waiting) == (([0], None), 1)
+
+
+def test_items_of_a_journal_that_an_edited_app_refuses_are_dead_letters(start: Begin):
     first = start(Whole)
     assert first.ask(PushMany((1, 2, 3, 4))).serials == [0, 1, 2, 3]
     Whole.hold.clear()
@@ -206,6 +225,8 @@ class StagedBox:
 
     def open(self) -> None: ...
 
+    close = open
+
     def poll(self, most: int, wait_s: float) -> Sequence[Letter]:
         bodies, self.bodies = (self.bodies, []) if most else ([], self.bodies)
         return [Letter("queue q", body, number) for number, body in enumerate(bodies)]
@@ -215,8 +236,6 @@ class StagedBox:
 
     def refuse(self, letter: Letter) -> None:
         self.told.append(("refused", letter.body[:8]))
-
-    def close(self) -> None: ...
 
 
 def test_a_queue_is_told_of_each_message_once_it_is_stored_as_it_came():
@@ -232,9 +251,7 @@ def test_a_queue_is_told_of_each_message_once_it_is_stored_as_it_came():
     inbox.by_way_of(store)
     items: list[Any] = []
     while len(items) < 4:
-        portion = inbox.read(10, time.monotonic() + PATIENCE_S)
-        assert portion is not None
-        items += portion.values
+        items += inbox.read(10, time.monotonic() + PATIENCE_S).values
     inbox.close()
     while inbox.read(1, 0.0) is not None:
         pass

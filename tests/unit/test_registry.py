@@ -18,9 +18,7 @@ HEAD = """
 from apps.contract import App, Options
 from compositions.model import Stage, StageKind
 """
-ECHO = (
-    HEAD
-    + """
+ECHO = f"""{HEAD}
 class Item:
     def __eq__(self, other):
         return isinstance(other, Item)
@@ -35,7 +33,6 @@ class Echo(App):
     def say(self, value):
         return value * self.options.times
 """
-)
 
 
 @pytest.fixture
@@ -44,13 +41,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_built_in_apps_are_found_by_entry_point():
-    assert discover()["synthetic"].__module__ == "apps.synthetic.app"
-
-
 def test_app_of_a_folder_is_found_beside_the_built_in_ones(folder):
     found = discover([folder])
-    assert {"echo", "synthetic"} <= found.keys()
+    assert found["synthetic"].__module__ == "apps.synthetic.app"
+    (folder / "other.py").write_text("raise RuntimeError('loaded for nothing')")
     assert create("echo", {"times": 3}, [folder]).say("ab") == "ababab"
 
 
@@ -67,15 +61,6 @@ def test_package_with_relative_imports_is_found(tmp_path):
 def test_app_whose_file_has_another_name_is_found(folder):
     (folder / "echo.py").rename(folder / "other.py")
     assert create("echo", {}, [folder]).name == "echo"
-
-
-def test_creating_one_app_loads_no_other_file(folder):
-    (folder / "other.py").write_text("raise RuntimeError('loaded for nothing')")
-    assert create("echo", {}, [folder]).name == "echo"
-
-
-def test_discovering_twice_gives_the_same_classes(folder):
-    assert discover([folder])["echo"] is discover([folder])["echo"]
 
 
 def test_two_folders_may_have_files_of_the_same_name(folder, tmp_path_factory):
@@ -98,6 +83,7 @@ def test_values_of_a_users_class_pass_between_processes(folder):
 def test_apps_of_a_folder_come_before_installed_ones(tmp_path: Path) -> None:
     (tmp_path / "zebra.py").write_text(ECHO.replace('"echo"', '"zebra"'))
     assert next(iter(discover([tmp_path]))) == "zebra"
+    assert discover([tmp_path])["zebra"] is discover([tmp_path])["zebra"]
 
 
 @pytest.mark.parametrize(
@@ -106,10 +92,7 @@ def test_apps_of_a_folder_come_before_installed_ones(tmp_path: Path) -> None:
         ("import no_such_module", "broken.py: cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
         ("raise SystemExit(3)", "broken.py: cannot be loaded: SystemExit: 3"),
         ("class (", "broken.py: cannot be loaded: SyntaxError: invalid syntax"),
-        (
-            HEAD + "class A(App):\n    name = 'a'",
-            "broken.py: app class A: stages is (); must be a tuple of one or more",
-        ),
+        (HEAD + "class A(App):\n    name = 'a'", "broken.py: app class A: stages is ();"),
         (ECHO, "app 'echo' is already defined by"),
     ],
 )
@@ -206,6 +189,8 @@ KEYED = {"stages": (Stage("one"), keyed()), "two_key": lambda self, value: value
 @pytest.mark.parametrize(
     "attributes",
     [
+        {},
+        {"options_model": Options},
         {"one": waiting, "stages": (Stage("one", concurrency=50),)},
         {"stages": (Stage("one", batch=True), Stage("two", StageKind.STATEFUL, batch=True))},
         KEYED,
@@ -213,7 +198,7 @@ KEYED = {"stages": (Stage("one"), keyed()), "two_key": lambda self, value: value
     ],
 )
 def test_ways_to_call_a_stage_are_accepted(attributes):
-    assert faults_of(variant(**attributes)) == []
+    assert faults_of(variant(**attributes)) == faults_of(variant(**attributes)()) == []
 
 
 @pytest.mark.parametrize(
@@ -221,10 +206,7 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
     [
         ({"one": waiting, "stages": (Stage("one", batch=True),)}, "stage 'one' is an async def and a batch stage"),
         ({"two": waiting_with_state}, "stage 'two' is an async def and stateful"),
-        (
-            {"one": waiting, "stages": (Stage("one", concurrency=0),)},
-            "has concurrency = 0; must be a whole number, 1 or",
-        ),
+        ({"one": waiting, "stages": (Stage("one", concurrency=0),)}, "concurrency = 0; must be a whole number, 1 or"),
         ({"one": waiting, "stages": (Stage("one", concurrency="4"),)}, "has concurrency = '4'; must be a whole number"),
         ({"one": waiting, "stages": (Stage("one", concurrency=2.5),)}, "has concurrency = 2.5; must be a whole number"),
         ({"stages": (Stage("one", time_limit_s=0),)}, "has time_limit_s = 0; must be seconds above 0, or None"),
@@ -232,67 +214,30 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
         ({"stages": (Stage("one", concurrency=2),)}, "has concurrency = 2 and is no async def"),
         ({"stages": (Stage("one", price=-1),)}, "has price = -1; must be a number from 0 on"),
         ({"stages": (Stage("one", cpus=0),)}, "stage 'one' has cpus = 0; must be a number above 0, or None to reserve"),
-        (
-            {"stages": (Stage("one", gpus=1.5),)},
-            "stage 'one' has gpus = 1.5; must be a share of one GPU from 0 to 1, or",
-        ),
+        ({"stages": (Stage("one", gpus=1.5),)}, "stage 'one' has gpus = 1.5; must be a share of one GPU from 0 to 1"),
         ({"stages": (Stage("one", gpus=True),)}, "stage 'one' has gpus = True; must be a share of one GPU"),
-        (
-            {"stages": (Stage("one", memory="2 GX"),)},
-            "stage 'one' has memory = '2 GX', which is no size; give bytes, or",
-        ),
+        ({"stages": (Stage("one", memory="2 GX"),)}, "stage 'one' has memory = '2 GX', which is no size; give bytes"),
         ({"stages": (Stage("one", custom={"x": 0}),)}, "stage 'one' has custom['x'] = 0; must be an amount above 0"),
         ({"stages": (Stage("one", custom=["x"]),)}, "stage 'one' has custom = ['x']; must be a dict"),
         (
             {"stages": (Stage("one", custom={"zone": "a"}), Stage("two", StageKind.STATEFUL, custom={"zone": "b"}))},
-            "stages ask for nodes with zone=a and zone=b; a worker runs all of them, so give one label",
+            "stages ask for nodes with zone=a and zone=b",
         ),
         ({"two": waiting_with_state, **KEYED}, "stage 'two' is an async def and partitioned"),
         ({"stages": KEYED["stages"]}, "stage 'two' is partitioned and needs a method two_key(self, value)"),
         ({**KEYED, "two_key": lambda self: 1}, "its method two_key must take (self, value)"),
-        (
-            {**KEYED, "stages": (Stage("two", StageKind.PARTITIONED, partitions=257),)},
-            "partitions = 257; must be a whole number from 1 to 256",
-        ),
-        (
-            {**KEYED, "stages": (keyed(partitions=3, bounds=(9, 2)),)},
-            "has bounds = (9, 2); must be 2 keys, ascending: the first of each partition but the first",
-        ),
-        (
-            {**KEYED, "stages": (keyed(batch=True),), "two": lambda self, values: values},
-            "the method of partitioned batch stage 'two' must take (self, values, states)",
-        ),
+        ({**KEYED, "stages": (keyed(partitions=257),)}, "partitions = 257; must be a whole number from 1 to 256"),
+        ({**KEYED, "stages": (keyed(partitions=3, bounds=(9, 2)),)}, "bounds = (9, 2); must be 2 keys, ascending"),
+        ({**KEYED, "stages": (keyed(batch=True),), "two": lambda self, values: 1}, "take (self, values, states)"),
         ({"two": generating}, "stage 'two' keeps a state and is a generator"),
-        (
-            {"stages": (Stage("two", StageKind.STATEFUL, ordered=False),)},
-            "stage 'two' is stateful and has ordered = False; results of a stage with a state depend on the order",
-        ),
+        ({"stages": (Stage("two", StageKind.STATEFUL, ordered=False),)}, "stateful and has ordered = False; results"),
         ({**KEYED, "stages": (keyed(ordered=False),)}, "is partitioned and has ordered = False; results of a stage"),
-        (
-            {"stages": (Stage("one", ordered=False),)},
-            "is stateless and has ordered = False; its items may pass each other while they are worked on",
-        ),
-        (
-            {"stages": (Stage("two", "unordered"),)},
-            "kind = 'unordered'; must be StageKind.STATELESS or StageKind.STATEFUL or StageKind.PARTITIONED",
-        ),
+        ({"stages": (Stage("one", ordered=False),)}, "is stateless and has ordered = False; its items may pass"),
+        ({"stages": (Stage("two", "unordered"),)}, "kind = 'unordered'; must be StageKind.STATELESS or StageKind."),
         ({"stages": (Stage("one", "stateless"),)}, "stage 'one' has kind = 'stateless'; must be StageKind.STATELESS"),
         ({"stages": (Stage("one", columns=(("id", "int64"),)),)}, "has columns and is no batch stage"),
         ({"stages": (Stage("one", batch=True, columns=(("id", "text"),)),)}, "has column ('id', 'text'); must be"),
         ({"stages": (Stage("one", batch=True, columns=("id",)),)}, "has column 'id'; must be a name and an Arrow type"),
-    ],
-)
-def test_ways_to_call_that_do_not_go_together_are_refused(attributes, sentence):
-    assert any(sentence in fault for fault in faults_of(variant(**attributes)))
-
-
-def test_acceptable_app_has_no_faults():
-    assert faults_of(Fine) == faults_of(Fine()) == []
-
-
-@pytest.mark.parametrize(
-    ("attributes", "sentence"),
-    [
         ({"name": "Not Good"}, "name is 'Not Good'; must be 1 to 64 lower-case letters"),
         ({"options_model": dict}, "options_model is <class 'dict'>; must be a subclass of apps.contract.Options"),
         ({"stages": ()}, "stages is (); must be a tuple of one or more Stage"),
@@ -323,10 +268,4 @@ def test_compositions_file_beside_the_app_or_named_or_none(folder):
 
 
 def test_built_in_app_has_the_compositions_that_the_service_ships():
-    file = compositions_file(discover()["synthetic"])
-    assert file is not None
-    assert file.parent.name == "compositions"
-
-
-def test_options_base_class_is_accepted():
-    assert variant(options_model=Options)().options == Options()
+    assert compositions_file(discover()["synthetic"]).parent.name == "compositions"

@@ -48,7 +48,7 @@ def two_sided(target_ms: float = 90.0, threads: int = 24, cores: int = 12) -> Tw
     return TwoSided(RegulatorSettings(target_ms, cores=threads), cores)
 
 
-OURS: Sequence[tuple[str, Step, int]] = [
+OURS = [
     ("20 items/s of 60 ms keep 1.5 replicas busy 80 % of their time", Step(1, 0.06, 20.0), 2),
     ("as before", Step(2, 0.06, 20.0), 2),
     ("100 items/s: 7.5", Step(2, 0.06, 100.0), 8),
@@ -68,11 +68,16 @@ def test_two_sided_step_by_step() -> None:
         assert ours.regulate(step).replicas == expected, why
 
 
+def test_two_sided_says_on_which_side_it_is() -> None:
+    ours = two_sided()
+    room, contended = (ours.regulate(step).reason for step in (OURS[0][1], Step(18, 0.09, 2000.0, waits=True)))
+    assert room == "two-sided: 20 items/s are asked for, and there is room: 2 of at most 22"
+    assert contended.endswith("100% of the target expected, by contention for 12 cores: 13 of at most 22")
+
+
 def test_two_sided_knows_a_queue_from_contention() -> None:
-    starved = Step(2, 4.0, 30.0, waits=True, service_s=0.25, cpu_share=0.1)
-    assert (
-        two_sided(300.0, threads=32, cores=2).regulate(starved).replicas == 10
-    )  # 30 · 0.25 / 0.8; 20 would not contend
+    starved = Step(2, 4.0, 30.0, waits=True, service_s=0.25, cpu_share=0.1)  # 30 · 0.25 / 0.8; 20 would not contend
+    assert two_sided(300.0, threads=32, cores=2).regulate(starved).replicas == 10
     contended = Step(8, 0.28, 30.0, waits=True, cpu_share=0.25)  # 8 · 0.25 are both cores
     assert two_sided(300.0, threads=32, cores=2).regulate(contended).replicas < 8
 
@@ -80,13 +85,3 @@ def test_two_sided_knows_a_queue_from_contention() -> None:
 def test_two_sided_gives_back_what_was_not_needed_for_five_steps() -> None:
     ours, rates = two_sided(), [30.0] * 6
     assert [ours.regulate(Step(8, 0.06, rate)).replicas for rate in rates] == [8, 8, 8, 8, 3, 3]
-
-
-def test_two_sided_says_on_which_side_it_is() -> None:
-    ours = two_sided()
-    assert ours.regulate(Step(1, 0.06, 20.0)).reason == (
-        "two-sided: 20 items/s are asked for, and there is room: 2 of at most 22"
-    )
-    assert ours.regulate(Step(18, 0.09, 2000.0, waits=True)).reason == (
-        "two-sided: 100% of the target expected, by contention for 12 cores: 13 of at most 22"
-    )

@@ -9,7 +9,7 @@ from test_manager import manager as manager_of
 
 from apps.rates import Fixed
 from compositions.model import Composition, TransitionKind
-from control.decisions import Decision, Mode, State, SwitchTo
+from control.decisions import Mode, State, SwitchTo
 from control.journal import Journal, SwitchRecord
 from control.manager import Manager
 from control.settings import Settings
@@ -27,7 +27,6 @@ from service.schemas.spec import RunSpec
 
 ELASTIC = Settings(style=SwitchStyle.SEAMLESS)
 TWIN = Composition("twin", ONE.groups)
-
 SLO = Slo("latency", 400)
 
 
@@ -37,24 +36,15 @@ def manager(settings: Settings = ELASTIC) -> Manager:
 
 def test_a_resize_is_called_so_from_the_first_word_to_the_decision() -> None:
     target = manager()
-    asked = tick(target, snapshot(20))
+    asked = tick(target, snapshot(20, workers_alive=2))
     assert asked.commands == (SwitchTo(WIDE),)
     assert (reason(asked), asked.state) == ("resizing to wide", State.SWITCHING)
     done = tick(target, snapshot(20.25, "wide", since_s=20.0))
-    assert isinstance(done.decision, Decision)
     assert (done.decision.transition, done.state) == (TransitionKind.RESIZE, State.STABLE), "over with the next tick"
-    assert done.decision.reason.endswith("; a resize in place")
+    assert done.decision.reason.endswith("; a resize in place, for which 1 worker starts")
     ways = {each.name: each.transition for each in done.decision.candidates}
     assert ways == {"one": None, "wide": TransitionKind.RESIZE, "wider": TransitionKind.RESIZE}
     assert reason(tick(target, snapshot(20.5, "wide", since_s=20.0))).startswith("wide stays: 15 items/s")
-
-
-def test_what_is_missing_for_it_is_told() -> None:
-    target = manager()
-    tick(target, snapshot(20, workers_alive=2))
-    done = tick(target, snapshot(22, "wide", since_s=21.5))
-    assert isinstance(done.decision, Decision)
-    assert done.decision.reason.endswith("; a resize in place, for which 1 worker starts")
 
 
 @pytest.mark.parametrize(("style", "commands"), [(SwitchStyle.SEAMLESS, (SwitchTo(TWIN),)), (SwitchStyle.DRAIN, ())])
@@ -98,7 +88,6 @@ def test_what_is_pinned_by_hand_does_not_wait_for_the_managers_turn() -> None:
 
 def test_after_a_resize_its_window_begins_anew_and_what_is_known_of_the_stages_stays() -> None:
     loop = running(4.0)
-    assert loop.snapshot is not None
     known, began_s = loop.snapshot.stages, loop.snapshot.window_start_s
     assert [stage.samples > 50 for stage in known] == [True, True]
     loop.manager.set_mode(Mode.PINNED, "wide")
@@ -111,29 +100,23 @@ def test_after_a_resize_its_window_begins_anew_and_what_is_known_of_the_stages_s
 
 
 @pytest.mark.parametrize(
-    ("strategy", "asked", "style"),
+    ("strategy", "asked", "style", "sample"),
     [
-        ("expected-cost", None, "seamless"), ("static", None, "seamless"), ("vogel", None, "drain"),
-        ("pdp21", None, "drain"), ("vogel", "seamless", "seamless"), ("expected-cost", "drain", "drain"),
+        ("expected-cost", {}, "seamless", "schedule"),
+        ("static", {}, "seamless", "schedule"),
+        ("vogel", {}, "drain", "paper"),
+        ("pdp21", {}, "drain", "paper"),
+        ("vogel", {"switch_style": "seamless", "settings": {"drain_sample": "schedule"}}, "seamless", "schedule"),
+        ("expected-cost", {"switch_style": "drain", "settings": {"drain_sample": "paper"}}, "drain", "paper"),
     ],
-)  # fmt: skip
+)
 def test_the_strategies_of_the_papers_drain_as_published_unless_a_run_says_otherwise(
-    strategy: str, asked: SwitchStyle | None, style: str
+    strategy: str, asked: dict[str, Any], style: str, sample: str
 ) -> None:
-    checked = CheckedSpec(RunSpec(app="synthetic", strategy=strategy, switch_style=asked))
+    checked = CheckedSpec(RunSpec(app="synthetic", strategy=strategy, **asked))
+    drain = checked.settings.drain
     assert (checked.style, checked.manager_settings.style) == (style, style)
-
-
-@pytest.mark.parametrize(
-    ("strategy", "settings", "kind"),
-    [("expected-cost", {}, "schedule"), ("vogel", {}, "paper"), ("pdp21", {}, "paper"),
-     ("vogel", {"drain_sample": "schedule"}, "schedule"), ("expected-cost", {"drain_sample": "paper"}, "paper")],
-)  # fmt: skip
-def test_they_wait_for_the_estimate_of_a_drain_unless_a_run_says_otherwise(
-    strategy: str, settings: dict[str, str], kind: str
-) -> None:
-    checked = CheckedSpec(RunSpec(app="synthetic", strategy=strategy, settings=settings))
-    assert (checked.settings.drain.drain_sample, checked.settings.drain.made.waits) == (kind, kind == "paper")
+    assert (drain.drain_sample, drain.made.waits) == (sample, sample == "paper"), "they wait for their estimate"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from service.daemon.supervision.restart_policy import (
     BACK_OFF_S,
     HEALTHY_S,
     OWING_S,
-    POSTPONED_S,
     TURN_S,
     Answered,
     CameUp,
@@ -29,7 +28,6 @@ from service.daemon.supervision.restart_policy import (
     after,
     delay_s,
     fails_to_start,
-    put_off,
     waits_for,
 )
 from service.runner.rpc.vital import Vital
@@ -55,7 +53,7 @@ def silent(heard_s: float, now_s: float, vital: Vital) -> Silent:
 def test_a_silent_runner_is_left_alone_until_its_lease_is_over() -> None:
     condition = follow(Up(0.0), silent(10.0, 15.0, Vital.CUT_OFF), silent(20.0, 39.0, Vital.REACHABLE))
     assert condition == Up(0.0, heard_s=10.0, silent=Vital.REACHABLE)
-    assert after(condition, Answered()) == Up(0.0)
+    assert after(condition, Answered()) == Up(0.0), "a lease begins anew with each answer"
     hung = after(condition, silent(38.0, 40.0, Vital.REACHABLE))
     why = "the runner is hung: it has answered nothing for 30 s (lease_s); no answer"
     assert hung == Starting(40.0, Deaths(1, 1, why))
@@ -63,23 +61,10 @@ def test_a_silent_runner_is_left_alone_until_its_lease_is_over() -> None:
     assert cut_off.deaths.reason == "the runner is cut off: nothing was heard of it for 30 s (lease_s); no answer"
 
 
-def test_a_lease_begins_anew_with_each_answer() -> None:
-    condition: Condition = Up(0.0)
-    for begin in range(0, 500, 25):
-        condition = follow(condition, silent(begin, begin + 24.0, Vital.CUT_OFF), Answered())
-        assert condition == Up(0.0)
-
-
 def test_a_run_that_owes_something_is_never_given_up() -> None:
-    condition: Condition = Up(0.0)
-    waits = []
-    for number in range(20):
-        event = Died(0.0, "gone", owes=True) if number % 2 else Refused(0.0, "no such stage", owes=True)
-        condition = after(condition, event)
-        assert isinstance(condition, Starting)
-        waits.append(condition.due_s)
-    assert waits[-1] == OWING_S[-1]
-    assert condition.deaths.restarts == 20
+    events = [Refused(0.0, "no such stage", owes=True), Died(0.0, "gone", owes=True)] * 10
+    condition = follow(Up(0.0), *events)
+    assert (condition.due_s, condition.deaths.restarts) == (OWING_S[-1], 20)
     assert fails_to_start(condition)
 
 
@@ -98,19 +83,6 @@ def test_what_is_being_stopped_can_only_end() -> None:
     assert follow(stopping, *events) == stopping
     assert delay_s(stopping, 0.0) is None
     assert after(stopping, Finished()) == Ended()
-
-
-def test_what_was_put_off_is_tried_for_as_long_as_it_takes_and_costs_no_attempt() -> None:
-    died = after(Up(0.0), Died(1.0, "gone"))
-    condition = died
-    for number in range(100):
-        condition = after(condition, Postponed(10.0 * number, "no room"))
-        assert condition == Starting(
-            10.0 * number + POSTPONED_S[min(number, len(POSTPONED_S) - 1)], died.deaths, "no room", number + 1
-        )
-    assert put_off(condition) == "no room"
-    assert put_off(after(condition, Died(2000.0, "gone"))) is None
-    assert after(condition, CameUp(2000.0)) == Up(2000.0, died.deaths)
 
 
 @pytest.mark.parametrize("last", [Ended(), Failed(Deaths(1, 1, "gone"))])

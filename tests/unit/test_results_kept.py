@@ -1,6 +1,7 @@
 """Results, a bundle at a time: what is kept of them, what cannot be written, and what stands in a file."""
 
 import json
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,8 @@ def test_a_bundle_is_as_many_results() -> None:
     sink.take(Shed(1.0, 3, (0.0, 0.0)))
     sink.take(bundle(5, "b"))
     shed = "shed to make room for newer items"
-    assert told(sink) == [
-        (0, "a", None), (1, None, None), (2, [1, 2], None), (3, None, shed), (4, None, shed), (5, "b", None),
-    ]  # fmt: skip
+    errors = [None, None, None, shed, shed, None]
+    assert told(sink) == [*zip(range(6), ["a", None, [1, 2], None, None, "b"], errors, strict=True)]
     assert (sink.next_serial, sink.lost, sink.misordered, sink.unwritten) == (6, 0, 0, 0)
 
 
@@ -121,10 +121,9 @@ def test_numbers_and_vectors_are_as_good_as_their_text(values: list[Any]) -> Non
 
 
 def has_text(value: Any) -> bool:
-    try:
+    with suppress(ValueError):
         return bool(JSON(value))
-    except ValueError:
-        return False
+    return False
 
 
 def test_several_values_of_an_item_are_seen_where_this_process_has_made_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,8 +147,5 @@ def test_kept_is_the_end_of_all_that_came_whatever_way_it_is_read(
     rest = all_[len(all_) - len(kept) :]
     assert list(kept) == rest
     assert kept[begin : begin + limit] == rest[begin : begin + limit]
-    if -len(rest) <= begin < len(rest):
+    with nullcontext() if -len(rest) <= begin < len(rest) else pytest.raises(IndexError):
         assert kept[begin] == rest[begin]
-    else:
-        with pytest.raises(IndexError):
-            kept[begin]

@@ -31,15 +31,11 @@ def test_an_unknown_one_is_refused_with_those_that_there_are() -> None:
 
 
 @pytest.mark.parametrize("name", SCHEDULER_NAMES)
-def test_nothing_to_do_is_an_answer(name: str) -> None:
-    assert chosen(name, waiting(0, 0, 0)) is None
-
-
-@pytest.mark.parametrize("name", SCHEDULER_NAMES)
 def test_only_operators_with_work_and_room_for_one_more_worker_are_chosen(name: str) -> None:
     full = ONE_MS._replace(workers=1, most_workers=1)
     blocked = ONE_MS._replace(waiting=1, ready=False)
     assert chosen(name, [full, ONE_MS, blocked]) == 1
+    assert chosen(name, waiting(0, 0, 0)) is None
 
 
 @pytest.mark.parametrize("name", SCHEDULER_NAMES)
@@ -63,34 +59,16 @@ def test_settings_out_of_range_are_refused_by_name(settings: dict[str, float], r
         SchedulerSettings().overridden(settings)
 
 
-# --- qst -------------------------------------------------------------------------------------------------------------
-
-
-def test_qst_fills_the_queues_from_the_front() -> None:
+def test_qst_fills_the_queues_from_the_front_and_passes_over_one_whose_outputs_wait() -> None:
     """Equation 1 with selectivities of 1: each of three operators has a third of the capacity behind it."""
-    assert chosen("qst", waiting(50, 9, 50), capacity=30) == 0
-    assert chosen("qst", waiting(50, 10, 9), capacity=30) == 1
-    assert chosen("qst", waiting(50, 10, 10), capacity=30) == 2
-
-
-def test_qst_passes_over_one_whose_outputs_wait_although_nothing_else_is_to_be_done() -> None:
+    for counts, expected in {(50, 9, 50): 0, (50, 10, 9): 1, (50, 10, 10): 2}.items():
+        assert chosen("qst", waiting(*counts), capacity=30) == expected
     assert chosen("qst", [*waiting(50, 10), ONE_MS._replace(waiting=10, ready=False)], capacity=30) is None
 
 
-# --- lp --------------------------------------------------------------------------------------------------------------
-
-
-def test_lp_takes_the_latest_with_input() -> None:
-    assert chosen("lp", waiting(50, 1, 0)) == 1
-    assert chosen("lp", waiting(50, 1, 1)) == 2
-
-
-def test_lp_with_a_minimum_leaves_nothing_behind() -> None:
-    assert chosen("lp", waiting(50, 4, 3), least_waiting=5) == 0
-    assert chosen("lp", waiting(0, 4, 3), least_waiting=5) == 2
-
-
-# --- et --------------------------------------------------------------------------------------------------------------
+def test_lp_takes_the_latest_with_input_and_with_a_minimum_leaves_nothing_behind() -> None:
+    assert [chosen("lp", waiting(50, 1, last)) for last in (0, 1)] == [1, 2]
+    assert [chosen("lp", waiting(first, 4, 3), least_waiting=5) for first in (50, 0)] == [0, 2]
 
 
 def test_et_takes_the_longest_worklist_in_time() -> None:
@@ -98,9 +76,6 @@ def test_et_takes_the_longest_worklist_in_time() -> None:
     assert chosen("et", [*waiting(20), slow]) == 1
     assert chosen("et", [*waiting(40), slow]) == 0
     assert chosen("et", [*waiting(40), slow._replace(workers=0), ONE_MS._replace(waiting=100, workers=3)]) == 0
-
-
-# --- ct --------------------------------------------------------------------------------------------------------------
 
 
 def test_ct_takes_who_has_done_least_in_the_window() -> None:
@@ -117,9 +92,6 @@ def test_ct_counts_tuples_and_not_time() -> None:
     assert chosen("ct", [ONE_MS._replace(spent_s=0.019), quick]) == 0
 
 
-# --- kanban ----------------------------------------------------------------------------------------------------------
-
-
 def test_kanban_pulls_and_makes_nothing_ahead() -> None:
     """The last operator is at its maximal parallelism: once what its one worker takes in two slices of 2 ms waits
     there, the one before it gets nobody, and the first only as long as that one has room."""
@@ -133,18 +105,13 @@ def test_kanban_pulls_and_makes_nothing_ahead() -> None:
 
 # --- the book --------------------------------------------------------------------------------------------------------
 
-QUEUES = [Queue(5, True, 1, 4), Queue(0, False, 0, 1)]
 
-
-def test_what_is_measured_is_in_the_looks() -> None:
+def test_what_is_measured_is_in_the_looks_as_far_as_it_lies_in_their_window() -> None:
+    queues, nothing = [Queue(5, True, 1, 4), Queue(0, False, 0, 1)], Look(0, False, 0, 1)
     book = Book(2, SchedulerSettings(window_s=1.0))
-    assert book.looks(0.0, QUEUES) == [Look(5, True, 1, 4), Look(0, False, 0, 1)]
+    assert book.looks(0.0, queues) == [Look(5, True, 1, 4), nothing]
     book.note(0, Visit(began_s=0.0, ended_s=0.25, tuples=100, outputs=50, busy_s=0.2))
-    assert book.looks(0.3, QUEUES) == [Look(5, True, 1, 4, 0.002, 0.5, 0.25), Look(0, False, 0, 1)]
-
-
-def test_a_turn_counts_in_the_window_in_which_it_ends_as_far_as_it_lies_there() -> None:
-    book = Book(2, SchedulerSettings(window_s=1.0))
-    book.note(0, Visit(0.5, 1.2, 10, 10, 0.7))
-    assert book.looks(1.3, QUEUES)[0].spent_s == pytest.approx(0.2)
-    assert book.looks(2.0, QUEUES)[0].spent_s == 0.0
+    assert book.looks(0.3, queues) == [Look(5, True, 1, 4, 0.002, 0.5, 0.25), nothing]
+    book.note(1, Visit(0.5, 1.2, 10, 10, 0.7))
+    assert book.looks(1.3, queues)[1].spent_s == pytest.approx(0.2)
+    assert book.looks(2.0, queues)[1].spent_s == 0.0

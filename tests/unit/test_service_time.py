@@ -17,6 +17,8 @@ from profiler.service_time import (
 )
 from profiler.snapshot import StageProfile, StageTiming
 
+Phase = tuple[list[float], float, float]
+
 
 def profile(name: str, wall_s: float, cpu_s: float | None = None, **more: float) -> StageProfile:
     cpu_s = wall_s if cpu_s is None else cpu_s
@@ -48,43 +50,28 @@ def test_stages_come_in_the_apps_order_and_only_those_with_samples() -> None:
     feed(times, "rank", [0.1], from_s=0.0, every_s=1.0)
     feed(times, "segment", [0.1], from_s=0.0, every_s=1.0)
     assert [p.name for p in times.profiles(0.0)] == ["segment", "rank"]
-
-
-def test_a_stage_that_the_app_does_not_have_is_an_error() -> None:
     with pytest.raises(KeyError, match="rnak"):
-        ServiceTimes(["rank"]).add(0.0, (StageTiming("rnak", 0.1, 0.1),))
+        times.add(0.0, (StageTiming("rnak", 0.1, 0.1),))
 
 
-def test_an_old_phase_fades_by_time() -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "mean_s", "samples"),
+    [
+        (([0.010] * 100, 0.0, 0.1), ([0.050] * 100, 35.0, 0.1), 0.050, 100),
+        (([0.010] * 1000, 0.0, 0.02), ([0.050] * 512, 20.0, 0.02), 0.050, 512),
+        (([0.001] * 2000, 0.0, 0.001), ([0.009] * 100, 2.0, 0.001), 0.001 + 0.008 * 100 / 2000, 2000),
+        (([9.0] * 10, 0.0, 60.0), ([1.0] * 8, 600.0, 60.0), 1.0, 8),
+    ],
+    ids=["by time", "by count at a high rate", "thousands a second over seconds", "once a minute"],
+)
+def test_an_old_phase_fades(before: Phase, after: Phase, mean_s: float, samples: int) -> None:
+    """A phase: times, since when, and how far apart."""
     times = ServiceTimes(["a"])
-    feed(times, "a", [0.010] * 100, from_s=0.0, every_s=0.1)
-    now_s = feed(times, "a", [0.050] * 100, from_s=35.0, every_s=0.1)
-    assert times.profiles(now_s)[0].service_time_s == pytest.approx(0.050)
-
-
-def test_an_old_phase_fades_by_count_at_a_high_rate() -> None:
-    times = ServiceTimes(["a"])
-    feed(times, "a", [0.010] * 1000, from_s=0.0, every_s=0.02)
-    now_s = feed(times, "a", [0.050] * 512, from_s=20.0, every_s=0.02)
+    for walls_s, from_s, every_s in (before, after):
+        now_s = feed(times, "a", walls_s, from_s=from_s, every_s=every_s)
     [a] = times.profiles(now_s)
-    assert a.service_time_s == pytest.approx(0.050)
-    assert a.samples == 512
-
-
-def test_thousands_a_second_are_averaged_over_seconds_not_over_one_hiccup() -> None:
-    times = ServiceTimes(["a"])
-    feed(times, "a", [0.001] * 2000, from_s=0.0, every_s=0.001)
-    now_s = feed(times, "a", [0.009] * 100, from_s=2.0, every_s=0.001)
-    [a] = times.profiles(now_s)
-    assert a.samples == pytest.approx(2000, abs=2)
-    assert a.service_time_s == pytest.approx(0.001 + 0.008 * 100 / 2000, rel=0.01)
-
-
-def test_a_stage_that_runs_once_a_minute_keeps_its_newest_samples() -> None:
-    times = ServiceTimes(["a"])
-    feed(times, "a", [9.0] * 10 + [1.0] * 8, from_s=0.0, every_s=60.0)
-    [a] = times.profiles(2000.0)
-    assert (a.service_time_s, a.samples) == (pytest.approx(1.0), 8)
+    assert a.service_time_s == pytest.approx(mean_s, rel=0.01)
+    assert a.samples == pytest.approx(samples, abs=2)
 
 
 def test_memory_is_bounded_and_the_newest_stay() -> None:
@@ -126,23 +113,12 @@ def test_additional_bottleneck_is_judged_among_the_rest() -> None:
 # --- contention ------------------------------------------------------------------------------------------------------
 
 
-def test_a_contended_cpu_stage_loses_the_contention() -> None:
-    contended = [profile("rank", 0.040, 0.020, busy=4.0)]
-    assert crowding(contended, cores=2) == pytest.approx(2.0)
-    assert stage_costs(contended, cores=2)["rank"].service_s == pytest.approx(0.020)
-
-
-def test_a_sleeping_stage_keeps_its_sleep_beside_a_contended_one() -> None:
+def test_a_sleeping_stage_keeps_its_sleep_and_a_contended_one_loses_the_contention() -> None:
     cpu, sleeper = profile("cpu", 0.040, 0.020, busy=4.0), profile("sleep", 0.050, 0.0001, busy=3.0)
     costs = stage_costs([cpu, sleeper], cores=2)
     assert costs["cpu"].service_s == pytest.approx(0.020)
     assert costs["sleep"].service_s == pytest.approx(0.050, rel=0.01)
-
-
-def test_sleep_on_idle_cores_is_no_contention() -> None:
-    sleepers = [profile("sleep", 0.050, 0.0001, busy=12.0)]
-    assert crowding(sleepers, cores=2) == 1.0
-    assert stage_costs(sleepers, cores=2)["sleep"].service_s == 0.050
+    assert [crowding([each], cores=2) for each in (cpu, sleeper)] == pytest.approx([2.0, 1.0])
 
 
 def test_threads_of_a_stage_may_use_more_cpu_than_wall_time() -> None:
@@ -167,18 +143,13 @@ def test_the_time_of_a_gpu_is_its_use_over_the_rate() -> None:
     assert (cost.service_s, cost.gpu_s, cost.gpus) == (0.040, pytest.approx(0.006), 0.25)
 
 
-def test_what_a_call_waits_for_a_gpu_that_is_used_up_is_not_its_own_time() -> None:
-    embed = on_gpus([profile("embed", 0.040, 0.005, busy=4.0)], GpuUse(["embed"], {"embed": 0.25}, 1.0, 1.0))[0]
-    assert embed.gpu_s == pytest.approx(0.010)
-    assert free_service_s(embed, 1.0) == pytest.approx(0.015)  # 5 ms of a core, 10 of the GPU
-
-
-def test_a_call_that_spins_while_it_waits_keeps_its_time() -> None:
-    embed = on_gpus([profile("embed", 0.040, 0.040, busy=4.0)], GpuUse(["embed"], {"embed": 0.25}, 1.0, 1.0))[0]
-    assert free_service_s(embed, 1.0) == 0.040
-
-
-def test_a_gpu_that_others_use_works_for_no_more_than_all_of_a_call() -> None:
-    embed = on_gpus([profile("embed", 0.040, 0.005, busy=0.5)], GpuUse(["embed"], {"embed": 0.25}, 1.0, 7.9))[0]
-    assert embed.gpu_s == 0.040
-    assert free_service_s(embed, 1.0) == 0.040
+@pytest.mark.parametrize(
+    ("cpu_s", "busy", "used", "gpu_s", "free_s"),
+    [(0.005, 4.0, 1.0, 0.010, 0.015), (0.040, 4.0, 1.0, 0.010, 0.040), (0.005, 0.5, 7.9, 0.040, 0.040)],
+    ids=["5 ms of a core, 10 of the GPU", "it spins while it waits", "others use the GPU too"],
+)
+def test_what_a_call_waits_for_a_gpu_that_is_used_up_is_not_its_own_time(
+    cpu_s: float, busy: float, used: float, gpu_s: float, free_s: float
+) -> None:
+    (embed,) = on_gpus([profile("embed", 0.040, cpu_s, busy=busy)], GpuUse(["embed"], {"embed": 0.25}, 1.0, used))
+    assert (embed.gpu_s, free_service_s(embed, 1.0)) == pytest.approx((gpu_s, free_s))

@@ -1,6 +1,8 @@
 """SLOs: what may be asked for, when it counts as met, and how often it was."""
 
 import math
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +18,12 @@ THROUGHPUT = Slo("throughput", 10)
 FOLLOW = Slo("throughput", "input_rate")
 
 
-def latency(mean_ms: float, p95_ms: float | None = None) -> LatencyStats:
-    p95_ms = mean_ms if p95_ms is None else p95_ms
+def latency(mean_ms: float, p95_ms: float = 500) -> LatencyStats:
     return LatencyStats(mean_ms / 1e3, mean_ms / 1e3, p95_ms / 1e3, p95_ms / 1e3, 50)
 
 
 def judge(
-    slo: Slo,
-    latency: LatencyStats | None = None,
-    throughput_per_s: float | None = 9.9,
-    input_rate_per_s: float | None = 10.0,
+    slo: Slo, latency: Any = None, throughput_per_s: float | None = 9.9, input_rate_per_s: float | None = 10.0
 ) -> Verdict:
     return objective_of(slo).judge(latency, throughput_per_s, input_rate_per_s)
 
@@ -90,10 +88,7 @@ def test_values_differ_by_more_than_20_percent(value: float, expected: bool) -> 
 )
 def test_parse(text: str, slo: Slo) -> None:
     assert parse_slo(text) == slo
-
-
-def test_parse_takes_threshold_and_statistic() -> None:
-    assert parse_slo("latency=400ms", threshold=0.1, statistic="p99") == Slo("latency", 400, 0.1, "p99")
+    assert parse_slo(text, threshold=0.1) == replace(slo, threshold=0.1)
 
 
 @pytest.mark.parametrize(
@@ -113,14 +108,16 @@ def test_parse_takes_threshold_and_statistic() -> None:
         ("latency=-5ms", "target -5.0 must be a finite number of milliseconds above 0"),
         ("throughput=0/s", "target 0.0 must be a finite number of items/s above 0"),
         ("latency=1e999ms", "target inf must be a finite number"),
+        ("share30=1s", "share 0.3 must be in"),
+        ("share9.9.9=1s", "not a percentage"),
+        ("share95=3/s", "unit"),
         ("latency=input_rate", "target 'input_rate' is for throughput; a latency takes milliseconds"),
         ("latency=fastest", "target 'fastest' is for throughput; a latency takes milliseconds"),
     ],
 )
 def test_parse_refuses_with_a_sentence(text: str, sentence: str) -> None:
-    with pytest.raises(SloError) as refused:
+    with pytest.raises(SloError, match=re.escape(sentence)):
         parse_slo(text)
-    assert sentence in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +131,7 @@ def test_parse_refuses_with_a_sentence(text: str, sentence: str) -> None:
         (Slo("latency", 400, math.nan), "threshold", "threshold nan must be in [0, 1]"),
         (Slo("latency", 400, 0.2, "p42"), "statistic", "'p42' is unknown; accepted are mean, p50, p95, p99 and share"),  # type: ignore[arg-type]
         (Slo("throughput", 10, 0.2, "p95"), "statistic", "statistic 'p95' is for latency"),
+        (Slo("latency", 250.0, statistic="p95", share=0.9), "share", "is for statistic 'share'"),
     ],
 )
 def test_validation_names_the_field_and_what_would_do(slo: Slo, path: str, sentence: str) -> None:
@@ -157,19 +155,12 @@ MET, VIOLATED = Verdict(SloStatus.MET, ""), Verdict(SloStatus.VIOLATED, "")
 
 def test_share_of_the_seconds_in_which_it_was_met() -> None:
     hits = SloHits()
-    assert hits.time_share is None
+    hits.add_second(0.0, Verdict(SloStatus.UNKNOWN, ""))
+    assert hits.time_share is None, "a second without an answer counts neither way"
     for at_s, verdict in [(1.0, MET), (1.25, VIOLATED), (2.1, MET), (3.0, VIOLATED), (4.0, MET)]:
         hits.add_second(at_s, verdict)
     assert hits.time_share == 0.75
     assert (hits.seconds, hits.seconds_met) == (4, 3)
-
-
-def test_seconds_without_an_answer_count_neither_way() -> None:
-    hits = SloHits()
-    hits.add_second(1.0, Verdict(SloStatus.UNKNOWN, ""))
-    assert hits.time_share is None
-    hits.add_second(2.0, MET)
-    assert hits.time_share == 1.0
 
 
 @pytest.mark.parametrize(
@@ -180,20 +171,6 @@ def test_a_share_of_the_items_within_a_time(text: str, share: float, target: flo
     slo = parse_slo(text)
     assert (slo.metric, slo.statistic, slo.quantile, slo.target) == ("latency", "share", share, target)
     assert slo.measured == f"latency of {100 * share:g} % of the items"
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [("share30=1s", "share 0.3 must be in"), ("share9.9.9=1s", "not a percentage"), ("share95=3/s", "unit")],
-)
-def test_a_share_that_makes_no_sense_is_refused(text: str, why: str) -> None:
-    with pytest.raises(SloError, match=why):
-        parse_slo(text)
-
-
-def test_a_share_is_for_the_statistic_of_that_name() -> None:
-    with pytest.raises(SloError, match="is for statistic 'share'"):
-        validated(Slo("latency", 250.0, statistic="p95", share=0.9))
 
 
 def test_a_share_tolerates_nothing_beyond_its_target() -> None:
@@ -209,7 +186,6 @@ def test_a_share_tolerates_nothing_beyond_its_target() -> None:
 def test_any_quantile_of_what_was_measured_is_known() -> None:
     latencies = np.random.default_rng(0).lognormal(-2, 0.5, 5000)
     stats = latency_stats(latencies)
-    assert stats is not None
     for share in (0.5, 0.8, 0.9, 0.97, 0.99):
         assert stats.at(share) == pytest.approx(float(np.quantile(latencies, share)), rel=0.02)
         assert stats.within(stats.at(share)) == pytest.approx(share, abs=0.002)

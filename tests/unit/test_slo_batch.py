@@ -27,7 +27,6 @@ def hit(trace: Trace, first: int = 0, target_ms: float = 3.0) -> float:
     """Itemized, of the bundles that begin with item ``first`` or later."""
     kept = trace.firsts >= first
     figures = bundle_figures(trace.latencies_s[kept], trace.sizes[kept], target_ms / 1e3, 0.05)
-    assert figures is not None
     return figures.itemized_hit
 
 
@@ -56,15 +55,10 @@ def test_the_shape_is_learned_from_bundles_of_different_sizes(fixed_s: float, ov
 # --- the level -------------------------------------------------------------------------------------------------------
 
 
-def learned(level: Level, values: list[float]) -> None:
-    for number, value in enumerate(values):
-        at = float(10 * number)
-        level.learn(at, value, level.forecasts(at))
-
-
 def test_a_jump_is_taken_at_once_and_noise_is_not() -> None:
     chance, level = np.random.default_rng(1), Level()
-    learned(level, list(chance.normal(0.0, 0.05, 200)))
+    for at in range(0, 2000, 10):
+        level.learn(at, float(chance.normal(0.0, 0.05)), level.forecasts(at))
     assert abs(level.now) < 0.1
     assert level.learn(2000.0, 3.0, level.forecasts(2000.0)), "a jump"
     assert level.now == 3.0
@@ -74,18 +68,11 @@ def test_a_jump_is_taken_at_once_and_noise_is_not() -> None:
 # --- what recurs -----------------------------------------------------------------------------------------------------
 
 
-def told(recurrence: Recurrence, pattern: list[float], cycles: float, width: int) -> int:
-    """``pattern`` over and over, an entry ``width`` items; the item after the last."""
-    count = int(cycles * len(pattern))
-    for number in range(count):
-        recurrence.learn(number * width, width, pattern[number % len(pattern)])
-    return count * width
-
-
 def test_a_rise_is_foreseen_in_the_third_cycle() -> None:
-    """200 entries low, 40 high; 2.8 cycles are told, so the high ones begin 8 entries from now."""
-    recurrence = Recurrence()
-    now = told(recurrence, [0.0] * 200 + [2.0] * 40, 2.8, 64)
+    """200 entries of 64 items low, 40 high; 2.8 cycles are told, so the high ones begin 8 entries from now."""
+    recurrence, now = Recurrence(), 672 * 64
+    for number in range(672):
+        recurrence.learn(number * 64, 64, 2.0 if number % 240 >= 200 else 0.0)
     assert recurrence.lag == 240
     assert recurrence.change(now - 64, now + 4 * 64) == 0.0
     assert recurrence.change(now - 64, now + 9 * 64) == 2.0
@@ -138,9 +125,8 @@ def test_bundles_that_wait_for_one_worker_are_reckoned_with() -> None:
     first, flying = 0, [0.0] * 5
     for _ in range(300):
         items = controller.next(BundleOpening(first)).items
-        work_s = 0.6e-3 + 0.02e-3 * items
-        flying = [*flying[1:], work_s]
-        controller.delivered(DeliveredBundle(first, items, sum(flying), 0.0, work_s))
+        flying = [*flying[1:], 0.6e-3 + 0.02e-3 * items]
+        controller.delivered(DeliveredBundle(first, items, sum(flying), 0.0, flying[-1]))
         first += items
     assert controller.next(BundleOpening(first)).items == pytest.approx(170, rel=0.1)
 

@@ -10,15 +10,8 @@ from service.daemon.supervision.restart_policy import waits_for
 from service.daemon.supervision.runner_slot import HOLD_S, StartQueue
 
 
-class Clock:
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 def test_a_few_start_at_a_time_in_the_order_in_which_they_asked() -> None:
-    queue = StartQueue(2, Clock())
+    queue = StartQueue(2, lambda: 0.0)
     assert [queue.ahead(app) for app in "abcde"] == [0, 0, 2, 3, 4]
     assert [queue.ahead(app) for app in "edcba"] == [4, 3, 2, 0, 0], "who asks again keeps its place"
     queue.leave("a")
@@ -29,10 +22,10 @@ def test_a_few_start_at_a_time_in_the_order_in_which_they_asked() -> None:
 
 
 def test_a_start_that_takes_long_counts_no_more() -> None:
-    clock = Clock()
-    queue = StartQueue(1, clock)
+    now_s = 0.0
+    queue = StartQueue(1, lambda: now_s)
     assert (queue.ahead("slow"), queue.ahead("next")) == (0, 1)
-    clock.now_s = HOLD_S
+    now_s = HOLD_S
     assert queue.ahead("next") == 0
     assert queue.ahead("slow") == 0, "it goes on itself"
 
@@ -43,8 +36,9 @@ def test_the_limit_of_a_start_counts_from_the_beginning_of_the_process() -> None
     assert limits.next_s == 10.0 * BEGIN_TIMES
     limits.began("w1")
     limits.note(45.0)
-    assert [limits.late(54.9), limits.next_s] == [[("w2", limits.late(54.9)[0][1])], 50.0]
-    assert "Ray began no process for a worker in 50 s" in limits.late(54.9)[0][1]
+    ((worker, why),) = limits.late(54.9)
+    assert (worker, limits.next_s) == ("w2", 50.0)
+    assert "Ray began no process for a worker in 50 s" in why
     limits.forget("w2")
     ((worker, why),) = limits.late(55.0)
     assert worker == "w1"
@@ -56,7 +50,7 @@ def test_the_limit_of_a_start_counts_from_the_beginning_of_the_process() -> None
 
 
 def test_apps_that_a_service_brings_back_queue_as_those_that_are_started() -> None:
-    queue = StartQueue(1, Clock())
+    queue = StartQueue(1, lambda: 0.0)
     benches = [Bench(attach=True, queue=queue, name=name) for name in ("one", "two")]
     for bench in benches:
         bench.step()
@@ -70,13 +64,13 @@ def test_apps_that_a_service_brings_back_queue_as_those_that_are_started() -> No
 LIGHT, MODEL = (), ("model",)
 
 
-def known(model_s: float = 20.0, light_s: float = 2.0) -> StartTimes:
-    """Times of both classes, measured one after the other."""
+def known() -> StartTimes:
+    """Times of both classes, measured one after the other: 20 s and 2."""
     times = StartTimes()
     times.ask(0.0, Counter({LIGHT: 1, MODEL: 2}), Counter({LIGHT: 1, MODEL: 1}), 2)
-    times.note(model_s, 3)
+    times.note(20.0, 3)
     times.ask(30.0, Counter({LIGHT: 2, MODEL: 2}), Counter({LIGHT: 1, MODEL: 2}), 3)
-    times.note(30.0 + light_s, 4)
+    times.note(32.0, 4)
     return times
 
 

@@ -63,8 +63,7 @@ def test_what_a_controller_is_told_of_a_bundle(heard: Heard) -> None:
     steering.timed(timed(99, 1, 1.0))  # of nobody that is followed
     steering.delivered(left(100, 0.99, 0.995, 0.998, at_s=1.02))
     assert heard.asked[-1] == BundleOpening(0, 500.0, 7)
-    assert len(heard.told) == 1
-    told = heard.told[0]
+    (told,) = heard.told
     assert (told.first, told.items) == (0, 3)
     assert (told.latency_s, told.filled_s) == pytest.approx((0.03, 0.008))
     assert told.work_s == pytest.approx(0.002 + 0.003 + 0.004 + 2 * 0.001)
@@ -84,7 +83,6 @@ def test_what_was_split_shed_or_failed_tells_nothing(heard: Heard) -> None:
 
 def test_a_published_controller_follows_the_latency_of_bundles() -> None:
     control = control_for(Batching(control=FAF), 0.02, pays=False)
-    assert control is not None
     steering = Steering(control, 50)
     assert steering.choice.items == 50
     steering.admitted(0, 50, seen(1.0))

@@ -23,6 +23,7 @@ from service.schemas.refusals import DiskFullError, NotStoredError
 from service.schemas.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
 
 WIDE = Composition("wide", (Group(("a", "b"), Pattern.PAR, 3), Group(("c",))), Batching(64, linger_ms=2.5))
+STEERED = replace(WIDE, batch=Batching(control=SizeControl("pid", BatchSettings(gains=Gains(kp=20.0)))))
 SPEC = RunSpec(
     app="words",
     options={"depth": [1, {"k": None}]},
@@ -44,7 +45,8 @@ def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
     first = DaemonStore(tmp_path / "new" / "folder")
     stored = first.put_slo("words", Slo("latency", 400.0, 0.1, "p95"))
     first.put_started("words", Started(SPEC, 17))
-    first.put_overlay("words", {"wide": WIDE, "gone": None})
+    overlay = {"wide": WIDE, "gone": None, "steered": STEERED}
+    first.put_overlay("words", overlay)
     first.put_decisions("words", [decision(1), decision(2)])
     first.quiet_runs.put("words", [QuietRun(reason="met", first_at="a", last_at="b", count=3)])
     first.close()
@@ -53,7 +55,7 @@ def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
     assert second.instance == first.instance
     assert second.slo("words") == stored
     assert second.started() == {"words": Started(SPEC, 17)}
-    assert second.overlay("words") == {"wide": WIDE, "gone": None}
+    assert second.overlay("words") == overlay
     assert [each.id for each in second.decisions("words", 10)] == [2, 1]
     assert second.quiet_runs.latest("words", 10) == [QuietRun(reason="met", first_at="a", last_at="b", count=3)]
     second.close()
@@ -76,31 +78,18 @@ def test_a_decision_whose_outcome_comes_later_is_replaced_not_doubled(disk: Daem
     assert disk.last_decision_id("other") == 0
 
 
-def test_a_growing_run_of_no_change_stays_one(disk: DaemonStore) -> None:
-    for count in (1, 2):
-        disk.quiet_runs.put("words", [QuietRun(reason="met", first_at="t1", last_at=f"t{count}", count=count)])
-    assert [each.count for each in disk.quiet_runs.latest("words", 10)] == [2]
-
-
 def test_changes_of_the_size_are_kept_also_in_a_file_that_was_made_without_them(tmp_path: Path) -> None:
     DaemonStore(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / "recompose.sqlite")) as db:
         db.execute("DROP TABLE size_change")
     store = DaemonStore(tmp_path)
-    change = SizeChange(
-        controller="pid", from_=1, to=8, least=1, most=9, reason="", first_at="t1", last_at="t1", count=1
-    )
-    store.size_changes.put("words", [change])
-    store.size_changes.put("words", [change.model_copy(update={"last_at": "t2", "count": 2, "to": 5})])
-    assert [(each.from_, each.to, each.count) for each in store.size_changes.latest("words", 10)] == [(1, 5, 2)]
+    for count in (1, 2):
+        known = {"controller": "pid", "from": 1, "to": 8, "least": 1, "most": 9, "reason": "", "first_at": "t1"}
+        change = SizeChange.model_validate({**known, "last_at": f"t{count}", "count": count})
+        store.size_changes.put("words", [change])
+    assert store.size_changes.latest("words", 10) == [change], "one that goes on stays one"
     assert store.quiet_runs.latest("words", 10) == store.size_changes.latest("other", 10) == []
     store.close()
-
-
-def test_a_composition_keeps_its_controller(disk: DaemonStore) -> None:
-    steered = Batching(control=SizeControl("pid", BatchSettings(gains=Gains(kp=20.0))))
-    disk.put_overlay("words", {"wide": replace(WIDE, batch=steered)})
-    assert disk.overlay("words") == {"wide": replace(WIDE, batch=steered)}
 
 
 def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,39 +105,27 @@ def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     store.close()
 
 
-def test_one_directory_serves_one_daemon(tmp_path: Path) -> None:
-    first = DaemonStore(tmp_path)
-    with pytest.raises(RecomposeError, match=r"is in use by another recompose; give --state DIR"):
-        DaemonStore(tmp_path)
+def refused(folder: Path, sentence: str) -> None:
+    with pytest.raises(RecomposeError, match=sentence):
+        DaemonStore(folder)
+
+
+def test_what_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    first, file = DaemonStore(tmp_path), tmp_path / "recompose.sqlite"
+    refused(tmp_path, "is in use by another recompose; give --state DIR")
     first.close()
     DaemonStore(tmp_path).close()
-
-
-def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
-    DaemonStore(tmp_path).close()
-    db = sqlite3.connect(tmp_path / "recompose.sqlite")
-    db.execute("PRAGMA user_version = 99")
-    db.close()
-    with pytest.raises(RecomposeError, match="has schema version 99, this recompose reads up to 1"):
-        DaemonStore(tmp_path)
-
-
-def test_a_file_that_is_no_database_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "recompose.sqlite").write_bytes(b"not a database at all, but long enough to have a header " * 10)
-    with pytest.raises(RecomposeError, match="is not a readable state file"):
-        DaemonStore(tmp_path)
-
-
-def test_a_directory_that_cannot_be_made_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(RecomposeError, match="cannot be used: Not a directory"):
-        DaemonStore(tmp_path / "file" / "state")
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("PRAGMA user_version = 99")
+    refused(tmp_path, "has schema version 99, this recompose reads up to 1")
+    file.write_bytes(b"not a database at all, but long enough to have a header " * 10)
+    refused(tmp_path, "is not a readable state file")
+    refused(file / "state", "cannot be used: Not a directory")
 
 
 def test_the_state_file_of_the_first_release_is_read_unchanged(tmp_path: Path) -> None:
-    db = sqlite3.connect(tmp_path / "recompose.sqlite")
-    db.executescript(Path(__file__).with_name("state_of_0_1_0.sql").read_text(encoding="utf-8"))
-    db.close()
+    with closing(sqlite3.connect(tmp_path / "recompose.sqlite")) as db:
+        db.executescript(Path(__file__).with_name("state_of_0_1_0.sql").read_text(encoding="utf-8"))
     store = DaemonStore(tmp_path)
     assert store.instance == "89c8eddc7378"
     assert [(each.id, each.app, each.slo) for each in store.slos()] == [

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -14,15 +15,20 @@ from runtime.transport.wire import Kind, Message, pack
 Pair = tuple[socket.socket, socket.socket]
 
 
+@contextmanager
+def socket_pair() -> Iterator[Pair]:
+    left, right = socket.socketpair()
+    with left, right:
+        for sock in (left, right):
+            sock.setblocking(False)
+            prepare(sock)
+        yield left, right
+
+
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    left, right = socket.socketpair()
-    for sock in (left, right):
-        sock.setblocking(False)
-        prepare(sock)
-    yield left, right
-    left.close()
-    right.close()
+    with socket_pair() as pair:
+        yield pair
 
 
 def message(number: int, *sizes: int) -> Message:
@@ -39,22 +45,21 @@ SIZES = st.lists(st.sampled_from([0, 1, 100, 20_000, 65_000, 70_000, 400_000]), 
 @given(st.lists(SIZES, min_size=1, max_size=8), st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_any_sizes_arrive_in_order_when_neither_side_blocks(sizes: list[list[int]], together: bool) -> None:
-    left, right = socket.socketpair()
-    with left, right:
-        left.setblocking(False)
-        right.setblocking(False)
-        writer, reader = MessageWriter(left), MessageReader(right)
-        sent = [message(number, *each) for number, each in enumerate(sizes)]
-        got: list[Message] = []
-        if together:
-            writer.send_all(sent)
-        else:
-            for each in sent:
-                writer.send(each)
-        while writer.backlog or len(got) < len(sent):
-            writer.flush()
-            got += reader.read()
-        assert told(got) == told(sent)
+    sent = [message(number, *each) for number, each in enumerate(sizes)]
+    with socket_pair() as (left, right):
+        writer = MessageWriter(left)
+        for group in [sent] if together else [[each] for each in sent]:
+            writer.send_all(group)
+        assert told(all_of(len(sent), writer, MessageReader(right))) == told(sent)
+        assert not writer.backlog
+
+
+def all_of(count: int, writer: MessageWriter, reader: MessageReader) -> list[Message]:
+    got: list[Message] = []
+    while writer.backlog or len(got) < count:
+        got += reader.read()
+        writer.flush()
+    return got
 
 
 class CountingSocket(socket.socket):
@@ -93,50 +98,24 @@ def test_a_message_in_pieces_is_put_together(pair: Pair, step: int) -> None:
     assert told(got) == told(sent)
 
 
-def test_a_full_socket_keeps_the_rest_and_the_order(pair: Pair) -> None:
+@pytest.mark.parametrize("sizes", [[[9_000_000], [10], [10]], [[200] * 1500]], ids=["a full socket", "many parts"])
+def test_what_one_call_does_not_take_is_kept_in_order(pair: Pair, sizes: list[list[int]]) -> None:
     left, right = pair
-    writer, reader = MessageWriter(left), MessageReader(right)
-    sent = [message(number, 9_000_000 if number == 0 else 10) for number in range(5)]
+    writer = MessageWriter(left)
+    sent = [message(number, *each) for number, each in enumerate(sizes)]
     for each in sent:
         writer.send(each)
-    assert writer.backlog
-    got: list[Message] = []
-    while len(got) < len(sent):
-        got += reader.read()
-        writer.flush()
-    assert told(got) == told(sent)
-    assert not writer.backlog
-
-
-def test_more_parts_than_one_call_takes(pair: Pair) -> None:
-    left, right = pair
-    writer, reader = MessageWriter(left), MessageReader(right)
-    sent = message(1, *[200] * 1500)
-    writer.send(sent)
-    got: list[Message] = []
-    while not got:
-        got = reader.read()
-        writer.flush()
-    assert told(got) == told([sent])
-
-
-def test_the_end_of_the_other_side_is_told_after_its_last_message(pair: Pair) -> None:
-    left, right = pair
-    MessageWriter(left).send(message(1, 5))
-    left.close()
-    reader = MessageReader(right)
-    assert told(reader.read()) == told([message(1, 5)])
-    with pytest.raises(EOFError):
-        reader.read()
+    assert writer.backlog or len(sizes) == 1
+    assert told(all_of(len(sent), writer, MessageReader(right))) == told(sent)
 
 
 @pytest.mark.parametrize("size", [100, 500_000])
-def test_an_end_in_the_middle_of_a_message_is_an_end(pair: Pair, size: int) -> None:
+def test_the_end_of_the_other_side_is_told_after_its_last_whole_message(pair: Pair, size: int) -> None:
     left, right = pair
-    data = b"".join(pack(message(1, size))[0])
-    left.send(data[:90])
+    MessageWriter(left).send(message(1, 5))
+    left.send(b"".join(pack(message(1, size))[0])[:90])
     reader = MessageReader(right)
-    assert reader.read() == []
+    assert told(reader.read()) == told([message(1, 5)])
     left.close()
     with pytest.raises(EOFError):
         reader.read()

@@ -6,7 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-import pytest
 from structlog.testing import CapturingLogger
 from written_telemetry import write_items
 
@@ -14,15 +13,11 @@ from service.cli import serve
 from service.daemon.daemon import Daemon
 from service.daemon.supervision.ticker import Ticker
 from service.daemon.table_job import TableJob
+from tests.support.waiting import wait_until
 
-WORKS = """
-import json, sys
-open(sys.argv[4], "w").write(json.dumps({"records": 7, "batch": 3, "files": {"items": 2, "windows": 3}}))
-"""
-FAILS = """
-import sys
-sys.exit("Error: Spark needs Java 17 or 21 and found none")
-"""
+DONE = '{"records": 7, "batch": 3, "files": {"items": 2, "windows": 3}}'
+WORKS = f"import sys; open(sys.argv[4], 'w').write('{DONE}')"
+FAILS = "import sys; sys.exit('Error: Spark needs Java 17 or 21 and found none')"
 
 
 class Turns(Ticker):
@@ -33,6 +28,7 @@ class Turns(Ticker):
 
 
 def job(folder: Path, program: str) -> tuple[TableJob, Turns]:
+    write_items(folder, 0, [0.1])
     turns = Turns("tables")
     made = TableJob([sys.executable, "-c", program], folder, 600.0, lambda _: turns)
     made.start()
@@ -40,7 +36,6 @@ def job(folder: Path, program: str) -> tuple[TableJob, Turns]:
 
 
 def test_the_first_run_comes_after_the_pause_and_tells_what_it_did(tmp_path: Path) -> None:
-    write_items(tmp_path, 0, [0.1])
     made, turns = job(tmp_path, WORKS)
     assert turns.turn() == 600
     assert made.status.up_to is None
@@ -52,12 +47,11 @@ def test_the_first_run_comes_after_the_pause_and_tells_what_it_did(tmp_path: Pat
 
 
 def test_a_job_that_fails_says_why_and_is_tried_again_later_and_later(tmp_path: Path) -> None:
-    write_items(tmp_path, 0, [0.1])
     made, turns = job(tmp_path, FAILS)
     assert [turns.turn() for _ in range(4)] == [600, 1200, 2400, 4800]
-    assert made.status.state == "failed"
-    assert made.status.failure == "Spark needs Java 17 or 21 and found none"
-    assert made.status.failed_in_a_row == 3
+    status = made.status
+    assert (status.state, status.failed_in_a_row) == ("failed", 3)
+    assert status.failure == "Spark needs Java 17 or 21 and found none"
     made.close()
 
 
@@ -65,17 +59,12 @@ def test_the_end_of_the_service_ends_a_job_that_is_at_work(tmp_path: Path) -> No
     write_items(tmp_path, 0, [0.1])
     made = TableJob([sys.executable, "-c", "import time; time.sleep(600)"], tmp_path, 0.01)
     made.start()
-    for _ in range(200):
-        if made.status.state == "running":
-            break
-        made._ticker.join(0.05)
+    wait_until(lambda: made.status.state == "running")
     made.close()
     assert made._process is None or made._process.poll() is not None
 
 
-def test_without_spark_serve_keeps_no_tables_and_says_how_to_have_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_spark_serve_keeps_no_tables_and_says_how_to_have_them(tmp_path: Path, monkeypatch) -> None:
     said = CapturingLogger()
     monkeypatch.setattr(serve, "log", said)
     monkeypatch.setattr(serve, "find_spec", lambda name: None)

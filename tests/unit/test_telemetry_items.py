@@ -58,10 +58,8 @@ def test_a_bundle_is_as_many_rows_with_their_own_times(tmp_path: Path) -> None:
 
 def test_a_bundle_that_was_taken_apart_on_its_way(tmp_path: Path) -> None:
     parts = [timed(0, 1, s2=0.2), timed(2, 2, s2=0.6)]
-    rows = written(
-        tmp_path, timed(0, 4, s1=0.4), *parts, delivered(0, 1), delivered(1, 1, error="no"), delivered(2, 2),
-        Shed(9.0, 4, (4.0, 4.5)),
-    )  # fmt: skip
+    out = [delivered(0, 1), delivered(1, 1, error="no"), delivered(2, 2), Shed(9.0, 4, (4.0, 4.5))]
+    rows = written(tmp_path, timed(0, 4, s1=0.4), *parts, *out)
     assert [tuple(row[name] for name in ROWS) for row in rows] == [
         (0, "delivered", "c", 1), (1, "failed", "c", 1), (2, "delivered", "c", 0), (3, "delivered", "c", 2),
         (4, "shed", "", 0), (5, "shed", "", 2),

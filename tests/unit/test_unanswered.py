@@ -1,13 +1,10 @@
 """A source whose place does not answer: told where people look, and once."""
 
-import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
-from threading import Event
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from apps.contract import App
@@ -18,6 +15,7 @@ from datapipe.sources.inbox import Inbox, Letter
 from service.runner.rpc.requests import ReadStatus, Start
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec, SourceSpec
+from tests.support.waiting import eventually
 
 WHYS = ("nobody listens", "nobody listens", "nobody listens", "no such topic", "no such topic")
 TOLD = ["nobody listens", "no such topic"]
@@ -33,58 +31,35 @@ class Away:
 
     ended = False
 
-    def __init__(self) -> None:
-        self.whys = list(WHYS)
+    def __init__(self, message: Message | Letter) -> None:
+        self.whys, self.message = list(WHYS), message
 
-    def open(self) -> None:
+    def open(self, positions: object = None) -> None:
         if self.whys:
             raise OSError(self.whys.pop(0))
 
-    def seek(self, positions: object) -> None:
-        self.open()
+    seek = open
 
     def poll(self, most: int, wait_s: float) -> Sequence[Any]:
-        return [self.kind(*self.body)]
+        return [self.message]
 
-    def acknowledge(self, letters: object) -> None: ...
+    def close(self, letters: object = None) -> None: ...
 
-    def close(self) -> None: ...
-
-
-class AwayFeed(Away):
-    kind, body = Message, ("p", 1, b"7")
+    acknowledge = close
 
 
-class AwayBox(Away):
-    kind, body = Letter, ("p", b"7", 1)
-
-
-@pytest.fixture
-def everything_logged() -> Iterator[None]:
-    """A script's run, in a test before, may have left warnings alone."""
-    config = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
-    yield
-    structlog.configure(**config)
-
-
-@pytest.mark.usefixtures("everything_logged")
-@pytest.mark.parametrize(
-    "source", [lambda: Fed(Numbers(), AwayFeed(), lambda: 0.0), lambda: Inbox(Numbers(), AwayBox(), lambda: 0.0)],
-    ids=["with positions", "with acknowledgement"],
-)  # fmt: skip
+@pytest.mark.usefixtures("talkative")
+@pytest.mark.parametrize(("source", "message"), [(Fed, Message("p", 1, b"7")), (Inbox, Letter("p", b"7", 1))])
 def test_each_reason_is_logged_once_and_forgotten_when_it_answers(
-    source: Callable[[], Fed | Inbox], monkeypatch: pytest.MonkeyPatch
+    source: Any, message: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fed, "AGAIN_S", 0.0)
     monkeypatch.setattr(inbox, "AGAIN_S", 0.0)
     with capture_logs() as logs:
-        made = source()
+        made = source(Numbers(), Away(message), lambda: 0.0)
         assert made.fault is None
-        portion = made.read(1, math.inf)
+        assert made.read(1, math.inf).values == [7]
         made.close()
-    assert portion is not None
-    assert portion.values == [7]
     assert [line["error"] for line in logs if line["log_level"] == "warning"] == TOLD
     assert [line["event"] for line in logs if line["log_level"] == "info"] == ["source answers again"]
     assert made.fault is None
@@ -95,12 +70,8 @@ def test_the_status_says_so() -> None:
     source = SourceSpec(kind="redis", path="redis://127.0.0.1:1/0?stream=nobody")
     runner = Runner(RunSpec(app="synthetic", pool="local", source=source))
     runner.ask(Start())
-    waiting = Event()
     try:
-        assert any(
-            "the source does not answer and is asked again: source redis" in str(told)
-            for _ in range(1500)
-            if (told := runner.ask(ReadStatus()).health.held_up) is not None or waiting.wait(0.02)
-        ), runner.ask(ReadStatus())
+        why = "the source does not answer and is asked again: source redis"
+        eventually(lambda: str(runner.ask(ReadStatus()).health.held_up), lambda told: why in told)
     finally:
         runner.kill()

@@ -23,7 +23,6 @@ def show(value: tuple[int, tuple[int, int]]) -> Shown:
 
 def test_a_video_and_its_table(tmp_path: Path) -> None:
     output = video_output(tmp_path / "x.avi", ("frame", "what"), show)
-    assert output is not None
     for number in range(7):
         output.write(number, (number, (48, 64)))
     output.close()

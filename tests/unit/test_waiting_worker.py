@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -50,9 +51,7 @@ class Works(App):
 
     name = "works"
     stages = (Stage("meet"), Stage("never"))
-
-    def meet(self, value: Any) -> Any:
-        return value
+    meet = never = staticmethod(lambda value: value)
 
 
 @pytest.fixture
@@ -75,12 +74,9 @@ def worker(hub: Hub, app: App) -> Iterator[threading.Thread]:
     invitation = hub.invite("w1")
 
     def work() -> None:
-        channel = connect(invitation)
-        try:
+        with closing(connect(invitation)) as channel:
             bench = Bench(app, ("meet", "never"), shelf_of(channel.handed))
             serve(bench, channel, Whereabouts(0, "", "127.0.0.1", "node"))
-        finally:
-            channel.close()
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -105,9 +101,8 @@ def send(hub: Hub, task_id: int, stage: int, value: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [int, lambda number: np.full(100_000, number)], ids=["small", "frames"])
-def test_tasks_wait_together_and_each_is_answered(
-    hub: Hub, worker: threading.Thread, make: Callable[[int], Any]
-) -> None:
+@pytest.mark.usefixtures("worker")
+def test_tasks_wait_together_and_each_is_answered(hub: Hub, make: Callable[[int], Any]) -> None:
     for round_ in range(3):  # from the second on there is room in shared memory
         for number in range(TOGETHER):
             send(hub, round_ * TOGETHER + number, 0, make(number))
@@ -130,11 +125,8 @@ def test_one_that_works_says_so_before_the_tasks_behind_the_question(hub: Hub, w
     send(hub, 1, 0, 5)
     hub.send("w1", [Message(Kind.ALIVE, 7)])
     send(hub, 2, 0, 6)
-    assert [(reply.kind, reply.task_id) for reply in replies(hub, 3)] == [
-        (Kind.DONE, 1),
-        (Kind.ALIVE, 7),
-        (Kind.DONE, 2),
-    ]
+    expected = [(Kind.DONE, 1), (Kind.ALIVE, 7), (Kind.DONE, 2)]
+    assert [(reply.kind, reply.task_id) for reply in replies(hub, 3)] == expected
     hub.send("w1", [Message(Kind.EXIT)])
 
 

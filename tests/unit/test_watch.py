@@ -1,6 +1,9 @@
 """When a decision is due: two windows, up fast and down slowly."""
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from control.assess import Assessment
 from control.decisions import Trigger
@@ -31,36 +34,23 @@ def watch() -> Watch:
     return made
 
 
-def looks(
-    made: Watch, from_s: float, to_s: float, seen: Assessment = MET, rate: float = 10.0
-) -> list[tuple[float, Due]]:
-    found = []
-    for k in range(int((to_s - from_s) * 4)):
-        due = made.due(shot(from_s + k / 4, rate), seen)
-        if isinstance(due, Due):
-            found.append((from_s + k / 4, due))
-    return found
+def looks(made: Watch, from_s: float, to_s: float, rate: float = 10.0, seen: Assessment = MET) -> list[Any]:
+    """When a decision was due, four looks a second, and of which kind."""
+    times_s = [from_s + k / 4 for k in range(int((to_s - from_s) * 4))]
+    found = [(at_s, made.due(shot(at_s, rate), seen)) for at_s in times_s]
+    return [(at_s, due.trigger) for at_s, due in found if isinstance(due, Due)]
 
 
 def test_the_papers_pace_looks_every_ten_seconds() -> None:
-    made = watch()
-    assert [at for at, _ in looks(made, 0.25, 35, MISSED)] == [10, 20, 30]
+    assert [at for at, _ in looks(watch(), 0.25, 35, seen=MISSED)] == [10, 20, 30]
 
 
 def test_a_risen_rate_is_due_at_once_a_fallen_one_when_it_has_lasted() -> None:
-    assert looks(watch(), 20, 21, rate=15)[0][1].trigger is Trigger.INPUT_RATE
-    (at, due), *_ = looks(watch(), 20, 40, rate=5)
-    assert (at, due.trigger) == (30.0, Trigger.INPUT_RATE)
-
-
-def test_a_dip_releases_nothing() -> None:
-    made = watch()
-    assert looks(made, 20, 24, rate=5) == []
-    assert looks(made, 24, 40) == []
-
-
-def test_a_change_within_the_threshold_is_none() -> None:
-    assert looks(watch(), 20, 60, rate=11.9) == []
+    assert looks(watch(), 20, 21, rate=15)[0] == (20.0, Trigger.INPUT_RATE)
+    assert looks(watch(), 20, 40, rate=5)[0] == (30.0, Trigger.INPUT_RATE)
+    dip = watch()
+    assert looks(dip, 20, 24, rate=5) == looks(dip, 24, 40) == []
+    assert looks(watch(), 20, 60, rate=11.9) == [], "within the threshold"
 
 
 def test_a_hold_says_why_and_for_how_long() -> None:
@@ -76,43 +66,36 @@ def test_a_hold_says_why_and_for_how_long() -> None:
 
 def late(now_s: float, queued: int, throughput: float = 10.0, window_s: float = 5.0) -> Snapshot:
     stats = LatencyStats(0.5, 0.5, 0.5, 0.5, 20)
-    return replace(
-        shot(now_s),
-        queued=queued,
-        throughput_per_s=throughput,
-        inside=stats,
-        latency=stats,
-        window_start_s=now_s - window_s,
-    )
+    seen = {"inside": stats, "latency": stats, "window_start_s": now_s - window_s}
+    return replace(shot(now_s), queued=queued, throughput_per_s=throughput, **seen)
 
 
-def test_measuring_starts_anew_when_the_last_late_item_has_passed() -> None:
-    backlog = Backlog()
-    backlog.inherit()
+@pytest.fixture
+def backlog() -> Backlog:
+    made = Backlog()
+    made.inherit()
+    return made
+
+
+def test_measuring_starts_anew_when_the_last_late_item_has_passed(backlog: Backlog) -> None:
     assert not backlog.reset_due(LATENCY, late(11, queued=10), MISSED)
     assert not backlog.reset_due(LATENCY, late(12, queued=0), MISSED)
     assert backlog.reset_due(LATENCY, late(12.5, queued=0), MISSED)
 
 
-def test_it_starts_anew_again_while_more_comes_out_than_in() -> None:
-    backlog = Backlog()
-    backlog.inherit()
+def test_it_starts_anew_again_while_more_comes_out_than_in(backlog: Backlog) -> None:
     backlog.reset_due(LATENCY, late(12, queued=0), MISSED)
     assert backlog.reset_due(LATENCY, late(14, queued=0, throughput=13.0, window_s=1), MISSED)
     assert not backlog.reset_due(LATENCY, late(16, queued=0, throughput=10.0, window_s=1), MISSED)
     assert not backlog.reset_due(LATENCY, late(18, queued=0, throughput=13.0, window_s=1), MISSED)
 
 
-def test_a_throughput_is_not_spoilt_by_late_items() -> None:
-    backlog = Backlog()
-    backlog.inherit()
+def test_a_throughput_is_not_spoilt_by_late_items(backlog: Backlog) -> None:
     backlog.reset_due(RATE, late(12, queued=0), MISSED)
     assert not backlog.reset_due(RATE, late(12.5, queued=0), MISSED)
 
 
-def test_a_miss_is_no_answer_while_late_items_are_on_their_way() -> None:
-    backlog = Backlog()
-    backlog.inherit()
+def test_a_miss_is_no_answer_while_late_items_are_on_their_way(backlog: Backlog) -> None:
     excused = backlog.excused(LATENCY, late(11, queued=0), MISSED)
     assert (excused.meets, excused.status) == (None, SloStatus.VIOLATED)
     assert excused.reason == "bad, but items that waited before are still on their way"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from full_disk import fill, free
+from full_disk import fill
 from structlog.testing import capture_logs
-from watchdog_bench import PUSH, Bench, Flaky, over, revive, up
+from watchdog_bench import PUSH, Bench, over, up
 
 from control.decisions import Mode
 from profiler.slo import Slo
@@ -24,28 +24,6 @@ from service.runner.validation.durable import open_journal
 from service.schemas.refusals import DiskFullError, UnavailableError
 from service.schemas.spec import SourceSpec
 from tests.support.bodies import having
-
-
-def test_decisions_go_to_the_state_file() -> None:
-    bench = up(Bench())
-    bench.runner.set_mode(Mode.PINNED, "7")
-    bench.step(0.5)
-    assert [each.to for each in bench.store.decisions("synthetic", 10)] == ["7", "1"]
-
-
-def test_a_dead_runner_comes_back_in_its_last_stable_composition() -> None:
-    bench = up(Bench())
-    bench.runner.set_mode(Mode.AUTO, "5")
-    bench.step(2.0)
-    revive(bench)
-    assert bench.runner.active.name == "5"
-
-
-def test_ids_of_decisions_go_on_after_a_restart() -> None:
-    bench = up(Bench())
-    revive(bench)
-    bench.step(0.5)
-    assert [each.id for each in bench.store.decisions("synthetic", 10)] == [3, 2, 1]
 
 
 @pytest.mark.parametrize("how", ["killed", "silent"])
@@ -79,16 +57,6 @@ def test_what_a_durable_run_is_of_is_stored_before_its_runner_begins_for_as_long
     end(bench)
     assert bench.is_in(Ended)
     assert bench.store.durable_runs.is_same(spec, str(spec.origin.run)) is (True if owes else None)
-
-
-def test_a_runner_of_which_nothing_can_be_known_has_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = up(Bench(having(PUSH, {"settings": {"lease_s": 5}})))
-    bench.runner.silent = True
-    monkeypatch.setattr(Flaky, "vital", lambda _: (_ for _ in ()).throw(OSError("Name or service not known")))
-    bench.step(4.0)
-    assert bench.is_in(Up)
-    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
-    assert "cut off" in str(bench.watchdog.condition.deaths.reason)
 
 
 def test_a_runner_that_cannot_hand_over_is_replaced_as_after_a_loss() -> None:
@@ -130,19 +98,6 @@ def test_a_runner_that_is_being_retired_is_not_killed_by_a_second_stop(monkeypat
     first.join(ANSWER_S)
     assert (early, killed.is_set(), bench.is_in(Ended)) == ([False], True, True)
     assert bench.watchdog.remembered.status is not None
-
-
-def test_a_full_disk_costs_history_not_the_stream() -> None:
-    bench = up(Bench())
-    fill(bench.store)
-    for number in range(12):
-        bench.runner.set_mode(Mode.AUTO, "57"[number % 2])
-        bench.step(2.0)
-    assert bench.is_in(Up)
-    assert (len(bench.host.runners), bench.runner.killed) == (1, False)
-    free(bench.store)
-    revive(bench)
-    assert bench.runner.active.name == "7"
 
 
 def test_what_the_runner_is_told_was_stored_before() -> None:

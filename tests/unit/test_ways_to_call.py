@@ -97,6 +97,7 @@ def ran(*stages: str, values: list[Any], app: Many | None = None, **states: Any)
 
 def test_a_generator_gives_any_number_of_values() -> None:
     assert ran("up_to", values=[0, 1, 3]).values == [Outputs(), Outputs([0]), Outputs([0, 1, 2])]
+    assert [type(value) for value in ran("odd", values=[1, 2]).values] == [int, Outputs], "a plain one stays plain"
 
 
 def test_the_next_stage_gets_each_value_and_what_it_gives_is_never_nested() -> None:
@@ -109,10 +110,6 @@ def test_the_next_stage_gets_each_value_and_what_it_gives_is_never_nested() -> N
 def test_what_a_stage_nests_is_flat_for_the_next_and_at_the_end() -> None:
     assert ran("twice", values=[5]).values == [[5, 5]]
     assert ran("twice", "sum", values=[5]).values == [[5, 5, 5, 10]]
-
-
-def test_one_plain_value_stays_plain() -> None:
-    assert [type(value) for value in ran("odd", values=[1, 2]).values] == [int, Outputs]
 
 
 def test_a_fault_of_one_of_its_values_is_a_fault_of_the_item() -> None:
@@ -134,27 +131,22 @@ def test_where_a_state_is_kept_the_position_is_that_of_the_item() -> None:
     assert (caught.value.stage, caught.value.position) == ("picky", 2)
 
 
-def test_a_batch_stage_gets_the_values_of_all_items_together() -> None:
+@pytest.mark.parametrize(
+    ("counts", "values", "calls"), [([0, 2, 3, 1], [[], [0], [0, 20], [0]], [6]), ([0, 0], [[], []], [])]
+)
+def test_a_batch_stage_gets_the_values_of_all_items_together(
+    counts: list[int], values: list[Any], calls: list[int]
+) -> None:
     app = Many()
-    done = ran("up_to", "all", values=[0, 2, 3, 1], app=app)
-    assert done.values == [[], [0], [0, 20], [0]]
-    assert app.seen == [6]
+    assert ran("up_to", "all", values=counts, app=app).values == values
+    assert app.seen == calls, "not called where nothing is left for it"
 
 
-def test_a_batch_stage_is_not_called_when_nothing_is_left_for_it() -> None:
-    app = Many()
-    assert ran("up_to", "all", values=[0, 0], app=app).values == [[], []]
-    assert app.seen == []
-
-
-def test_a_batch_stage_that_raises_on_several_leaves_it_open_which_is_at_fault() -> None:
+def test_a_batch_stage_that_raises_leaves_it_open_which_of_several_is_at_fault() -> None:
     with pytest.raises(StageError, match="three is among them") as caught:
         ran("all", values=[2, 3])
     assert caught.value.position is None
     assert "calls.py" not in caught.value.traceback_text
-
-
-def test_a_batch_stage_that_raises_on_one_fails_that_one() -> None:
     (fault,) = ran("all", values=[3]).faults
     assert (fault.position, fault.stage) == (0, "all")
 
@@ -210,10 +202,8 @@ def test_the_first_outputs_of_a_process_are_seen_however_they_came(value: str, s
     frames = f"PICKLED, FRAME = {pickle.dumps(Outputs([1]))!r}, {pickled([Outputs([1]), {2}])!r}"
     imports = "import pickle; from apps.contract import Outputs; from runtime.transport.values import unpickled"
     asked = f"from runtime.transport.values import any_outputs; print(any_outputs([3, {value}]))"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{imports}; {frames}; {asked}"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == [str(seen)]
+    told = subprocess.check_output([sys.executable, "-c", f"{imports}; {frames}; {asked}"], text=True)
+    assert told.split() == [str(seen)]
 
 
 class Odd(App):
@@ -234,16 +224,10 @@ class Odd(App):
 
     totals_key = total_key
 
-    def total(self, value: Any, state: Any) -> Any:
-        return value
-
-    totals = total
-
     def count(self, value: Any, state: Any) -> Any:
         return value
 
-    def counts(self, value: Any, state: Any) -> Any:
-        return value
+    total = totals = counts = count
 
     def own(self, value: Any, state: Any) -> Any:
         first, second = value
@@ -261,14 +245,9 @@ class Odd(App):
 @pytest.mark.parametrize(
     ("stage", "returned", "sentence"),
     [
-        ("count", 5, "count must return (value, state); what it returned is no pair (cannot unpack non-iterable int"),
-        (
-            "count",
-            None,
-            "count must return (value, state); what it returned is no pair (cannot unpack non-iterable None",
-        ),
+        ("count", None, "must return (value, state); what it returned is no pair (cannot unpack non-iterable None"),
         ("count", (1, 2, 3), "count must return (value, state); what it returned is no pair (too many values"),
-        ("counts", 5, "counts must return (values, state); what it returned is no pair (not enough values"),
+        ("counts", 5, "must return (values, state); what it returned is no pair (not enough values"),
         ("own", 5, "TypeError: cannot unpack non-iterable int object"),
     ],
 )
@@ -277,6 +256,14 @@ def test_what_is_no_pair_is_a_sentence(stage: str, returned: Any, sentence: str)
     with pytest.raises(StageError) as refused:
         run_stages(Odd(), (stage,), [returned], {})
     assert sentence in refused.value.traceback_text.splitlines()[-1]
+
+
+def begun(app: Odd, stage: str) -> Any:
+    """What runs a stage by key, with no state of any partition."""
+    keyed = Calls(app).keyed.of(stage)
+    keyed.begin({partition: {} for partition in range(64)}, None)
+    keyed.load()
+    return keyed
 
 
 @pytest.mark.parametrize(
@@ -291,15 +278,12 @@ def test_what_is_no_pair_of_a_stage_by_key_is_a_sentence(stage: str, returned: A
     app = Odd()
     app.total = app.totals = lambda *_: returned  # type: ignore[method-assign]
     app.total.__name__ = stage
-    keyed = Calls(app).keyed.of(stage)
-    keyed.begin({partition: {} for partition in range(64)}, None)
-    keyed.load()
-    values = [Outputs]
+    keyed = begun(app, stage)
     if stage == "total":
-        _, error = keyed.run(values)
+        _, error = keyed.run([1])
     else:
         with pytest.raises(RecomposeError) as refused:
-            keyed.run_together(values, app.totals)
+            keyed.run_together([1], app.totals)
         error = refused.value
     assert sentence in str(error)
 
@@ -311,11 +295,8 @@ def test_what_an_error_of_a_batch_stage_by_key_was_raised_from_is_told() -> None
         except KeyError as error:
             raise ValueError("of no use") from error
 
-    keyed = Calls(Odd()).keyed.of("totals")
-    keyed.begin({partition: {} for partition in range(64)}, None)
-    keyed.load()
     with pytest.raises(ValueError, match="of no use") as raised:
-        keyed.run_together([1], totals)
+        begun(Odd(), "totals").run_together([1], totals)
     assert repr(raised.value.__cause__) == "KeyError('absent')"
 
 

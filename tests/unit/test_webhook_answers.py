@@ -18,6 +18,7 @@ from service.schemas.base import utc_now
 from service.schemas.slo import Alert
 
 Serve = Callable[[socket.socket], None]
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 MANY = 400
 """Megabytes of an answer that nobody needs."""
 
@@ -76,24 +77,23 @@ def endless(connection: socket.socket) -> None:
         connection.sendall(bytes(1 << 20))
 
 
-def dripping_body(connection: socket.socket) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+def dripping(connection: socket.socket, first: bytes, drop: bytes) -> None:
+    connection.sendall(first)
     for _ in range(1000):
-        connection.sendall(b"x")
+        connection.sendall(drop)
         time.sleep(0.1)
+
+
+def dripping_body(connection: socket.socket) -> None:
+    dripping(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"x")
 
 
 def dripping_head(connection: socket.socket) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\n")
-    for number in range(1000):
-        connection.sendall(f"X-{number}: x\r\n".encode())
-        time.sleep(0.1)
+    dripping(connection, b"HTTP/1.1 200 OK\r\n", b"X-1: x\r\n")
 
 
 def early_hints(connection: socket.socket) -> None:
-    for _ in range(1000):
-        connection.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\n")
-        time.sleep(0.1)
+    dripping(connection, b"", b"HTTP/1.1 103 Early Hints\r\n\r\n")
 
 
 def cut(connection: socket.socket) -> None:
@@ -125,24 +125,18 @@ def test_a_sink_takes_the_status_and_leaves_the_body(
     assert peak_mb() - before < MANY / 4
 
 
-@pytest.mark.parametrize("serve", NO_STATUS, ids=lambda each: each.__name__)
-def test_an_answer_without_a_status_in_time_is_none(
+@pytest.mark.parametrize("serve", [*NO_STATUS, refusing], ids=lambda each: each.__name__)
+def test_no_status_in_time_and_a_refusal_that_cannot_be_decoded_are_errors(
     serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhook, "ANSWER_S", 0.5)
-    sink = webhook.Webhook(server(serve), "r", 1)
-    sink.begin(0, 0)
-    with pytest.raises(OSError, match=r"webhook 127.0.0.1 does not answer: no status within 0.5 s"):
-        sink.write(1, [Row(0, None, "1", None)])
-    sink.close()
-
-
-def test_a_refusal_that_cannot_be_decoded_is_a_refusal(server: Callable[[Serve], str]) -> None:
-    sink = webhook.Webhook(server(refusing), "r", 1)
-    sink.begin(0, 0)
-    with pytest.raises(RecomposeError, match="answers item 0 with 404"):
-        sink.write(1, [Row(0, None, "1", None)])
-    sink.close()
+    error, why = OSError, "webhook 127.0.0.1 does not answer: no status within 0.5 s"
+    if serve is refusing:
+        error, why = RecomposeError, "answers item 0 with 404"
+    with closing(webhook.Webhook(server(serve), "r", 1)) as sink:
+        sink.begin(0, 0)
+        with pytest.raises(error, match=why):
+            sink.write(1, [Row(0, None, "1", None)])
 
 
 @pytest.mark.parametrize("serve", [*STATUS_GIVEN, *NO_STATUS, refusing], ids=lambda each: each.__name__)
@@ -159,28 +153,21 @@ def test_an_alert_is_posted_in_the_same_way(
     assert peak_mb() - before < MANY / 4
 
 
-def test_connections_are_used_again_while_answers_are_short() -> None:
+def test_connections_are_used_again_while_answers_are_short(server: Callable[[Serve], str]) -> None:
     """One connection for two items: only what is too long to be read costs one."""
-    connections = 0
-    listener = socket.create_server(("127.0.0.1", 0))
+    connections: list[socket.socket] = []
 
-    def run() -> None:
-        nonlocal connections
-        connection, _ = listener.accept()
-        connections += 1
-        with connection:
-            for _ in range(2):
-                read_request(connection)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    def keeping(connection: socket.socket) -> None:
+        connections.append(connection)
+        connection.sendall(OK)
+        read_request(connection)
+        connection.sendall(OK)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
     posts = webhook.Posts(5.0)
-    assert [posts.post(httpx.URL(f"http://127.0.0.1:{listener.getsockname()[1]}/"), {}) for _ in range(2)] == [200, 200]
+    url = httpx.URL(server(keeping))
+    assert [posts.post(url, {}) for _ in range(2)] == [200, 200]
     posts.close()
-    thread.join(10.0)
-    listener.close()
-    assert connections == 1
+    assert len(connections) == 1
 
 
 @pytest.mark.parametrize(

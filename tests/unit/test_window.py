@@ -20,12 +20,6 @@ def serials(found: Window, after: int | None, run: str | None = None, limit: int
     return [each.serial for each in found.read(ReadResults(after, limit, run))]
 
 
-def refused(found: Window, after: int | None, run: str | None = None) -> ResultsGoneError:
-    with pytest.raises(ResultsGoneError) as error:
-        found.read(ReadResults(after, 10, run))
-    return error.value
-
-
 @pytest.mark.parametrize("run", [None, "b"])
 def test_a_cursor_into_what_is_kept_goes_on(run: str | None) -> None:
     assert serials(window(), None, run) == [5, 6, 7, 8, 9]
@@ -36,7 +30,10 @@ def test_a_cursor_into_what_is_kept_goes_on(run: str | None) -> None:
 
 
 def test_a_number_that_this_run_never_gave_is_another_run_s() -> None:
-    assert refused(window(), 12).run == "b"
+    with pytest.raises(ResultsGoneError) as gone:
+        serials(window(), 12)
+    told = pickle.loads(pickle.dumps(gone.value))
+    assert (told.run, told.first, told.last) == ("b", 5, 9), "it comes from another process"
     assert serials(window(), 11) == [], "given, not delivered yet"
     assert serials(window(given=None), 500) == []
     assert serials(window(), 500, "b") == [], "whoever names the run knows what it waits for"
@@ -45,20 +42,16 @@ def test_a_number_that_this_run_never_gave_is_another_run_s() -> None:
 def test_a_run_that_has_delivered_nothing_yet() -> None:
     young = Window("b", given=0)
     assert serials(young, None) == serials(young, -1) == serials(young, -1, "b") == []
-    error = refused(young, 3, "a")
-    assert (error.run, error.first, error.last) == ("b", None, None)
-    assert "kept of run b is nothing yet" in str(error)
+    with pytest.raises(ResultsGoneError, match="kept of run b is nothing yet") as gone:
+        serials(young, 3, "a")
+    assert (gone.value.run, gone.value.first, gone.value.last) == ("b", None, None)
 
 
 def test_results_that_died_with_their_runner_are_gone_also_where_nothing_is_kept() -> None:
     lost = Window("b", (), out=20)
-    assert refused(lost, 7, "b").run == "b"
+    with pytest.raises(ResultsGoneError, match="run b"):
+        serials(lost, 7, "b")
     assert serials(lost, 19, "b") == []
-
-
-def test_what_is_told_survives_the_way_from_another_process() -> None:
-    error = pickle.loads(pickle.dumps(refused(window(), 0)))
-    assert (error.run, error.first, error.last) == ("b", 5, 9)
 
 
 @given(st.data())
