@@ -4,18 +4,18 @@ import os
 import socket
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hub_bench import PATIENCE_S, beside, next_of
 
 from runtime.transport.channel import connect
 from runtime.transport.hub import Hub
 from runtime.transport.pending import Invitation
 from runtime.transport.wire import Kind, Message
-
-PATIENCE_S = 10.0
 
 
 @pytest.fixture(params=["unix", "tcp"])
@@ -35,41 +35,10 @@ def _descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
-    """Starts ``work``; the returned function waits for what it returned or raised."""
-    results: list[Any] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except OSError as error:
-            results.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-
-    def result() -> Any:
-        thread.join(PATIENCE_S)
-        return results[0]
-
-    result.done = lambda: bool(results)  # type: ignore[attr-defined]
-    return result
-
-
 def join(hub: Hub, worker: str, invitation: Invitation | None = None) -> Any:
-    """What ``connect`` gave, or its error, while the hub does its part."""
+    """Return what ``connect`` gave, or its error."""
     invitation = invitation or hub.invite(worker)
-    result = in_thread(lambda: connect(invitation))
-    while not result.done():  # type: ignore[attr-defined]
-        hub.poll(0.01)
-    return result()
-
-
-def next_of(hub: Hub) -> list[tuple[str, Message | None]]:
-    for _ in range(100):
-        if received := hub.poll(PATIENCE_S / 100):
-            return received
-    raise AssertionError("nothing came")
+    return beside(hub, lambda: connect(invitation))
 
 
 def test_messages_go_both_ways_large_and_small(hub: Hub) -> None:
@@ -79,10 +48,7 @@ def test_messages_go_both_ways_large_and_small(hub: Hub) -> None:
         ((worker, message),) = next_of(hub)
         assert (worker, message.task_id, bytes(message.payload[0])) == ("w1", size, b"x" * size)
         hub.send("w1", [Message(Kind.TASK, size, payload=[b"pickle", b"y" * size])])
-        receive = in_thread(channel.receive)
-        while not receive.done():  # type: ignore[attr-defined]
-            hub.poll(0.01)
-        got = receive()
+        got = beside(hub, channel.receive)
         assert (got.task_id, bytes(got.payload[0]), bytes(got.payload[1])) == (size, b"pickle", b"y" * size)
         assert not got.payload[1].readonly
     channel.close()
@@ -96,9 +62,10 @@ def test_a_closed_channel_is_one_loss(hub: Hub) -> None:
 
 
 def test_wake_ends_a_poll_from_another_thread_and_after_close(hub: Hub) -> None:
-    waiter = in_thread(lambda: hub.poll(None))
-    hub.wake()
-    assert waiter() == []
+    with ThreadPoolExecutor(1) as thread:
+        waiter = thread.submit(hub.poll, None)
+        hub.wake()
+        assert waiter.result(PATIENCE_S) == []
     hub.close()
     hub.wake()
 
@@ -171,11 +138,9 @@ def test_a_slow_worker_does_not_block_the_hub() -> None:
     for number in range(4):
         hub.send("slow", [Message(Kind.TASK, number, payload=[b"x" * 2_000_000])])
     hub.send("quick", [Message(Kind.TASK, 9)])
-    assert in_thread(quick.receive)().task_id == 9
-    receive = in_thread(lambda: [slow.receive().task_id for _ in range(4)])
-    while not receive.done():  # type: ignore[attr-defined]
-        hub.poll(0.01)
-    assert receive() == [0, 1, 2, 3]
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(quick.receive).result(PATIENCE_S).task_id == 9
+    assert beside(hub, lambda: [slow.receive().task_id for _ in range(4)]) == [0, 1, 2, 3]
     for channel in (slow, quick):
         channel.close()
     hub.close()
