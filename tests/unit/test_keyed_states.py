@@ -80,10 +80,7 @@ def test_a_result_tells_what_became_of_the_keys_it_touched() -> None:
         (("a", "raise"), "told to"),
         ((1.5, 1), "the key 1.5 is of type float"),
         (("last", 1), "too late"),
-        (
-            ("b", "unfit"),
-            r"the state after total cannot be pickled \(.*\); a state must be plain data, and what else .* setup$",
-        ),
+        (("b", "unfit"), r"the state after total cannot be pickled \(.*\); a state must be plain data"),
     ],
 )
 def test_a_task_that_fails_leaves_no_trace(bad: Any, sentence: str) -> None:
@@ -173,10 +170,7 @@ def test_who_was_told_to_forget_a_partition_takes_no_values_of_it() -> None:
 
 class Twice(App):
     name = "twice"
-    stages = (
-        Stage("once", StageKind.PARTITIONED, partitions=PARTITIONS),
-        Stage("again", StageKind.PARTITIONED, partitions=PARTITIONS),
-    )
+    stages = tuple(Stage(name, StageKind.PARTITIONED, partitions=PARTITIONS) for name in ("once", "again"))
 
     def once_key(self, value: Any) -> Any:
         return 0
@@ -191,18 +185,23 @@ class Twice(App):
 
 
 def test_states_of_one_stage_that_cannot_be_read_leave_those_of_the_next_as_they_are() -> None:
-    calls, both = Calls(Twice()), ("once", "again")
+    calls = Calls(Twice())
     every: dict[int, Any] = {key: {} for key in range(PARTITIONS)}
-    run(calls, [1], KeyedTask(None, {"once": every, "again": every}), both)
     bad = {key: {"a": b"no pickle"} for key in range(PARTITIONS)}
-    with pytest.raises(StageError, match="cannot be unpickled"):
-        run(calls, [1], KeyedTask(None, {"once": bad}), both)
-    with pytest.raises(StageError, match="cannot be unpickled"):
-        run(calls, [1], KeyedTask(None, {"once": bad, "again": every}), both)
-    assert CODEC.decode(run(calls, [1], KeyedTask(None, {"once": every}), both).payload) == [1]
-    with pytest.raises(StageError, match="cannot be unpickled"):
-        run(calls, [1], KeyedTask(None, {"once": bad}), both)
-    assert CODEC.decode(run(calls, [1], KeyedTask(None, {"once": every}), both).payload) == [2]
+
+    def again(**states: Any) -> Any:
+        return CODEC.decode(run(calls, [1], KeyedTask(None, states), ("once", "again")).payload)
+
+    def is_refused(**states: Any) -> None:
+        with pytest.raises(StageError, match="cannot be unpickled"):
+            again(**states)
+
+    again(once=every, again=every)
+    is_refused(once=bad)
+    is_refused(once=bad, again=every)
+    assert again(once=every) == [1]
+    is_refused(once=bad)
+    assert again(once=every) == [2]
 
 
 class Unreadable:
@@ -357,9 +356,8 @@ class Columns(App):
     """States that the stage does not mention stay."""
 
     name = "columns"
-    stages = (
-        Stage("total", StageKind.PARTITIONED, partitions=4, batch=True, columns=(("key", "string"), ("n", "int64"))),
-    )
+    NAMES = (("key", "string"), ("n", "int64"))
+    stages = (Stage("total", StageKind.PARTITIONED, partitions=4, batch=True, columns=NAMES),)
 
     def total_key(self, value: Any) -> Any:
         return value["key"]
