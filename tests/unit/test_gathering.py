@@ -1,7 +1,9 @@
 """Items that travel together: closed by count, bytes or age."""
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -63,15 +65,19 @@ def numbers(time: Time) -> Any:
     return open_source(Numbers(), "replay", clock=time.clock, loop=False)
 
 
-def test_an_unpaced_source_gives_as_many_as_are_wanted() -> None:
+@pytest.mark.parametrize(
+    ("rate_per_s", "limits", "most", "expected"),
+    [
+        pytest.param(None, BundleLimits(items=4), 100, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]], id="unpaced"),
+        pytest.param(10.0, BundleLimits(items=4), 3, [[0], [1], [2]], id="what is not due is not waited for"),
+        pytest.param(10.0, BundleLimits(items=2, linger_s=60.0), 4, [[0, 1], [2, 3]], id="what is full does not wait"),
+    ],
+)
+def test_a_bundle_has_what_is_due_as_far_as_it_may(
+    rate_per_s: float | None, limits: BundleLimits, most: int, expected: list[list[int]]
+) -> None:
     time = Time()
-    found = bundles(gathering(numbers(time), time, None, BundleLimits(items=4)))
-    assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-
-
-def test_items_that_are_not_due_are_not_waited_for() -> None:
-    time = Time()
-    assert bundles(gathering(numbers(time), time, 10.0, BundleLimits(items=4)))[:3] == [[0], [1], [2]]
+    assert bundles(gathering(numbers(time), time, rate_per_s, limits), most) == expected
 
 
 def test_what_became_due_meanwhile_travels_together_and_knows_since_when() -> None:
@@ -93,12 +99,6 @@ def test_the_first_item_waits_no_longer_than_asked_for_others() -> None:
     assert portion is not None
     assert (portion.values, portion.due_s) == ([0, 1, 2], pytest.approx((0.0, 0.1, 0.2)))
     assert time.now_s <= 0.25
-
-
-def test_a_bundle_that_is_full_does_not_wait() -> None:
-    time = Time()
-    gathered = gathering(numbers(time), time, 10.0, BundleLimits(items=2, linger_s=60.0))
-    assert bundles(gathered, most=4) == [[0, 1], [2, 3]]
 
 
 def test_what_is_pushed_is_taken_as_far_as_it_is_there() -> None:
@@ -159,55 +159,32 @@ def test_what_weighs_is_counted_one_level_down() -> None:
     assert weight_bytes([{"frame": np.zeros(1000), "number": 1}]) > 8000
 
 
-class Frames(Numbers):
-    """Counts how many were read."""
-
-    read = 0
-
-    def items(self, path: Path | None) -> Iterator[Any]:
-        for _ in range(1000):
-            self.read += 1
-            yield np.zeros(10_000, np.uint8)
-
-
 @pytest.mark.parametrize("linger_s", [0.0, 60.0])
 @pytest.mark.parametrize("rate_per_s", [None, 100.0])
 def test_no_more_is_read_than_may_travel_together(rate_per_s: float | None, linger_s: float) -> None:
-    time, app = Time(), Frames()
-    source = open_source(app, "replay", clock=time.clock, loop=False)
+    time, read = Time(), count()
+    frames = (np.zeros(10_000, np.uint8) for _ in read)
+    source = SimpleNamespace(read=Portions(frames, time.clock).next, at_hand=lambda until_s: True)
     limits = BundleLimits(items=1000, max_bytes=45_000, linger_s=linger_s)
-    gathered = gathering(source, time, rate_per_s, limits)
-    out, ahead = 0, list[int]()
+    gathered, out = gathering(source, time, rate_per_s, limits), 0
     for _ in range(10):
         portion = gathered.next(1000)
         assert portion is not None
         out += len(portion.values)
-        ahead.append(app.read - out)
-    assert max(ahead) == 0, "what is read travels at once"
+    assert next(read) == out, "what is read travels at once"
     assert out == 10 if linger_s == 0 and rate_per_s else out == 40
-
-
-class Slow:
-    """Each item takes a second to read."""
-
-    def __init__(self, time: Time) -> None:
-        self._portions = Portions(self._items(time), time.clock)
-
-    def _items(self, time: Time) -> Iterator[int]:
-        for number in range(10):
-            time.now_s += 1.0
-            yield number
-
-    def read(self, most: int, until_s: float) -> Any:
-        return self._portions.next(most, until_s)
-
-    def at_hand(self, until_s: float) -> bool:
-        return True
 
 
 def test_the_first_item_waits_no_longer_for_a_slow_second_one_than_others_do() -> None:
     time = Time()
-    assert bundles(gathering(Slow(time), time, None, BundleLimits(items=9))) == [[number] for number in range(10)]
+
+    def slow() -> Iterator[int]:
+        for number in range(10):
+            time.now_s += 1.0
+            yield number
+
+    source = SimpleNamespace(read=Portions(slow(), time.clock).next, at_hand=lambda until_s: True)
+    assert bundles(gathering(source, time, None, BundleLimits(items=9))) == [[number] for number in range(10)]
 
 
 @given(st.lists(st.floats(0, 9), min_size=1).map(sorted), st.lists(st.floats(0, 9), min_size=1).map(sorted))

@@ -41,20 +41,15 @@ class Time:
         return times
 
 
-def test_waits_what_the_source_left_of_the_delay():
+def test_the_first_item_does_not_wait_and_the_next_waits_what_the_source_left_of_the_delay():
     time = Time()
     manager = time.manager(Fixed(2.0))
     assert manager.turns(1)
+    assert time.now_s == 100.0
     time.now_s += 0.150  # the example of the paper: 500 ms less 150 ms of work
     time.waits.clear()
     assert manager.turns(1)
     assert sum(time.waits) == pytest.approx(0.350)
-
-
-def test_first_item_does_not_wait():
-    time = Time()
-    assert time.manager(Fixed(0.01)).turns(1)
-    assert time.now_s == 100.0
 
 
 def test_a_pattern_may_count_items_as_in_listing_1_of_the_paper():
@@ -96,23 +91,16 @@ def test_source_slower_than_the_rate_is_not_held_up_and_missed_slots_are_counted
     assert manager.missed == pytest.approx(50, abs=3)
 
 
-def test_after_a_blocked_source_at_most_one_item_is_made_up_for():
+@pytest.mark.parametrize(("catch_up", "at_once", "missed"), [({}, 2, 48), ({"catch_up_items": 100}, 50, 0)])
+def test_after_a_blocked_source_at_most_one_item_is_made_up_for_unless_more_are_asked_for(catch_up, at_once, missed):
     time = Time()
-    manager = time.manager(Fixed(10.0))
+    manager = time.manager(Fixed(10.0), **catch_up)
     manager.turns(1)
     time.now_s += 5.0
     times = time.released(manager, 1.0)
-    assert times[:3] == pytest.approx([105.0, 105.0, 105.1])
-    assert manager.missed == 48
-
-
-def test_catch_up_is_configurable():
-    time = Time()
-    manager = time.manager(Fixed(10.0), catch_up_items=100)
-    manager.turns(1)
-    time.now_s += 5.0
-    assert time.released(manager, 1.0).count(105.0) == 50
-    assert manager.missed == 0
+    assert times.count(105.0) == at_once
+    assert times[at_once] == pytest.approx(105.1)
+    assert manager.missed == missed
 
 
 def test_zero_rate_waits_in_slices_and_can_be_stopped():
@@ -137,7 +125,7 @@ def test_replaced_pattern_begins_now_and_ends_a_long_wait():
     assert len(time.released(manager, 10.0)) == pytest.approx(100, abs=2)
 
 
-def test_unpaced_never_waits_but_stops():
+def test_unpaced_never_waits_but_stops_and_may_be_paced_later():
     time = Time()
     manager = time.manager(None)
     assert all(manager.turns(1) for _ in range(100))
@@ -145,12 +133,6 @@ def test_unpaced_never_waits_but_stops():
     assert manager.offered_per_s(100.0) is None
     time.stop_at_s = 100.0
     assert not manager.turns(1)
-
-
-def test_unpaced_then_paced():
-    time = Time()
-    manager = time.manager(None)
-    manager.turns(1)
     time.now_s += 60.0
     manager.set_pattern(Fixed(10.0))
     assert len(time.released(manager, 1.0)) == pytest.approx(10, abs=1)
@@ -159,17 +141,6 @@ def test_unpaced_then_paced():
 
 def schedule(pattern, **catch_up):
     return Schedule(pattern, 0.0, **({"catch_up_items": 1.0, "catch_up_s": 0.05} | catch_up))
-
-
-def test_next_due():
-    slots = schedule(Fixed(2.0))
-    assert slots.take(10.0) is not None
-    slots = schedule(Fixed(2.0))
-    slots.take(0.0)
-    assert slots.next_due_s(0.0) == 0.5
-    slots.advance(0.25)
-    assert slots.next_due_s(0.25) == pytest.approx(0.5)
-    assert schedule(Binary(10.0, 0.0, 5.0)).next_due_s(1.0) == float("inf")
 
 
 def test_what_is_due_is_exact_for_a_linear_rate_whatever_the_steps():
