@@ -25,11 +25,8 @@ def test_the_bound_is_the_target_and_its_threshold_on_the_side_that_counts() -> 
     assert LATENCY.bound(None) == 120.0
     assert (RATE.bound(10.0), RATE.bound(None)) == (8.0, None)
     assert (LATENCY.target(None), RATE.target(10.0)) == (100.0, 10.0)
-
-
-def test_less_latency_and_more_throughput_are_worth_more() -> None:
-    assert LATENCY.worth(90.0) > LATENCY.worth(100.0)
-    assert RATE.worth(10.0) > RATE.worth(9.0)
+    assert (LATENCY.item_target_ms, RATE.item_target_ms) == (100.0, None), "only a latency holds each item to a target"
+    assert (LATENCY.worth(90.0) > LATENCY.worth(100.0), RATE.worth(10.0) > RATE.worth(9.0)) == (True, True)
 
 
 def test_a_value_is_within_the_bound_or_nobody_knows() -> None:
@@ -37,10 +34,8 @@ def test_a_value_is_within_the_bound_or_nobody_knows() -> None:
         return LATENCY.room(None, lambda _: latency_ms / 1e3, None)
 
     assert (within(120.0), within(90.0), within(150.0)) == (0.0, pytest.approx(0.25), pytest.approx(-0.25))
-    assert (RATE.room(8.0, STATS.at, 10.0), RATE.room(8.0, STATS.at, None), RATE.room(None, STATS.at, 10.0)) == (
-        0.0, None, None,
-    )  # fmt: skip
-    assert RATE.room(6.0, STATS.at, 10.0) == pytest.approx(-0.25)
+    assert [RATE.room(each, STATS.at, 10.0) for each in (8.0, 6.0, None)] == [0.0, pytest.approx(-0.25), None]
+    assert RATE.room(8.0, STATS.at, None) is None
 
 
 def test_a_latency_is_excused_by_a_backlog_that_is_soon_gone_a_throughput_by_an_empty_queue() -> None:
@@ -54,11 +49,6 @@ def test_a_latency_is_excused_by_a_backlog_that_is_soon_gone_a_throughput_by_an_
 def test_each_says_it_in_its_own_words() -> None:
     assert (LATENCY.described(90.0), LATENCY.described(None)) == ("90 ms", "no latency")
     assert (RATE.described(9.0), RATE.described(None)) == ("9 items/s", "no throughput")
-
-
-def test_only_a_latency_holds_each_item_to_a_target() -> None:
-    assert (LATENCY.item_target_ms, RATE.item_target_ms) == (100.0, None)
-    assert (LATENCY.statistic, RATE.statistic) == ("mean", None)
 
 
 @pytest.mark.parametrize(

@@ -38,26 +38,26 @@ FAST = Slo("latency", 400)
 
 
 @pytest.mark.parametrize("slo", [KEEP_UP, FAST])
-def test_more_is_due_each_second_than_comes_out(slo: Slo) -> None:
-    assert judged(slo, snapshot()) == (SloStatus.VIOLATED, False)
+@pytest.mark.parametrize(
+    ("demand", "judgement"),
+    [
+        pytest.param({}, (SloStatus.VIOLATED, False), id="more is due each second than comes out"),
+        pytest.param({"growth_per_s": 0.0, "missed_per_s": 3.0}, (SloStatus.VIOLATED, False), id="items are given up"),
+        pytest.param({"held_s": 4.0}, (SloStatus.VIOLATED, None), id="for less than a window"),
+        pytest.param({"held_s": 0.2}, (SloStatus.MET, True), id="for a moment"),
+        pytest.param({"growth_per_s": 0.0}, (SloStatus.MET, True), id="a backlog that does not grow"),
+    ],
+)
+def test_a_backlog_that_grows_is_a_miss(slo: Slo, demand: dict[str, float], judgement: object) -> None:
+    assert judged(slo, snapshot(demand=replace(DEMAND, **demand))) == judgement
+
+
+@pytest.mark.parametrize("slo", [KEEP_UP, FAST])
+def test_as_read_there_is_no_backlog(slo: Slo) -> None:
     assert judged(slo, snapshot().as_read(), LatencyFrom.READ) == (SloStatus.MET, True)
 
 
-@pytest.mark.parametrize("slo", [KEEP_UP, FAST])
-def test_items_given_up_count_as_if_they_waited(slo: Slo) -> None:
-    demand = replace(DEMAND, growth_per_s=0.0, missed=90, missed_per_s=3.0)
-    assert judged(slo, snapshot(demand=demand)) == (SloStatus.VIOLATED, False)
-
-
-@pytest.mark.parametrize("slo", [KEEP_UP, FAST])
-def test_what_has_not_lasted_for_a_window_tells_nothing_of_the_composition(slo: Slo) -> None:
-    assert judged(slo, snapshot(demand=replace(DEMAND, held_s=4.0))) == (SloStatus.VIOLATED, None)
-    assert judged(slo, snapshot(demand=replace(DEMAND, held_s=0.2))) == (SloStatus.MET, True)
-
-
-@pytest.mark.parametrize("slo", [KEEP_UP, FAST])
-def test_a_backlog_that_does_not_grow_is_judged_by_what_it_does_to_the_window(slo: Slo) -> None:
-    assert judged(slo, snapshot(demand=replace(DEMAND, growth_per_s=0.0))) == (SloStatus.MET, True)
+def test_a_backlog_that_does_not_grow_is_judged_by_what_it_does_to_the_window() -> None:
     steady = snapshot(demand=replace(DEMAND, growth_per_s=0.0), latency=LATE)
     assert judged(FAST, steady)[0] is SloStatus.VIOLATED
 
