@@ -47,19 +47,17 @@ def asked(demand: Demand, *stages: StageProfile) -> Snapshot:
     )  # fmt: skip
 
 
+FREE = parse("Dyn*3", STAGES, name="free")
+"""Its workers are to go from group to group."""
+
+
 @pytest.mark.parametrize(
-    ("workers", "told"),
-    [(5, None), (3, "3 workers for 4 groups, shared in turn"), (0, "0 workers for 4 groups, shared in turn")],
+    ("composition", "workers", "short"),
+    [(FOUR, 5, False), (FOUR, 3, True), (FOUR, 0, True), (FREE, 3, False), (FREE, 2, True)],
 )
-def test_too_few_workers_are_told(workers: int, told: str | None) -> None:
-    assert blocked_by(seen_with(workers), None) == ({"workers": told} if told else {})
-
-
-def test_workers_that_are_to_go_from_group_to_group_hold_nothing_up() -> None:
-    free = parse("Dyn*3", STAGES, name="free")
-    assert blocked_by(replace(seen_with(3), composition=free), None) == {}
-    short = blocked_by(replace(seen_with(2), composition=free), None)
-    assert short == {"workers": "2 workers for 4 groups, shared in turn"}
+def test_too_few_workers_are_told(composition: Composition, workers: int, short: bool) -> None:
+    told = {"workers": f"{workers} workers for 4 groups, shared in turn"} if short else {}
+    assert blocked_by(replace(seen_with(workers), composition=composition), None) == told
 
 
 @pytest.mark.parametrize(
@@ -116,8 +114,7 @@ ALONE = (Stage("a"),)
 ONE = Composition("one", (Group(("a",)),))
 
 
-@pytest.fixture
-def held_back() -> ControlLoop:
+def test_status_and_telemetry_have_it() -> None:
     """45 items/s are due for five seconds, 25 are admitted, two given up; the next one has been due for 2 s."""
     monitor = Monitor(MonitorSettings(), "a", 2)
     manager = Manager(Settings(), make_strategy("expected-cost"), Choices(ALONE, (ONE,), ONE), Mode.AUTO, None)
@@ -126,19 +123,11 @@ def held_back() -> ControlLoop:
     for turn in range(21):
         monitor.record_demand(turn / 4, Demand(45 * turn // 4, 25 * turn // 4, 2 * turn // 4, 2.0))
     loop.tick(5.0)
-    return loop
-
-
-def test_the_status_has_it(held_back: ControlLoop) -> None:
-    told = Shown.of(held_back.snapshot, held_back.monitor.latencies, None, refused=3)
-    assert (told.offered_per_s, told.admitted_per_s) == (pytest.approx(45, rel=0.02), pytest.approx(25, rel=0.02))
-    assert (told.missed, told.lag_s, told.refused) == (10, 2.0, 3)
-
-
-def test_telemetry_has_it(held_back: ControlLoop) -> None:
-    assert held_back.snapshot is not None
-    assert held_back.result is not None
-    told = Rows("run", WallClock(0.0)).snapshot(held_back, held_back.snapshot, held_back.result)
-    row = dict(zip(fields_of("snapshots"), told, strict=True))
-    assert (row["offered_per_s"], row["admitted_per_s"]) == (pytest.approx(45, rel=0.02), pytest.approx(25, rel=0.02))
-    assert (row["missed"], row["lag_s"]) == (10, 2.0)
+    status = Shown.of(loop.snapshot, monitor.latencies, None, refused=3)
+    assert status.refused == 3
+    assert loop.snapshot is not None
+    assert loop.result is not None
+    told = Rows("run", WallClock(0.0)).snapshot(loop, loop.snapshot, loop.result)
+    for row in (dict(zip(fields_of("snapshots"), told, strict=True)), vars(status)):
+        assert (row["offered_per_s"], row["admitted_per_s"]) == pytest.approx((45, 25), rel=0.02)
+        assert (row["missed"], row["lag_s"]) == (10, 2.0)

@@ -68,21 +68,10 @@ def test_a_source_file_that_is_none_is_refused(tmp_path: Path, content: str | No
         parse_source(f"spark:{tmp_path / 'source.yaml'}")
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("out", r"'out' is no sink; give parquet:FOLDER, sql:URL, redis://…, .* or spark\+FORMAT:PATH \(parquet, orc"),
-        ("spark+avro:out", r"is no sink; give parquet:FOLDER"),
-    ],
-)
-def test_a_sink_that_is_none_is_refused(text: str, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
+@pytest.mark.parametrize("text", ["out", "spark+avro:out"])
+def test_a_sink_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no sink; give parquet:FOLDER, .* or spark\+FORMAT:PATH \(parquet, orc"):
         parse_sink(text)
-
-
-def link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> Any:
-    monkeypatch.setattr(session, "java_home", lambda: "/java")
-    return open_link(RunSpec(app="synthetic", **fields), Synthetic())
 
 
 @pytest.mark.parametrize(
@@ -92,11 +81,10 @@ def link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> Any:
         ({"sink": SinkSpec(path=__file__)}, r"sink path '.*' is a file; give a folder"),
     ],
 )
-def test_what_cannot_be_opened_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], sentence: str
-) -> None:
+def test_what_cannot_be_opened_is_said(monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], sentence: str) -> None:
+    monkeypatch.setattr(session, "java_home", lambda: "/java")
     with pytest.raises(RecomposeError, match=sentence):
-        link(tmp_path, monkeypatch, **fields)
+        open_link(RunSpec(app="synthetic", **fields), Synthetic())
 
 
 def test_without_java_it_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
