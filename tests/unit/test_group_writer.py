@@ -42,47 +42,9 @@ def test_a_fault_is_over_though_nobody_pushes_again(journal: Journal, monkeypatc
     writer.close()
 
 
-def test_what_comes_too_late_takes_nothing_away_from_what_was_given_before(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer, entered, go_on = GroupWriter(journal, lambda items: None), threading.Event(), threading.Event()
-    store = journal.store
-
-    def slowly(*what: Any) -> None:
-        entered.set()
-        assert go_on.wait(PATIENCE_S)
-        store(*what)
-
-    monkeypatch.setattr(journal, "store", slowly)
-    pushing = [threading.Thread(target=writer.push, args=((each,), [each])) for each in range(2)]
-    pushing[0].start()
-    assert entered.wait(PATIENCE_S)
-    pushing[1].start()
-    while not writer._tickets:
-        pass
-    writer.submit(Commit(Checkpoint(1, 0, 0, {}), {}))
-    closing = threading.Thread(target=writer.close)
-    closing.start()
-    while not writer._closing:
-        pass
-    with pytest.raises(RecomposeError, match="the app is stopping and takes no more items"):
-        writer.push((2,), [2])
-    writer.submit(Commit(Checkpoint(2, 0, 0, {}), {}))
-    go_on.set()
-    for thread in (closing, *pushing):
-        thread.join(PATIENCE_S)
-    assert [each.checkpoint.delivered for each in writer.stored()] == [1]
-    found = Journal(journal._file.path, "r", 2).found
-    assert (found.checkpoint.delivered, len(found.pushed)) == (1, 1), "the first item is out, the second is to come"
-
-
-def test_whoever_pushes_is_answered_though_what_was_stored_is_not_taken(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def accept(items: Sequence[Any]) -> None:
-        if items == [2]:
-            raise ValueError("no more")
-
+@pytest.fixture
+def storing(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Set when the journal is to store something, and to be set when it may."""
     entered, go_on, store = threading.Event(), threading.Event(), journal.store
 
     def slowly(*what: Any) -> None:
@@ -91,7 +53,40 @@ def test_whoever_pushes_is_answered_though_what_was_stored_is_not_taken(
         store(*what)
 
     monkeypatch.setattr(journal, "store", slowly)
-    writer = GroupWriter(journal, accept)
+    return entered, go_on
+
+
+def test_what_comes_too_late_takes_nothing_away_from_what_was_given_before(
+    journal: Journal, storing: tuple[threading.Event, threading.Event]
+) -> None:
+    writer, (entered, go_on) = GroupWriter(journal, lambda items: None), storing
+    with ThreadPoolExecutor(3) as threads:
+        threads.submit(writer.push, (0,), [0])
+        assert entered.wait(PATIENCE_S)
+        threads.submit(writer.push, (1,), [1])
+        while not writer._tickets:
+            pass
+        writer.submit(Commit(Checkpoint(1, 0, 0, {}), {}))
+        threads.submit(writer.close)
+        while not writer._closing:
+            pass
+        with pytest.raises(RecomposeError, match="the app is stopping and takes no more items"):
+            writer.push((2,), [2])
+        writer.submit(Commit(Checkpoint(2, 0, 0, {}), {}))
+        go_on.set()
+    assert [each.checkpoint.delivered for each in writer.stored()] == [1]
+    found = Journal(journal._file.path, "r", 2).found
+    assert (found.checkpoint.delivered, len(found.pushed)) == (1, 1), "the first item is out, the second is to come"
+
+
+def test_whoever_pushes_is_answered_though_what_was_stored_is_not_taken(
+    journal: Journal, storing: tuple[threading.Event, threading.Event]
+) -> None:
+    def accept(items: Sequence[Any]) -> None:
+        if items == [2]:
+            raise ValueError("no more")
+
+    writer, (entered, go_on) = GroupWriter(journal, accept), storing
     with ThreadPoolExecutor(4) as pushing:
         first = pushing.submit(writer.push, (0,), [0])
         assert entered.wait(PATIENCE_S)
@@ -109,17 +104,11 @@ def test_whoever_pushes_is_answered_though_what_was_stored_is_not_taken(
 
 
 def test_reading_ends_behind_what_is_on_its_way_to_the_journal() -> None:
-    source, read, ended = Push(4, clock=lambda: 0.0), [], threading.Event()
-
-    def reads() -> None:
-        while (portion := source.read(4, 0.0)) is not None:
-            read.extend(portion.values)
-        ended.set()
-
+    source = Push(4, clock=lambda: 0.0)
     stored, lost = source.announced("stored"), source.announced("lost")
     source.close()
-    threading.Thread(target=reads, daemon=True).start()
-    source.extend([stored])
-    source.withdraw(len([lost]))
-    assert ended.wait(PATIENCE_S)
-    assert read == ["stored"]
+    with ThreadPoolExecutor(1) as thread:
+        portions = thread.submit(lambda: list(iter(lambda: source.read(4, 0.0), None)))
+        source.extend([stored])
+        source.withdraw(len([lost]))
+        assert [value for each in portions.result(PATIENCE_S) for value in each.values] == ["stored"]
