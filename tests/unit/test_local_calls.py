@@ -8,8 +8,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -50,12 +52,11 @@ def test_its_folder_is_for_this_user_only(serve: Serve) -> None:
 
 
 def test_who_does_not_know_the_secret_is_not_answered(serve: Serve) -> None:
-    asked: list[bytes] = []
-    address = serve(lambda each: asked.append(each) or b"").address
-    stranger = LocalCaller(replace(address, secret=bytes(SECRET_BYTES)))
+    answer = MagicMock()
+    stranger = LocalCaller(replace(serve(answer).address, secret=bytes(SECRET_BYTES)))
     with pytest.raises(ConnectionResetError):
         stranger.ask(b"x", PATIENCE_S)
-    assert asked == []
+    assert not answer.called
 
 
 def test_a_call_is_answered_while_another_waits(serve: Serve) -> None:
@@ -68,14 +69,12 @@ def test_a_call_is_answered_while_another_waits(serve: Serve) -> None:
         return asked
 
     caller = LocalCaller(serve(answer).address)
-    slow: list[bytes] = []
-    thread = threading.Thread(target=lambda: slow.append(caller.ask(b"slow", PATIENCE_S)))
-    thread.start()
-    entered.wait(PATIENCE_S)
-    assert caller.ask(b"quick", PATIENCE_S) == b"quick"
-    go_on.set()
-    thread.join(PATIENCE_S)
-    assert slow == [b"slow"]
+    with ThreadPoolExecutor(1) as thread:
+        slow = thread.submit(caller.ask, b"slow", PATIENCE_S)
+        entered.wait(PATIENCE_S)
+        assert caller.ask(b"quick", PATIENCE_S) == b"quick"
+        go_on.set()
+        assert slow.result(PATIENCE_S) == b"slow"
 
 
 def test_a_late_answer_is_not_taken_for_the_next(serve: Serve) -> None:
@@ -104,21 +103,16 @@ def test_a_server_that_ends_while_it_is_asked() -> None:
     left = LocalServer(reversed_)
     left.close()
     os.mkdir(left.address.folder, 0o700)
-    with socket.socket(socket.AF_UNIX) as ending:
+    caller = LocalCaller(left.address)
+    with socket.socket(socket.AF_UNIX) as ending, ThreadPoolExecutor(1) as thread:
         ending.bind(left.address.path)
         ending.listen()
-
-        def end() -> None:
-            connection, _ = ending.accept()
-            with connection:
-                connection.recv(SECRET_BYTES + 9, socket.MSG_WAITALL)
-
-        thread = threading.Thread(target=end)
-        thread.start()
-        caller = LocalCaller(left.address)
+        asked = thread.submit(caller.ask, b"x", PATIENCE_S)
+        connection, _ = ending.accept()
+        with connection:
+            connection.recv(SECRET_BYTES + 9, socket.MSG_WAITALL)
         with pytest.raises(ConnectionResetError):
-            caller.ask(b"x", PATIENCE_S)
-        thread.join(PATIENCE_S)
+            asked.result(PATIENCE_S)
     caller.clear_up()
     assert not os.path.exists(left.address.folder)
 

@@ -1,10 +1,7 @@
 """The local pool: whose time a result carries, and what becomes of workers that nobody waits for."""
 
 import threading
-from collections.abc import Iterator
 from time import monotonic
-
-import pytest
 
 from apps.contract import App
 from compositions.model import Stage, all_sequential
@@ -15,18 +12,9 @@ from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered, WorkersChanged
 from runtime.engine import TICK_S, Engine
 from runtime.pools.local import LocalPool, PickleCodec
+from tests.support.waiting import wait_until
 
 PATIENCE_S = 10.0
-
-
-class Clock:
-    """The real one, and what a test adds to it."""
-
-    def __init__(self) -> None:
-        self.stalled_s = 0.0
-
-    def __call__(self) -> float:
-        return monotonic() + self.stalled_s
 
 
 class Steps(App):
@@ -44,29 +32,13 @@ class Steps(App):
         return number
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def test_a_stall_of_the_loop_is_not_the_worker_s_time() -> None:
+    stalled_s = 0.0
 
+    def clock() -> float:
+        return monotonic() + stalled_s
 
-@pytest.fixture
-def pool(clock: Clock) -> Iterator[LocalPool]:
-    pool = LocalPool(Steps, clock)
-    threads = threading.active_count()
-    yield pool
-    pool.close()
-    for thread in [each for each in threading.enumerate() if each.name.startswith("recompose-w")]:
-        thread.join(PATIENCE_S)
-    assert threading.active_count() <= threads
-
-
-def said(pool: LocalPool) -> None:
-    """Returns when a worker has said something that nobody has heard yet."""
-    while pool._events.empty():
-        pass
-
-
-def test_a_stall_of_the_loop_is_not_the_worker_s_time(pool: LocalPool, clock: Clock) -> None:
+    pool, threads = LocalPool(Steps, clock), threading.active_count()
     engine = Engine(Dispatcher(Steps.stages, parse("Seq", Steps.stages, name="one")), pool)
     engine.start()
     outcomes = []
@@ -78,8 +50,8 @@ def test_a_stall_of_the_loop_is_not_the_worker_s_time(pool: LocalPool, clock: Cl
         engine.admit(codec.encode([number]), (clock(),))
     assert Steps.entered.acquire(timeout=PATIENCE_S)
     Steps.go_on.release()
-    said(pool)
-    clock.stalled_s += 60.0  # the sink blocks; the worker answered long before
+    wait_until(lambda: not pool._events.empty())
+    stalled_s = 60.0  # the sink blocks; the worker answered long before
     outcomes += engine.advance(clock())
     outcomes += engine.advance(clock())
     for _ in range(2):
@@ -89,6 +61,8 @@ def test_a_stall_of_the_loop_is_not_the_worker_s_time(pool: LocalPool, clock: Cl
     lost = [each.reason for each in outcomes if isinstance(each, WorkersChanged) and each.lost]
     assert lost == []
     assert [each.serial for each in outcomes if isinstance(each, Delivered)] == [0, 1, 2]
+    pool.close()
+    wait_until(lambda: threading.active_count() <= threads)
 
 
 # --- the engine: what waits for a pool, and for how long --------------------------------------------------------------

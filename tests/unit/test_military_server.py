@@ -13,17 +13,7 @@ import pytest
 from apps import registry
 from apps.military_server import MilitaryOptions, MilitaryServer
 from apps.military_server.kernels import choice, compiled, vectors
-from apps.military_server.terrain import (
-    KINDS,
-    MOST_PENALTY,
-    SIDE,
-    WANTED,
-    WEIGHTS,
-    WET,
-    WIDEST,
-    WOODED,
-    terrain,
-)  # fmt: skip
+from apps.military_server.terrain import KINDS, MOST_PENALTY, SIDE, WANTED, WEIGHTS, WET, WIDEST, WOODED, terrain
 
 NAMES = tuple(stage.name for stage in MilitaryServer.stages)
 MAP = terrain(0)
@@ -118,10 +108,8 @@ def answers(make: Callable[[Any], Any], widths: Any, coordinates: Any, kinds: An
 
 
 def test_compiled_and_vectors_give_the_same_also_for_the_widest() -> None:
-    given_ = inputs(60, WIDEST)
-    for one, other in zip(
-        answers(vectors.VectorKernel, **given_), answers(compiled.CompiledKernel, **given_), strict=True
-    ):
+    found = (answers(make, **inputs(60, WIDEST)) for make in (vectors.VectorKernel, compiled.CompiledKernel))
+    for one, other in zip(*found, strict=True):
         assert one.dtype == other.dtype == np.int32
         assert (one == other).all()
 
@@ -193,19 +181,18 @@ def test_a_pushed_tuple_is_the_one_that_a_drone_sends() -> None:
         ({"kinds": [1]}, "1 numbers; must be 16"),
         ({"coordinates": [[1, 2]] * 31}, "31 × 2 numbers; must be 32 × 2"),
         ({"drone": None}, "is no tuple"),
+        (7, "is no tuple"),
     ],
 )
-def test_what_is_no_tuple_is_refused_with_a_sentence(change: dict[str, Any], why: str) -> None:
+def test_what_is_no_tuple_is_refused_with_a_sentence(change: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        APP.from_json({**as_json(GOOD), **change})
+        APP.from_json({**as_json(GOOD), **change} if isinstance(change, dict) else change)
 
 
-def test_what_is_no_record_is_refused_with_a_sentence() -> None:
-    for wrong in (b"", sent(GOOD) + b"x", np.zeros(154, np.uint8)):
-        with pytest.raises(ValueError, match="a tuple is 154 bytes"):
-            APP.from_binary(wrong)
-    with pytest.raises(ValueError, match="is no tuple"):
-        APP.from_json(7)
+@pytest.mark.parametrize("wrong", [b"", sent(GOOD) + b"x", np.zeros(154, np.uint8)])
+def test_what_is_no_record_is_refused_with_a_sentence(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="a tuple is 154 bytes"):
+        APP.from_binary(wrong)
 
 
 def test_options_that_do_not_fit_are_refused() -> None:
