@@ -85,8 +85,7 @@ def test_what_became_due_meanwhile_travels_together_and_knows_since_when() -> No
     gathered = gathering(numbers(time), time, 10.0, BundleLimits(items=8))
     gathered.next(100)
     time.now_s = 0.35  # it was held back: the second, third and fourth are due
-    portion = gathered.next(100)
-    assert portion is not None
+    portion: Any = gathered.next(100)
     assert portion.values == [1, 2, 3]
     assert portion.due_s == pytest.approx((0.1, 0.2, 0.3))
     assert portion.arrived_s == (0.35,) * 3
@@ -95,8 +94,7 @@ def test_what_became_due_meanwhile_travels_together_and_knows_since_when() -> No
 def test_the_first_item_waits_no_longer_than_asked_for_others() -> None:
     time = Time()
     gathered = gathering(numbers(time), time, 10.0, BundleLimits(items=8, linger_s=0.25))
-    portion = gathered.next(100)
-    assert portion is not None
+    portion: Any = gathered.next(100)
     assert (portion.values, portion.due_s) == ([0, 1, 2], pytest.approx((0.0, 0.1, 0.2)))
     assert time.now_s <= 0.25
 
@@ -135,8 +133,7 @@ def test_a_source_that_fails_gives_what_it_read_before() -> None:
         raise ValueError("the disk is gone")
 
     portions = Portions(failing(), lambda: 0.0)
-    first = portions.next(100, 1.0)
-    assert first is not None
+    first: Any = portions.next(100, 1.0)
     assert first.values == [0, 1, 2, 3, 4]
     with pytest.raises(ValueError, match="disk"):
         portions.next(100, 1.0)
@@ -153,9 +150,7 @@ def test_nothing_is_lost_doubled_or_misordered(sizes: list[int], count: int) -> 
 
 
 def test_what_weighs_is_counted_one_level_down() -> None:
-    assert weight_bytes([1, 2.5, None]) == 24
-    assert weight_bytes([np.zeros(1000)]) == 8000
-    assert weight_bytes(["x" * 100]) == 100
+    assert [weight_bytes(each) for each in ([1, 2.5, None], [np.zeros(1000)], ["x" * 100])] == [24, 8000, 100]
     assert weight_bytes([{"frame": np.zeros(1000), "number": 1}]) > 8000
 
 
@@ -168,8 +163,7 @@ def test_no_more_is_read_than_may_travel_together(rate_per_s: float | None, ling
     limits = BundleLimits(items=1000, max_bytes=45_000, linger_s=linger_s)
     gathered, out = gathering(source, time, rate_per_s, limits), 0
     for _ in range(10):
-        portion = gathered.next(1000)
-        assert portion is not None
+        portion: Any = gathered.next(1000)
         out += len(portion.values)
     assert next(read) == out, "what is read travels at once"
     assert out == 10 if linger_s == 0 and rate_per_s else out == 40
