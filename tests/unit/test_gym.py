@@ -5,6 +5,8 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compositions.errors import RecomposeError
-from compositions.model import Composition
 from lab.commands.gym import gym
 from lab.gym.bounds import Bound
 from lab.gym.contest import Contest, Course, Result
@@ -22,7 +23,7 @@ from lab.gym.hindsight import shared
 from lab.gym.model import Floats, Machine, Play, StageModel, Work, windows_of
 from lab.gym.plant import VERSION
 from lab.gym.player import Run, play_run
-from lab.gym.policies.port import Given, Measured, Policy
+from lab.gym.policies.port import Policy
 from lab.gym.report import standings
 from lab.gym.score import Score, late_by_minute, score_of
 from lab.gym.steering import Change
@@ -50,36 +51,15 @@ def play_of(
     return Play("own/own", stages, machine, work, bound_s, duration_s=duration_s)
 
 
-class Keep(Policy):
-    """Keep a composition with so many workers, all stages together."""
-
-    workers = 1
-
-    def __init__(self, given: Given) -> None:
-        self.seen: list[Measured] = []
-
-    def observe(self, measured: Measured) -> None:
-        self.seen.append(measured)
-
-    def decide(self) -> Composition:
-        return self.composition
-
-    composition: Composition
-
-
-def keeping(play: Play, workers: int) -> type[Keep]:
-    return type("Kept", (Keep,), {"composition": shared(play, play.merged, workers)})
-
-
 def played(play: Play, workers: int = 1) -> Run:
-    return play_run(play, keeping(play, workers))
+    """A run with all stages together, and with so many workers."""
+    kept = shared(play, play.merged, workers)
+    keep: Any = SimpleNamespace(observe=lambda measured: None, decide=lambda: kept, WARM_S=Policy.WARM_S)
+    return play_run(play, lambda given: keep)
 
 
 def finished_s(run: Run) -> Floats:
     return run.play.work.due_s + run.latency_s
-
-
-# --- the plant --------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=40, deadline=None)
@@ -129,9 +109,6 @@ def test_a_version_of_the_plant_never_changes() -> None:
     )
 
 
-# --- the score --------------------------------------------------------------------------------------------------------
-
-
 def test_the_objective_has_to_hold_in_every_window() -> None:
     due_s = np.arange(6.0, 1195.0, 1.0)
     costs = np.full((len(due_s), 1), 0.1)
@@ -149,9 +126,6 @@ def test_what_did_not_come_out_is_late() -> None:
     run = played(play_of([31.0, 32.0], [[100.0], [0.1]]))
     assert np.isinf(run.latency_s).all()
     assert score_of(run).late == 2
-
-
-# --- floor and search -------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=10, deadline=None)
@@ -203,9 +177,6 @@ def steadily(value: float) -> Floats:
     return np.full(60, value)
 
 
-# --- the suite --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("pair", SUITE, ids=lambda pair: pair.name)
 def test_a_pair_is_the_same_in_each_process(pair: Pair) -> None:
     short = replace(pair, duration_s=120.0)
@@ -216,24 +187,21 @@ def test_a_pair_is_the_same_in_each_process(pair: Pair) -> None:
     assert not once.opening or len(once.opening) == len(once.stages)
 
 
-# --- policies ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_policy_that_fails_or_asks_for_the_impossible_is_a_sentence(tmp_path: Path) -> None:
-    short = replace(PAIR, duration_s=60.0)
-    for answer, sentence in (
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
         ("{'decode': 0}", "asked for 0 replicas of 'decode'; must be 1 or more"),
         ("{'nothing': 1}", "asked for 1 replicas of 'nothing'; must be 1 or more of decode, detect, draw"),
         ("7", "it answered 7; must be replicas by stage, or a composition"),
         ("1 / 0", "it fails at 0.25 s: ZeroDivisionError: division by zero"),
-    ):
-        text = OWN.replace("return self.replicas", f"return {answer}")
-        with pytest.raises(RecomposeError, match="in wide/constant") as refused:
-            Contest([own(tmp_path, text, f"own{abs(hash(answer))}.py")], [short]).play()
-        assert sentence in str(refused.value)
-
-
-# --- standings and reports --------------------------------------------------------------------------------------------
+    ],
+)
+def test_a_policy_that_fails_or_asks_for_the_impossible_is_a_sentence(
+    tmp_path: Path, answer: str, sentence: str
+) -> None:
+    mine = own(tmp_path, OWN.replace("return self.replicas", f"return {answer}"))
+    with pytest.raises(RecomposeError, match=f"in wide/constant.*{sentence}"):
+        Contest([mine], [replace(PAIR, duration_s=60.0)]).play()
 
 
 def test_who_holds_most_stands_first_and_then_who_pays_least() -> None:
@@ -251,20 +219,16 @@ def test_who_holds_most_stands_first_and_then_who_pays_least() -> None:
     assert rows[2].cells()[2] == "–"
 
 
-# --- the command ------------------------------------------------------------------------------------------------------
-
-
 def test_the_command_plays_files_of_users_and_writes_its_reports(tmp_path: Path) -> None:
     (tmp_path / "costs.csv").write_text(COSTS)
     (tmp_path / "arrivals.txt").write_text(ARRIVALS)
     mine = own(tmp_path)
-    files = ["--trace", str(tmp_path / "arrivals.txt"), "--app", str(tmp_path / "costs.csv"), "--exact"]
-    arguments = ["--policies", f"{mine},hpa", *files, "--duration", "60", "--out", str(tmp_path / "out")]
+    out, files = tmp_path / "out", ["--trace", str(tmp_path / "arrivals.txt"), "--app", str(tmp_path / "costs.csv")]
+    arguments = ["--policies", f"{mine},hpa", *files, "--exact", "--duration", "60", "--out", str(out)]
     answer = CliRunner().invoke(gym, arguments)
     assert answer.exit_code == 0, answer.output
-    written = {each.name for each in (tmp_path / "out").iterdir()}
-    assert written == {"report.html", "report.md", "runs.csv", "costs-arrivals.svg"}
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "out" / "runs.csv").read_text())))
+    assert {each.name for each in out.iterdir()} == {"report.html", "report.md", "runs.csv", "costs-arrivals.svg"}
+    rows = list(csv.DictReader(io.StringIO((out / "runs.csv").read_text())))
     assert {row["policy"] for row in rows} == {mine, "hpa"}
     assert all(float(row["floor"]) <= float(row["found"]) for row in rows)
     assert {row["holds"] for row in rows if row["policy"] == mine} == {"1"}
