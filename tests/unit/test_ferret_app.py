@@ -150,9 +150,7 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["missing", "text", "torn", "version"])
-def test_what_is_no_database_is_refused_with_a_sentence(
-    tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_no_database_is_refused(tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "db.npz"
     if fault == "text":
         path.write_text("images")
@@ -223,9 +221,7 @@ def test_without_scikit_image_the_sentence_says_what_to_do(monkeypatch: pytest.M
         sample_photos()
 
 
-def test_a_cache_that_cannot_be_made_falls_back_to_a_private_temporary_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_cache_there_is_a_private_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
@@ -235,9 +231,7 @@ def test_a_cache_that_cannot_be_made_falls_back_to_a_private_temporary_folder(
 
 
 @pytest.mark.parametrize("to", ["folder", "nowhere", "file"])
-def test_a_link_in_place_of_the_private_temporary_folder_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str
-) -> None:
+def test_a_link_in_place_of_that_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str) -> None:
     """Also one to a folder of the same user, which is not for this."""
     (tmp_path / "no-folder").write_text("")
     (tmp_path / "folder").mkdir()

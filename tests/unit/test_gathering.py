@@ -182,9 +182,7 @@ def test_the_first_item_waits_no_longer_for_a_slow_second_one_than_others_do() -
 
 
 @given(st.lists(st.floats(0, 9), min_size=1).map(sorted), st.lists(st.floats(0, 9), min_size=1).map(sorted))
-def test_an_item_is_due_at_its_turn_or_when_it_was_read_whichever_came_first(
-    turns: list[float], arrived_s: list[float]
-) -> None:
+def test_an_item_is_due_at_its_turn_or_when_it_was_read(turns: list[float], arrived_s: list[float]) -> None:
     arrived_s = arrived_s[: len(turns)]  # turns that found no item are more than items
     due_s = _due(Portion(list(arrived_s), tuple(arrived_s)), turns).due_s
     assert due_s == tuple(map(min, turns, arrived_s))

@@ -196,9 +196,7 @@ def test_a_pair_is_the_same_in_each_process(pair: Pair) -> None:
         ("1 / 0", "it fails at 0.25 s: ZeroDivisionError: division by zero"),
     ],
 )
-def test_a_policy_that_fails_or_asks_for_the_impossible_is_a_sentence(
-    tmp_path: Path, answer: str, sentence: str
-) -> None:
+def test_a_policy_that_cannot_be_played_is_a_sentence(tmp_path: Path, answer: str, sentence: str) -> None:
     mine = own(tmp_path, OWN.replace("return self.replicas", f"return {answer}"))
     with pytest.raises(RecomposeError, match=f"in wide/constant.*{sentence}"):
         Contest([mine], [replace(PAIR, duration_s=60.0)]).play()

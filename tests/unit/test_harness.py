@@ -48,9 +48,7 @@ def test_arguments_of_the_function_are_options(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(("words", "code"), [(["--quick"], 0), ([], 1), (["--quick", "--ratio", "0"], 1)])
-def test_a_goal_or_a_check_that_is_missed_is_the_exit_status(
-    words: list[str], code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_missed_is_the_exit_status(words: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(measure, ["here", *words]) == code
     assert ("MISSED" in capsys.readouterr().out) == bool(code)
 

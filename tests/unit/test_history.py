@@ -106,9 +106,7 @@ def test_a_pause_another_controller_and_a_minute_begin_another_entry() -> None:
 
 
 @given(st.integers(0, 3), st.integers(0, 50), st.integers(0, 30), st.integers(0, 40), st.integers(0, 40))
-def test_counted_marks_are_those_that_would_have_been_written_out(
-    times: int, first: int, count: int, begin: int, end: int
-) -> None:
+def test_counted_marks_are_those_written_out(times: int, first: int, count: int, begin: int, end: int) -> None:
     marks = Counted("items", times, range(first, first + count))
     written = tuple(("items", (times, number)) for number in range(first, first + count))
     assert (len(marks), tuple(marks)) == (count, written)

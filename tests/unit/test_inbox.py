@@ -50,9 +50,7 @@ class Channel:
         self.unanswered -= set(range(tag + 1)) if multiple else {tag}
 
 
-def test_of_a_queue_what_is_known_again_is_acknowledged_without_what_came_before_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_a_queue_what_is_known_again_is_acknowledged_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where another consumer gave back what is before it in the queue."""
     errors = SimpleNamespace(AMQPError=LookupError, ChannelClosedByBroker=LookupError)
     monkeypatch.setattr(rabbitmq, "library", lambda _: SimpleNamespace(exceptions=errors))

@@ -118,9 +118,7 @@ class Same(App):
         return value
 
 
-def test_an_app_whose_runner_finds_no_room_waits_and_loses_nothing(
-    small: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_app_without_room_waits_and_loses_nothing(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "create", lambda *_: Same())
     runners: list[Runner] = []
 
@@ -183,8 +181,11 @@ def test_a_fault_is_over_though_nobody_pushes_again(journal: Journal, monkeypatc
     writer.close()
 
 
+Pause = tuple[threading.Event, threading.Event]
+
+
 @pytest.fixture
-def storing(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+def storing(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> Pause:
     """Set when the journal is to store something, and to be set when it may."""
     entered, go_on, store = threading.Event(), threading.Event(), journal.store
 
@@ -197,9 +198,7 @@ def storing(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> tuple[threadin
     return entered, go_on
 
 
-def test_what_comes_too_late_takes_nothing_away_from_what_was_given_before(
-    journal: Journal, storing: tuple[threading.Event, threading.Event]
-) -> None:
+def test_what_comes_too_late_takes_nothing_away_from_what_was_given_before(journal: Journal, storing: Pause) -> None:
     writer, (entered, go_on) = GroupWriter(journal, lambda items: None), storing
     with ThreadPoolExecutor(3) as threads:
         threads.submit(writer.push, (0,), [0])
@@ -220,9 +219,7 @@ def test_what_comes_too_late_takes_nothing_away_from_what_was_given_before(
     assert (found.checkpoint.delivered, len(found.pushed)) == (1, 1), "the first item is out, the second is to come"
 
 
-def test_whoever_pushes_is_answered_though_what_was_stored_is_not_taken(
-    journal: Journal, storing: tuple[threading.Event, threading.Event]
-) -> None:
+def test_whoever_pushes_is_answered_though_what_was_stored_is_not_taken(journal: Journal, storing: Pause) -> None:
     def accept(items: Sequence[Any]) -> None:
         if items == [2]:
             raise ValueError("no more")

@@ -71,9 +71,7 @@ def test_more_than_the_librarys_queue_takes_goes_out_in_order(broker: str) -> No
     assert [int(each.value()) for each in messages(broker, 20)] == list(range(20))
 
 
-def test_a_write_that_fails_is_looked_up_before_it_is_tried_again(
-    sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_failed_is_looked_up_before_the_next_try(sink: KafkaSink, monkeypatch: pytest.MonkeyPatch) -> None:
     fails(sink, monkeypatch, kafka.KafkaError._TIMED_OUT)
     with pytest.raises(OSError, match="sink kafka cannot be written"):
         sink.write(2, [Row(0, None, "1", None), Row(1, None, "1", None)])
@@ -86,9 +84,7 @@ def test_a_write_that_fails_is_looked_up_before_it_is_tried_again(
 
 
 @pytest.mark.parametrize("code", ["TOPIC_AUTHORIZATION_FAILED", "MSG_SIZE_TOO_LARGE"])
-def test_a_broker_that_will_never_take_it_ends_the_run(
-    sink: KafkaSink, monkeypatch: pytest.MonkeyPatch, code: str
-) -> None:
+def test_a_broker_that_never_takes_it_ends_the_run(sink: KafkaSink, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     fails(sink, monkeypatch, getattr(kafka.KafkaError, code))
     with pytest.raises(RecomposeError, match="sink kafka cannot be written"):
         sink.write(1, [Row(0, None, "1", None)])

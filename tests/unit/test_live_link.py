@@ -102,9 +102,7 @@ def test_a_runner_that_starts_anew_goes_on_from_what_is_durable(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("how", "said"), [("fails", "no such format"), ("crashes", "the Spark driver ended 5 times in a row: out of order")]
 )
-def test_what_cannot_work_is_said_and_a_driver_that_dies_is_started_five_times(
-    tmp_path: Path, how: str, said: str
-) -> None:
+def test_a_driver_that_dies_is_started_five_times_and_what_fails_is_said(tmp_path: Path, how: str, said: str) -> None:
     (tmp_path / how).touch()
     link = link_to(tmp_path)
     with pytest.raises(RecomposeError, match=said):
@@ -122,9 +120,7 @@ def test_a_driver_that_cannot_be_started_is_a_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.logs_errors("the link to the Spark driver failed")
-def test_whatever_ends_the_link_s_thread_is_told_to_those_who_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_ends_the_link_s_thread_is_told_to_those_who_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_room() -> None:
         raise OSError(28, "No space left on device")
 

@@ -106,9 +106,7 @@ def simulated(rate_per_s: float, name: str, operators: Sequence[Operator] = OPER
 @pytest.mark.parametrize(
     ("name", "rate_per_s"), [("qst", 60.0), ("qst", 130.0), ("ct", 60.0), ("ct", 130.0), ("lp", 130.0), ("et", 60.0)]
 )
-def test_a_scheduler_decides_on_a_filter_of_one_percent_as_in_the_simulated_paper(
-    name: str, rate_per_s: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scheduler_decides_as_in_the_paper(name: str, rate_per_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """130 inputs/s are more than two workers can do (100): lists grow, and thresholds decide."""
     with monkeypatch.context() as patch:
         ours = Spy(patch, name)

@@ -32,9 +32,7 @@ def test_fields_of_a_source_go_with_its_kind(fields: dict[str, Any], sentence: s
         check_start(RunSpec(app="synthetic", source=SourceSpec(**fields)))
 
 
-def test_the_command_line_reads_the_source_from_a_file_and_the_sink_from_a_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_reads_a_source_file_and_a_sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = "{schema: n INT, maxFilesPerTrigger: 4, header: true}"
     (tmp_path / "source.yaml").write_text(f"format: json\npath: in\noptions: {options}\n")
     source = parse_source(f"spark:{tmp_path / 'source.yaml'}")

@@ -88,9 +88,7 @@ def test_a_loan_lasts_until_the_last_view_of_it_is_gone(arena: Arena, side: Side
     assert side.let_go == [reference.block]
 
 
-def test_a_block_that_is_used_again_shows_its_new_frame_also_where_it_was_changed_before(
-    arena: Arena, side: Side
-) -> None:
+def test_a_block_that_is_used_again_shows_its_new_frame(arena: Arena, side: Side) -> None:
     for number in range(1, 6):
         reference = stored(arena, number)
         assert reference.block == 0  # the same memory each time
@@ -124,9 +122,7 @@ def test_a_frame_that_was_written_on_anywhere_is_not_passed_on(arena: Arena, sid
         del array
 
 
-def test_what_another_thread_writes_and_lets_go_while_a_loan_begins_is_forgotten_by_the_next(
-    arena: Arena, side: Side, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_another_thread_writes_is_forgotten(arena: Arena, side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
     faults = 0
 
     def counted() -> int:
@@ -166,9 +162,7 @@ def shelf(arena: Arena) -> Iterator[WorkerShelf]:
     segment.forget_descriptor()
 
 
-def test_new_frames_go_to_the_room_one_after_the_other_and_beyond_it_as_they_are(
-    arena: Arena, shelf: WorkerShelf
-) -> None:
+def test_new_frames_go_to_the_room_and_beyond_it_as_they_are(arena: Arena, shelf: WorkerShelf) -> None:
     room = arena.take(2 * SIZE + 8192)
     assert room is not None
     shelf.enter((room.start, room.size))

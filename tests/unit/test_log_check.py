@@ -78,9 +78,7 @@ def test_a_last_transaction_that_the_disk_did_not_take_in_its_order_never_was(ki
 
 
 @pytest.mark.parametrize("sizes", [(40_000, 24_000, 8_000), (24_000, 20_000, 16_000), (8_000, 24_000, 16_000)])
-def test_what_transactions_left_that_were_given_up_one_after_the_other_is_not_missed(
-    killed: Path, tmp_path: Path, sizes: tuple[int, ...]
-) -> None:
+def test_what_was_given_up_is_not_missed(killed: Path, tmp_path: Path, sizes: tuple[int, ...]) -> None:
     """Each was written, its fsync failed, and the next one was written over it; the last one was stored."""
     written = b""
     for number, size in enumerate(sizes):

@@ -109,9 +109,7 @@ def test_what_went_wrong_is_told_without_passwords() -> None:
         ("    @     0x7f12ab34 (unknown)", "debug", "ray", None),
     ],
 )
-def test_lines_of_other_processes_keep_their_level_and_fields(
-    line: str, level: str, event: str, fields: dict[str, str] | None
-) -> None:
+def test_lines_of_others_keep_their_level(line: str, level: str, event: str, fields: dict[str, str] | None) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG))
     with structlog.testing.capture_logs() as seen:
         logs.relay("recompose-1-a-runner pid=7", line)

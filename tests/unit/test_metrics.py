@@ -129,9 +129,7 @@ def test_no_apps_no_samples() -> None:
     assert not [name for name, labels in samples([]) if "app" in dict(labels)]
 
 
-def test_a_bundled_app_has_no_series_until_it_runs_and_a_users_own_has_its_state(
-    disk: DaemonStore, tmp_path: Path
-) -> None:
+def test_bundled_apps_have_no_series_until_they_run_and_own_ones_have(disk: DaemonStore, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
         "from recompose import App, Stage\nclass Own(App):\n    name = 'own'\n    stages = (Stage('one'),)\n"
         "    def one(self, value):\n        return value\n"

@@ -149,9 +149,7 @@ def test_a_gpu_gives_the_same(simulated: bool) -> None:
     subprocess.run([sys.executable, "-c", ON_A_GPU], env=environment, cwd=root, check=True)
 
 
-def test_without_a_gpu_one_sentence_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(choice, "gpu_fault", lambda: "no driver")
     assert isinstance(choice.load_kernel("gpu", MAP), vectors.VectorKernel)
     told = capsys.readouterr().err

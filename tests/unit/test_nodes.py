@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from fastapi.testclient import TestClient
@@ -161,41 +162,29 @@ def test_the_cores_of_all_nodes_bound_the_workers_of_a_composition(client: TestC
 # --- what a process sees: memory, and GPUs through a library that stands for NVML -------------------------------------
 
 
-class Nvml:
-    """The functions of ``pynvml`` that are used. ``lost``: its second device does not answer any more."""
+class NVMLError(Exception):
+    pass
 
-    class NVMLError(Exception):
-        pass
 
-    def __init__(self, *, lost: bool = False) -> None:
-        self.lost = lost
-
-    def nvmlDeviceGetCount(self) -> int:  # noqa: N802 - as NVML has it
-        return 2
-
-    def nvmlDeviceGetHandleByIndex(self, at: int) -> int:  # noqa: N802
-        if self.lost and at:
-            raise self.NVMLError("GPU is lost")
-        return at
-
-    def nvmlDeviceGetName(self, device: int) -> str:  # noqa: N802
-        return "NVIDIA H100" if device else "NVIDIA H200"
-
-    def nvmlDeviceGetUtilizationRates(self, device: int) -> SimpleNamespace:  # noqa: N802
-        if device:
-            raise self.NVMLError("Not Supported")
-        return SimpleNamespace(gpu=25, memory=3)
-
-    def nvmlDeviceGetMemoryInfo(self, device: int) -> SimpleNamespace:  # noqa: N802
-        return SimpleNamespace(total=80, free=60, used=20)
+def nvml(**more: Any) -> Any:
+    """The functions of ``pynvml`` that are used, for two devices of which the second does not tell how busy it is."""
+    busy, memory = SimpleNamespace(gpu=25, memory=3), SimpleNamespace(total=80, free=60, used=20)
+    told = {
+        "nvmlDeviceGetCount.return_value": 2,
+        "nvmlDeviceGetName.side_effect": ["NVIDIA H200", "NVIDIA H100"],
+        "nvmlDeviceGetUtilizationRates.side_effect": [busy, NVMLError("Not Supported")],
+        "nvmlDeviceGetMemoryInfo.return_value": memory,
+    }
+    return MagicMock(NVMLError=NVMLError, **told, **more)
 
 
 def test_gpus_tell_their_use_and_memory_and_what_one_does_not_tell_is_none() -> None:
-    assert gpus_of(Nvml()) == (Gpu("NVIDIA H200", 0.25, 80, 20), Gpu("NVIDIA H100", None, 80, 20))
+    assert gpus_of(nvml()) == (Gpu("NVIDIA H200", 0.25, 80, 20), Gpu("NVIDIA H100", None, 80, 20))
 
 
 def test_no_library_or_a_lost_device_tells_nothing() -> None:
-    assert gpus_of(None) == gpus_of(Nvml(lost=True)) == ()
+    lost = {"nvmlDeviceGetHandleByIndex.side_effect": [0, NVMLError("GPU is lost")]}
+    assert gpus_of(None) == gpus_of(nvml(**lost)) == ()
 
 
 def test_a_machine_without_the_library_or_the_driver_reports_no_gpus() -> None:

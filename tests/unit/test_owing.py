@@ -130,9 +130,7 @@ def test_a_start_of_something_else_is_refused_and_names_what_waits(http: TestCli
     assert len(http.get("/owing").json()) == 1
 
 
-def test_a_start_that_fits_the_journal_goes_on_with_a_run_of_which_nothing_is_stored(
-    http: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_start_goes_on_with_a_run_that_fits_its_journal(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of an earlier version, which did not store what a run is of."""
     monkeypatch.setattr(DurableRuns, "put", lambda *_: None)
     run = stopped_with_three(http)
@@ -163,9 +161,7 @@ def test_results_that_a_sink_lacks_are_gone_on_with_alike_whatever_the_source_is
 
 
 @pytest.mark.logs_errors("workers cannot start")
-def test_a_run_that_fails_while_it_owes_something_is_tried_again_until_a_user_stops_it(
-    http: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_owes_something_is_tried_again(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restart_policy, "OWING_S", (0.1,))
     run = stopped_with_three(http)
     monkeypatch.setattr(Held, "broken", True)
@@ -263,9 +259,7 @@ def test_a_journal_that_cannot_be_read_counts_as_owing(tmp_path: Path) -> None:
     assert debt_in(path.with_name("none.journal")) is None
 
 
-def test_an_edited_app_that_refuses_to_start_does_not_give_up_what_was_acknowledged(
-    http: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_app_that_refuses_to_start_gives_up_nothing(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restart_policy, "OWING_S", (0.1,))
     stopped_with_three(http)
     refuse = RecomposeError("the app has no stage 'hold'")
