@@ -171,23 +171,18 @@ def test_it_may_be_read_by_those_who_may_read_what_lies_beside_it(tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "beside"]
 
 
-# Which files count as photos, and their names.
-
-
-def touch(folder: Path, *names: str) -> None:
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).touch()
-
-
-def test_photos_of_subfolders_go_by_their_file_names_in_the_order_of_their_paths(tmp_path: Path) -> None:
-    touch(tmp_path, "val/1.jpg", "test/9.JPG", "notes.txt", "2.png")
-    assert [name for name, _ in list_photos(tmp_path)] == ["2.png", "9.JPG", "1.jpg"]
-
-
-def test_the_same_file_name_twice_is_told_apart_by_the_path(tmp_path: Path) -> None:
-    touch(tmp_path, "a/1.jpg", "b/1.jpg", "b/2.jpg")
-    assert [name for name, _ in list_photos(tmp_path)] == ["a/1.jpg", "b/1.jpg", "2.jpg"]
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["val/1.jpg", "test/9.JPG", "notes.txt", "2.png"], ["2.png", "9.JPG", "1.jpg"]),
+        (["a/1.jpg", "b/1.jpg", "b/2.jpg"], ["a/1.jpg", "b/1.jpg", "2.jpg"]),
+    ],
+)
+def test_photos_of_subfolders_go_by_names_that_tell_them_apart(tmp_path: Path, files: Any, names: Any) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert [name for name, _ in list_photos(tmp_path)] == names
 
 
 def test_no_photos_is_a_sentence(tmp_path: Path) -> None:
@@ -195,9 +190,6 @@ def test_no_photos_is_a_sentence(tmp_path: Path) -> None:
         list_photos(tmp_path)
     with pytest.raises(RecomposeError, match="does not exist; give a folder of photos"):
         list_photos(tmp_path / "nowhere")
-
-
-# Sample photos out of the scikit-image wheel, and the folder where they are kept.
 
 
 def test_photos_are_made_once_and_the_recipe_is_seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

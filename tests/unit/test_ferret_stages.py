@@ -18,8 +18,6 @@ from apps.ferret.loops.kernels import KernelName, load_kernel
 from apps.ferret.lsh import Buckets, Projections, RegionIndex, draw_projections, load_projections
 from compositions.errors import RecomposeError
 
-# Pictures in: resize and colour space, on pictures whose result is known.
-
 
 def test_resizing_agrees_with_another_lanczos_filter_on_a_smooth_picture() -> None:
     ramp = np.add.outer(np.linspace(0, 120, 128), np.linspace(0, 120, 128))

@@ -73,9 +73,7 @@ def numbers(time: Time) -> Any:
         pytest.param(10.0, BundleLimits(items=2, linger_s=60.0), 4, [[0, 1], [2, 3]], id="what is full does not wait"),
     ],
 )
-def test_a_bundle_has_what_is_due_as_far_as_it_may(
-    rate_per_s: float | None, limits: BundleLimits, most: int, expected: list[list[int]]
-) -> None:
+def test_a_bundle_has_what_is_due(rate_per_s: float | None, limits: BundleLimits, most: int, expected: object) -> None:
     time = Time()
     assert bundles(gathering(numbers(time), time, rate_per_s, limits), most) == expected
 

@@ -96,9 +96,8 @@ OUTCOMES = {1: 377.586746993, 2: 370.573838170}
 def test_a_version_of_the_plant_never_changes() -> None:
     rng = np.random.default_rng(7)
     stages = (StageModel("a", bandwidth=0.4), StageModel("b", stateful=True), StageModel("c", servers=2))
-    machine = Machine(
-        3, 8, start_s=2.0, hop_s=0.003, speeds=(1.0, 0.5), taken=((40.0, 2), (60.0, 0)), deaths_s=(30.0, 50.0)
-    )
+    taken, deaths_s = ((40.0, 2), (60.0, 0)), (30.0, 50.0)
+    machine = Machine(3, 8, start_s=2.0, hop_s=0.003, speeds=(1.0, 0.5), taken=taken, deaths_s=deaths_s)
     due_s = np.sort(rng.uniform(0, 100, 300))
     play = play_of(
         due_s.tolist(), rng.gamma(2, 0.05, (300, 3)).tolist(), machine=machine, stages=stages,

@@ -22,9 +22,6 @@ EXACT_RATE = ("azure", "mooncake", "paced", "bundles")
 each_load = pytest.mark.parametrize("name", LOADS)
 
 
-# --- loads ------------------------------------------------------------------------------------------------------------
-
-
 @each_load
 @settings(max_examples=25, deadline=None)
 @given(st.floats(20, HOUR_S), st.floats(0.5, 20), st.integers(0, 2**32))

@@ -47,9 +47,6 @@ def answers(policy: Policy, turns: Sequence[Measured]) -> list[Replicas]:
     return found
 
 
-# --- Kubernetes -------------------------------------------------------------------------------------------------------
-
-
 def test_horizontal_doubles_and_halves_as_documented() -> None:
     """With a target of 100m, 200m doubles the replicas and 50m halves them."""
     assert Horizontal(DEFAULTS).replicas(0.0, 4, 200 / 100) == 8
@@ -66,8 +63,6 @@ def test_horizontal_goes_down_only_where_300_s_agree() -> None:
     assert scaler.replicas(301.0, 10, 0.5) == 8, "8 was recommended at 15 s"
     assert scaler.replicas(316.0, 8, 0.5) == 5, "of 0.5 · 10 at 300 s and 0.5 · 8 now"
 
-
-# --- one turn and its answer -----------------------------------------------------------------------------------------
 
 DS2 = FlinkSettings(15.0, target=1.0, boundary=0.0)
 OF_40_A_SECOND = turn(15.0, stage("a", busy_s=15.0, done=150), stage("b", busy_s=7.5, done=150), arrived=600)
@@ -141,9 +136,6 @@ def test_square_root_staffs_each_stage_and_holds() -> None:
 
     turns = [seen(1.5, 15), seen(3.0, 3), seen(4.5, 3), seen(6.0, 3)]
     assert answers(SquareRoot(ONE), turns) == [{"a": 7}, {"a": 7}, {"a": 7}, {"a": 2}]
-
-
-# --- forms ------------------------------------------------------------------------------------------------------------
 
 
 class Fixed(Policy):

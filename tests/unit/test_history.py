@@ -102,9 +102,6 @@ def test_a_pause_another_controller_and_a_minute_begin_another_entry() -> None:
     assert len(runs.kept) == SizeRuns.KEPT
 
 
-# Marks that are made when somebody asks for them.
-
-
 @given(st.integers(0, 3), st.integers(0, 50), st.integers(0, 30), st.integers(0, 40), st.integers(0, 40))
 def test_counted_marks_are_those_written_out(times: int, first: int, count: int, begin: int, end: int) -> None:
     marks = Counted("items", times, range(first, first + count))

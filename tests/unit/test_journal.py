@@ -3,7 +3,7 @@
 import pickle
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -246,6 +246,10 @@ def test_states_of_keys_that_had_a_row_each_go_on(path: Path) -> None:
     assert Journal(path, "r", 3).found.keyed == {"sum": {2: b"two"}}
 
 
+def without_empty(states: Mapping[str, Any]) -> dict[str, Any]:
+    return {stage: each for stage, each in states.items() if each}
+
+
 KEYED = st.dictionaries(
     st.sampled_from(["sum", "other"]),
     st.dictionaries(st.just(0), st.dictionaries(st.integers(0, 12), st.one_of(st.none(), st.binary(max_size=9)))),
@@ -278,16 +282,13 @@ def test_the_log_of_states_has_the_last_of_each_key_whatever_comes_between(path:
             if how == "another epoch":
                 journal.close()
                 journal = Journal(path, "r", epoch)
-                assert {stage: each for stage, each in journal.found.keyed.items() if each} == {
-                    stage: each for stage, each in plain.items() if each
-                }
+                assert without_empty(journal.found.keyed) == without_empty(plain)
         live = sum(map(len, plain.values()))
         stored = sum(len(unsealed(body)) for (body,) in journal._file.db.execute("SELECT body FROM keyed_log"))
         most = max((sum(len(each.get(0, {})) for each in changed.values()) for changed, _ in steps), default=0)
         assert stored <= 3 + 2 * live + 2 * most, "the log grows"
         journal.close()
-    found = Journal(path, "r", 10_000).found.keyed
-    assert {stage: each for stage, each in found.items() if each} == {s: each for s, each in plain.items() if each}
+    assert without_empty(Journal(path, "r", 10_000).found.keyed) == without_empty(plain)
 
 
 def test_positions_that_changed_are_stored_and_those_that_are_over_forgotten(path: Path) -> None:
@@ -362,9 +363,7 @@ def test_what_is_stored_together_is_in_several_records(path: Path) -> None:
         (Commit(Checkpoint(keyed={"by": {0: {"key": b"x" * 20_000}}})), "the state of a key of stage by is"),
     ],
 )
-def test_what_is_too_large_for_a_record_is_named_and_no_damage(
-    path: Path, monkeypatch: pytest.MonkeyPatch, commit: Commit, said: str
-) -> None:
+def test_what_is_too_large_is_named_and_no_damage(path: Path, monkeypatch: Any, commit: Commit, said: str) -> None:
     connect = sqlite3.connect
 
     def connected(*args: Any, **how: Any) -> sqlite3.Connection:

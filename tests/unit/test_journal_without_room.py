@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from apps import registry
-from apps.contract import App
 from compositions.errors import NotNow, RecomposeError
 from compositions.model import Stage
 from datapipe.sources.push import BufferFull, Push
+from recompose import pipeline
 from runtime.dispatch.checkpoint import Checkpoint
 from runtime.pools.ray.hosted import Raised
 from service.daemon.store.store import DaemonStore, Started
@@ -110,16 +110,9 @@ def test_that_it_cannot_be_now_is_told_by_a_runner_elsewhere_as_it_is() -> None:
     assert isinstance(told, OSError)
 
 
-class Same(App):
-    name = "same"
-    stages = (Stage("same"),)
-
-    def same(self, value: int) -> int:
-        return value
-
-
 def test_an_app_without_room_waits_and_loses_nothing(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "create", lambda *_: Same())
+    same = pipeline((Stage("same"), lambda value: value), name="same")
+    monkeypatch.setattr(registry, "create", lambda *_: same())
     runners: list[Runner] = []
 
     def made(spec: RunSpec) -> Runner:

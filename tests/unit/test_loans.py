@@ -195,9 +195,6 @@ def test_a_small_part_of_a_frame_does_not_keep_it(arena: Arena, shelf: WorkerShe
     assert shelf.let_go() == [reference.block]
 
 
-# --- the runner's -----------------------------------------------------------------------------------------------------
-
-
 def test_values_of_the_runner_go_to_the_arena_and_come_back_writable(arena: Arena) -> None:
     codec = FrameCodec(RunnerShelf(arena))
     value = {"name": "a", "large": np.arange(SIZE, dtype=np.uint8), "small": np.arange(9), "text": "x" * SIZE}

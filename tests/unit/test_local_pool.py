@@ -65,9 +65,6 @@ def test_a_stall_of_the_loop_is_not_the_worker_s_time() -> None:
     wait_until(lambda: threading.active_count() <= threads)
 
 
-# --- the engine: what waits for a pool, and for how long --------------------------------------------------------------
-
-
 LIMITED = (Stage("a", time_limit_s=1.0),)
 COST_S = 0.01
 

@@ -78,17 +78,11 @@ def through(app: MilitaryServer, records: Sequence[bytes]) -> list[Any]:
     return [app.encode_result(value) for value in values]
 
 
-# --- results ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kernel", ["numpy", "compiled"])
 def test_a_bundle_gives_what_a_plain_loop_gives(kernel: str) -> None:
     app = server(tuples=40, narrowest=1, widest=12, kernel=kernel)
     records = list(app.items(None))
     assert through(app, records) == [plain(received(record)) for record in records]
-
-
-# --- kernels ---------------------------------------------------------------------------------------------------------
 
 
 def inputs(count: int, most: int) -> dict[str, Any]:

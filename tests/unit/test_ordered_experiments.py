@@ -21,9 +21,6 @@ STATE = replace(PLAIN, name="state", kind=StageKind.STATEFUL)
 KEYED = replace(PLAIN, name="keyed", kind=StageKind.PARTITIONED, partitions=4)
 
 
-# --- operators -------------------------------------------------------------------------------------------------------
-
-
 def test_the_bound_is_the_workers_time_or_what_must_be_run_one_by_one() -> None:
     assert bound_per_s([PLAIN, PLAIN], 4) == pytest.approx(200)
     assert bound_per_s([PLAIN, STATE], 4) == pytest.approx(100)
@@ -32,16 +29,10 @@ def test_the_bound_is_the_workers_time_or_what_must_be_run_one_by_one() -> None:
     assert work_s([replace(PLAIN, selectivity=3.0), PLAIN]) == pytest.approx(0.04)
 
 
-# --- by hand ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_stateful_operator_has_one_worker_and_the_others_run_what_comes_before() -> None:
     trace = Plant([PLAIN, STATE], Setup("lp", workers=4)).run(range(3))
     assert [at_s for at_s, _, _ in trace.outputs] == pytest.approx([0.02, 0.03, 0.04])
     assert [value for *_, value in trace.outputs] == serial_run([PLAIN, STATE], range(3))
-
-
-# --- figures and findings --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

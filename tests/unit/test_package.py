@@ -70,9 +70,6 @@ def started(app: Any = SUMS, **given: Any) -> Any:
     return run(app, pool="local", progress=False, **given)
 
 
-# --- results ----------------------------------------------------------------------------------------------------------
-
-
 def test_results_come_in_order_and_each_once() -> None:
     live = started(source=range(500), slo="p95<=400ms")
     assert [each.value for each in itertools.islice(live, 3)] == [0, 2, 6]
@@ -283,9 +280,6 @@ def test_objectives_are_those_of_the_command_line() -> None:
     live = started(source=[1], slo=["latency<=400ms", "throughput>=1/s"])
     assert len(live.status.requested.slo.objectives) == 2
     assert len(list(live)) == 1
-
-
-# --- the package ------------------------------------------------------------------------------------------------------
 
 
 def test_an_app_loads_without_what_serves_and_runs_it() -> None:
