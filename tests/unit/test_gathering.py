@@ -32,13 +32,11 @@ class Numbers(App):
 
 
 class Time:
-    """Moves when someone waits, and by ``tick_s`` when someone looks."""
+    """Moves when someone waits."""
 
-    def __init__(self, tick_s: float = 0.0) -> None:
-        self.now_s, self._tick_s = 0.0, tick_s
+    now_s = 0.0
 
     def clock(self) -> float:
-        self.now_s += self._tick_s
         return self.now_s
 
     def wait(self, seconds: float) -> bool:
@@ -106,13 +104,6 @@ def test_what_is_pushed_is_taken_as_far_as_it_is_there() -> None:
     source.close()
     assert bundles(gathered) == [[0, 1, 2], [3, 4]]
     assert source.offer().behind == 0
-
-
-def test_reading_ends_when_its_time_is_over() -> None:
-    time = Time(tick_s=0.001)
-    found = bundles(gathering(numbers(time), time, None, BundleLimits(items=1000)))
-    assert len(found) > 1, "reading took longer than others may wait"
-    assert [value for bundle in found for value in bundle] == list(range(10))
 
 
 def test_more_than_so_many_bytes_do_not_travel_together() -> None:

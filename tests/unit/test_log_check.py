@@ -93,19 +93,6 @@ def test_what_was_given_up_is_not_missed(killed: Path, tmp_path: Path, sizes: tu
     assert log_damage(killed, synced=True) is not None, "what was stored is missed all the same"
 
 
-def test_what_an_earlier_log_left_in_the_file_is_not_missed(tmp_path: Path) -> None:
-    """A log is written anew from its beginning once all of it is in the database."""
-    journal = Journal(tmp_path / "run.journal", "r", 1)
-    for serial in range(STORED):
-        journal.store(None, [Pushed(serial, ("x" * 10_000,))])
-    assert journal._file.db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0] == 0
-    before = frames_of(tmp_path / "run.journal")
-    journal.store(None, [Pushed(STORED, ("y",))])
-    assert frames_of(tmp_path / "run.journal") == before, "the older frames are behind the new ones"
-    assert log_damage(tmp_path / "run.journal", synced=True) is None
-    journal.close()
-
-
 def test_without_waiting_for_the_disk_a_log_may_have_holes(killed: Path) -> None:
     """``journal_sync`` false promises a journal that is whole, and lacks the last moments, after the power was lost."""
     flip(log_of(killed), frame(20, FRAME_HEADER_BYTES))
