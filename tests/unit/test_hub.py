@@ -6,6 +6,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,12 @@ from runtime.transport.channel import connect
 from runtime.transport.hub import Hub
 from runtime.transport.pending import Invitation
 from runtime.transport.wire import Kind, Message
+
+
+@pytest.fixture
+def unix_hub() -> Iterator[Hub]:
+    with closing(Hub()) as hub:
+        yield hub
 
 
 @pytest.fixture(params=["unix", "tcp"])
@@ -87,20 +94,17 @@ def test_the_same_worker_is_not_let_in_twice(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("noise", [b"\0" * 64, b"\xff" * 64, b"GET / HTTP/1.1\r\nHost: hub.example\r\n\r\n" * 2])
-def test_noise_from_a_stranger_hurts_nobody(noise: bytes) -> None:
-    hub = Hub()
-    invitation = hub.invite("w1")
+def test_noise_from_a_stranger_hurts_nobody(unix_hub: Hub, noise: bytes) -> None:
+    invitation = unix_hub.invite("w1")
     assert invitation.unix_path is not None
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.connect(invitation.unix_path)
         stranger.sendall(noise)
-        for _ in range(3):
-            assert hub.poll(0.0) == []
-    channel = join(hub, "w1", invitation)
+        assert [unix_hub.poll(0.0) for _ in range(3)] == [[], [], []]
+    channel = join(unix_hub, "w1", invitation)
     channel.send(Message(Kind.READY))
-    assert next_of(hub) == [("w1", Message(Kind.READY, payload=[], timings=()))]
+    assert next_of(unix_hub) == [("w1", Message(Kind.READY, payload=[], timings=()))]
     channel.close()
-    hub.close()
 
 
 def test_the_unix_socket_is_for_this_user_alone_and_leaves_no_trace() -> None:
@@ -113,32 +117,24 @@ def test_the_unix_socket_is_for_this_user_alone_and_leaves_no_trace() -> None:
     assert not os.path.exists(folder)
 
 
-def test_a_worker_elsewhere_comes_by_the_network_when_the_unix_socket_is_out_of_reach() -> None:
-    hub = Hub()
-    hub.open_network("127.0.0.1")
-    channel = join(hub, "w1", replace(hub.invite("w1"), unix_path="/nowhere/items"))
-    channel.send(Message(Kind.READY))
-    assert [worker for worker, _ in next_of(hub)] == ["w1"]
-    channel.close()
-    hub.close()
-
-
-def test_no_way_to_the_hub_is_a_sentence() -> None:
-    hub = Hub()
+def test_where_the_unix_socket_is_out_of_reach_a_worker_comes_by_the_network_or_says_so(unix_hub: Hub) -> None:
+    away = replace(unix_hub.invite("w1"), unix_path="/nowhere/items")
     with pytest.raises(ConnectionError, match="/nowhere/items cannot be reached and offers no network address"):
-        connect(replace(hub.invite("w1"), unix_path="/nowhere/items"))
-    hub.close()
+        connect(away)
+    unix_hub.open_network("127.0.0.1")
+    channel = join(unix_hub, "w2", replace(unix_hub.invite("w2"), unix_path="/nowhere/items"))
+    channel.send(Message(Kind.READY))
+    assert [worker for worker, _ in next_of(unix_hub)] == ["w2"]
+    channel.close()
 
 
-def test_a_slow_worker_does_not_block_the_hub() -> None:
-    hub = Hub()
-    slow, quick = join(hub, "slow"), join(hub, "quick")
+def test_a_slow_worker_does_not_block_the_hub(unix_hub: Hub) -> None:
+    slow, quick = join(unix_hub, "slow"), join(unix_hub, "quick")
     for number in range(4):
-        hub.send("slow", [Message(Kind.TASK, number, payload=[b"x" * 2_000_000])])
-    hub.send("quick", [Message(Kind.TASK, 9)])
+        unix_hub.send("slow", [Message(Kind.TASK, number, payload=[b"x" * 2_000_000])])
+    unix_hub.send("quick", [Message(Kind.TASK, 9)])
     with ThreadPoolExecutor(1) as thread:
         assert thread.submit(quick.receive).result(PATIENCE_S).task_id == 9
-    assert beside(hub, lambda: [slow.receive().task_id for _ in range(4)]) == [0, 1, 2, 3]
+    assert beside(unix_hub, lambda: [slow.receive().task_id for _ in range(4)]) == [0, 1, 2, 3]
     for channel in (slow, quick):
         channel.close()
-    hub.close()
