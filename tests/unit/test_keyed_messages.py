@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.contract import App, Outputs
+from apps.contract import Outputs
 from apps.keys import Partitions, WrongKeyError
 from compositions.model import Stage, StageKind
+from recompose import pipeline
 from runtime.arena.frame_store import AsTheyAre
 from runtime.dispatch.instructions import KeyedTask, Task
 from runtime.dispatch.keys import KeyStates, Mosaic
@@ -26,22 +27,13 @@ from runtime.transport.wire import HEAD, Message, pack, unpack
 PARTITIONS = 3
 
 
-class Counts(App):
-    name = "counts"
-    stages = (Stage("count", StageKind.PARTITIONED, partitions=PARTITIONS), Stage("again", StageKind.PARTITIONED))
-
-    def count_key(self, value):
-        return value
-
-    def count(self, value, state):
-        state = (state or 0) + 1
-        return (value, state), state
-
-    again_key = count_key
-    again = count
+def count(value, state):
+    state = (state or 0) + 1
+    return (value, state), state
 
 
 NAMES = ("count", "again")
+STEPS = [(Stage(name, StageKind.PARTITIONED, partitions=PARTITIONS), count, lambda value: value) for name in NAMES]
 CODEC = FrameCodec()
 
 
@@ -51,7 +43,7 @@ def sent(message: Message) -> Message:
 
 
 def test_a_piece_of_a_payload_in_parts_goes_to_a_worker_and_its_changes_come_back():
-    bench, language = Bench(Counts(), NAMES, AsTheyAre()), Language(NAMES, CODEC)
+    bench, language = Bench(pipeline(*STEPS)(), NAMES, AsTheyAre()), Language(NAMES, CODEC)
     mosaic = Mosaic((2, -1), (b"\1\0\1", b"\0\1\0"), (CODEC.encode(["a", "c"]), CODEC.encode(["b"])))
     assert CODEC.decode(mosaic) == [Outputs(["a", "b"]), "c"]
     every: dict[str, dict[int, KeyStates]] = {"count": {partition: {} for partition in range(PARTITIONS)}}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from apps.contract import App, Outputs
 from compositions.model import Stage, StageKind
+from recompose import pipeline
 from runtime.dispatch.instructions import KeyedTask, Task
 from runtime.dispatch.keys import Mosaic, Routes
 from runtime.pools.calls import Calls
@@ -24,11 +25,15 @@ PARTITIONS = 4
 ALL = {"total": {key: {} for key in range(PARTITIONS)}}
 
 
+def by_key(name: str, **more: Any) -> Stage:
+    return Stage(name, StageKind.PARTITIONED, partitions=PARTITIONS, **more)
+
+
 class Sums(App):
     """Lists what came of a key; the list is changed in place."""
 
     name = "sums"
-    stages = (Stage("pair"), Stage("total", StageKind.PARTITIONED, partitions=PARTITIONS), Stage("show"))
+    stages = (Stage("pair"), by_key("total"), Stage("show"))
 
     def pair(self, value: Any) -> Any:
         return Outputs(value) if isinstance(value, list) else value
@@ -115,7 +120,7 @@ class Named(App):
     """Its key needs what ``setup`` made, which the contract forbids."""
 
     name = "named"
-    stages = (Stage("total", StageKind.PARTITIONED, partitions=PARTITIONS),)
+    stages = (by_key("total"),)
 
     def setup(self) -> None:
         self.names = {"x": "k1", "y": "k2"}
@@ -152,24 +157,12 @@ def test_who_was_told_to_forget_a_partition_takes_no_values_of_it() -> None:
         run(calls, [second], KeyedTask())
 
 
-class Twice(App):
-    name = "twice"
-    stages = tuple(Stage(name, StageKind.PARTITIONED, partitions=PARTITIONS) for name in ("once", "again"))
-
-    def once_key(self, value: Any) -> Any:
-        return 0
-
-    def once(self, value: Any, state: Any) -> Any:
-        return value, (state or 0) + 1
-
-    def again(self, value: Any, state: Any) -> Any:
+def test_states_of_one_stage_that_cannot_be_read_leave_those_of_the_next_as_they_are() -> None:
+    def counts(value: Any, state: Any) -> Any:
         return (state or 0) + 1, (state or 0) + 1
 
-    again_key = once_key
-
-
-def test_states_of_one_stage_that_cannot_be_read_leave_those_of_the_next_as_they_are() -> None:
-    calls = Calls(Twice())
+    twice = pipeline((by_key("once"), counts, lambda _: 0), (by_key("again"), counts, lambda _: 0))
+    calls = Calls(twice())
     every: dict[int, Any] = {key: {} for key in range(PARTITIONS)}
     bad = {key: {"a": b"no pickle"} for key in range(PARTITIONS)}
 
@@ -222,7 +215,7 @@ class Together(App):
     """Running sums, of all values of a task in one call; each state is a list that is changed in place."""
 
     name = "together"
-    stages = (Stage("total", StageKind.PARTITIONED, partitions=PARTITIONS, batch=True),)
+    stages = (by_key("total", batch=True),)
 
     def total_key(self, value: Any) -> Any:
         return value[0]
@@ -276,28 +269,18 @@ def test_what_was_sent_behind_a_task_that_failed_is_not_run_and_brings_its_state
     assert states(run(calls, [("a", 5)], KeyedTask(None, {}, None, 9))) == {"a": [1, 3, 4, 5]}
 
 
-class Slow(App):
-    """A stage by key, and one that waits, in one worker."""
-
-    name = "slow"
-    stages = (Stage("total", StageKind.PARTITIONED, partitions=2), Stage("wait"))
-
-    def total_key(self, value: int) -> int:
-        return 0
-
-    def total(self, value: int, state: int | None) -> tuple[int, int]:
+def test_while_a_task_with_states_waits_the_next_one_does_not_begin() -> None:
+    def total(value: int, state: int | None) -> tuple[int, int]:
         return (state or 0) + value, (state or 0) + value
 
-    async def wait(self, value: int) -> int:
+    async def wait(value: int) -> int:
         await asyncio.sleep(0)
         return value
 
-
-def test_while_a_task_with_states_waits_the_next_one_does_not_begin() -> None:
-    calls = Calls(Slow())
+    calls = Calls(pipeline((by_key("total"), total, lambda _: 0), wait)())
 
     async def both() -> list[Performed]:
-        keyed = [KeyedTask(None, {"total": {0: {}, 1: {}}}), KeyedTask(None, {}, None, 0)]
+        keyed = [KeyedTask(None, ALL), KeyedTask(None, {}, None, 0)]
         tasks = [Task(at, at, ("total", "wait"), CODEC.encode([1, 2]), {}, 0, 2, each) for at, each in enumerate(keyed)]
         return await asyncio.gather(*(perform(calls, each, CODEC) for each in tasks))
 
@@ -334,26 +317,16 @@ def test_results_that_are_made_one_by_one_are_made_before_the_states_are_kept() 
     assert (CODEC.decode(done.payload), states(done)) == ([("a", 3)], {"a": 3})
 
 
-class Columns(App):
-    """States that the stage does not mention stay."""
-
-    name = "columns"
-    NAMES = (("key", "string"), ("n", "int64"))
-    stages = (Stage("total", StageKind.PARTITIONED, partitions=4, batch=True, columns=NAMES),)
-
-    def total_key(self, value: Any) -> Any:
-        return value["key"]
-
-    def total(self, batch: Any, states: Any) -> Any:
+def test_a_stage_by_key_may_get_columns_and_states_that_it_does_not_mention_stay() -> None:
+    def total(batch: Any, states: Any) -> Any:
         numbers: dict[str, int] = {}
         for key, number in zip(batch["key"].to_pylist(), batch["n"].to_pylist(), strict=True):
             numbers[key] = numbers.get(key, 0) + number
         new = {key: (states[key] or 0) + number for key, number in numbers.items() if number}
         return [new.get(key, states[key]) for key in batch["key"].to_pylist()], new
 
-
-def test_a_stage_by_key_may_get_columns() -> None:
-    calls = Calls(Columns())
+    stage = by_key("total", batch=True, columns=(("key", "string"), ("n", "int64")))
+    calls = Calls(pipeline((stage, total, lambda value: value["key"]))())
     rows = [{"key": "a", "n": 1}, {"key": "b", "n": 2}, {"key": "a", "n": 3}]
     done = run(calls, rows, KeyedTask(None, ALL))
     assert CODEC.decode(done.payload) == [4, 2, 4]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apps.contract import App, Outputs
+from apps.contract import Outputs
 from compositions.batch_settings import SchedulerSettings
 from compositions.model import Stage, StageKind
 from compositions.notation import parse
@@ -14,6 +14,7 @@ from lab.papers.prasaad.operators import Operator
 from lab.papers.prasaad.plant import Plant, Setup
 from lab.simulation.machine import Cost, Machine
 from lab.simulation.pool import SimulatedPool
+from recompose import pipeline
 from runtime import scheduling
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered, TaskTimed
@@ -38,20 +39,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
 known, and would be 1, 1, 1 without it."""
 
 
-class Filtering(App):
-    """The operators, as an app."""
+def step(operator: Operator) -> tuple[Stage, Any]:
+    return Stage(operator.name), lambda value: Outputs(operator.outputs(value, 0)[0])
 
-    name = "filtering"
-    stages = tuple(Stage(operator.name) for operator in OPERATORS)
 
-    def first(self, value: int) -> Outputs:
-        return Outputs(OPERATORS[0].outputs(value, 0)[0])
-
-    def filter(self, value: int) -> Outputs:
-        return Outputs(OPERATORS[1].outputs(value, 0)[0])
-
-    def last(self, value: int) -> Outputs:
-        return Outputs(OPERATORS[2].outputs(value, 0)[0])
+Filtering = pipeline(*map(step, OPERATORS))
+"""The operators, as an app."""
 
 
 class Spy:

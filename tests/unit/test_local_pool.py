@@ -3,11 +3,11 @@
 import threading
 from time import monotonic
 
-from apps.contract import App
 from compositions.model import Stage, all_sequential
 from compositions.notation import parse
 from lab.simulation.machine import constant_cost
 from lab.simulation.pool import SimulatedPool
+from recompose import pipeline
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered, WorkersChanged
 from runtime.engine import TICK_S, Engine
@@ -17,27 +17,18 @@ from tests.support.waiting import wait_until
 PATIENCE_S = 10.0
 
 
-class Steps(App):
-    """Its stage says when it is entered, and goes on when it is told to."""
-
-    name = "steps"
-    stages = (Stage("step", time_limit_s=PATIENCE_S),)
-
-    entered = threading.Semaphore(0)
-    go_on = threading.Semaphore(0)
-
-    def step(self, number: int) -> int:
-        self.entered.release()
-        assert self.go_on.acquire(timeout=PATIENCE_S)
-        return number
-
-
 def test_a_stall_of_the_loop_is_not_the_worker_s_time() -> None:
-    stalled_s = 0.0
+    stalled_s, entered, go_on = 0.0, threading.Semaphore(0), threading.Semaphore(0)
 
     def clock() -> float:
         return monotonic() + stalled_s
 
+    def step(number: int) -> int:
+        entered.release()
+        assert go_on.acquire(timeout=PATIENCE_S)
+        return number
+
+    Steps = pipeline((Stage("step", time_limit_s=PATIENCE_S), step))  # noqa: N806 - it is a class
     pool, threads = LocalPool(Steps, clock), threading.active_count()
     engine = Engine(Dispatcher(Steps.stages, parse("Seq", Steps.stages, name="one")), pool)
     engine.start()
@@ -48,14 +39,14 @@ def test_a_stall_of_the_loop_is_not_the_worker_s_time() -> None:
     codec = PickleCodec()
     for number in range(3):
         engine.admit(codec.encode([number]), (clock(),))
-    assert Steps.entered.acquire(timeout=PATIENCE_S)
-    Steps.go_on.release()
+    assert entered.acquire(timeout=PATIENCE_S)
+    go_on.release()
     wait_until(lambda: not pool._events.empty())
     stalled_s = 60.0  # the sink blocks; the worker answered long before
     outcomes += engine.advance(clock())
     outcomes += engine.advance(clock())
     for _ in range(2):
-        Steps.go_on.release()
+        go_on.release()
     while not engine.idle:
         outcomes += engine.advance(clock())
     lost = [each.reason for each in outcomes if isinstance(each, WorkersChanged) and each.lost]
