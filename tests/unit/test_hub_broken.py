@@ -62,6 +62,12 @@ def network_hub(**options: Any) -> Iterator[Hub]:
     hub.close()
 
 
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with network_hub() as hub:
+        yield hub
+
+
 def network_of(invitation: Invitation) -> Network:
     assert invitation.network is not None
     return invitation.network
@@ -114,79 +120,73 @@ def by_relay(hub: Hub) -> tuple[Relay, EncryptedChannel]:
 # --- a connection that breaks beside its lifeline (a task was lost in silence) ---------------------------------------
 
 
-def test_a_task_that_cannot_be_routed_is_the_loss_of_its_worker() -> None:
-    with network_hub() as hub:
-        channel = lifeline(hub, hub.invite("w1"))  # and no ZeroMQ connection
-        hub.send("w1", [Message(Kind.TASK, 1)])
-        assert next_of(hub) == [("w1", None)]
-        hub.send("w1", [Message(Kind.TASK, 2)])
-        assert hub.poll(0.0) == []
-        channel.close()
+def test_a_task_that_cannot_be_routed_is_the_loss_of_its_worker(hub: Hub) -> None:
+    channel = lifeline(hub, hub.invite("w1"))  # and no ZeroMQ connection
+    hub.send("w1", [Message(Kind.TASK, 1)])
+    assert next_of(hub) == [("w1", None)]
+    hub.send("w1", [Message(Kind.TASK, 2)])
+    assert hub.poll(0.0) == []
+    channel.close()
 
 
-def test_a_zeromq_connection_that_breaks_under_an_idle_worker_is_its_loss() -> None:
-    with network_hub() as hub:
-        relay, channel = by_relay(hub)
-        assert [worker for worker, _ in next_of(hub)] == ["w1"]
-        relay.cut()
-        hub.send("w1", [Message(Kind.TASK, 1)])  # ZeroMQ may take it, or not: it cannot arrive
-        worker = threading.Thread(target=lambda: (channel.receive(), channel.close()))
-        worker.start()
-        assert next_of(hub) == [("w1", None)]
-        worker.join(PATIENCE_S)
-        assert not worker.is_alive()
+def test_a_zeromq_connection_that_breaks_under_an_idle_worker_is_its_loss(hub: Hub) -> None:
+    relay, channel = by_relay(hub)
+    assert [worker for worker, _ in next_of(hub)] == ["w1"]
+    relay.cut()
+    hub.send("w1", [Message(Kind.TASK, 1)])  # ZeroMQ may take it, or not: it cannot arrive
+    worker = threading.Thread(target=lambda: (channel.receive(), channel.close()))
+    worker.start()
+    assert next_of(hub) == [("w1", None)]
+    worker.join(PATIENCE_S)
+    assert not worker.is_alive()
 
 
-def test_a_worker_whose_zeromq_connection_broke_while_it_worked_does_not_answer_as_if_nothing_was() -> None:
-    with network_hub() as hub:
-        relay, channel = by_relay(hub)
-        next_of(hub)
-        relay.cut()
-        channel._broken.poll(PATIENCE_S * 1000)
-        with pytest.raises(ConnectionError, match="the ZeroMQ connection to the hub broke"):
-            channel.send(Message(Kind.DONE, 1))
-        channel.close()
-        assert next_of(hub) == [("w1", None)]
-
-
-def test_what_comes_while_a_worker_looks_whether_the_hub_is_there_is_not_left_lying() -> None:
-    with network_hub() as hub:
-        invitation = hub.invite("w1")
-        channel = ready(hub, invitation, network_of(invitation))
-        next_of(hub)
-        looks = channel._poller
-
-        def late(timeout_ms: int | None) -> list[tuple[Any, int]]:
-            hub.send("w1", [Message(Kind.TASK, 1)])
-            return looks.poll(PATIENCE_S * 1000)
-
-        channel._poller = SimpleNamespace(poll=late)
-        assert [message.task_id for message in channel.poll() or ()] == [1]
-        channel.close()
-
-
-def test_an_answer_to_a_later_task_proves_that_the_one_before_was_lost() -> None:
-    with network_hub() as hub:
-        invitation = hub.invite("w1")
-        channel, dealer = lifeline(hub, invitation), dealer_of(invitation)
-        dealer.send(packed(Message(Kind.READY)))
-        next_of(hub)
-        for number in (1, 2):
-            hub.send("w1", [Message(Kind.TASK, number)])
-        first = dealer.recv()
-        assert unpack(HEAD.unpack_from(first), memoryview(first)[HEAD.size :]).task_id == 1
-        dealer.send(packed(Message(Kind.DONE, 2)))  # as if the first had not arrived
-        assert next_of(hub) == [("w1", None)]
-        end(dealer)
-        channel.close()
-
-
-def test_what_comes_unencrypted_on_the_lifeline_is_no_message() -> None:
-    with network_hub() as hub:
-        channel = lifeline(hub, hub.invite("w1"))
+def test_a_worker_whose_zeromq_connection_broke_while_it_worked_does_not_answer_as_if_nothing_was(hub: Hub) -> None:
+    relay, channel = by_relay(hub)
+    next_of(hub)
+    relay.cut()
+    channel._broken.poll(PATIENCE_S * 1000)
+    with pytest.raises(ConnectionError, match="the ZeroMQ connection to the hub broke"):
         channel.send(Message(Kind.DONE, 1))
-        assert next_of(hub) == [("w1", None)]
-        channel.close()
+    channel.close()
+    assert next_of(hub) == [("w1", None)]
+
+
+def test_what_comes_while_a_worker_looks_whether_the_hub_is_there_is_not_left_lying(hub: Hub) -> None:
+    invitation = hub.invite("w1")
+    channel = ready(hub, invitation, network_of(invitation))
+    next_of(hub)
+    looks = channel._poller
+
+    def late(timeout_ms: int | None) -> list[tuple[Any, int]]:
+        hub.send("w1", [Message(Kind.TASK, 1)])
+        return looks.poll(PATIENCE_S * 1000)
+
+    channel._poller = SimpleNamespace(poll=late)
+    assert [message.task_id for message in channel.poll() or ()] == [1]
+    channel.close()
+
+
+def test_an_answer_to_a_later_task_proves_that_the_one_before_was_lost(hub: Hub) -> None:
+    invitation = hub.invite("w1")
+    channel, dealer = lifeline(hub, invitation), dealer_of(invitation)
+    dealer.send(packed(Message(Kind.READY)))
+    next_of(hub)
+    for number in (1, 2):
+        hub.send("w1", [Message(Kind.TASK, number)])
+    first = dealer.recv()
+    assert unpack(HEAD.unpack_from(first), memoryview(first)[HEAD.size :]).task_id == 1
+    dealer.send(packed(Message(Kind.DONE, 2)))  # as if the first had not arrived
+    assert next_of(hub) == [("w1", None)]
+    end(dealer)
+    channel.close()
+
+
+def test_what_comes_unencrypted_on_the_lifeline_is_no_message(hub: Hub) -> None:
+    channel = lifeline(hub, hub.invite("w1"))
+    channel.send(Message(Kind.DONE, 1))
+    assert next_of(hub) == [("w1", None)]
+    channel.close()
 
 
 def test_what_a_worker_said_before_it_died_is_heard_also_when_something_is_sent_to_it() -> None:
@@ -281,12 +281,11 @@ def test_no_answer_to_a_challenge_is_a_routing_id_or_a_key() -> None:
     hub.close()
 
 
-def test_a_worker_with_its_own_invitation_cannot_pass_for_another() -> None:
-    with network_hub() as hub:
-        own, other = hub.invite("w1"), hub.invite("w2")
-        assert own.secret != other.secret
-        forged = replace(own, worker="w2")
-        assert isinstance(beside(hub, lambda: StreamChannel(connected(other), forged)), ConnectionError)
+def test_a_worker_with_its_own_invitation_cannot_pass_for_another(hub: Hub) -> None:
+    own, other = hub.invite("w1"), hub.invite("w2")
+    assert own.secret != other.secret
+    forged = replace(own, worker="w2")
+    assert isinstance(beside(hub, lambda: StreamChannel(connected(other), forged)), ConnectionError)
 
 
 def test_a_challenge_of_another_length_is_not_answered() -> None:
@@ -300,24 +299,23 @@ def test_a_challenge_of_another_length_is_not_answered() -> None:
     hub.close()
 
 
-def test_zeromq_lets_in_only_keys_of_invitations_that_are_still_good() -> None:
-    with network_hub() as hub:
-        invitation, gone = hub.invite("w1"), hub.invite("w2")
-        channel = lifeline(hub, invitation)
-        hub.drop("w2")
-        strangers = [dealer_of(invitation, zmq.curve_keypair()), dealer_of(gone)]
-        denied = [each.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH) for each in strangers]
-        for monitor in denied:
-            assert beside(hub, lambda monitor=monitor: monitor.poll(PATIENCE_S * 1000))
-        invited = dealer_of(invitation)
-        invited.send(packed(Message(Kind.READY)))
-        assert [worker for worker, _ in next_of(hub)] == ["w1"]
-        for monitor, dealer in zip(denied, strangers, strict=True):
-            dealer.disable_monitor()
-            monitor.close()
-            end(dealer)
-        end(invited)
-        channel.close()
+def test_zeromq_lets_in_only_keys_of_invitations_that_are_still_good(hub: Hub) -> None:
+    invitation, gone = hub.invite("w1"), hub.invite("w2")
+    channel = lifeline(hub, invitation)
+    hub.drop("w2")
+    strangers = [dealer_of(invitation, zmq.curve_keypair()), dealer_of(gone)]
+    denied = [each.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH) for each in strangers]
+    for monitor in denied:
+        assert beside(hub, lambda monitor=monitor: monitor.poll(PATIENCE_S * 1000))
+    invited = dealer_of(invitation)
+    invited.send(packed(Message(Kind.READY)))
+    assert [worker for worker, _ in next_of(hub)] == ["w1"]
+    for monitor, dealer in zip(denied, strangers, strict=True):
+        dealer.disable_monitor()
+        monitor.close()
+        end(dealer)
+    end(invited)
+    channel.close()
 
 
 def test_a_channel_is_polled_whatever_number_its_descriptor_has() -> None:

@@ -9,6 +9,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -215,12 +216,7 @@ class Broken(Plain):
     """Its output fails as a file does, by an OSError of its own."""
 
     def open_output(self, path: Path) -> Any:
-        return self
-
-    def write(self, serial: int, value: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    def close(self) -> None: ...
+        return MagicMock(**{"write.side_effect": OSError(28, "No space left on device")})
 
 
 def deliver(sink: ResultSink, value: Any) -> None:
