@@ -72,6 +72,11 @@ def manager(
     return Manager(settings or Settings(), made, Choices(STAGES, compositions, ONE), mode, slo)
 
 
+@pytest.fixture
+def target() -> Manager:
+    return manager()
+
+
 def tick(target: Manager, shot: Snapshot) -> TickResult:
     return target.tick(shot.now_s, shot)
 
@@ -114,8 +119,7 @@ def test_without_slo_nothing_is_done() -> None:
     assert reason(result) == "no SLO set"
 
 
-def test_a_missed_slo_leads_to_a_switch_a_wait_and_a_decision() -> None:
-    target = manager()
+def test_a_missed_slo_leads_to_a_switch_a_wait_and_a_decision(target: Manager) -> None:
     asked = tick(target, snapshot(20))
     assert asked.commands == (SwitchTo(WIDE),)
     assert asked.state is State.SWITCHING
@@ -131,8 +135,7 @@ def test_a_missed_slo_leads_to_a_switch_a_wait_and_a_decision() -> None:
     assert {c.name for c in decision.candidates if c.reason} == {"one", "wide", "wider"}
 
 
-def test_the_outcome_compares_prediction_and_measurement_once() -> None:
-    target = manager()
+def test_the_outcome_compares_prediction_and_measurement_once(target: Manager) -> None:
     tick(target, snapshot(20))
     tick(target, snapshot(21, "wide", since_s=20.9))
     assert target.hindsights() == ()
@@ -144,8 +147,7 @@ def test_the_outcome_compares_prediction_and_measurement_once() -> None:
     assert target.hindsights() == ()
 
 
-def test_a_failed_switch_leaves_the_old_one_and_the_next_candidate_is_taken() -> None:
-    target = manager()
+def test_a_failed_switch_leaves_the_old_one_and_the_next_candidate_is_taken(target: Manager) -> None:
     tick(target, snapshot(20))
     target.switch_failed("its workers were not ready after 60 s")
     result = tick(target, snapshot(21))
@@ -158,8 +160,7 @@ def test_a_switch_that_never_ends_is_given_up() -> None:
     assert commands(run(manager(), 20, 142))[:2] == ["wide", "wider"]
 
 
-def test_nothing_is_switched_while_a_switch_is_under_way() -> None:
-    target = manager()
+def test_nothing_is_switched_while_a_switch_is_under_way(target: Manager) -> None:
     tick(target, snapshot(20))
     target.set_slo(Slo("throughput", "input_rate", 0.1))
     results = [tick(target, snapshot(20 + k / 4, switching=True)) for k in range(1, 20)]
@@ -174,8 +175,7 @@ def test_observe_says_what_it_would_do_and_does_nothing() -> None:
     assert "would choose wide" in decision.reason
 
 
-def test_a_pinned_composition_is_switched_to_and_kept() -> None:
-    target = manager()
+def test_a_pinned_composition_is_switched_to_and_kept(target: Manager) -> None:
     target.set_mode(Mode.PINNED, "wider")
     assert tick(target, snapshot(20)).commands == (SwitchTo(WIDER),)
     assert decided(tick(target, snapshot(21, "wider", since_s=20.9))).trigger is Trigger.MANUAL
@@ -184,8 +184,7 @@ def test_a_pinned_composition_is_switched_to_and_kept() -> None:
     assert results[-1].slo_status is SloStatus.VIOLATED
 
 
-def test_a_pinned_composition_that_cannot_be_switched_to_is_not_asked_for_again() -> None:
-    target = manager()
+def test_a_pinned_composition_that_cannot_be_switched_to_is_not_asked_for_again(target: Manager) -> None:
     target.set_mode(Mode.PINNED, "wider")
     tick(target, snapshot(20))
     target.switch_failed("no memory")
@@ -332,8 +331,7 @@ def grant(workers: int) -> Grant:
     return Grant(Budget(workers=workers), Budget(workers=8), f"the arbiter gives {workers} workers")
 
 
-def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it() -> None:
-    target = manager()
+def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it(target: Manager) -> None:
     target.grant(grant(2))
     results = run(target, 20, 24)
     target.grant(grant(3))
@@ -353,8 +351,7 @@ def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it
     assert "; wide stays: 15 items/s of 110 ms, expected late: 0.0 % with 3 workers" in told[2].reason
 
 
-def test_a_share_that_was_lifted_before_it_was_told_is_not_told_later() -> None:
-    target = manager()
+def test_a_share_that_was_lifted_before_it_was_told_is_not_told_later(target: Manager) -> None:
     run(target, 20, 24.5)
     run(target, 24.5, 30, "wide", since_s=24.4)
     target.grant(grant(5))
@@ -387,8 +384,7 @@ def test_what_waits_for_more_workers_than_the_new_share_has_is_called_off() -> N
     assert CALLED_OFF in decisions(results)[0].reason
 
 
-def test_a_bid_says_what_would_be_run_with_how_much() -> None:
-    target = manager()
+def test_a_bid_says_what_would_be_run_with_how_much(target: Manager) -> None:
     limits = tuple(Budget(workers=count) for count in range(1, 5))
     assert target.bid(limits).reach is None, "nothing was seen yet"
     tick(target, snapshot(20))
