@@ -44,6 +44,11 @@ class Time:
         return False
 
 
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
 def gathering(source: Any, time: Time, rate_per_s: float | None, limits: BundleLimits) -> Gathering:
     pattern = None if rate_per_s is None else Fixed(rate_per_s)
     pacing = FrequencyManager(pattern, clock=time.clock, wait=time.wait, catch_up_s=10.0)
@@ -76,8 +81,7 @@ def test_a_bundle_has_what_is_due(rate_per_s: float | None, limits: BundleLimits
     assert bundles(gathering(numbers(time), time, rate_per_s, limits), most) == expected
 
 
-def test_what_became_due_meanwhile_travels_together_and_knows_since_when() -> None:
-    time = Time()
+def test_what_became_due_meanwhile_travels_together_and_knows_since_when(time: Time) -> None:
     gathered = gathering(numbers(time), time, 10.0, BundleLimits(items=8))
     gathered.next(100)
     time.now_s = 0.35  # it was held back: the second, third and fourth are due
@@ -87,16 +91,14 @@ def test_what_became_due_meanwhile_travels_together_and_knows_since_when() -> No
     assert portion.arrived_s == (0.35,) * 3
 
 
-def test_the_first_item_waits_no_longer_than_asked_for_others() -> None:
-    time = Time()
+def test_the_first_item_waits_no_longer_than_asked_for_others(time: Time) -> None:
     gathered = gathering(numbers(time), time, 10.0, BundleLimits(items=8, linger_s=0.25))
     portion: Any = gathered.next(100)
     assert (portion.values, portion.due_s) == ([0, 1, 2], pytest.approx((0.0, 0.1, 0.2)))
     assert time.now_s <= 0.25
 
 
-def test_what_is_pushed_is_taken_as_far_as_it_is_there() -> None:
-    time = Time()
+def test_what_is_pushed_is_taken_as_far_as_it_is_there(time: Time) -> None:
     source = Push(10, clock=time.clock)
     gathered = gathering(source, time, None, BundleLimits(items=3))
     for value in range(5):
@@ -106,8 +108,7 @@ def test_what_is_pushed_is_taken_as_far_as_it_is_there() -> None:
     assert source.offer().behind == 0
 
 
-def test_more_than_so_many_bytes_do_not_travel_together() -> None:
-    time = Time()
+def test_more_than_so_many_bytes_do_not_travel_together(time: Time) -> None:
     source = Push(10, clock=time.clock)
     for size in [10, 10, 10, 50, 5, 5, 200, 10]:
         source.put(np.zeros(size, np.uint8))
@@ -158,9 +159,7 @@ def test_no_more_is_read_than_may_travel_together(rate_per_s: float | None, ling
     assert out == 10 if linger_s == 0 and rate_per_s else out == 40
 
 
-def test_the_first_item_waits_no_longer_for_a_slow_second_one_than_others_do() -> None:
-    time = Time()
-
+def test_the_first_item_waits_no_longer_for_a_slow_second_one_than_others_do(time: Time) -> None:
     def slow() -> Iterator[int]:
         for number in range(10):
             time.now_s += 1.0

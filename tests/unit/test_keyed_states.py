@@ -56,6 +56,11 @@ class Sums(App):
         return value
 
 
+@pytest.fixture
+def calls() -> Calls:
+    return Calls(Sums())
+
+
 def run(
     calls: Calls, values: list[Any], keyed: KeyedTask, stages: tuple[str, ...] = ("total",), task_id: int = 0
 ) -> Performed:
@@ -69,8 +74,7 @@ def states(done: Performed) -> dict[Any, Any]:
     return read
 
 
-def test_a_result_tells_what_became_of_the_keys_it_touched() -> None:
-    calls = Calls(Sums())
+def test_a_result_tells_what_became_of_the_keys_it_touched(calls: Calls) -> None:
     done = run(calls, [("a", 1), ("b", 1), ("a", 2)], KeyedTask(None, ALL))
     assert CODEC.decode(done.payload) == [("a", 1), ("b", 1), ("a", 2)]
     assert states(done) == {"a": [1, 2], "b": [1]}
@@ -96,8 +100,7 @@ def test_a_task_that_fails_leaves_no_trace(bad: Any, sentence: str) -> None:
     assert states(run(calls, [("a", 2), ("n", 1), ("b", 1)], KeyedTask(), stages)) == {"a": [1, 2], "n": [1], "b": [1]}
 
 
-def test_a_piece_is_the_picked_values_of_its_items_in_whatever_parts_they_are() -> None:
-    calls = Calls(Sums())
+def test_a_piece_is_the_picked_values_of_its_items_in_whatever_parts_they_are(calls: Calls) -> None:
     values = [Outputs([("a", 1), ("b", 2)]), Outputs(), Outputs([("a", 3)])]
     parts = CODEC.encode([values[0][0], values[2][0]]), CODEC.encode([values[0][1]])
     mosaic = Mosaic((2, 0, 1), (b"\1\0\1", b"\0\1\0"), parts)
@@ -107,8 +110,7 @@ def test_a_piece_is_the_picked_values_of_its_items_in_whatever_parts_they_are() 
         assert CODEC.decode(run_now(perform(calls, task, CODEC)).payload) == [("a", 1), ("a", 2)]
 
 
-def test_whoever_makes_values_says_where_they_belong() -> None:
-    calls = Calls(Sums())
+def test_whoever_makes_values_says_where_they_belong(calls: Calls) -> None:
     done = run(calls, [[("a", 1), ("b", 2)], [], (2.5, 1)], KeyedTask(), ("pair",))
     routes: Any = done.keyed.routes
     assert routes.counts == (2, 0, -1)
@@ -146,8 +148,7 @@ def test_a_key_that_is_another_one_at_the_stage_is_a_fault_of_its_value(lent: An
     assert states(run(calls, ["x", "y"], KeyedTask(b"\1\0", {}, routes))) == {"k1": 1}
 
 
-def test_who_was_told_to_forget_a_partition_takes_no_values_of_it() -> None:
-    calls = Calls(Sums())
+def test_who_was_told_to_forget_a_partition_takes_no_values_of_it(calls: Calls) -> None:
     stage = calls.keyed.of("total")
     first, second = ("a", 1), next((key, 1) for key in "bcdefgh" if key_in(stage, key) != key_in(stage, "a"))
     run(calls, [first, second], KeyedTask(None, ALL))
@@ -254,8 +255,7 @@ def test_a_call_for_all_values_is_a_plain_loop_or_leaves_no_trace(bundles: list[
         assert states(done) == {key: [sums[key]] if sums[key] else None for key, _ in bundle}
 
 
-def test_what_was_sent_behind_a_task_that_failed_is_not_run_and_brings_its_states_all_the_same() -> None:
-    calls = Calls(Sums())
+def test_what_was_sent_behind_a_task_that_failed_is_not_run_and_brings_its_states_all_the_same(calls: Calls) -> None:
     made = run(Calls(Sums()), [("b", 1)], KeyedTask(None, ALL)).keyed.changes["total"]
     run(calls, [("a", 1)], KeyedTask(None, ALL))
     with pytest.raises(StageError, match="told to"):

@@ -162,9 +162,14 @@ def test_rows_are_taken_once_in_order() -> None:
     assert ledger.take(FIRST, 1)
 
 
-def test_a_driver_that_comes_back_gets_again_what_was_not_durable() -> None:
+@pytest.fixture
+def ledger() -> Ledger:
     ledger = Ledger()
     ledger.begin(FIRST, 0)
+    return ledger
+
+
+def test_a_driver_that_comes_back_gets_again_what_was_not_durable(ledger: Ledger) -> None:
     for row in range(4):
         ledger.take(FIRST, row)
     for row in range(3):
@@ -182,9 +187,7 @@ def test_a_driver_that_comes_back_gets_again_what_was_not_durable() -> None:
     assert ledger.results(Fetch(ledger.number, 1, 3)) == ["r1", "r2", "r3"]
 
 
-def test_a_partition_has_its_turn_when_those_before_are_there() -> None:
-    ledger = Ledger()
-    ledger.begin(FIRST, 0)
+def test_a_partition_has_its_turn_when_those_before_are_there(ledger: Ledger) -> None:
     assert (ledger.first_of(0), ledger.first_of(1)) == (0, None)
     ledger.delivered(0, 7)
     ledger.delivered(0, 7)
@@ -194,9 +197,7 @@ def test_a_partition_has_its_turn_when_those_before_are_there() -> None:
     assert ledger.first_of(1) is None, "another driver delivers all partitions again"
 
 
-def test_a_refused_row_has_its_result_in_its_place() -> None:
-    ledger = Ledger()
-    ledger.begin(FIRST, 0)
+def test_a_refused_row_has_its_result_in_its_place(ledger: Ledger) -> None:
     ledger.take(FIRST, 0)
     ledger.refuse(FIRST, 1, "refused")
     assert ledger.offer() is None
@@ -205,9 +206,7 @@ def test_a_refused_row_has_its_result_in_its_place() -> None:
     assert ledger.results(Fetch(ledger.number, 0, 2)) == ["r0", "refused"]
 
 
-def test_results_of_a_batch_that_was_given_up_are_nobodys() -> None:
-    ledger = Ledger()
-    ledger.begin(FIRST, 0)
+def test_results_of_a_batch_that_was_given_up_are_nobodys(ledger: Ledger) -> None:
     ledger.take(FIRST, 0)
     ledger.begin(Key("q", 1), 0)
     ledger.take(Key("q", 1), 0)

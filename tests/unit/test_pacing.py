@@ -41,8 +41,12 @@ class Time:
         return times
 
 
-def test_the_first_item_does_not_wait_and_the_next_waits_what_the_source_left_of_the_delay():
-    time = Time()
+@pytest.fixture
+def time():
+    return Time()
+
+
+def test_the_first_item_does_not_wait_and_the_next_waits_what_the_source_left_of_the_delay(time):
     manager = time.manager(Fixed(2.0))
     assert manager.turns(1)
     assert time.now_s == 100.0
@@ -52,9 +56,8 @@ def test_the_first_item_does_not_wait_and_the_next_waits_what_the_source_left_of
     assert sum(time.waits) == pytest.approx(0.350)
 
 
-def test_a_pattern_may_count_items_as_in_listing_1_of_the_paper():
+def test_a_pattern_may_count_items_as_in_listing_1_of_the_paper(time):
     """10 items/s at first, 0.5 more with each item: the wait after item n is 1 / (10 + 0.5 n)."""
-    time = Time()
     manager = time.manager(Custom(lambda elapsed_s, items: 10 + 0.5 * items))
     times = time.released(manager, 4.0)
     waits_s = [later - before for before, later in pairwise(times)]
@@ -83,8 +86,7 @@ def test_number_of_items_follows_the_pattern(pattern):
     assert len(times) == pytest.approx(120, abs=2)
 
 
-def test_source_slower_than_the_rate_is_not_held_up_and_missed_slots_are_counted():
-    time = Time()
+def test_source_slower_than_the_rate_is_not_held_up_and_missed_slots_are_counted(time):
     manager = time.manager(Fixed(10.0))
     times = time.released(manager, 10.0, work_s=0.2)
     assert len(times) == 50
@@ -103,8 +105,7 @@ def test_after_a_blocked_source_at_most_one_item_is_made_up_for_unless_more_are_
     assert manager.missed == missed
 
 
-def test_zero_rate_waits_in_slices_and_can_be_stopped():
-    time = Time()
+def test_zero_rate_waits_in_slices_and_can_be_stopped(time):
     manager = time.manager(Binary(10.0, 0.0, 5.0))
     time.stop_at_s = 103.0
     assert not manager.turns(1)
@@ -114,8 +115,7 @@ def test_zero_rate_waits_in_slices_and_can_be_stopped():
     assert time.now_s == pytest.approx(105.0, abs=2 * SLICE_S)
 
 
-def test_replaced_pattern_begins_now_and_ends_a_long_wait():
-    time = Time()
+def test_replaced_pattern_begins_now_and_ends_a_long_wait(time):
     manager = time.manager(Fixed(0.001))
     manager.turns(1)
     time.now_s += 50.0
@@ -125,8 +125,7 @@ def test_replaced_pattern_begins_now_and_ends_a_long_wait():
     assert len(time.released(manager, 10.0)) == pytest.approx(100, abs=2)
 
 
-def test_unpaced_never_waits_but_stops_and_may_be_paced_later():
-    time = Time()
+def test_unpaced_never_waits_but_stops_and_may_be_paced_later(time):
     manager = time.manager(None)
     assert all(manager.turns(1) for _ in range(100))
     assert time.now_s == 100.0
@@ -174,8 +173,7 @@ def test_a_slow_stream_keeps_the_slot_whose_turn_it_is_and_its_time():
     assert slots.missed == 0
 
 
-def test_offer_counts_what_was_asked_for_whether_it_was_read_or_not():
-    time = Time()
+def test_offer_counts_what_was_asked_for_whether_it_was_read_or_not(time):
     manager = time.manager(Fixed(10.0), catch_up_s=2.0)
     manager.turns(1)
     time.now_s += 5.0
@@ -184,8 +182,7 @@ def test_offer_counts_what_was_asked_for_whether_it_was_read_or_not():
     assert time.manager(None).offer() == (0, 0, 0, 0.0)
 
 
-def test_nothing_was_due_before_reading_began():
-    time = Time()
+def test_nothing_was_due_before_reading_began(time):
     manager = time.manager(Fixed(10.0), catch_up_s=10.0)
     time.now_s += 6.0
     manager.begin()
