@@ -23,18 +23,12 @@ from runtime.engine import Engine
 from runtime.pools.local import PickleCodec
 from runtime.scheduling.port import Look
 
-OPERATORS = [
-    Operator("first", StageKind.STATELESS, 0.01),
-    Operator("filter", StageKind.STATELESS, 0.01, selectivity=0.01),
-    Operator("last", StageKind.STATELESS, 0.01),
-]
+SELECTIVITIES = {"first": 1.0, "filter": 0.01, "last": 1.0}
+OPERATORS = [Operator(name, StageKind.STATELESS, 0.01, selectivity=each) for name, each in SELECTIVITIES.items()]
 WORKERS, INPUTS = 2, 600
-SETTINGS: dict[str, dict[str, Any]] = {
-    "qst": {"slice_s": 0.009, "capacity": 3},
-    "ct": {"slice_s": 0.009, "window_s": 1.0},
-    "lp": {"slice_s": 0.009},
-    "et": {"slice_s": 0.009},
-}
+SETTINGS: dict[str, dict[str, Any]] = {name: {"slice_s": 0.009} for name in ("qst", "ct", "lp", "et")}
+SETTINGS["qst"]["capacity"] = 3
+SETTINGS["ct"]["window_s"] = 1.0
 """A slice holds one tuple, so every tuple is a decision. QST's thresholds are 2.94, 0.03, 0.03 once the selectivity is
 known, and would be 1, 1, 1 without it."""
 
@@ -106,7 +100,7 @@ def test_a_scheduler_decides_as_in_the_paper(name: str, rate_per_s: float, monke
     simulated(rate_per_s, name)
     assert len(ours.chosen) > 2 * INPUTS
     assert ours.chosen == paper.chosen
-    assert ours.selectivities == pytest.approx([1.0, 0.01, 1.0], abs=0.005)
+    assert ours.selectivities == pytest.approx([*SELECTIVITIES.values()], abs=0.005)
 
 
 def test_a_filtered_item_goes_to_no_further_worker_and_counts_in_the_profile() -> None:
