@@ -18,8 +18,6 @@ from apps.ferret.loops.kernels import KernelName, load_kernel
 from apps.ferret.lsh import Buckets, Projections, RegionIndex, draw_projections, load_projections
 from compositions.errors import RecomposeError
 
-# Pictures in: resize and colour space, on pictures whose result is known.
-
 
 def test_resizing_agrees_with_another_lanczos_filter_on_a_smooth_picture() -> None:
     ramp = np.add.outer(np.linspace(0, 120, 128), np.linspace(0, 120, 128))
@@ -50,8 +48,7 @@ def test_what_is_no_picture_is_refused_with_a_sentence(data: bytes) -> None:
 Picture = NDArray[np.uint8]
 
 
-def plain(*colour: int) -> Picture:
-    return np.full((128, 128, 3), colour, np.uint8)
+EXACT = load_kernel("exact")
 
 
 def noisy(seed: int) -> Picture:
@@ -61,29 +58,19 @@ def noisy(seed: int) -> Picture:
     return np.clip(coarse.repeat(32, 0).repeat(32, 1) + random.normal(0, 12, (128, 128, 3)), 0, 255).astype(np.uint8)
 
 
-def labels_of(picture: Picture) -> NDArray[np.uint16]:
-    return segment(picture, load_kernel("exact"))
-
-
 def test_halves_of_different_colour_are_two_regions_numbered_from_the_top_left() -> None:
-    picture = plain(255, 0, 0)
+    picture = np.full((128, 128, 3), (255, 0, 0), np.uint8)
     picture[:, 60:] = (0, 0, 255)
-    labels = labels_of(picture)
+    labels = segment(picture, EXACT)
     assert (labels[:, :60] == 0).all()
     assert (labels[:, 60:] == 1).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_both_kernels_find_the_same_regions(seed: int) -> None:
-    labels = labels_of(noisy(seed))
+    labels = segment(noisy(seed), EXACT)
     assert labels.max() > 2
     assert (segment(noisy(seed), load_kernel("fast")) == labels).all()
-
-
-# Features of regions that are simple enough to know them.
-
-
-EXACT = load_kernel("exact")
 
 
 def test_the_features_of_a_rectangle() -> None:

@@ -1,7 +1,9 @@
 """Items that travel together: closed by count, bytes or age."""
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,18 +32,21 @@ class Numbers(App):
 
 
 class Time:
-    """Moves when someone waits, and by ``tick_s`` when someone looks."""
+    """Moves when someone waits."""
 
-    def __init__(self, tick_s: float = 0.0) -> None:
-        self.now_s, self._tick_s = 0.0, tick_s
+    now_s = 0.0
 
     def clock(self) -> float:
-        self.now_s += self._tick_s
         return self.now_s
 
     def wait(self, seconds: float) -> bool:
         self.now_s += seconds
         return False
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
 
 
 def gathering(source: Any, time: Time, rate_per_s: float | None, limits: BundleLimits) -> Gathering:
@@ -63,46 +68,37 @@ def numbers(time: Time) -> Any:
     return open_source(Numbers(), "replay", clock=time.clock, loop=False)
 
 
-def test_an_unpaced_source_gives_as_many_as_are_wanted() -> None:
+@pytest.mark.parametrize(
+    ("rate_per_s", "limits", "most", "expected"),
+    [
+        pytest.param(None, BundleLimits(items=4), 100, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]], id="unpaced"),
+        pytest.param(10.0, BundleLimits(items=4), 3, [[0], [1], [2]], id="what is not due is not waited for"),
+        pytest.param(10.0, BundleLimits(items=2, linger_s=60.0), 4, [[0, 1], [2, 3]], id="what is full does not wait"),
+    ],
+)
+def test_a_bundle_has_what_is_due(rate_per_s: float | None, limits: BundleLimits, most: int, expected: object) -> None:
     time = Time()
-    found = bundles(gathering(numbers(time), time, None, BundleLimits(items=4)))
-    assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert bundles(gathering(numbers(time), time, rate_per_s, limits), most) == expected
 
 
-def test_items_that_are_not_due_are_not_waited_for() -> None:
-    time = Time()
-    assert bundles(gathering(numbers(time), time, 10.0, BundleLimits(items=4)))[:3] == [[0], [1], [2]]
-
-
-def test_what_became_due_meanwhile_travels_together_and_knows_since_when() -> None:
-    time = Time()
+def test_what_became_due_meanwhile_travels_together_and_knows_since_when(time: Time) -> None:
     gathered = gathering(numbers(time), time, 10.0, BundleLimits(items=8))
     gathered.next(100)
     time.now_s = 0.35  # it was held back: the second, third and fourth are due
-    portion = gathered.next(100)
-    assert portion is not None
+    portion: Any = gathered.next(100)
     assert portion.values == [1, 2, 3]
     assert portion.due_s == pytest.approx((0.1, 0.2, 0.3))
     assert portion.arrived_s == (0.35,) * 3
 
 
-def test_the_first_item_waits_no_longer_than_asked_for_others() -> None:
-    time = Time()
+def test_the_first_item_waits_no_longer_than_asked_for_others(time: Time) -> None:
     gathered = gathering(numbers(time), time, 10.0, BundleLimits(items=8, linger_s=0.25))
-    portion = gathered.next(100)
-    assert portion is not None
+    portion: Any = gathered.next(100)
     assert (portion.values, portion.due_s) == ([0, 1, 2], pytest.approx((0.0, 0.1, 0.2)))
     assert time.now_s <= 0.25
 
 
-def test_a_bundle_that_is_full_does_not_wait() -> None:
-    time = Time()
-    gathered = gathering(numbers(time), time, 10.0, BundleLimits(items=2, linger_s=60.0))
-    assert bundles(gathered, most=4) == [[0, 1], [2, 3]]
-
-
-def test_what_is_pushed_is_taken_as_far_as_it_is_there() -> None:
-    time = Time()
+def test_what_is_pushed_is_taken_as_far_as_it_is_there(time: Time) -> None:
     source = Push(10, clock=time.clock)
     gathered = gathering(source, time, None, BundleLimits(items=3))
     for value in range(5):
@@ -112,15 +108,7 @@ def test_what_is_pushed_is_taken_as_far_as_it_is_there() -> None:
     assert source.offer().behind == 0
 
 
-def test_reading_ends_when_its_time_is_over() -> None:
-    time = Time(tick_s=0.001)
-    found = bundles(gathering(numbers(time), time, None, BundleLimits(items=1000)))
-    assert len(found) > 1, "reading took longer than others may wait"
-    assert [value for bundle in found for value in bundle] == list(range(10))
-
-
-def test_more_than_so_many_bytes_do_not_travel_together() -> None:
-    time = Time()
+def test_more_than_so_many_bytes_do_not_travel_together(time: Time) -> None:
     source = Push(10, clock=time.clock)
     for size in [10, 10, 10, 50, 5, 5, 200, 10]:
         source.put(np.zeros(size, np.uint8))
@@ -135,8 +123,7 @@ def test_a_source_that_fails_gives_what_it_read_before() -> None:
         raise ValueError("the disk is gone")
 
     portions = Portions(failing(), lambda: 0.0)
-    first = portions.next(100, 1.0)
-    assert first is not None
+    first: Any = portions.next(100, 1.0)
     assert first.values == [0, 1, 2, 3, 4]
     with pytest.raises(ValueError, match="disk"):
         portions.next(100, 1.0)
@@ -153,67 +140,37 @@ def test_nothing_is_lost_doubled_or_misordered(sizes: list[int], count: int) -> 
 
 
 def test_what_weighs_is_counted_one_level_down() -> None:
-    assert weight_bytes([1, 2.5, None]) == 24
-    assert weight_bytes([np.zeros(1000)]) == 8000
-    assert weight_bytes(["x" * 100]) == 100
+    assert [weight_bytes(each) for each in ([1, 2.5, None], [np.zeros(1000)], ["x" * 100])] == [24, 8000, 100]
     assert weight_bytes([{"frame": np.zeros(1000), "number": 1}]) > 8000
-
-
-class Frames(Numbers):
-    """Counts how many were read."""
-
-    read = 0
-
-    def items(self, path: Path | None) -> Iterator[Any]:
-        for _ in range(1000):
-            self.read += 1
-            yield np.zeros(10_000, np.uint8)
 
 
 @pytest.mark.parametrize("linger_s", [0.0, 60.0])
 @pytest.mark.parametrize("rate_per_s", [None, 100.0])
 def test_no_more_is_read_than_may_travel_together(rate_per_s: float | None, linger_s: float) -> None:
-    time, app = Time(), Frames()
-    source = open_source(app, "replay", clock=time.clock, loop=False)
+    time, read = Time(), count()
+    frames = (np.zeros(10_000, np.uint8) for _ in read)
+    source = SimpleNamespace(read=Portions(frames, time.clock).next, at_hand=lambda until_s: True)
     limits = BundleLimits(items=1000, max_bytes=45_000, linger_s=linger_s)
-    gathered = gathering(source, time, rate_per_s, limits)
-    out, ahead = 0, list[int]()
+    gathered, out = gathering(source, time, rate_per_s, limits), 0
     for _ in range(10):
-        portion = gathered.next(1000)
-        assert portion is not None
+        portion: Any = gathered.next(1000)
         out += len(portion.values)
-        ahead.append(app.read - out)
-    assert max(ahead) == 0, "what is read travels at once"
+    assert next(read) == out, "what is read travels at once"
     assert out == 10 if linger_s == 0 and rate_per_s else out == 40
 
 
-class Slow:
-    """Each item takes a second to read."""
-
-    def __init__(self, time: Time) -> None:
-        self._portions = Portions(self._items(time), time.clock)
-
-    def _items(self, time: Time) -> Iterator[int]:
+def test_the_first_item_waits_no_longer_for_a_slow_second_one_than_others_do(time: Time) -> None:
+    def slow() -> Iterator[int]:
         for number in range(10):
             time.now_s += 1.0
             yield number
 
-    def read(self, most: int, until_s: float) -> Any:
-        return self._portions.next(most, until_s)
-
-    def at_hand(self, until_s: float) -> bool:
-        return True
-
-
-def test_the_first_item_waits_no_longer_for_a_slow_second_one_than_others_do() -> None:
-    time = Time()
-    assert bundles(gathering(Slow(time), time, None, BundleLimits(items=9))) == [[number] for number in range(10)]
+    source = SimpleNamespace(read=Portions(slow(), time.clock).next, at_hand=lambda until_s: True)
+    assert bundles(gathering(source, time, None, BundleLimits(items=9))) == [[number] for number in range(10)]
 
 
 @given(st.lists(st.floats(0, 9), min_size=1).map(sorted), st.lists(st.floats(0, 9), min_size=1).map(sorted))
-def test_an_item_is_due_at_its_turn_or_when_it_was_read_whichever_came_first(
-    turns: list[float], arrived_s: list[float]
-) -> None:
+def test_an_item_is_due_at_its_turn_or_when_it_was_read(turns: list[float], arrived_s: list[float]) -> None:
     arrived_s = arrived_s[: len(turns)]  # turns that found no item are more than items
     due_s = _due(Portion(list(arrived_s), tuple(arrived_s)), turns).due_s
     assert due_s == tuple(map(min, turns, arrived_s))

@@ -1,21 +1,35 @@
-"""The judge: its plant against closed forms, its floor against schedules, its score against windows."""
+"""The gym: its plant against closed forms, its floor against schedules, its score against windows, and its contests."""
 
+import csv
+import io
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compositions.model import Composition
+from compositions.errors import RecomposeError
+from lab.commands.gym import gym
+from lab.gym.bounds import Bound
+from lab.gym.contest import Contest, Course, Result
 from lab.gym.floor import floor_of
 from lab.gym.hindsight import shared
 from lab.gym.model import Floats, Machine, Play, StageModel, Work, windows_of
 from lab.gym.plant import VERSION
 from lab.gym.player import Run, play_run
-from lab.gym.policies.port import Given, Measured, Policy
-from lab.gym.score import late_by_minute, score_of
+from lab.gym.policies.port import Policy
+from lab.gym.report import standings
+from lab.gym.score import Score, late_by_minute, score_of
+from lab.gym.steering import Change
+from lab.gym.suite import SUITE, Pair
+from service.cli.main import main
 
 READY_S = 5.0
 """When the first worker of each group is there, and a change is over."""
@@ -38,36 +52,15 @@ def play_of(
     return Play("own/own", stages, machine, work, bound_s, duration_s=duration_s)
 
 
-class Keep(Policy):
-    """Keep a composition with so many workers, all stages together."""
-
-    workers = 1
-
-    def __init__(self, given: Given) -> None:
-        self.seen: list[Measured] = []
-
-    def observe(self, measured: Measured) -> None:
-        self.seen.append(measured)
-
-    def decide(self) -> Composition:
-        return self.composition
-
-    composition: Composition
-
-
-def keeping(play: Play, workers: int) -> type[Keep]:
-    return type("Kept", (Keep,), {"composition": shared(play, play.merged, workers)})
-
-
 def played(play: Play, workers: int = 1) -> Run:
-    return play_run(play, keeping(play, workers))
+    """A run with all stages together, and with so many workers."""
+    kept = shared(play, play.merged, workers)
+    keep: Any = SimpleNamespace(observe=lambda measured: None, decide=lambda: kept, WARM_S=Policy.WARM_S)
+    return play_run(play, lambda given: keep)
 
 
 def finished_s(run: Run) -> Floats:
     return run.play.work.due_s + run.latency_s
-
-
-# --- the plant --------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=40, deadline=None)
@@ -104,9 +97,8 @@ PLAYS = [(True, 0.5, 370.573838170), (False, 0.3, 271.637224790)]
 def test_a_version_of_the_plant_never_changes(stateful: bool, slow: float, all_latencies_s: float) -> None:
     rng = np.random.default_rng(7)
     stages = (StageModel("a", bandwidth=0.4), StageModel("b", stateful=stateful), StageModel("c", servers=2))
-    machine = Machine(
-        3, 8, start_s=2.0, hop_s=0.003, speeds=(1.0, slow), taken=((40.0, 2), (60.0, 0)), deaths_s=(30.0, 50.0)
-    )
+    taken, deaths_s = ((40.0, 2), (60.0, 0)), (30.0, 50.0)
+    machine = Machine(3, 8, start_s=2.0, hop_s=0.003, speeds=(1.0, slow), taken=taken, deaths_s=deaths_s)
     due_s = np.sort(rng.uniform(0, 100, 300))
     play = play_of(
         due_s.tolist(), rng.gamma(2, 0.05, (300, 3)).tolist(), machine=machine, stages=stages,
@@ -116,9 +108,6 @@ def test_a_version_of_the_plant_never_changes(stateful: bool, slow: float, all_l
     assert played(play, 6).latency_s.sum() == pytest.approx(all_latencies_s, abs=1e-6), (
         "the plant, or the dispatcher on it, behaves in another way: play all policies again under another version"
     )
-
-
-# --- the score --------------------------------------------------------------------------------------------------------
 
 
 def test_the_objective_has_to_hold_in_every_window() -> None:
@@ -140,9 +129,6 @@ def test_what_did_not_come_out_is_late() -> None:
     assert score_of(run).late == 2
 
 
-# --- floor and search -------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32), st.floats(0.5, 2.5), st.sampled_from([0.5, 1.0, 6.0]))
 def test_no_composition_that_holds_is_below_the_floor(seed: int, busy: float, start_s: float) -> None:
@@ -158,3 +144,123 @@ def test_no_composition_that_holds_is_below_the_floor(seed: int, busy: float, st
 def test_a_load_that_no_schedule_can_hold_has_an_infinite_floor() -> None:
     play = play_of([61.0] * 100, [[1.0]] * 100, duration_s=120.0)
     assert floor_of(play) == np.inf
+
+
+# --- contests ---------------------------------------------------------------------------------------------------------
+
+
+OWN = """
+class Two:
+    def __init__(self, given):
+        self.replicas = {stage: 2 for stage in given.stages}
+    def observe(self, measured):
+        pass
+    def decide(self):
+        return self.replicas
+"""
+COSTS = "# bound_ms: 900\n# cores: 4\na,b\n" + "100000,50000\n" * 20
+ARRIVALS = "".join(f"{second / 2}\n" for second in range(150))
+PAIR = Pair("wide", "constant", 4.0, "calm")
+
+
+def own(folder: Path, text: str = OWN, name: str = "own.py") -> str:
+    (folder / name).write_text(text)
+    return f"{folder}/{name}:Two"
+
+
+def a_result(policy: str, holds: bool, cost: float, pair: Pair = PAIR) -> Result:
+    score = Score(holds, cost, 0.9, 0.8, 0.7, 12.0, 5)
+    course = Course(steadily(cost), steadily(0.0), (Change(60.0, "a*2", ""),))
+    return Result(pair, policy, score, Bound(2.0, 4.0, "plan", 5.0), course)
+
+
+def steadily(value: float) -> Floats:
+    return np.full(60, value)
+
+
+@pytest.mark.parametrize("pair", SUITE, ids=lambda pair: pair.name)
+def test_a_pair_is_the_same_in_each_process(pair: Pair) -> None:
+    short = replace(pair, duration_s=120.0)
+    once, again = short.play(), short.play()
+    assert (once.work.due_s == again.work.due_s).all()
+    assert (once.work.cpu_s == again.work.cpu_s).all()
+    assert once.machine.most_workers >= len(once.apart)
+    assert not once.opening or len(once.opening) == len(once.stages)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ("{'decode': 0}", "asked for 0 replicas of 'decode'; must be 1 or more"),
+        ("{'nothing': 1}", "asked for 1 replicas of 'nothing'; must be 1 or more of decode, detect, draw"),
+        ("7", "it answered 7; must be replicas by stage, or a composition"),
+        ("1 / 0", "it fails at 0.25 s: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_policy_that_cannot_be_played_is_a_sentence(tmp_path: Path, answer: str, sentence: str) -> None:
+    mine = own(tmp_path, OWN.replace("return self.replicas", f"return {answer}"))
+    with pytest.raises(RecomposeError, match=f"in wide/constant.*{sentence}"):
+        Contest([mine], [replace(PAIR, duration_s=60.0)]).play()
+
+
+def test_who_holds_most_stands_first_and_then_who_pays_least() -> None:
+    other = replace(PAIR, load="paced")
+    results = [
+        a_result("cheap", True, 4.4), a_result("cheap", False, 1.0, other),
+        a_result("dear", True, 8.0), a_result("dear", True, 6.0, other),
+        a_result("never", False, 1.0), a_result("never", False, 1.0, other),
+    ]  # fmt: skip
+    rows = standings(results)
+    assert [row.policy for row in rows] == ["dear", "cheap", "never"]
+    assert rows[0].over_best == pytest.approx(7.0 / 4.0)
+    assert rows[1].over_best == pytest.approx(1.1), "of the pairs on which it holds"
+    assert rows[1].over_floor == pytest.approx(2.2)
+    assert rows[2].cells()[2] == "–"
+
+
+def test_the_command_plays_files_of_users_and_writes_its_reports(tmp_path: Path) -> None:
+    (tmp_path / "costs.csv").write_text(COSTS)
+    (tmp_path / "arrivals.txt").write_text(ARRIVALS)
+    mine = own(tmp_path)
+    out, files = tmp_path / "out", ["--trace", str(tmp_path / "arrivals.txt"), "--app", str(tmp_path / "costs.csv")]
+    arguments = ["--policies", f"{mine},hpa", *files, "--exact", "--duration", "60", "--out", str(out), "--json"]
+    answer = CliRunner().invoke(gym, arguments)
+    assert answer.exit_code == 0, answer.output
+    assert {each.name for each in out.iterdir()} == {"report.html", "report.md", "runs.csv", "costs-arrivals.svg"}
+    rows = list(csv.DictReader(io.StringIO((out / "runs.csv").read_text())))
+    assert {row["policy"] for row in rows} == {mine, "hpa"}
+    assert all(float(row["floor"]) <= float(row["found"]) for row in rows)
+    assert {row["holds"] for row in rows if row["policy"] == mine} == {"1"}
+    told = {each["policy"]: each for each in json.loads(answer.stdout)}
+    assert told[mine]["held"]
+    assert told[mine]["floor"] <= told[mine]["bound"] <= told[mine]["cost"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--policies", "luck"], "unknown policy 'luck'"),
+        (["--loads", "storms"], "unknown load 'storms'"),
+        (["--trace", "none.log"], "File 'none.log' does not exist"),
+        (["--suite", "all"], "'all' is not one of 'training', 'train', 'test'"),
+    ],
+)
+def test_bad_input_is_a_sentence(
+    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["gym", *arguments, "--out", str(tmp_path)])
+    assert ended.value.code in (1, 2)
+    shown = capsys.readouterr().err
+    assert sentence in shown
+    assert "Traceback" not in shown
+
+
+def test_the_policy_of_the_document_plays(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "research" / "gym.md").read_text(encoding="utf-8")
+    code = text.split("```python\n")[1].split("```")[0]
+    assert len(code.splitlines()) <= 20
+    (tmp_path / "own.py").write_text(code)
+    (result,) = Contest([f"{tmp_path}/own.py:TwoThirds"], [replace(PAIR, duration_s=120.0)]).play()
+    assert result.score.in_time > 0.6
+    assert result.course.changes

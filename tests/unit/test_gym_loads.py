@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from lab.gym.apps import read_app
@@ -16,13 +15,11 @@ from lab.gym.drawn import QUEUED_ITEMS
 from lab.gym.loads import LOADS, read_trace
 from lab.gym.record import main, record
 from lab.gym.tables import read_table
+from recompose import pipeline
 
 HOUR_S = 3600.0
 EXACT_RATE = ("azure", "mooncake", "paced", "bundles")
 each_load = pytest.mark.parametrize("name", LOADS)
-
-
-# --- loads ------------------------------------------------------------------------------------------------------------
 
 
 @each_load
@@ -159,31 +156,10 @@ def test_a_bad_app_is_one_sentence(text: str, sentence: str, tmp_path: Path) -> 
 # --- recording --------------------------------------------------------------------------------------------------------
 
 
-class Numbers(App):
-    """Fails for two of its ten inputs."""
-
-    name = "numbers"
-    stages = (Stage("double"), Stage("check"))
-
-    def items(self, path: Path | None) -> range:  # type: ignore[override]
-        return range(10)
-
-    def double(self, value: int) -> int:
-        return 2 * value
-
-    def check(self, value: int) -> int:
-        if value % 10 == 8:
-            raise RecomposeError("no")
-        return value
-
-
-class Counting(Numbers):
-    stages = (Stage("double"), Stage("check", StageKind.STATEFUL))
-
-
 def test_stages_with_a_state_are_not_recorded() -> None:
+    counting = pipeline((Stage("check", StageKind.STATEFUL), lambda value, state: (value, state)), name="numbers")
     with pytest.raises(RecomposeError, match="stage 'check' of app 'numbers' keeps a state"):
-        record(Counting(), None, 3)
+        record(counting(), None, 3)
 
 
 def test_the_command_records_a_built_in_app(tmp_path: Path) -> None:

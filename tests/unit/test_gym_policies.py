@@ -47,9 +47,6 @@ def answers(policy: Policy, turns: Sequence[Measured]) -> list[Replicas]:
     return found
 
 
-# --- Kubernetes -------------------------------------------------------------------------------------------------------
-
-
 def test_horizontal_doubles_and_halves_as_documented() -> None:
     """With a target of 100m, 200m doubles the replicas and 50m halves them."""
     assert Horizontal(DEFAULTS).replicas(0.0, 4, 200 / 100) == 8
@@ -67,53 +64,35 @@ def test_horizontal_goes_down_only_where_300_s_agree() -> None:
     assert scaler.replicas(316.0, 8, 0.5) == 5, "of 0.5 · 10 at 300 s and 0.5 · 8 now"
 
 
-def test_hpa_wants_the_replicas_that_bring_utilization_to_the_target() -> None:
-    """ceil(4 · 0.96 / 0.8) = ceil(4.8) = 5: each of 4 replicas worked 14.4 of 15 s."""
-    assert answers(Hpa(ONE), [turn(15, stage("a", 4, busy_s=57.6, done=10))]) == [{"a": 5}]
+DS2 = FlinkSettings(15.0, target=1.0, boundary=0.0)
+OF_40_A_SECOND = turn(15.0, stage("a", busy_s=15.0, done=150), stage("b", busy_s=7.5, done=150), arrived=600)
+OF_20_A_SECOND = turn(15.0, stage("a", busy_s=30.0, done=300), stage("b", busy_s=105.0, done=300), arrived=300)
 
 
-def test_keda_wants_a_replica_for_each_ten_items() -> None:
-    """A lag of 50 with a threshold of 10 asks for 5 replicas."""
-    assert answers(Keda(ONE), [turn(0.25, stage("a", 1, 50))]) == [{"a": 5}]
-
-
-# --- Flink ------------------------------------------------------------------------------------------------------------
-
-QUICK = FlinkSettings(15.0, 5.0, 30.0)
-
-
-def at_20_a_second(at_s: float, a: int, b: int, waiting: int = 0) -> Measured:
-    """20 items/s of 0.1 s at ``a`` and 0.35 s at ``b``, over 15 s."""
-    return turn(at_s, stage("a", a, waiting, busy_s=30.0, done=300), stage("b", b, busy_s=105.0, done=300), arrived=300)
-
-
-def test_ds2_divides_the_rate_by_the_true_rate_of_one_replica() -> None:
-    """40 items/s where one replica does 10/s and another 20/s when busy: 4 and 2, in one step (DS2, equation 7)."""
-    slow, quick = stage("a", busy_s=15.0, done=150), stage("b", busy_s=7.5, done=150)
-    ds2 = Flink(TWO, FlinkSettings(15.0, target=1.0, boundary=0.0))
-    assert answers(ds2, [turn(15.0, slow, quick, arrived=600)]) == [{"a": 4, "b": 2}]
-
-
-def test_flink_takes_true_rates_at_70_percent() -> None:
-    """A replica of a does 10/s, of b 2.857/s; 20 / 0.7 = 28.57/s: ceil(2.857) = 3 and 10."""
-    assert answers(Flink(TWO, QUICK), [at_20_a_second(15.0, 1, 1)]) == [{"a": 3, "b": 10}]
-
-
-# --- Ray --------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("policy", "seen", "answer"),
+    [
+        # Utilization comes to the target: ceil(4 · 0.96 / 0.8) = 5, as each of 4 replicas worked 14.4 of 15 s.
+        (Hpa(ONE), turn(15, stage("a", 4, busy_s=57.6, done=10)), {"a": 5}),
+        # A replica for each ten items: a lag of 50 asks for 5.
+        (Keda(ONE), turn(0.25, stage("a", 1, 50)), {"a": 5}),
+        # The rate by the true rate of one replica, 10/s and 20/s when busy, in one step (DS2, equation 7).
+        (Flink(TWO, DS2), OF_40_A_SECOND, {"a": 4, "b": 2}),
+        # True rates of 10/s and 2.857/s at 70 percent; 20 / 0.7 = 28.57/s: ceil(2.857) = 3 and 10.
+        (Flink(TWO, FlinkSettings(15.0, 5.0, 30.0)), OF_20_A_SECOND, {"a": 3, "b": 10}),
+        # 14 tasks / 1.75 = 8 actors; one actor has two of them in flight, which is a utilization of 2.
+        (RayData(ONE), turn(0.25, stage("a", 1, 14)), {"a": 8}),
+    ],
+    ids=["hpa", "keda", "ds2", "flink", "ray-data"],
+)
+def test_a_policy_asks_for_as_many_replicas_as_published(policy: Policy, seen: Measured, answer: Replicas) -> None:
+    assert answers(policy, [seen]) == [answer]
 
 
 def test_ray_serve_wants_two_ongoing_items_a_replica_after_30_s() -> None:
     """8 ongoing items are 4 replicas. They are reported from 10 s on, so the delay ends at 40 s."""
     found = answers(RayServe(ONE), [turn(at_s, stage("a", 1, 8), elapsed_s=5.0) for at_s in range(5, 45, 5)])
     assert found == [{}] * 7 + [{"a": 4}]
-
-
-def test_ray_data_grows_to_the_threshold() -> None:
-    """14 tasks / 1.75 = 8 actors; one actor has two of them in flight, which is a utilization of 2."""
-    assert answers(RayData(ONE), [turn(0.25, stage("a", 1, 14))]) == [{"a": 8}]
-
-
-# --- Dynamo -----------------------------------------------------------------------------------------------------------
 
 
 def test_dynamo_divides_the_rate_by_what_a_replica_does_at_the_corrected_target() -> None:
@@ -123,9 +102,6 @@ def test_dynamo_divides_the_rate_by_what_a_replica_does_at_the_corrected_target(
     for late_s, replicas in ((0.4, 2), (0.8, 2), (2.0, 20)):
         seen = turn(180.0, stage("a", 2, busy_s=180.0, done=1800), arrived=1800, elapsed_s=180.0, late_s=late_s)
         assert answers(Dynamo(ONE), [seen]) == [{"a": replicas}]
-
-
-# --- cosmos-xenna and ContTune ----------------------------------------------------------------------------------------
 
 
 def test_xenna_shares_all_workers_so_that_stages_are_equally_fast() -> None:
@@ -143,9 +119,6 @@ def test_conttune_recommends_11_for_the_published_mapper() -> None:
     assert expected_least(MAPPER, 4e6, 27, CONTTUNE) == 11
 
 
-# --- InferLine --------------------------------------------------------------------------------------------------------
-
-
 def test_the_planner_takes_the_fewest_replicas_that_meet_the_objective() -> None:
     """10 items/s of 0.05 and 0.35 s within 0.5 s: one replica and four, since three do 8.6/s."""
     due_s = [item / 10 for item in range(600)]
@@ -153,9 +126,6 @@ def test_the_planner_takes_the_fewest_replicas_that_meet_the_objective() -> None
     assert plan(due_s, [0.05, 0.35], [False, False], given) == [1, 4]
     assert share_in_time(due_s, [0.05, 0.35], [1, 3], given) < 0.2
     assert plan(due_s, [0.05, 0.35], [False, True], given) == [19, 1], "which the other stage cannot make good"
-
-
-# --- Erlang -----------------------------------------------------------------------------------------------------------
 
 
 def test_square_root_staffs_each_stage_and_holds() -> None:
@@ -166,9 +136,6 @@ def test_square_root_staffs_each_stage_and_holds() -> None:
 
     turns = [seen(1.5, 15), seen(3.0, 3), seen(4.5, 3), seen(6.0, 3)]
     assert answers(SquareRoot(ONE), turns) == [{"a": 7}, {"a": 7}, {"a": 7}, {"a": 2}]
-
-
-# --- forms ------------------------------------------------------------------------------------------------------------
 
 
 class Fixed(Policy):

@@ -47,26 +47,23 @@ def asked(demand: Demand, *stages: StageProfile) -> Snapshot:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("workers", "told"),
-    [(5, None), (3, "3 workers for 4 groups, shared in turn"), (0, "0 workers for 4 groups, shared in turn")],
-)
-def test_too_few_workers_are_told(workers: int, told: str | None) -> None:
-    assert blocked_by(seen_with(workers), None) == ({"workers": told} if told else {})
-
-
-def test_workers_that_are_to_go_from_group_to_group_hold_nothing_up() -> None:
-    free = parse("Dyn*3", STAGES, name="free")
-    assert blocked_by(replace(seen_with(3), composition=free), None) == {}
-    short = blocked_by(replace(seen_with(2), composition=free), None)
-    assert short == {"workers": "2 workers for 4 groups, shared in turn"}
+FREE = parse("Dyn*3", STAGES, name="free")
+"""Its workers are to go from group to group."""
 
 
 @pytest.mark.parametrize(
-    ("lag_s", "told"), [(0.0, None), (1.0, None), (4.24, "the source is held back: the next item is overdue by 4.2 s")]
+    ("composition", "workers", "short"),
+    [(FOUR, 5, False), (FOUR, 3, True), (FOUR, 0, True), (FREE, 3, False), (FREE, 2, True)],
 )
-def test_a_source_that_is_held_back_is_told(lag_s: float, told: str | None) -> None:
-    assert blocked_by(seen_with(4), asked(Demand(100, 50, 0, lag_s))) == ({"backlog": told} if told else {})
+def test_too_few_workers_are_told(composition: Composition, workers: int, short: bool) -> None:
+    told = {"workers": f"{workers} workers for 4 groups, shared in turn"} if short else {}
+    assert blocked_by(replace(seen_with(workers), composition=composition), None) == told
+
+
+@pytest.mark.parametrize(("lag_s", "told"), [(0.0, False), (1.0, False), (4.24, True)])
+def test_a_source_that_is_held_back_is_told(lag_s: float, told: bool) -> None:
+    expected = {"backlog": "the source is held back: the next item is overdue by 4.2 s"} if told else {}
+    assert blocked_by(seen_with(4), asked(Demand(100, 50, 0, lag_s))) == expected
 
 
 def test_both_are_told() -> None:
@@ -79,9 +76,7 @@ def test_both_are_told() -> None:
 
 
 @pytest.mark.parametrize(("stalled_s", "usual_s", "still"), [(5.0, 0.1, False), (5.1, 0.1, True), (80.0, 30.0, False)])
-def test_a_stream_stands_still_when_nothing_has_come_out_for_unusually_long(
-    stalled_s: float, usual_s: float, still: bool
-) -> None:
+def test_a_stream_stands_still_when_nothing_comes_out_for_long(stalled_s: float, usual_s: float, still: bool) -> None:
     slow = StageProfile("a", usual_s, usual_s, 0.1, usual_s, usual_s, 10)
     found = blocked_by(seen_with(4), asked(Demand(100, 100, 0, 0.0, stalled_s=stalled_s), slow))
     assert ("stages" in found) is still
@@ -109,15 +104,11 @@ def test_it_is_told_while_it_lasts() -> None:
     assert told() is None
 
 
-# --- what a source was asked for, told by the status and by telemetry -------------------------------------------------
-
-
 ALONE = (Stage("a"),)
 ONE = Composition("one", (Group(("a",)),))
 
 
-@pytest.fixture
-def held_back() -> ControlLoop:
+def test_status_and_telemetry_have_it() -> None:
     """45 items/s are due for five seconds, 25 are admitted, two given up; the next one has been due for 2 s."""
     monitor = Monitor(MonitorSettings(), "a", 2)
     manager = Manager(Settings(), make_strategy("expected-cost"), Choices(ALONE, (ONE,), ONE), Mode.AUTO, None)
@@ -126,19 +117,11 @@ def held_back() -> ControlLoop:
     for turn in range(21):
         monitor.record_demand(turn / 4, Demand(45 * turn // 4, 25 * turn // 4, 2 * turn // 4, 2.0))
     loop.tick(5.0)
-    return loop
-
-
-def test_the_status_has_it(held_back: ControlLoop) -> None:
-    told = Shown.of(held_back.snapshot, held_back.monitor.latencies, None, refused=3)
-    assert (told.offered_per_s, told.admitted_per_s) == (pytest.approx(45, rel=0.02), pytest.approx(25, rel=0.02))
-    assert (told.missed, told.lag_s, told.refused) == (10, 2.0, 3)
-
-
-def test_telemetry_has_it(held_back: ControlLoop) -> None:
-    assert held_back.snapshot is not None
-    assert held_back.result is not None
-    told = Rows("run", WallClock(0.0)).snapshot(held_back, held_back.snapshot, held_back.result)
-    row = dict(zip(fields_of("snapshots"), told, strict=True))
-    assert (row["offered_per_s"], row["admitted_per_s"]) == (pytest.approx(45, rel=0.02), pytest.approx(25, rel=0.02))
-    assert (row["missed"], row["lag_s"]) == (10, 2.0)
+    status = Shown.of(loop.snapshot, monitor.latencies, None, refused=3)
+    assert status.refused == 3
+    assert loop.snapshot is not None
+    assert loop.result is not None
+    told = Rows("run", WallClock(0.0)).snapshot(loop, loop.snapshot, loop.result)
+    for row in (dict(zip(fields_of("snapshots"), told, strict=True)), vars(status)):
+        assert (row["offered_per_s"], row["admitted_per_s"]) == pytest.approx((45, 25), rel=0.02)
+        assert (row["missed"], row["lag_s"]) == (10, 2.0)

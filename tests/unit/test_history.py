@@ -31,12 +31,9 @@ def filled(seconds: float, step_s: float) -> History:
     return history
 
 
-def test_one_sample_a_second_however_often_it_is_asked() -> None:
+def test_one_sample_a_second_however_often_it_is_asked_also_after_a_pause() -> None:
     samples = filled(10, 0.25).since(0)
     assert [float(each.at) for each in samples] == [float(k) for k in range(10)]
-
-
-def test_after_a_pause_the_pace_is_the_same_again() -> None:
     history = History()
     for at_s in (0.0, 50.0, 50.5, 51.0, 51.5, 52.0):
         history.record(at_s, lambda at_s=at_s: sample(at_s))  # type: ignore[misc]
@@ -68,29 +65,19 @@ def test_of_many_samples_evenly_many_are_told_the_latest_among_them(count: int, 
 
 def test_rates_are_columns_and_where_nothing_is_known_empty() -> None:
     known = sample(7.0).model_copy(update={"offered_per_s": 10.0, "throughput_per_s": 9.0})
-    assert plain(Rates.of("a", [known])) == {
-        "app": "a",
-        "at": ["7.0"],
-        "offered_per_s": [10.0],
-        "delivered_per_s": [9.0],
-    }
+    columns = {"app": "a", "at": ["7.0"], "offered_per_s": [10.0], "delivered_per_s": [9.0]}
+    assert plain(Rates.of("a", [known])) == columns
     assert plain(Rates.of("a", [])) == {"app": "a", "at": [], "offered_per_s": [], "delivered_per_s": []}
 
 
 # Changes of the bundle size are kept one entry for many.
 
 
-def test_what_does_not_change_is_not_kept() -> None:
+def test_what_does_not_change_is_not_kept_and_changes_that_follow_each_other_are_one_entry() -> None:
     runs = SizeRuns()
-    for at_s in range(5):
-        runs.note(float(at_s), "auto", 1, "nothing is measured yet")
-    assert not runs.kept
-    assert runs.used == [1]
-
-
-def test_changes_that_follow_each_other_are_one_entry() -> None:
-    runs = SizeRuns()
-    runs.note(0.0, "auto", 1, "first")
+    for _ in range(5):
+        runs.note(0.0, "auto", 1, "first")
+    assert (list(runs.kept), runs.used) == ([], [1])
     for turn in range(1000):  # a hundred a second
         runs.note(1.0 + turn / 100, "pid", 5 + turn % 7, f"turn {turn}")
     assert list(runs.kept) == [SizeRun("pid", 1, 5 + 999 % 7, "turn 999", 1.0, 10.99, 1, 11, 1000)]
@@ -110,21 +97,13 @@ def test_a_pause_another_controller_and_a_minute_begin_another_entry() -> None:
         runs.note(float(second), "pid", second, "every second")
     assert [each.count for each in runs.kept] == [1, 1, 61, 60, 60, 7]
 
-
-def test_it_is_bounded() -> None:
-    runs = SizeRuns()
     for turn in range(3 * SizeRuns.KEPT):
-        runs.note(turn * 20.0, "auto", 1 + turn % 2, "")
+        runs.note(200 + turn * 20.0, "auto", 1 + turn % 2, "")
     assert len(runs.kept) == SizeRuns.KEPT
 
 
-# Marks that are made when somebody asks for them.
-
-
 @given(st.integers(0, 3), st.integers(0, 50), st.integers(0, 30), st.integers(0, 40), st.integers(0, 40))
-def test_counted_marks_are_those_that_would_have_been_written_out(
-    times: int, first: int, count: int, begin: int, end: int
-) -> None:
+def test_counted_marks_are_those_written_out(times: int, first: int, count: int, begin: int, end: int) -> None:
     marks = Counted("items", times, range(first, first + count))
     written = tuple(("items", (times, number)) for number in range(first, first + count))
     assert (len(marks), tuple(marks)) == (count, written)

@@ -67,9 +67,7 @@ def test_green(): pass
 """
 
 
-def test_a_test_that_fails_beside_others_and_passes_alone_is_flaky(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_beside_others_and_passes_alone_is_flaky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = importlib.util.spec_from_file_location("lanes", Path(__file__).parents[1] / "lanes.py")
     assert spec is not None
     assert spec.loader is not None

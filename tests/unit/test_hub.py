@@ -4,18 +4,25 @@ import os
 import socket
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hub_bench import PATIENCE_S, beside, next_of
 
 from runtime.transport.channel import connect
 from runtime.transport.hub import Hub
 from runtime.transport.pending import Invitation
 from runtime.transport.wire import Kind, Message
 
-PATIENCE_S = 10.0
+
+@pytest.fixture
+def unix_hub() -> Iterator[Hub]:
+    with closing(Hub()) as hub:
+        yield hub
 
 
 @pytest.fixture(params=["unix", "tcp"])
@@ -35,41 +42,10 @@ def _descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
-    """Starts ``work``; the returned function waits for what it returned or raised."""
-    results: list[Any] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except OSError as error:
-            results.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-
-    def result() -> Any:
-        thread.join(PATIENCE_S)
-        return results[0]
-
-    result.done = lambda: bool(results)  # type: ignore[attr-defined]
-    return result
-
-
 def join(hub: Hub, worker: str, invitation: Invitation | None = None) -> Any:
-    """What ``connect`` gave, or its error, while the hub does its part."""
+    """Return what ``connect`` gave, or its error."""
     invitation = invitation or hub.invite(worker)
-    result = in_thread(lambda: connect(invitation))
-    while not result.done():  # type: ignore[attr-defined]
-        hub.poll(0.01)
-    return result()
-
-
-def next_of(hub: Hub) -> list[tuple[str, Message | None]]:
-    for _ in range(100):
-        if received := hub.poll(PATIENCE_S / 100):
-            return received
-    raise AssertionError("nothing came")
+    return beside(hub, lambda: connect(invitation))
 
 
 def test_messages_go_both_ways_large_and_small(hub: Hub) -> None:
@@ -79,10 +55,7 @@ def test_messages_go_both_ways_large_and_small(hub: Hub) -> None:
         ((worker, message),) = next_of(hub)
         assert (worker, message.task_id, bytes(message.payload[0])) == ("w1", size, b"x" * size)
         hub.send("w1", [Message(Kind.TASK, size, payload=[b"pickle", b"y" * size])])
-        receive = in_thread(channel.receive)
-        while not receive.done():  # type: ignore[attr-defined]
-            hub.poll(0.01)
-        got = receive()
+        got = beside(hub, channel.receive)
         assert (got.task_id, bytes(got.payload[0]), bytes(got.payload[1])) == (size, b"pickle", b"y" * size)
         assert not got.payload[1].readonly
     channel.close()
@@ -96,9 +69,10 @@ def test_a_closed_channel_is_one_loss(hub: Hub) -> None:
 
 
 def test_wake_ends_a_poll_from_another_thread_and_after_close(hub: Hub) -> None:
-    waiter = in_thread(lambda: hub.poll(None))
-    hub.wake()
-    assert waiter() == []
+    with ThreadPoolExecutor(1) as thread:
+        waiter = thread.submit(hub.poll, None)
+        hub.wake()
+        assert waiter.result(PATIENCE_S) == []
     hub.close()
     hub.wake()
 
@@ -119,23 +93,18 @@ def test_the_same_worker_is_not_let_in_twice(hub: Hub) -> None:
     assert next_of(hub) == [("w1", None)]
 
 
-@pytest.mark.parametrize(
-    "noise", [b"\0" * 64, b"\xff" * 64, b"GET / HTTP/1.1\r\nHost: hub.example\r\nAccept: */*\r\n\r\n"]
-)
-def test_noise_from_a_stranger_hurts_nobody(noise: bytes) -> None:
-    hub = Hub()
-    invitation = hub.invite("w1")
+@pytest.mark.parametrize("noise", [b"\0" * 64, b"\xff" * 64, b"GET / HTTP/1.1\r\nHost: hub.example\r\n\r\n" * 2])
+def test_noise_from_a_stranger_hurts_nobody(unix_hub: Hub, noise: bytes) -> None:
+    invitation = unix_hub.invite("w1")
     assert invitation.unix_path is not None
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.connect(invitation.unix_path)
         stranger.sendall(noise)
-        for _ in range(3):
-            assert hub.poll(0.0) == []
-    channel = join(hub, "w1", invitation)
+        assert [unix_hub.poll(0.0) for _ in range(3)] == [[], [], []]
+    channel = join(unix_hub, "w1", invitation)
     channel.send(Message(Kind.READY))
-    assert next_of(hub) == [("w1", Message(Kind.READY, payload=[], timings=()))]
+    assert next_of(unix_hub) == [("w1", Message(Kind.READY, payload=[], timings=()))]
     channel.close()
-    hub.close()
 
 
 def test_the_unix_socket_is_for_this_user_alone_and_leaves_no_trace() -> None:
@@ -148,34 +117,24 @@ def test_the_unix_socket_is_for_this_user_alone_and_leaves_no_trace() -> None:
     assert not os.path.exists(folder)
 
 
-def test_a_worker_elsewhere_comes_by_the_network_when_the_unix_socket_is_out_of_reach() -> None:
-    hub = Hub()
-    hub.open_network("127.0.0.1")
-    channel = join(hub, "w1", replace(hub.invite("w1"), unix_path="/nowhere/items"))
-    channel.send(Message(Kind.READY))
-    assert [worker for worker, _ in next_of(hub)] == ["w1"]
-    channel.close()
-    hub.close()
-
-
-def test_no_way_to_the_hub_is_a_sentence() -> None:
-    hub = Hub()
+def test_where_the_unix_socket_is_out_of_reach_a_worker_comes_by_the_network_or_says_so(unix_hub: Hub) -> None:
+    away = replace(unix_hub.invite("w1"), unix_path="/nowhere/items")
     with pytest.raises(ConnectionError, match="/nowhere/items cannot be reached and offers no network address"):
-        connect(replace(hub.invite("w1"), unix_path="/nowhere/items"))
-    hub.close()
+        connect(away)
+    unix_hub.open_network("127.0.0.1")
+    channel = join(unix_hub, "w2", replace(unix_hub.invite("w2"), unix_path="/nowhere/items"))
+    channel.send(Message(Kind.READY))
+    assert [worker for worker, _ in next_of(unix_hub)] == ["w2"]
+    channel.close()
 
 
-def test_a_slow_worker_does_not_block_the_hub() -> None:
-    hub = Hub()
-    slow, quick = join(hub, "slow"), join(hub, "quick")
+def test_a_slow_worker_does_not_block_the_hub(unix_hub: Hub) -> None:
+    slow, quick = join(unix_hub, "slow"), join(unix_hub, "quick")
     for number in range(4):
-        hub.send("slow", [Message(Kind.TASK, number, payload=[b"x" * 2_000_000])])
-    hub.send("quick", [Message(Kind.TASK, 9)])
-    assert in_thread(quick.receive)().task_id == 9
-    receive = in_thread(lambda: [slow.receive().task_id for _ in range(4)])
-    while not receive.done():  # type: ignore[attr-defined]
-        hub.poll(0.01)
-    assert receive() == [0, 1, 2, 3]
+        unix_hub.send("slow", [Message(Kind.TASK, number, payload=[b"x" * 2_000_000])])
+    unix_hub.send("quick", [Message(Kind.TASK, 9)])
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(quick.receive).result(PATIENCE_S).task_id == 9
+    assert beside(unix_hub, lambda: [slow.receive().task_id for _ in range(4)]) == [0, 1, 2, 3]
     for channel in (slow, quick):
         channel.close()
-    hub.close()

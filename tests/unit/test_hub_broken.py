@@ -4,30 +4,22 @@ import os
 import resource
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import zmq
+from hub_bench import PATIENCE_S, beside, next_of
 
 from runtime.transport.channel import EncryptedChannel, StreamChannel, connect
 from runtime.transport.connection import LobbySettings
 from runtime.transport.hub import Hub
-from runtime.transport.pending import Invitation
+from runtime.transport.pending import Invitation, Network
 from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
-
-PATIENCE_S = 10.0
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 class Relay:
@@ -70,50 +62,45 @@ def network_hub(**options: Any) -> Iterator[Hub]:
     hub.close()
 
 
-def beside(hub: Hub, work: Callable[[], Any]) -> Any:
-    """What ``work`` returns or raises, done in a thread while the hub does its part."""
-    results: list[Any] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except OSError as error:
-            results.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    give_up_s = monotonic() + PATIENCE_S
-    while thread.is_alive() and monotonic() < give_up_s:
-        hub.poll(0.01)
-    thread.join(PATIENCE_S)
-    return results[0]
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with network_hub() as hub:
+        yield hub
 
 
-def next_of(hub: Hub) -> list[tuple[str, Message | None]]:
-    for _ in range(200):
-        if received := hub.poll(PATIENCE_S / 200):
-            return received
-    raise AssertionError("nothing came")
+def network_of(invitation: Invitation) -> Network:
+    assert invitation.network is not None
+    return invitation.network
+
+
+def connected(invitation: Invitation) -> socket.socket:
+    network = network_of(invitation)
+    return socket.create_connection((network.host, network.lifeline_port))
 
 
 def lifeline(hub: Hub, invitation: Invitation) -> StreamChannel:
-    network = invitation.network
-    assert network is not None
-    address = (network.host, network.lifeline_port)
-    channel = beside(hub, lambda: StreamChannel(socket.create_connection(address), invitation))
+    channel = beside(hub, lambda: StreamChannel(connected(invitation), invitation))
     assert isinstance(channel, StreamChannel), channel
     return channel
 
 
+def ready(hub: Hub, invitation: Invitation, network: Network) -> EncryptedChannel:
+    channel = EncryptedChannel(lifeline(hub, invitation), network, invitation)
+    channel.send(Message(Kind.READY))
+    return channel
+
+
+def packed(message: Message) -> bytes:
+    return b"".join(pack(message)[0])
+
+
 def dealer_of(invitation: Invitation, keys: tuple[bytes, bytes] | None = None) -> zmq.Socket[bytes]:
     """A ZeroMQ end of the test's own, so that it can answer as it likes."""
-    assert invitation.network is not None
-    dealer = zmq.Context().socket(zmq.DEALER)
+    network, dealer = network_of(invitation), zmq.Context().socket(zmq.DEALER)
     dealer.identity, dealer.linger = invitation.identity, 0
-    dealer.curve_serverkey = invitation.network.server_key
-    own = keys or (invitation.curve_public, invitation.curve_secret)
-    dealer.curve_publickey, dealer.curve_secretkey = own
-    dealer.connect(invitation.network.items_endpoint)
+    dealer.curve_serverkey = network.server_key
+    dealer.curve_publickey, dealer.curve_secretkey = keys or (invitation.curve_public, invitation.curve_secret)
+    dealer.connect(network.items_endpoint)
     return dealer
 
 
@@ -125,94 +112,81 @@ def end(dealer: zmq.Socket[bytes]) -> None:
 def by_relay(hub: Hub) -> tuple[Relay, EncryptedChannel]:
     """A worker that is ready, and the relay that its items go through."""
     invitation = hub.invite("w1")
-    assert invitation.network is not None
-    relay = Relay(int(invitation.network.items_endpoint.rpartition(":")[2]))
-    network = replace(invitation.network, items_endpoint=f"tcp://127.0.0.1:{relay.port}")
-    channel = EncryptedChannel(lifeline(hub, invitation), network, invitation)
-    channel.send(Message(Kind.READY))
-    return relay, channel
+    network = network_of(invitation)
+    relay = Relay(int(network.items_endpoint.rpartition(":")[2]))
+    return relay, ready(hub, invitation, replace(network, items_endpoint=f"tcp://127.0.0.1:{relay.port}"))
 
 
 # --- a connection that breaks beside its lifeline (a task was lost in silence) ---------------------------------------
 
 
-def test_a_task_that_cannot_be_routed_is_the_loss_of_its_worker() -> None:
-    with network_hub() as hub:
-        channel = lifeline(hub, hub.invite("w1"))  # and no ZeroMQ connection
-        hub.send("w1", [Message(Kind.TASK, 1)])
-        assert next_of(hub) == [("w1", None)]
-        hub.send("w1", [Message(Kind.TASK, 2)])
-        assert hub.poll(0.0) == []
-        channel.close()
+def test_a_task_that_cannot_be_routed_is_the_loss_of_its_worker(hub: Hub) -> None:
+    channel = lifeline(hub, hub.invite("w1"))  # and no ZeroMQ connection
+    hub.send("w1", [Message(Kind.TASK, 1)])
+    assert next_of(hub) == [("w1", None)]
+    hub.send("w1", [Message(Kind.TASK, 2)])
+    assert hub.poll(0.0) == []
+    channel.close()
 
 
-def test_a_zeromq_connection_that_breaks_under_an_idle_worker_is_its_loss() -> None:
-    with network_hub() as hub:
-        relay, channel = by_relay(hub)
-        assert [worker for worker, _ in next_of(hub)] == ["w1"]
-        relay.cut()
-        hub.send("w1", [Message(Kind.TASK, 1)])  # ZeroMQ may take it, or not: it cannot arrive
-        worker = threading.Thread(target=lambda: (channel.receive(), channel.close()))
-        worker.start()
-        assert next_of(hub) == [("w1", None)]
-        worker.join(PATIENCE_S)
-        assert not worker.is_alive()
+def test_a_zeromq_connection_that_breaks_under_an_idle_worker_is_its_loss(hub: Hub) -> None:
+    relay, channel = by_relay(hub)
+    assert [worker for worker, _ in next_of(hub)] == ["w1"]
+    relay.cut()
+    hub.send("w1", [Message(Kind.TASK, 1)])  # ZeroMQ may take it, or not: it cannot arrive
+    worker = threading.Thread(target=lambda: (channel.receive(), channel.close()))
+    worker.start()
+    assert next_of(hub) == [("w1", None)]
+    worker.join(PATIENCE_S)
+    assert not worker.is_alive()
 
 
-def test_a_worker_whose_zeromq_connection_broke_while_it_worked_does_not_answer_as_if_nothing_was() -> None:
-    with network_hub() as hub:
-        relay, channel = by_relay(hub)
-        next_of(hub)
-        relay.cut()
-        channel._broken.poll(PATIENCE_S * 1000)
-        with pytest.raises(ConnectionError, match="the ZeroMQ connection to the hub broke"):
-            channel.send(Message(Kind.DONE, 1))
-        channel.close()
-        assert next_of(hub) == [("w1", None)]
-
-
-def test_what_comes_while_a_worker_looks_whether_the_hub_is_there_is_not_left_lying() -> None:
-    with network_hub() as hub:
-        invitation = hub.invite("w1")
-        network = invitation.network
-        assert network is not None
-        channel = EncryptedChannel(lifeline(hub, invitation), network, invitation)
-        channel.send(Message(Kind.READY))
-        next_of(hub)
-        looks = channel._poller
-
-        class Late:
-            def poll(self, timeout_ms: int | None) -> list[tuple[Any, int]]:
-                hub.send("w1", [Message(Kind.TASK, 1)])
-                return looks.poll(PATIENCE_S * 1000)
-
-        channel._poller = Late()
-        assert [message.task_id for message in channel.poll() or ()] == [1]
-        channel.close()
-
-
-def test_an_answer_to_a_later_task_proves_that_the_one_before_was_lost() -> None:
-    with network_hub() as hub:
-        invitation = hub.invite("w1")
-        channel, dealer = lifeline(hub, invitation), dealer_of(invitation)
-        dealer.send(b"".join(pack(Message(Kind.READY))[0]))
-        next_of(hub)
-        for number in (1, 2):
-            hub.send("w1", [Message(Kind.TASK, number)])
-        first = dealer.recv()
-        assert unpack(HEAD.unpack_from(first), memoryview(first)[HEAD.size :]).task_id == 1
-        dealer.send(b"".join(pack(Message(Kind.DONE, 2))[0]))  # as if the first had not arrived
-        assert next_of(hub) == [("w1", None)]
-        end(dealer)
-        channel.close()
-
-
-def test_what_comes_unencrypted_on_the_lifeline_is_no_message() -> None:
-    with network_hub() as hub:
-        channel = lifeline(hub, hub.invite("w1"))
+def test_a_worker_whose_zeromq_connection_broke_while_it_worked_does_not_answer_as_if_nothing_was(hub: Hub) -> None:
+    relay, channel = by_relay(hub)
+    next_of(hub)
+    relay.cut()
+    channel._broken.poll(PATIENCE_S * 1000)
+    with pytest.raises(ConnectionError, match="the ZeroMQ connection to the hub broke"):
         channel.send(Message(Kind.DONE, 1))
-        assert next_of(hub) == [("w1", None)]
-        channel.close()
+    channel.close()
+    assert next_of(hub) == [("w1", None)]
+
+
+def test_what_comes_while_a_worker_looks_whether_the_hub_is_there_is_not_left_lying(hub: Hub) -> None:
+    invitation = hub.invite("w1")
+    channel = ready(hub, invitation, network_of(invitation))
+    next_of(hub)
+    looks = channel._poller
+
+    def late(timeout_ms: int | None) -> list[tuple[Any, int]]:
+        hub.send("w1", [Message(Kind.TASK, 1)])
+        return looks.poll(PATIENCE_S * 1000)
+
+    channel._poller = SimpleNamespace(poll=late)
+    assert [message.task_id for message in channel.poll() or ()] == [1]
+    channel.close()
+
+
+def test_an_answer_to_a_later_task_proves_that_the_one_before_was_lost(hub: Hub) -> None:
+    invitation = hub.invite("w1")
+    channel, dealer = lifeline(hub, invitation), dealer_of(invitation)
+    dealer.send(packed(Message(Kind.READY)))
+    next_of(hub)
+    for number in (1, 2):
+        hub.send("w1", [Message(Kind.TASK, number)])
+    first = dealer.recv()
+    assert unpack(HEAD.unpack_from(first), memoryview(first)[HEAD.size :]).task_id == 1
+    dealer.send(packed(Message(Kind.DONE, 2)))  # as if the first had not arrived
+    assert next_of(hub) == [("w1", None)]
+    end(dealer)
+    channel.close()
+
+
+def test_what_comes_unencrypted_on_the_lifeline_is_no_message(hub: Hub) -> None:
+    channel = lifeline(hub, hub.invite("w1"))
+    channel.send(Message(Kind.DONE, 1))
+    assert next_of(hub) == [("w1", None)]
+    channel.close()
 
 
 def test_what_a_worker_said_before_it_died_is_heard_also_when_something_is_sent_to_it() -> None:
@@ -232,10 +206,8 @@ def test_what_a_worker_said_before_it_died_is_heard_also_when_something_is_sent_
 # --- strangers -------------------------------------------------------------------------------------------------------
 
 
-def connected(hub: Hub) -> socket.socket:
-    network = hub.invite("somebody").network
-    assert network is not None
-    stranger = socket.create_connection((network.host, network.lifeline_port))
+def stranger_of(hub: Hub) -> socket.socket:
+    stranger = connected(hub.invite("somebody"))
     hub.poll(1.0)
     return stranger
 
@@ -251,41 +223,40 @@ def closed(sock: socket.socket) -> bool:
 
 
 def test_a_stranger_that_says_nothing_is_closed_at_its_deadline() -> None:
-    clock = Clock()
-    with network_hub(settings=LobbySettings(stranger_s=5.0), clock=clock) as hub, connected(hub) as stranger:
-        clock.now_s += 4.9
+    now_s = 100.0
+    settings = LobbySettings(stranger_s=5.0)
+    with network_hub(settings=settings, clock=lambda: now_s) as hub, stranger_of(hub) as stranger:
+        now_s += 4.9
         hub.poll(0.0)
         stranger.settimeout(0.0)
         assert stranger.recv(4096)  # the challenge
         with pytest.raises(BlockingIOError):
             stranger.recv(1)
-        clock.now_s += 0.2
+        now_s += 0.2
         assert hub.poll(None) == []  # it does not wait beyond the deadline
         assert closed(stranger)
 
 
 def test_of_too_many_strangers_the_one_that_waited_longest_goes() -> None:
     with network_hub(settings=LobbySettings(strangers=2)) as hub:
-        strangers = [connected(hub) for _ in range(3)]
+        strangers = [stranger_of(hub) for _ in range(3)]
         assert closed(strangers[0])
-        channel = lifeline(hub, hub.invite("w1"))
-        channel.close()
+        lifeline(hub, hub.invite("w1")).close()
         for stranger in strangers:
             stranger.close()
 
 
 def test_without_descriptors_the_hub_pauses_instead_of_spinning() -> None:
-    clock = Clock()
-    with network_hub(settings=LobbySettings(full_pause_s=1.0), clock=clock) as hub:
+    now_s = 100.0
+    with network_hub(settings=LobbySettings(full_pause_s=1.0), clock=lambda: now_s) as hub:
         invitation = hub.invite("w1")
-        assert invitation.network is not None
-        knocking = socket.socket()
+        network, knocking = network_of(invitation), socket.socket()
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         spare = os.dup(0)
         os.close(spare)  # the lowest that is free: none is left below it
         resource.setrlimit(resource.RLIMIT_NOFILE, (spare, hard))
         try:
-            knocking.connect((invitation.network.host, invitation.network.lifeline_port))
+            knocking.connect((network.host, network.lifeline_port))
             hub.poll(0.1)
             began_s = monotonic()
             assert hub.poll(0.05) == []
@@ -293,9 +264,8 @@ def test_without_descriptors_the_hub_pauses_instead_of_spinning() -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         knocking.close()
-        clock.now_s += 1.0
-        channel = lifeline(hub, invitation)
-        channel.close()
+        now_s += 1.0
+        lifeline(hub, invitation).close()
 
 
 # --- what an invitation is good for ----------------------------------------------------------------------------------
@@ -311,21 +281,16 @@ def test_no_answer_to_a_challenge_is_a_routing_id_or_a_key() -> None:
     hub.close()
 
 
-def test_a_worker_with_its_own_invitation_cannot_pass_for_another() -> None:
-    with network_hub() as hub:
-        own, other = hub.invite("w1"), hub.invite("w2")
-        assert own.secret != other.secret
-        forged = replace(own, worker="w2")
-        network = other.network
-        assert network is not None
-        address = (network.host, network.lifeline_port)
-        error = beside(hub, lambda: StreamChannel(socket.create_connection(address), forged))
-        assert isinstance(error, ConnectionError)
+def test_a_worker_with_its_own_invitation_cannot_pass_for_another(hub: Hub) -> None:
+    own, other = hub.invite("w1"), hub.invite("w2")
+    assert own.secret != other.secret
+    forged = replace(own, worker="w2")
+    assert isinstance(beside(hub, lambda: StreamChannel(connected(other), forged)), ConnectionError)
 
 
 def test_a_challenge_of_another_length_is_not_answered() -> None:
     ours, theirs = socket.socketpair()
-    theirs.sendall(b"".join(pack(Message(Kind.HELLO, payload=[b"routing id"]))[0]))
+    theirs.sendall(packed(Message(Kind.HELLO, payload=[b"routing id"])))
     hub = Hub()
     with pytest.raises(ConnectionError, match="did not let worker"):
         StreamChannel(ours, hub.invite("w1"))
@@ -334,24 +299,23 @@ def test_a_challenge_of_another_length_is_not_answered() -> None:
     hub.close()
 
 
-def test_zeromq_lets_in_only_keys_of_invitations_that_are_still_good() -> None:
-    with network_hub() as hub:
-        invitation, gone = hub.invite("w1"), hub.invite("w2")
-        channel = lifeline(hub, invitation)
-        hub.drop("w2")
-        strangers = [dealer_of(invitation, zmq.curve_keypair()), dealer_of(gone)]
-        denied = [each.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH) for each in strangers]
-        for monitor in denied:
-            assert beside(hub, lambda monitor=monitor: monitor.poll(PATIENCE_S * 1000))
-        invited = dealer_of(invitation)
-        invited.send(b"".join(pack(Message(Kind.READY))[0]))
-        assert [worker for worker, _ in next_of(hub)] == ["w1"]
-        for monitor, dealer in zip(denied, strangers, strict=True):
-            dealer.disable_monitor()
-            monitor.close()
-            end(dealer)
-        end(invited)
-        channel.close()
+def test_zeromq_lets_in_only_keys_of_invitations_that_are_still_good(hub: Hub) -> None:
+    invitation, gone = hub.invite("w1"), hub.invite("w2")
+    channel = lifeline(hub, invitation)
+    hub.drop("w2")
+    strangers = [dealer_of(invitation, zmq.curve_keypair()), dealer_of(gone)]
+    denied = [each.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH) for each in strangers]
+    for monitor in denied:
+        assert beside(hub, lambda monitor=monitor: monitor.poll(PATIENCE_S * 1000))
+    invited = dealer_of(invitation)
+    invited.send(packed(Message(Kind.READY)))
+    assert [worker for worker, _ in next_of(hub)] == ["w1"]
+    for monitor, dealer in zip(denied, strangers, strict=True):
+        dealer.disable_monitor()
+        monitor.close()
+        end(dealer)
+    end(invited)
+    channel.close()
 
 
 def test_a_channel_is_polled_whatever_number_its_descriptor_has() -> None:

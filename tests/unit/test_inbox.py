@@ -1,10 +1,11 @@
 """A source that acknowledges what is stored: what no broker does on demand."""
 
 import math
-from collections.abc import Sequence
 from itertools import count
 from threading import Thread
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -22,27 +23,9 @@ class Numbers(App):
     stages = (Stage("s"),)
 
 
-class Three:
-    """A box of three letters."""
-
-    def __init__(self) -> None:
-        self.acknowledged: list[Letter] = []
-
-    def open(self) -> None: ...
-
-    def poll(self, most: int, wait_s: float) -> Sequence[Letter]:
-        return [Letter("here", b"%d" % number, number) for number in range(3)]
-
-    def acknowledge(self, letters: Sequence[Letter]) -> None:
-        self.acknowledged += letters
-
-    def refuse(self, letter: Letter) -> None: ...
-
-    def close(self) -> None: ...
-
-
 def test_who_stops_while_messages_are_taken_is_not_kept_waiting_for_them() -> None:
-    box, times = Three(), count()
+    letters = [Letter("here", b"%d" % number, number) for number in range(3)]
+    box, times = MagicMock(**{"poll.return_value": letters}), count()
 
     def closes_at_the_second() -> float:
         if (now := next(times)) == 1:
@@ -54,17 +37,7 @@ def test_who_stops_while_messages_are_taken_is_not_kept_waiting_for_them() -> No
     reader.start()
     reader.join(PATIENCE_S)
     assert found == [None], "reading ends, and nothing was taken"
-    assert box.acknowledged == []
-
-
-class Delivered(NamedTuple):
-    delivery_tag: int
-    redelivered: bool
-
-
-class Properties(NamedTuple):
-    message_id: str
-    headers: None = None
+    assert not box.acknowledge.called
 
 
 class Channel:
@@ -77,26 +50,17 @@ class Channel:
         self.unanswered -= set(range(tag + 1)) if multiple else {tag}
 
 
-class Connection:
-    def process_data_events(self, time_limit: float) -> None: ...
-
-
-class Library:
-    class exceptions:  # noqa: N801 - as the library calls them
-        AMQPError = ChannelClosedByBroker = LookupError
-
-
-def test_of_a_queue_what_is_known_again_is_acknowledged_without_what_came_before_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_a_queue_what_is_known_again_is_acknowledged_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where another consumer gave back what is before it in the queue."""
-    monkeypatch.setattr(rabbitmq, "library", lambda _: Library)
+    errors = SimpleNamespace(AMQPError=LookupError, ChannelClosedByBroker=LookupError)
+    monkeypatch.setattr(rabbitmq, "library", lambda _: SimpleNamespace(exceptions=errors))
     box = rabbitmq.QueueBox(Address("127.0.0.1", None, {"queue": "numbers"}), 10)
-    box._line._channel, box._line._connection = channel, _ = Channel(), Connection()
+    box._line._channel, box._line._connection = channel, _ = Channel(), MagicMock()
 
     def sends(tag: int, name: str, *, redelivered: bool) -> None:
         channel.unanswered.add(tag)
-        box._line._message(None, Delivered(tag, redelivered), Properties(name), name.encode())
+        delivered = SimpleNamespace(delivery_tag=tag, redelivered=redelivered)
+        box._line._message(None, delivered, SimpleNamespace(message_id=name, headers=None), name.encode())
 
     sends(1, "b", redelivered=False)
     box.acknowledge(box.poll(10, 0.0))

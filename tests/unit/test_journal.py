@@ -3,7 +3,9 @@
 import pickle
 import sqlite3
 import zlib
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +33,10 @@ def left(first: int, *values: object) -> tuple[Left, ...]:
     return (Left(first, list(values), None, 1),)
 
 
-def keep(path: Path, *commits: Commit, epoch: int = 1) -> None:
+def keep(path: Path, *commits: Commit, pushed: Sequence[Pushed] = (), epoch: int = 1) -> None:
     with closing(Journal(path, "r", epoch)) as journal:
+        if pushed:
+            journal.store(None, pushed)
         for each in commits:
             journal.store(each)
 
@@ -43,11 +47,15 @@ def change(path: Path, *statements: str) -> None:
             assert db.execute(each).rowcount in (1, -1)
 
 
+def flip(path: Path, at: int, bit: int = 0b100) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= bit
+    path.write_bytes(content)
+
+
 def test_another_epoch_finds_what_was_stored(path: Path) -> None:
-    journal = Journal(path, "r", 1)
-    journal.store(None, [Pushed(0, (1, 2)), Pushed(2, (b"3", 4))])
-    journal.store(Commit(Checkpoint(2, 0, 1, {"sum": 6}), {"items": (0, 3)}, left(0, 1, 2)))
-    journal.close()
+    commit = Commit(Checkpoint(2, 0, 1, {"sum": 6}), {"items": (0, 3)}, left(0, 1, 2))
+    keep(path, commit, pushed=[Pushed(0, (1, 2)), Pushed(2, (b"3", 4))])
     found = Journal(path, "r", 2).found
     assert found.checkpoint == Checkpoint(2, 0, 1, {"sum": 6})
     assert (found.positions, found.left) == ({"items": (0, 3)}, left(0, 1, 2))
@@ -77,15 +85,6 @@ def test_who_was_followed_writes_nothing_any_more(path: Path) -> None:
     assert Journal(path, "r", 3).found.undelivered == ["before", "mine"]
 
 
-def test_a_journal_of_a_later_version_is_left_alone(path: Path) -> None:
-    Journal(path, "r", 1).close()
-    change(path, f"PRAGMA user_version = {VERSION + 1}")
-    before = path.read_bytes()
-    with pytest.raises(RecomposeError, match=f"has version {VERSION + 1}, this recompose reads up to {VERSION}; use a"):
-        Journal(path, "r", 2)
-    assert path.read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("text", "beyond", "bit", "why"),
     [
@@ -97,59 +96,48 @@ def test_a_journal_of_a_later_version_is_left_alone(path: Path) -> None:
     ],
     ids=["record", "page", "head", "a text of SQLite's", "name of a stage"],
 )
-def test_flipped_bits_are_told_and_nothing_is_overwritten(
-    path: Path, text: bytes, beyond: int, bit: int, why: str
-) -> None:
-    with closing(Journal(path, "r", 1)) as journal:
-        journal.store(None, [Pushed(serial, ("some text to be found",)) for serial in range(200)])
-        journal.store(Commit(Checkpoint(1, keyed={"a stage": {0: {"a": b"1"}}})))
-    content = bytearray(path.read_bytes())
-    found = content.rindex(text)
-    content[found // 4096 * 4096 if beyond < 0 else found + beyond] ^= bit
-    path.write_bytes(content)
+def test_flipped_bits_are_told_and_nothing_is_written(path: Path, text: bytes, beyond: int, bit: int, why: str) -> None:
+    pushed = [Pushed(serial, ("some text to be found",)) for serial in range(200)]
+    keep(path, Commit(Checkpoint(1, keyed={"a stage": {0: {"a": b"1"}}})), pushed=pushed)
+    found = path.read_bytes().rindex(text)
+    flip(path, found // 4096 * 4096 if beyond < 0 else found + beyond, bit)
+    content = path.read_bytes()
     with pytest.raises(RecomposeError, match=rf"is damaged \(.*{why}.*\); nothing was changed, move it and what"):
         Journal(path, "r", 2)
     assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("changed", "why"),
     [
-        "UPDATE pushed SET count = 4 WHERE first = 2",
-        "UPDATE pushed SET first = 3 WHERE first = 2",
-        "UPDATE result SET count = 5",
-        "UPDATE result SET first = 8",
+        (
+            f"PRAGMA user_version = {VERSION + 1}",
+            f"has version {VERSION + 1}, this recompose reads up to {VERSION}; use",
+        ),
+        ("PRAGMA user_version = 0", "its tables are not those of a journal"),
+        ("PRAGMA user_version = 2", "its tables are not those of a journal"),
+        ("CREATE TABLE mine (a)", "its tables are not those of a journal"),
+        ("UPDATE pushed SET count = 4 WHERE first = 2", "a record names other items"),
+        ("UPDATE pushed SET first = 3 WHERE first = 2", "a record names other items"),
+        ("UPDATE result SET count = 5", "a record names other items"),
+        ("UPDATE result SET first = 8", "a record names other items"),
+        ("UPDATE state SET stage = 'sun'", "a state has another stage's name"),
+        ("UPDATE keyed_log SET stage = 'totam' WHERE number = 1", "a state has another stage's name"),
+        ("UPDATE keyed_log SET number = 5 WHERE number = 0", "a state has another stage's name"),
+        ("DELETE FROM keyed_log WHERE number = 1", "a state has another stage's name"),
     ],
 )
-def test_a_record_under_other_serial_numbers_is_told(path: Path, changed: str) -> None:
-    """They say which records may go: items that wait would go with them."""
-    journal = Journal(path, "r", 1)
-    for first in (0, 2):
-        journal.store(None, [Pushed(first, ("a", "b"))])
-    journal.store(Commit(Checkpoint(1), left=(Left(0, ("A",), None, 1),)))
-    journal.close()
+def test_a_journal_that_was_changed_is_left_alone(path: Path, changed: str, why: str) -> None:
+    """Serial numbers say which records may go: items that wait would go with them."""
+    states = [{"states": {"sum": serial}, "keyed": {"total": {0: {"a": b"%d" % serial}}}} for serial in range(2)]
+    commits = [Commit(Checkpoint(serial + 1, **each)) for serial, each in enumerate(states)]
+    commits[0] = replace(commits[0], left=left(0, "A"))
+    keep(path, *commits, pushed=[Pushed(0, ("a", "b")), Pushed(2, ("a", "b"))])
     change(path, changed)
-    with pytest.raises(RecomposeError, match=r"is damaged \(a record names other items than when it"):
+    before = path.read_bytes()
+    with pytest.raises(RecomposeError, match=why):
         Journal(path, "r", 2)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        "UPDATE state SET stage = 'sun'",
-        "UPDATE keyed_log SET stage = 'totam' WHERE number = 1",
-        "UPDATE keyed_log SET number = 5 WHERE number = 0",
-        "DELETE FROM keyed_log WHERE number = 1",
-    ],
-)
-def test_a_state_under_the_name_of_another_stage_is_told(path: Path, changed: str) -> None:
-    journal = Journal(path, "r", 1)
-    for serial, state in enumerate((b"1", b"2")):
-        journal.store(Commit(Checkpoint(serial + 1, states={"sum": serial}, keyed={"total": {0: {"a": state}}})))
-    journal.close()
-    change(path, changed)
-    with pytest.raises(RecomposeError, match=r"is damaged \(a state has another stage's name than when it"):
-        Journal(path, "r", 2)
+    assert path.read_bytes() == before
 
 
 def test_a_value_that_cannot_be_written_is_no_damage(path: Path) -> None:
@@ -161,18 +149,6 @@ def test_a_value_that_cannot_be_written_is_no_damage(path: Path) -> None:
     with pytest.raises(UnicodeDecodeError):
         journal.store(Commit(Checkpoint(1, states={"sum": Unwritten()})))
     journal.store(Commit(Checkpoint(1, states={"sum": 1})))
-
-
-@pytest.mark.parametrize("changed", ["PRAGMA user_version = 0", "PRAGMA user_version = 2", "CREATE TABLE mine (a)"])
-def test_tables_that_are_not_a_journals_are_told(path: Path, changed: str) -> None:
-    Journal(path, "r", 1).close()
-    change(path, changed)
-    before = path.read_bytes()
-    with pytest.raises(
-        RecomposeError, match=r"is damaged \(its tables are not those of a journal\); nothing was changed"
-    ):
-        Journal(path, "r", 2)
-    assert path.read_bytes() == before
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -204,16 +180,11 @@ def test_a_new_run_sweeps_up_nothing_that_could_not_be_gone_on_with(tmp_path: Pa
     if how == "log":
         for each, content in left.items():
             each.write_bytes(content)
-        log = path.with_name(f"{path.name}-wal")
-        log.write_bytes(left[log][:-1] + bytes([left[log][-1] ^ 1]))
+        flip(path.with_name(f"{path.name}-wal"), -1, 1)
     elif how == "page":
-        content = bytearray(path.read_bytes())
-        content[content.rindex(b"x" * 100) // 4096 * 4096] ^= 0b100
-        path.write_bytes(content)
+        flip(path, path.read_bytes().rindex(b"x" * 100) // 4096 * 4096)
     elif how == "text":  # of SQLite's, which cannot be decoded for the error's sentence
-        content = bytearray(path.read_bytes())
-        content[content.index(b"CREATE TABLE holder") + len("CREATE TABLE holder ")] ^= 0x80
-        path.write_bytes(content)
+        flip(path, path.read_bytes().index(b"CREATE TABLE holder") + len("CREATE TABLE holder "), 0x80)
     elif how == "folder":  # the log cannot be read, also not by root
         path.with_name(f"{path.name}-wal").mkdir()
     else:
@@ -238,22 +209,16 @@ def test_a_journal_from_before_it_was_stored_how_far_the_sink_is_goes_on_and_is_
 
 
 def test_a_state_that_was_taken_back_to_nothing_is_stored_after_a_restart(path: Path) -> None:
-    first = Journal(path, "r", 1)
-    first.store(Commit(Checkpoint(1, states={"sum": 6})))
-    first.close()
-    second = Journal(path, "r", 2)
-    second.store(Commit(Checkpoint(2, states={"sum": None})))
-    second.close()
+    keep(path, Commit(Checkpoint(1, states={"sum": 6})))
+    keep(path, Commit(Checkpoint(2, states={"sum": None})), epoch=2)
     assert Journal(path, "r", 3).found.checkpoint == Checkpoint(2, states={"sum": None})
 
 
 def test_of_keys_the_last_state_is_found_and_what_was_forgotten_is_not(path: Path) -> None:
-    journal = Journal(path, "r", 1)
     first = {"sum": {0: {"a": b"1", ("b", 2): b"2"}, 1: {7: b"3"}}, "other": {0: {"a": b"4"}}}
-    journal.store(Commit(Checkpoint(1, keyed=first)))
-    journal.store(Commit(Checkpoint(2, keyed={"sum": {0: {"a": None, ("b", 2): b"5"}, 2: {True: b"6"}}})))
-    journal.store(Commit(Checkpoint(3, keyed={"sum": {2: {1: b"7"}}})))
-    journal.close()
+    second = {"sum": {0: {"a": None, ("b", 2): b"5"}, 2: {True: b"6"}}}
+    third = {"sum": {2: {1: b"7"}}}
+    keep(path, *(Commit(Checkpoint(at, keyed=each)) for at, each in enumerate((first, second, third), start=1)))
     found = Journal(path, "r", 2).found
     assert found.keyed == {"sum": {("b", 2): b"5", 7: b"3", 1: b"7"}, "other": {"a": b"4"}}
     assert found.checkpoint == Checkpoint(3)
@@ -262,9 +227,7 @@ def test_of_keys_the_last_state_is_found_and_what_was_forgotten_is_not(path: Pat
 def test_a_journal_from_before_states_of_keys_goes_on(path: Path) -> None:
     keep(path, Commit(Checkpoint(1)))
     change(path, "DROP TABLE keyed", "DROP TABLE keyed_log", "PRAGMA user_version = 1")
-    later = Journal(path, "r", 2)
-    later.store(Commit(Checkpoint(2, keyed={"sum": {0: {"a": b"1"}}})))
-    later.close()
+    keep(path, Commit(Checkpoint(2, keyed={"sum": {0: {"a": b"1"}}})), epoch=2)
     assert Journal(path, "r", 3).found.keyed == {"sum": {"a": b"1"}}
 
 
@@ -281,6 +244,10 @@ def test_states_of_keys_that_had_a_row_each_go_on(path: Path) -> None:
     journal.store(Commit(Checkpoint(3, keyed={"sum": {0: {1: None}}})))
     journal.close()
     assert Journal(path, "r", 3).found.keyed == {"sum": {2: b"two"}}
+
+
+def without_empty(states: Mapping[str, Any]) -> dict[str, Any]:
+    return {stage: each for stage, each in states.items() if each}
 
 
 KEYED = st.dictionaries(
@@ -315,16 +282,13 @@ def test_the_log_of_states_has_the_last_of_each_key_whatever_comes_between(path:
             if how == "another epoch":
                 journal.close()
                 journal = Journal(path, "r", epoch)
-                assert {stage: each for stage, each in journal.found.keyed.items() if each} == {
-                    stage: each for stage, each in plain.items() if each
-                }
+                assert without_empty(journal.found.keyed) == without_empty(plain)
         live = sum(map(len, plain.values()))
         stored = sum(len(unsealed(body)) for (body,) in journal._file.db.execute("SELECT body FROM keyed_log"))
         most = max((sum(len(each.get(0, {})) for each in changed.values()) for changed, _ in steps), default=0)
         assert stored <= 3 + 2 * live + 2 * most, "the log grows"
         journal.close()
-    found = Journal(path, "r", 10_000).found.keyed
-    assert {stage: each for stage, each in found.items() if each} == {s: each for s, each in plain.items() if each}
+    assert without_empty(Journal(path, "r", 10_000).found.keyed) == without_empty(plain)
 
 
 def test_positions_that_changed_are_stored_and_those_that_are_over_forgotten(path: Path) -> None:
@@ -357,18 +321,18 @@ def test_positions_that_an_earlier_version_stored_as_a_whole_go_on(path: Path) -
     assert Journal(path, "r", 3).found.positions == {"a": (4, 0, 9), "c": (1, 1), "d": 1}
 
 
-@pytest.mark.parametrize("module", ["apps.input.folder", "recompose.apps.input.folder"])
-def test_a_position_that_version_0_1_pickled_under_the_old_name_of_its_module_is_read(module: str) -> None:
-    body = pickle.dumps(Done(7, 70, 1234), protocol=0).replace(b"datapipe.sources.folder", module.encode())
-    assert module.encode() in body
-    assert unsealed(zlib.crc32(body).to_bytes(4, "big") + body) == Done(7, 70, 1234)
-
-
-def test_a_clock_of_event_time_that_was_pickled_in_its_own_module_is_read() -> None:
-    clock = Reading(12.5, 10.0)
-    body = pickle.dumps(clock, protocol=0).replace(b"apps.event_time.windowing", b"apps.event_time.clock")
-    assert b"apps.event_time.clock" in body
-    assert unsealed(zlib.crc32(body).to_bytes(4, "big") + body) == clock
+@pytest.mark.parametrize(
+    ("value", "now", "then"),
+    [
+        (Done(7, 70, 1234), "datapipe.sources.folder", "apps.input.folder"),
+        (Done(7, 70, 1234), "datapipe.sources.folder", "recompose.apps.input.folder"),
+        (Reading(12.5, 10.0), "apps.event_time.windowing", "apps.event_time.clock"),
+    ],
+)
+def test_a_value_that_was_pickled_under_the_old_name_of_its_module_is_read(value: object, now: str, then: str) -> None:
+    body = pickle.dumps(value, protocol=0).replace(now.encode(), then.encode())
+    assert then.encode() in body
+    assert unsealed(zlib.crc32(body).to_bytes(4, "big") + body) == value
 
 
 def test_what_is_stored_together_is_in_several_records(path: Path) -> None:
@@ -380,11 +344,8 @@ def test_what_is_stored_together_is_in_several_records(path: Path) -> None:
         Left(11, ("y" * 6_000_000,), None, 6_000_000),
         *left(12, "a", "b"),
     )
-    keep(
-        path,
-        Commit(Checkpoint(delivered=13, failed=1), left=runs),
-        Commit(Checkpoint(delivered=14, failed=1), left=left(14, "last")),
-    )
+    last = Commit(Checkpoint(delivered=14, failed=1), left=left(14, "last"))
+    keep(path, Commit(Checkpoint(delivered=13, failed=1), left=runs), last)
     with closing(sqlite3.connect(path)) as db:
         sizes = [size for (size,) in db.execute("SELECT length(body) FROM result ORDER BY first")]
     assert len(sizes) > 3
@@ -397,17 +358,12 @@ def test_what_is_stored_together_is_in_several_records(path: Path) -> None:
 @pytest.mark.parametrize(
     ("commit", "said"),
     [
-        (
-            Commit(Checkpoint(delivered=1), left=(Left(0, ("x" * 20_000,), None, 20_000),)),
-            "is to be stored of item 0 is",
-        ),
+        (Commit(Checkpoint(delivered=1), left=left(0, "x" * 20_000)), "is to be stored of item 0 is"),
         (Commit(Checkpoint(states={"sum": "x" * 20_000})), "the state of stage sum is"),
         (Commit(Checkpoint(keyed={"by": {0: {"key": b"x" * 20_000}}})), "the state of a key of stage by is"),
     ],
 )
-def test_what_is_too_large_for_a_record_is_named_and_no_damage(
-    path: Path, monkeypatch: pytest.MonkeyPatch, commit: Commit, said: str
-) -> None:
+def test_what_is_too_large_is_named_and_no_damage(path: Path, monkeypatch: Any, commit: Commit, said: str) -> None:
     connect = sqlite3.connect
 
     def connected(*args: Any, **how: Any) -> sqlite3.Connection:
@@ -417,9 +373,7 @@ def test_what_is_too_large_for_a_record_is_named_and_no_damage(
 
     monkeypatch.setattr(sqlite3, "connect", connected)
     journal = Journal(path, "r", 1)
-    with pytest.raises(
-        RecomposeError, match=rf"{said} too large for the journal: 20,\d\d\d bytes, and a record"
-    ) as told:
+    with pytest.raises(RecomposeError, match=rf"{said} too large for the journal: 20,\d\d\d bytes") as told:
         journal.store(commit)
     assert "damaged" not in str(told.value)
     journal.store(Commit(Checkpoint(delivered=1), left=left(0, "small")))

@@ -5,14 +5,16 @@ import pickle
 import struct
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.contract import App, Outputs
+from apps.contract import Outputs
 from apps.keys import Partitions, WrongKeyError
 from compositions.model import Stage, StageKind
+from recompose import pipeline
 from runtime.arena.frame_store import AsTheyAre
 from runtime.dispatch.instructions import KeyedTask, Task
 from runtime.dispatch.keys import KeyStates, Mosaic
@@ -25,22 +27,13 @@ from runtime.transport.wire import HEAD, Message, pack, unpack
 PARTITIONS = 3
 
 
-class Counts(App):
-    name = "counts"
-    stages = (Stage("count", StageKind.PARTITIONED, partitions=PARTITIONS), Stage("again", StageKind.PARTITIONED))
-
-    def count_key(self, value):
-        return value
-
-    def count(self, value, state):
-        state = (state or 0) + 1
-        return (value, state), state
-
-    again_key = count_key
-    again = count
+def count(value, state):
+    state = (state or 0) + 1
+    return (value, state), state
 
 
 NAMES = ("count", "again")
+STEPS = [(Stage(name, StageKind.PARTITIONED, partitions=PARTITIONS), count, lambda value: value) for name in NAMES]
 CODEC = FrameCodec()
 
 
@@ -50,18 +43,17 @@ def sent(message: Message) -> Message:
 
 
 def test_a_piece_of_a_payload_in_parts_goes_to_a_worker_and_its_changes_come_back():
-    bench, language = Bench(Counts(), NAMES, AsTheyAre()), Language(NAMES, CODEC)
+    bench, language = Bench(pipeline(*STEPS)(), NAMES, AsTheyAre()), Language(NAMES, CODEC)
     mosaic = Mosaic((2, -1), (b"\1\0\1", b"\0\1\0"), (CODEC.encode(["a", "c"]), CODEC.encode(["b"])))
     assert CODEC.decode(mosaic) == [Outputs(["a", "b"]), "c"]
     every: dict[str, dict[int, KeyStates]] = {"count": {partition: {} for partition in range(PARTITIONS)}}
     keyed = KeyedTask(b"\1\1\0", every)
     task = language.message(Task(7, 0, ("count",), mosaic, {}, 0, 2, keyed))
-    done = language.done(0.0, "w", sent(run_now(bench.work(sent(task)))))
+    done: Any = language.done(0.0, "w", sent(run_now(bench.work(sent(task)))))
     assert CODEC.decode(done.payload) == [("a", 1), ("b", 1)]
-    assert done.keyed.routes is not None
     assert len(done.keyed.routes.partitions) == 2
     kept = {key: state for states in done.keyed.changes["count"].values() for key, state in states.items()}
-    assert {key: pickle.loads(state) for key, state in kept.items() if state is not None} == {"a": 1, "b": 1}
+    assert {key: pickle.loads(state) for key, state in kept.items()} == {"a": 1, "b": 1}
     plain = language.message(Task(8, 0, ("count",), mosaic, {}, 0, 2, KeyedTask()))
     done = language.done(0.0, "w", sent(run_now(bench.work(sent(plain)))))
     assert CODEC.decode(done.payload) == [Outputs([("a", 2), ("b", 2)]), ("c", 1)]
@@ -112,10 +104,6 @@ def test_equal_keys_share_a_partition_whoever_asks_and_in_whatever_order(some: l
     assert max(together, default=0) < count
 
 
-def test_true_is_one() -> None:
-    assert Partitions(64).of([True, (False, 1)]) == Partitions(64).of([1, (0, True)])
-
-
 def test_another_process_with_another_hash_seed_says_the_same() -> None:
     keys = ["a", b"a", 7, -7, None, ("a", (1, None))]
     code = f"from apps.keys import Partitions; print(list(Partitions(64).of({keys})))"
@@ -126,7 +114,8 @@ def test_another_process_with_another_hash_seed_says_the_same() -> None:
     assert told == {b"[62, 4, 45, 54, 18, 46]\n"}
 
 
-def test_keys_spread_over_the_partitions() -> None:
+def test_keys_spread_over_the_partitions_and_true_is_one() -> None:
+    assert Partitions(64).of([True, (False, 1)]) == Partitions(64).of([1, (0, True)])
     found = Partitions(64).of([f"user {number}" for number in range(64_000)])
     assert all(800 < found.count(bytes([partition])) < 1200 for partition in range(64))
 

@@ -43,52 +43,26 @@ def talked(*talks: Talk, app: Any = _answers) -> list[bytes]:
     return asyncio.run(all_of_them())
 
 
+ASK = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HALF_A_HEAD = b"GET / HTTP/1.1\r\nHost: loc"
+POST = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
+
+
 async def _asks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    writer.write(ASK)
     return await reader.readuntil(b"\r\n\r\n") + await reader.readexactly(2)
 
 
-async def _asks_twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    return await _asks(reader, writer) + await _asks(reader, writer)
+def sends(data: bytes, first: Talk | None = None) -> Talk:
+    """Return a talk that sends this, and nothing more, behind the talk that comes ``first``."""
 
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        if first is not None:
+            assert (await first(reader, writer)).startswith(b"HTTP/1.1 200 ")
+        writer.write(data)
+        return await reader.read()
 
-async def _sends_half_a_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    writer.write(b"GET / HTTP/1.1\r\nHost: loc")
-    return await reader.read()
-
-
-async def _sends_half_of_a_second_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    await _asks(reader, writer)
-    return await _sends_half_a_head(reader, writer)
-
-
-async def _sends_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    return await reader.read()
-
-
-async def _sends_half_a_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf")
-    return await reader.read()
-
-
-async def _sends_more_head_than_allowed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: " + bytes(120).replace(b"\0", b"x"))
-    return await reader.read()
-
-
-async def _speaks_no_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    writer.write(b"hello there\r\n\r\n")
-    return await reader.read()
-
-
-async def _sends_a_body_that_is_none(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n")
-    return await reader.read()
-
-
-async def _begins_another_before_the_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HT")
-    return await reader.read()
+    return talk
 
 
 async def _waits(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
@@ -119,22 +93,19 @@ def test_what_is_accepted_sends_at_once() -> None:
     assert asyncio.run(no_delay()) == [1]
 
 
-def test_several_requests_on_one_connection() -> None:
-    assert talked(_asks_twice)[0].count(b"HTTP/1.1 200 OK") == 2
-
-
 SLOW = b"the headers of the request took longer than 0.01 s; send them at once"
 
 
 @pytest.mark.parametrize(
     ("talk", "limits", "status", "told"),
     [
-        (_sends_half_a_head, {"HEAD_S": 0.01}, 408, SLOW),
-        (_sends_nothing, {"HEAD_S": 0.01}, 408, SLOW),
-        (_sends_half_of_a_second_head, {"HEAD_S": 0.01}, 408, SLOW),
-        (_sends_more_head_than_allowed, {"MAX_HEAD_BYTES": 100}, 431, b"are larger than 100 bytes; send less"),
-        (_speaks_no_http, {}, 400, b"this is not a request of HTTP/1.1"),
+        (sends(HALF_A_HEAD), {"HEAD_S": 0.01}, 408, SLOW),
+        (sends(b""), {"HEAD_S": 0.01}, 408, SLOW),
+        (sends(HALF_A_HEAD, first=_asks), {"HEAD_S": 0.01}, 408, SLOW),
+        (sends(HALF_A_HEAD + b"x" * 100), {"MAX_HEAD_BYTES": 100}, 431, b"are larger than 100 bytes; send less"),
+        (sends(b"hello there\r\n\r\n"), {}, 400, b"this is not a request of HTTP/1.1"),
     ],
+    ids=["half a head", "nothing", "half a second head", "more head than allowed", "no HTTP"],
 )
 def test_headers_that_do_not_come_or_are_none_are_refused_in_a_sentence(
     talk: Talk, limits: dict[str, float], status: int, told: bytes, monkeypatch: pytest.MonkeyPatch
@@ -152,7 +123,7 @@ def test_a_body_that_cannot_be_read_is_told_so() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    answer = talked(_sends_a_body_that_is_none, app=waits_for_the_body)[0]
+    answer = talked(sends(POST + b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n"), app=waits_for_the_body)[0]
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"its body cannot be read" in answer
 
@@ -165,20 +136,21 @@ def test_a_refusal_is_not_written_into_an_answer_under_way(monkeypatch: pytest.M
             pass
 
     monkeypatch.setattr(listener, "HEAD_S", 0.01)
-    answer = talked(_begins_another_before_the_answer, app=answers_half)[0]
+    answer = talked(sends(ASK + b"GET / HT"), app=answers_half)[0]
     assert answer.endswith(b"\r\n\r\nok")
     assert b"408" not in answer
 
 
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    answer = talked(_sends_half_a_body, app=Guard(_answers, Access(body_s=0.01)))[0]
+    half = sends(POST + b"Content-Length: 10\r\n\r\nhalf")
+    answer = talked(half, app=Guard(_answers, Access(body_s=0.01)))[0]
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"the body of the request took longer than 0.01 s" in answer
 
 
 def test_a_connection_too_many_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "MAX_CONNECTIONS", 2)
-    first, second, third = talked(_waits, _asks, _sends_nothing)
+    first, second, third = talked(_waits, _asks, sends(b""))
     assert first == b""
     assert second.startswith(b"HTTP/1.1 200 ")
     assert third.startswith(b"HTTP/1.1 503 ")
@@ -193,14 +165,17 @@ def test_a_port_in_use_is_refused_with_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_the_kernel_names_the_user_behind_a_connection_while_a_process_holds_it(address: str) -> None:
+@pytest.mark.parametrize("asked", ["the kernel", "its tables"])
+def test_the_user_behind_a_connection_is_known(address: str, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if asked == "its tables":
+        monkeypatch.setattr(listener, "SOCK_DIAG", 31)  # a family that there is not: the kernel takes no question
     with listener.listen(address, 0) as listening, socket.create_connection(listening.getsockname()[:2]) as client:
-        client_end, server_end = client.getsockname()[:2], listening.getsockname()[:2]
-        assert listener.user_behind(client_end, server_end) == os.geteuid()
+        ends = client.getsockname()[:2], listening.getsockname()[:2]
+        assert listener.user_behind(*ends) == os.geteuid()
         client.shutdown(socket.SHUT_WR)
-        assert listener.user_behind(client_end, server_end) == os.geteuid(), "it still reads"
+        assert listener.user_behind(*ends) == os.geteuid(), "it still reads"
         client.close()
-        assert listener.user_behind(client_end, server_end) is None, "the kernel shows user 0 now, who is not there"
+        assert listener.user_behind(*ends) is None, "the kernel shows user 0 now, who is not there"
 
 
 def test_a_client_that_speaks_ipv4_through_a_socket_of_ipv6_is_known_too() -> None:
@@ -210,18 +185,6 @@ def test_a_client_that_speaks_ipv4_through_a_socket_of_ipv6_is_known_too() -> No
         assert listener.user_behind(("127.0.0.1", client.getsockname()[1]), ("127.0.0.1", port)) == os.geteuid()
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_the_tables_say_the_same_where_the_kernel_takes_no_question(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listener, "SOCK_DIAG", 31)  # a family that there is not
-    with listener.listen(address, 0) as listening, socket.create_connection(listening.getsockname()[:2]) as client:
-        ends = client.getsockname()[:2], listening.getsockname()[:2]
-        assert listener.user_behind(*ends) == os.geteuid()
-        client.close()
-        assert listener.user_behind(*ends) is None
-
-
 def test_a_user_of_another_namespace_is_nobody_in_particular(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "_asked", lambda *ends: (1, listener.NOBODY, 7))
     assert listener.user_behind(("127.0.0.1", 1), ("127.0.0.1", 2)) is None
@@ -229,14 +192,10 @@ def test_a_user_of_another_namespace_is_nobody_in_particular(monkeypatch: pytest
 
 def test_without_a_token_only_the_users_that_may_are_let_in() -> None:
     own, others = frozenset({os.geteuid()}), frozenset({os.geteuid() + 1})
-    assert talked(_asks_for_the_status, app=Guard(_answers, Access(users=own)))[0].startswith(b"HTTP/1.1 200")
-    answer = talked(_asks_for_the_status, app=Guard(_answers, Access(users=others)))[0]
+    asks = sends(b"GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert talked(asks, app=Guard(_answers, Access(users=own)))[0].startswith(b"HTTP/1.1 200")
+    answer = talked(asks, app=Guard(_answers, Access(users=others)))[0]
     assert answer.startswith(b"HTTP/1.1 403")
     assert f"user {os.geteuid()} of this machine is refused".encode() in answer
     assert b"RECOMPOSE_TOKEN" in answer
     assert talked(_asks, app=Guard(_answers, Access(users=others)))[0].startswith(b"HTTP/1.1 200"), "the page is open"
-
-
-async def _asks_for_the_status(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    writer.write(b"GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-    return await reader.read()

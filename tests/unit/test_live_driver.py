@@ -33,11 +33,9 @@ class Memory:
 
 
 @contextmanager
-def batch(
-    monkeypatch: pytest.MonkeyPatch, table: Memory, rows: int
-) -> Iterator[tuple[Driver, Connection, threading.Thread]]:
+def batch(patch: pytest.MonkeyPatch, table: Memory, rows: int) -> Iterator[tuple[Driver, Connection, threading.Thread]]:
     """A driver in the middle of ``foreachBatch``, and the runner's end of its pipe."""
-    monkeypatch.setattr(module, "delivered", lambda frame, door, number: iter([rows - 1, 0, 1]))
+    patch.setattr(module, "delivered", lambda frame, door, number: iter([rows - 1, 0, 1]))
     mine, its = Pipe()
     driver: Any = Driver(its, Setup("app", StreamSource("double"), TableSink("x"), None, once=True, query=""), table)
     driver._query = SimpleNamespace(id="q")

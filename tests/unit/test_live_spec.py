@@ -32,9 +32,7 @@ def test_fields_of_a_source_go_with_its_kind(fields: dict[str, Any], sentence: s
         check_start(RunSpec(app="synthetic", source=SourceSpec(**fields)))
 
 
-def test_the_command_line_reads_the_source_from_a_file_and_the_sink_from_a_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_reads_a_source_file_and_a_sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = "{schema: n INT, maxFilesPerTrigger: 4, header: true}"
     (tmp_path / "source.yaml").write_text(f"format: json\npath: in\noptions: {options}\n")
     source = parse_source(f"spark:{tmp_path / 'source.yaml'}")
@@ -68,21 +66,10 @@ def test_a_source_file_that_is_none_is_refused(tmp_path: Path, content: str | No
         parse_source(f"spark:{tmp_path / 'source.yaml'}")
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("out", r"'out' is no sink; give parquet:FOLDER, sql:URL, redis://…, .* or spark\+FORMAT:PATH \(parquet, orc"),
-        ("spark+avro:out", r"is no sink; give parquet:FOLDER"),
-    ],
-)
-def test_a_sink_that_is_none_is_refused(text: str, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
+@pytest.mark.parametrize("text", ["out", "spark+avro:out"])
+def test_a_sink_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no sink; give parquet:FOLDER, .* or spark\+FORMAT:PATH \(parquet, orc"):
         parse_sink(text)
-
-
-def link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> Any:
-    monkeypatch.setattr(session, "java_home", lambda: "/java")
-    return open_link(RunSpec(app="synthetic", **fields), Synthetic())
 
 
 @pytest.mark.parametrize(
@@ -92,11 +79,10 @@ def link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> Any:
         ({"sink": SinkSpec(path=__file__)}, r"sink path '.*' is a file; give a folder"),
     ],
 )
-def test_what_cannot_be_opened_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], sentence: str
-) -> None:
+def test_what_cannot_be_opened_is_said(monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], sentence: str) -> None:
+    monkeypatch.setattr(session, "java_home", lambda: "/java")
     with pytest.raises(RecomposeError, match=sentence):
-        link(tmp_path, monkeypatch, **fields)
+        open_link(RunSpec(app="synthetic", **fields), Synthetic())
 
 
 def test_without_java_it_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:

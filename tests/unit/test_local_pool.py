@@ -1,72 +1,35 @@
 """The local pool: whose time a result carries, and what becomes of workers that nobody waits for."""
 
 import threading
-from collections.abc import Iterator
 from time import monotonic
 
-import pytest
-
-from apps.contract import App
 from compositions.model import Stage, all_sequential
 from compositions.notation import parse
 from lab.simulation.machine import constant_cost
 from lab.simulation.pool import SimulatedPool
+from recompose import pipeline
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered, WorkersChanged
 from runtime.engine import TICK_S, Engine
 from runtime.pools.local import LocalPool, PickleCodec
+from tests.support.waiting import wait_until
 
 PATIENCE_S = 10.0
 
 
-class Clock:
-    """The real one, and what a test adds to it."""
+def test_a_stall_of_the_loop_is_not_the_worker_s_time() -> None:
+    stalled_s, entered, go_on = 0.0, threading.Semaphore(0), threading.Semaphore(0)
 
-    def __init__(self) -> None:
-        self.stalled_s = 0.0
+    def clock() -> float:
+        return monotonic() + stalled_s
 
-    def __call__(self) -> float:
-        return monotonic() + self.stalled_s
-
-
-class Steps(App):
-    """Its stage says when it is entered, and goes on when it is told to."""
-
-    name = "steps"
-    stages = (Stage("step", time_limit_s=PATIENCE_S),)
-
-    entered = threading.Semaphore(0)
-    go_on = threading.Semaphore(0)
-
-    def step(self, number: int) -> int:
-        self.entered.release()
-        assert self.go_on.acquire(timeout=PATIENCE_S)
+    def step(number: int) -> int:
+        entered.release()
+        assert go_on.acquire(timeout=PATIENCE_S)
         return number
 
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def pool(clock: Clock) -> Iterator[LocalPool]:
-    pool = LocalPool(Steps, clock)
-    threads = threading.active_count()
-    yield pool
-    pool.close()
-    for thread in [each for each in threading.enumerate() if each.name.startswith("recompose-w")]:
-        thread.join(PATIENCE_S)
-    assert threading.active_count() <= threads
-
-
-def said(pool: LocalPool) -> None:
-    """Returns when a worker has said something that nobody has heard yet."""
-    while pool._events.empty():
-        pass
-
-
-def test_a_stall_of_the_loop_is_not_the_worker_s_time(pool: LocalPool, clock: Clock) -> None:
+    Steps = pipeline((Stage("step", time_limit_s=PATIENCE_S), step))  # noqa: N806 - it is a class
+    pool, threads = LocalPool(Steps, clock), threading.active_count()
     engine = Engine(Dispatcher(Steps.stages, parse("Seq", Steps.stages, name="one")), pool)
     engine.start()
     outcomes = []
@@ -76,22 +39,21 @@ def test_a_stall_of_the_loop_is_not_the_worker_s_time(pool: LocalPool, clock: Cl
     codec = PickleCodec()
     for number in range(3):
         engine.admit(codec.encode([number]), (clock(),))
-    assert Steps.entered.acquire(timeout=PATIENCE_S)
-    Steps.go_on.release()
-    said(pool)
-    clock.stalled_s += 60.0  # the sink blocks; the worker answered long before
+    assert entered.acquire(timeout=PATIENCE_S)
+    go_on.release()
+    wait_until(lambda: not pool._events.empty())
+    stalled_s = 60.0  # the sink blocks; the worker answered long before
     outcomes += engine.advance(clock())
     outcomes += engine.advance(clock())
     for _ in range(2):
-        Steps.go_on.release()
+        go_on.release()
     while not engine.idle:
         outcomes += engine.advance(clock())
     lost = [each.reason for each in outcomes if isinstance(each, WorkersChanged) and each.lost]
     assert lost == []
     assert [each.serial for each in outcomes if isinstance(each, Delivered)] == [0, 1, 2]
-
-
-# --- the engine: what waits for a pool, and for how long --------------------------------------------------------------
+    pool.close()
+    wait_until(lambda: threading.active_count() <= threads)
 
 
 LIMITED = (Stage("a", time_limit_s=1.0),)

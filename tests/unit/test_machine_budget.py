@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -12,7 +13,6 @@ from control.arbitration.machine import AWAY_S
 from control.decisions import Mode
 from service.daemon.daemon import Daemon
 from service.daemon.objectives import EVERY_S, Machine
-from service.daemon.runs import Runs
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
 from service.runner.rpc.port import ANSWER_S
@@ -78,6 +78,15 @@ def eight(**apps: dict[str, float]) -> MachineBudgetRequest:
     return MachineBudgetRequest.model_validate({"workers": 8, "apps": apps})
 
 
+@pytest.fixture
+def shared(rig: Rig) -> Rig:
+    """Eight workers are shared by apps of which one needs six and the other two, and has so many."""
+    rig.machine.set(eight())
+    rig.run(ferret=6, synthetic=2)
+    rig.turn()
+    return rig
+
+
 def test_each_gets_its_share_and_the_status_says_so_until_it_is_lifted(rig: Rig) -> None:
     rig.run(ferret=6, synthetic=4)
     assert rig.turn() == {"ferret": None, "synthetic": None}
@@ -110,39 +119,30 @@ def test_it_is_there_after_a_restart_of_the_daemon_which_tells_it_again(tmp_path
     third.store.close()
 
 
-def test_a_runner_that_an_earlier_daemon_left_with_a_budget_is_freed_of_it(rig: Rig) -> None:
-    rig.run(ferret=6, synthetic=2)
-    rig.machine.set(eight())
-    rig.turn()
-    after = Machine(runs_of(rig), DaemonStore(None))
+def test_a_runner_that_an_earlier_daemon_left_with_a_budget_is_freed_of_it(shared: Rig) -> None:
+    after = Machine(shared.daemon._runs, DaemonStore(None))
     after.turn()
-    assert [rig.runners[app].share.grant for app in NAMES] == [None, None]
-    rig.runners["ferret"].deaf = (SetGrant,)
+    assert [shared.runners[app].share.grant for app in NAMES] == [None, None]
+    shared.runners["ferret"].deaf = (SetGrant,)
     after.turn()
-    assert rig.runners["ferret"].waited_s == 0, "it is told once"
+    assert shared.runners["ferret"].waited_s == 0, "it is told once"
 
 
-def test_a_runner_that_hangs_keeps_what_it_has_for_a_while_and_holds_up_nobody(rig: Rig) -> None:
-    rig.machine.set(eight())
-    rig.run(ferret=6, synthetic=2)
-    rig.turn()
-    rig.runners["ferret"].deaf = (AskBid,)
-    rig.runners["synthetic"].share.needs = 8
-    assert rig.turn() == {"ferret": 6, "synthetic": 2}
-    assert 0 < rig.runners["ferret"].waited_s < ANSWER_S
-    rig.now_s += AWAY_S
-    assert rig.turn() == {"ferret": 6, "synthetic": 8}
+def test_a_runner_that_hangs_keeps_what_it_has_for_a_while_and_holds_up_nobody(shared: Rig) -> None:
+    shared.runners["ferret"].deaf = (AskBid,)
+    shared.runners["synthetic"].share.needs = 8
+    assert shared.turn() == {"ferret": 6, "synthetic": 2}
+    assert 0 < shared.runners["ferret"].waited_s < ANSWER_S
+    shared.now_s += AWAY_S
+    assert shared.turn() == {"ferret": 6, "synthetic": 8}
 
 
-def test_a_runner_that_switches_when_the_budget_is_changed_keeps_what_it_has(rig: Rig) -> None:
-    rig.machine.set(eight())
-    rig.run(ferret=6, synthetic=2)
-    rig.turn()
-    rig.machine.set(eight(synthetic={"priority": 2}))
-    rig.runners["ferret"].share.switching = True
-    assert rig.turn()["ferret"] == 6
-    rig.runners["ferret"].share.switching = False
-    assert rig.turn() == {"ferret": 6, "synthetic": 2}
+def test_a_runner_that_switches_when_the_budget_is_changed_keeps_what_it_has(shared: Rig) -> None:
+    shared.machine.set(eight(synthetic={"priority": 2}))
+    shared.runners["ferret"].share.switching = True
+    assert shared.turn()["ferret"] == 6
+    shared.runners["ferret"].share.switching = False
+    assert shared.turn() == {"ferret": 6, "synthetic": 2}
 
 
 def test_a_runner_that_could_not_hear_is_told_again(rig: Rig) -> None:
@@ -159,18 +159,15 @@ def test_a_runner_that_could_not_hear_is_told_again(rig: Rig) -> None:
     assert rig.turn() == {"ferret": None, "synthetic": 2}
 
 
-def test_a_runner_that_is_started_again_gets_its_share_again(rig: Rig) -> None:
-    rig.machine.set(eight())
-    rig.run(ferret=6, synthetic=2)
-    rig.turn()
-    rig.runners["ferret"].kill()
-    watchdog = runs_of(rig).present("ferret")
+def test_a_runner_that_is_started_again_gets_its_share_again(shared: Rig) -> None:
+    shared.runners["ferret"].kill()
+    watchdog = shared.daemon._runs.present("ferret")
     assert watchdog is not None
     watchdog.step()  # it sees that the runner is dead
-    assert rig.turn()["synthetic"] == 2, "what it had is not given away"
+    assert shared.turn()["synthetic"] == 2, "what it had is not given away"
     watchdog.step()  # and brings up another
-    rig.runners["ferret"].share.needs = 6
-    assert rig.turn() == {"ferret": 6, "synthetic": 2}
+    shared.runners["ferret"].share.needs = 6
+    assert shared.turn() == {"ferret": 6, "synthetic": 2}
 
 
 def test_an_app_that_ends_gives_its_share_back(rig: Rig) -> None:
@@ -181,12 +178,9 @@ def test_an_app_that_ends_gives_its_share_back(rig: Rig) -> None:
     assert rig.turn()["synthetic"] == 8
 
 
-def test_what_is_pinned_is_limited_by_nobody_and_not_there_for_the_others(rig: Rig) -> None:
-    rig.machine.set(eight())
-    rig.run(ferret=6, synthetic=2)
-    rig.turn()
-    rig.daemon.apps.set_mode("synthetic", Mode.PINNED, None)
-    assert rig.turn() == {"ferret": 8 - rig.runners["synthetic"].active.workers, "synthetic": None}
+def test_what_is_pinned_is_limited_by_nobody_and_not_there_for_the_others(shared: Rig) -> None:
+    shared.daemon.apps.set_mode("synthetic", Mode.PINNED, None)
+    assert shared.turn() == {"ferret": 8 - shared.runners["synthetic"].active.workers, "synthetic": None}
 
 
 def test_a_budget_for_an_app_that_there_is_none_of_changes_nothing(rig: Rig) -> None:
@@ -198,15 +192,8 @@ def test_a_budget_for_an_app_that_there_is_none_of_changes_nothing(rig: Rig) -> 
 
 
 def test_a_budget_that_cannot_be_stored_is_not_in_force(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(name: str, value: str | None) -> None:
-        raise NotStoredError("no room")
-
-    monkeypatch.setattr(rig.store.facts, "put", full)
+    monkeypatch.setattr(rig.store.facts, "put", MagicMock(side_effect=NotStoredError("no room")))
     with pytest.raises(RecomposeError, match="no room"):
         rig.machine.set(eight())
     rig.run(ferret=6)
     assert rig.turn() == {"ferret": None}
-
-
-def runs_of(rig: Rig) -> Runs:
-    return rig.daemon._runs

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -67,16 +68,10 @@ def test_a_request_that_comes_while_the_loop_ends_is_not_lost() -> None:
         assert go_on.wait(PATIENCE_S)
         return int(request.values[0])
 
-    loop, answers = Loop(push), []
-    askers = [
-        threading.Thread(target=lambda k=k: answers.append(loop.mailbox.ask(PushMany((k,)), PATIENCE_S)))  # type: ignore[misc]
-        for k in range(4)
-    ]
-    for asker in askers:
-        asker.start()
-    assert entered.wait(PATIENCE_S)
-    threading.Timer(0.0, go_on.set).start()
-    loop.close()
-    for asker in askers:
-        asker.join()
-    assert sorted(answers) == [0, 1, 2, 3]
+    loop = Loop(push)
+    with ThreadPoolExecutor(4) as askers:
+        answers = [askers.submit(loop.mailbox.ask, PushMany((number,)), PATIENCE_S) for number in range(4)]
+        assert entered.wait(PATIENCE_S)
+        threading.Timer(0.0, go_on.set).start()
+        loop.close()
+        assert [each.result(PATIENCE_S) for each in answers] == [0, 1, 2, 3]

@@ -72,6 +72,11 @@ def manager(
     return Manager(settings or Settings(), made, Choices(STAGES, compositions, ONE), mode, slo)
 
 
+@pytest.fixture
+def target() -> Manager:
+    return manager()
+
+
 def tick(target: Manager, shot: Snapshot) -> TickResult:
     return target.tick(shot.now_s, shot)
 
@@ -79,6 +84,15 @@ def tick(target: Manager, shot: Snapshot) -> TickResult:
 def reason(result: TickResult) -> str:
     assert isinstance(result.decision, NoChange)
     return result.decision.reason
+
+
+def decided(result: TickResult) -> Decision:
+    assert isinstance(result.decision, Decision)
+    return result.decision
+
+
+def decisions(results: list[TickResult]) -> list[Decision]:
+    return [each.decision for each in results if isinstance(each.decision, Decision)]
 
 
 def run(target: Manager, from_s: float, to_s: float, composition: str = "one", **more: object) -> list[TickResult]:
@@ -105,8 +119,7 @@ def test_without_slo_nothing_is_done() -> None:
     assert reason(result) == "no SLO set"
 
 
-def test_a_missed_slo_leads_to_a_switch_a_wait_and_a_decision() -> None:
-    target = manager()
+def test_a_missed_slo_leads_to_a_switch_a_wait_and_a_decision(target: Manager) -> None:
     asked = tick(target, snapshot(20))
     assert asked.commands == (SwitchTo(WIDE),)
     assert asked.state is State.SWITCHING
@@ -116,22 +129,15 @@ def test_a_missed_slo_leads_to_a_switch_a_wait_and_a_decision() -> None:
     assert reason(not_begun) == "switching to wide"
     done = tick(target, snapshot(21, "wide", since_s=20.9))
     assert done.state is State.STABLE
-    assert isinstance(done.decision, Decision)
-    assert (done.decision.trigger, done.decision.from_name, done.decision.to_name) == (Trigger.START, "one", "wide")
-    assert done.decision.duration_s == 1
-    assert done.decision.acted
-    assert {c.name for c in done.decision.candidates} == {"one", "wide", "wider"}
-    assert all(c.reason for c in done.decision.candidates)
+    decision = decided(done)
+    assert (decision.trigger, decision.from_name, decision.to_name) == (Trigger.START, "one", "wide")
+    assert (decision.duration_s, decision.acted) == (1, True)
+    assert {c.name for c in decision.candidates if c.reason} == {"one", "wide", "wider"}
 
 
-def settled(target: Manager) -> None:
+def test_the_outcome_compares_prediction_and_measurement_once(target: Manager) -> None:
     tick(target, snapshot(20))
     tick(target, snapshot(21, "wide", since_s=20.9))
-
-
-def test_the_outcome_compares_prediction_and_measurement_once() -> None:
-    target = manager()
-    settled(target)
     assert target.hindsights() == ()
     run(target, 21.25, 33, "wide", since_s=20.9)
     (decision,) = target.hindsights()
@@ -141,26 +147,20 @@ def test_the_outcome_compares_prediction_and_measurement_once() -> None:
     assert target.hindsights() == ()
 
 
-def test_a_failed_switch_leaves_the_old_one_and_the_next_candidate_is_taken() -> None:
-    target = manager()
+def test_a_failed_switch_leaves_the_old_one_and_the_next_candidate_is_taken(target: Manager) -> None:
     tick(target, snapshot(20))
     target.switch_failed("its workers were not ready after 60 s")
     result = tick(target, snapshot(21))
     assert result.commands == (SwitchTo(WIDER),)
-    done = tick(target, snapshot(22, "wider", since_s=21.9))
-    assert isinstance(done.decision, Decision)
-    rejected = {c.name: c.reason for c in done.decision.candidates}
+    rejected = {c.name: c.reason for c in decided(tick(target, snapshot(22, "wider", since_s=21.9))).candidates}
     assert rejected["wide"] == "the switch failed: its workers were not ready after 60 s"
 
 
 def test_a_switch_that_never_ends_is_given_up() -> None:
-    target = manager()
-    results = run(target, 20, 142)
-    assert commands(results)[:2] == ["wide", "wider"]
+    assert commands(run(manager(), 20, 142))[:2] == ["wide", "wider"]
 
 
-def test_nothing_is_switched_while_a_switch_is_under_way() -> None:
-    target = manager()
+def test_nothing_is_switched_while_a_switch_is_under_way(target: Manager) -> None:
     tick(target, snapshot(20))
     target.set_slo(Slo("throughput", "input_rate", 0.1))
     results = [tick(target, snapshot(20 + k / 4, switching=True)) for k in range(1, 20)]
@@ -170,26 +170,21 @@ def test_nothing_is_switched_while_a_switch_is_under_way() -> None:
 def test_observe_says_what_it_would_do_and_does_nothing() -> None:
     target = manager(mode=Mode.OBSERVE)
     results = run(target, 20, 60)
-    decisions = [r.decision for r in results if isinstance(r.decision, Decision)]
-    assert commands(results) == []
-    assert [(d.acted, d.to_name) for d in decisions] == [(False, "wide")]
-    assert decisions[0].reason.count("would choose wide")
+    (decision,) = decisions(results)
+    assert (commands(results), decision.acted, decision.to_name) == ([], False, "wide")
+    assert "would choose wide" in decision.reason
 
 
-def test_a_pinned_composition_is_switched_to_and_kept() -> None:
-    target = manager()
+def test_a_pinned_composition_is_switched_to_and_kept(target: Manager) -> None:
     target.set_mode(Mode.PINNED, "wider")
     assert tick(target, snapshot(20)).commands == (SwitchTo(WIDER),)
-    done = tick(target, snapshot(21, "wider", since_s=20.9))
-    assert isinstance(done.decision, Decision)
-    assert done.decision.trigger is Trigger.MANUAL
+    assert decided(tick(target, snapshot(21, "wider", since_s=20.9))).trigger is Trigger.MANUAL
     results = run(target, 21.25, 60, "wider", rate=60.0)
     assert commands(results) == []
     assert results[-1].slo_status is SloStatus.VIOLATED
 
 
-def test_a_pinned_composition_that_cannot_be_switched_to_is_not_asked_for_again() -> None:
-    target = manager()
+def test_a_pinned_composition_that_cannot_be_switched_to_is_not_asked_for_again(target: Manager) -> None:
     target.set_mode(Mode.PINNED, "wider")
     tick(target, snapshot(20))
     target.switch_failed("no memory")
@@ -198,63 +193,61 @@ def test_a_pinned_composition_that_cannot_be_switched_to_is_not_asked_for_again(
     assert commands(results) == []
 
 
-def test_what_is_pinned_while_a_switch_is_under_way_is_done_when_that_has_failed() -> None:
+CALLED_OFF = "the switch to wide, whose workers were not all there, was called off"
+
+
+def switching() -> Manager:
+    """A manager that has just asked for a switch to ``wide``."""
     target = manager()
     assert tick(target, snapshot(20)).commands == (SwitchTo(WIDE),)
+    return target
+
+
+def test_what_is_pinned_while_a_switch_is_under_way_is_done_when_that_has_failed() -> None:
+    target = switching()
     target.set_mode(Mode.PINNED, "wider")
     target.switch_failed("no memory")
     assert commands(run(target, 20.25, 30)) == ["wider"]
 
 
 def test_a_switch_that_waits_for_workers_is_called_off_for_a_newer_request_and_the_decision_says_so() -> None:
-    target = manager()
-    assert tick(target, snapshot(20)).commands == (SwitchTo(WIDE),)
+    target = switching()
     target.set_mode(Mode.PINNED, "wider")
     overtaken = tick(target, snapshot(20.25, switching=True))
     assert overtaken.commands == (CallOff("the mode was set to pinned"),)
     target.switch_failed("called off", called_off=True)
     off = tick(target, snapshot(20.5))
-    why = "the switch to wide, whose workers were not all there, was called off"
-    assert (off.commands, reason(off)) == ((), f"{why}: the mode was set to pinned")
+    assert (off.commands, reason(off)) == ((), f"{CALLED_OFF}: the mode was set to pinned")
     assert tick(target, snapshot(20.75)).commands == (SwitchTo(WIDER),)
-    done = tick(target, snapshot(21, "wider", since_s=20.9)).decision
-    assert isinstance(done, Decision)
-    assert done.reason == f"requested by hand; {why}; wider was pinned"
+    done = decided(tick(target, snapshot(21, "wider", since_s=20.9)))
+    assert done.reason == f"requested by hand; {CALLED_OFF}; wider was pinned"
 
 
 def test_a_new_objective_calls_off_what_waits_and_is_answered_with_a_decision_of_its_own() -> None:
-    target = manager()
-    assert tick(target, snapshot(20)).commands == (SwitchTo(WIDE),)
+    target = switching()
     target.set_slo(RATE)
     assert tick(target, snapshot(20.25, switching=True)).commands == (CallOff("the SLO was set"),)
     target.switch_failed("called off", called_off=True)
     tick(target, snapshot(20.5))
-    assert tick(target, snapshot(20.75)).commands == (SwitchTo(WIDE),), (
-        "it is not left alone for having been called off"
-    )
-    done = tick(target, snapshot(21, "wide", since_s=20.9)).decision
-    assert isinstance(done, Decision)
-    assert "the switch to wide, whose workers were not all there, was called off" in done.reason
+    assert tick(target, snapshot(20.75)).commands == (SwitchTo(WIDE),), "as if it had not been called off"
+    assert CALLED_OFF in decided(tick(target, snapshot(21, "wide", since_s=20.9))).reason
 
 
 def test_who_pins_what_a_switch_goes_to_lets_it_come() -> None:
-    target = manager()
-    tick(target, snapshot(20))
+    target = switching()
     target.set_mode(Mode.PINNED, "wide")
     assert tick(target, snapshot(20.25, switching=True)).commands == ()
     assert commands(run(target, 20.5, 23, switching=True)) == []
 
 
 def test_who_pins_what_runs_has_a_switch_called_off_and_nothing_else() -> None:
-    target = manager()
-    tick(target, snapshot(20))
+    target = switching()
     target.set_mode(Mode.PINNED, "one")
     assert tick(target, snapshot(20.25, switching=True)).commands == (CallOff("the mode was set to pinned"),)
     target.switch_failed("called off", called_off=True)
     tick(target, snapshot(20.4))
     told = [reason(tick(target, snapshot(at_s))) for at_s in (20.5, 20.75)]
-    why = "the switch to wide, whose workers were not all there, was called off"
-    assert told == [f"pinned to one; {why}", "pinned to one"]
+    assert told == [f"pinned to one; {CALLED_OFF}", "pinned to one"]
 
 
 def test_a_trial_that_a_request_overtakes_is_no_trial_any_more() -> None:
@@ -266,12 +259,9 @@ def test_a_trial_that_a_request_overtakes_is_no_trial_any_more() -> None:
     assert tick(target, snapshot(21.25, "wide", since_s=20.9)).state is State.STABLE
 
 
-def test_pinning_the_unknown_is_refused_with_what_there_is() -> None:
+def test_the_unknown_cannot_be_pinned_and_a_composition_goes_with_pinned_only() -> None:
     with pytest.raises(ManagerError, match="unknown composition 'narrow'; there are one, wide, wider"):
         manager().set_mode(Mode.PINNED, "narrow")
-
-
-def test_a_composition_goes_with_pinned_only() -> None:
     with pytest.raises(ManagerError, match="mode auto takes no composition"):
         manager().set_mode(Mode.AUTO, "wide")
 
@@ -280,15 +270,15 @@ def test_infeasible_is_said_once_and_looked_at_again_when_something_changes() ->
     target = manager(rate=100.0)
     run(target, 20, 20.25, rate=100.0)
     first = run(target, 21, 60, "wider", since_s=20.9, rate=100.0)
-    decisions = [r.decision for r in first if isinstance(r.decision, Decision)]
-    assert [d.infeasible for d in decisions] == [True]
+    assert [each.infeasible for each in decisions(first)] == [True]
     assert commands(first) == []
     assert first[-1].slo_status is SloStatus.INFEASIBLE
     why = "no composition with at most 5 workers is expected to meet the objective: the items need 11 cores"
     assert why in reason(first[-1])
-    target.set_compositions((ONE, WIDER, Composition("widest", (Group(("a", "b"), Pattern.PAR, 30),))))
+    widest = Composition("widest", (Group(("a", "b"), Pattern.PAR, 30),))
+    target.set_compositions((ONE, WIDER, widest))
     again = tick(target, snapshot(61, "wider", since_s=20.9, rate=100.0, cores=64))
-    assert again.commands == (SwitchTo(Composition("widest", (Group(("a", "b"), Pattern.PAR, 30),))),)
+    assert again.commands == (SwitchTo(widest),)
 
 
 def test_the_published_look_again_at_each_check_where_nothing_helped() -> None:
@@ -341,17 +331,15 @@ def grant(workers: int) -> Grant:
     return Grant(Budget(workers=workers), Budget(workers=8), f"the arbiter gives {workers} workers")
 
 
-def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it() -> None:
-    target = manager()
+def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it(target: Manager) -> None:
     target.grant(grant(2))
     results = run(target, 20, 24)
     target.grant(grant(3))
     results += run(target, 24, 24.5) + run(target, 24.5, 30, "wide", since_s=24.4)
-    for given in (grant(5), grant(5), None, grant(2)):
+    for second, given in enumerate((grant(5), grant(5), None, grant(2)), start=30):
         target.grant(given)
-        results += run(target, results[-1].decision.at_s + 0.25, results[-1].decision.at_s + 1.25, "wide", since_s=24.4)
-    results += run(target, results[-1].decision.at_s + 0.25, results[-1].decision.at_s + 1.25, "one", since_s=33.6)
-    told = [r.decision for r in results if isinstance(r.decision, Decision)]
+        results += run(target, second, second + 1, "wide", since_s=24.4)
+    told = decisions(results + run(target, 34, 35, "one", since_s=33.6))
     assert [(each.trigger, each.to_name, each.reason.split(";")[0]) for each in told] == [
         (Trigger.START, "one", "the app started"),
         (Trigger.BUDGET, "wide", "the arbiter gives 3 workers"),
@@ -363,46 +351,40 @@ def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it
     assert "; wide stays: 15 items/s of 110 ms, expected late: 0.0 % with 3 workers" in told[2].reason
 
 
-def test_a_share_that_was_lifted_before_it_was_told_is_not_told_later() -> None:
-    target = manager()
+def test_a_share_that_was_lifted_before_it_was_told_is_not_told_later(target: Manager) -> None:
     run(target, 20, 24.5)
     run(target, 24.5, 30, "wide", since_s=24.4)
     target.grant(grant(5))
     target.set_mode(Mode.PINNED)
     target.grant(None)
     target.set_mode(Mode.AUTO)
-    told = [each.decision for each in run(target, 30, 36, "wide", since_s=24.4)]
-    assert not [each for each in told if isinstance(each, Decision) and each.trigger is Trigger.BUDGET]
+    told = decisions(run(target, 30, 36, "wide", since_s=24.4))
+    assert Trigger.BUDGET not in [each.trigger for each in told]
 
 
 def test_a_share_that_is_taken_back_is_given_at_once_though_nothing_is_judged_after_a_switch() -> None:
-    target, known = manager(), {"input": InputNow(set_per_s=15.0)}
-    tick(target, snapshot(20, **known))  # type: ignore[arg-type]
-    done = tick(target, snapshot(21, "wide", since_s=20.9, **known))  # type: ignore[arg-type]
-    assert isinstance(done.decision, Decision)
+    target, known = manager(), InputNow(set_per_s=15.0)
+    tick(target, snapshot(20, input=known))
+    assert decided(tick(target, snapshot(21, "wide", since_s=20.9, input=known)))
     target.grant(grant(2))
-    at_once = tick(target, snapshot(21.25, "wide", since_s=20.9, **known))  # type: ignore[arg-type]
-    assert at_once.commands == (SwitchTo(ONE),)
+    assert tick(target, snapshot(21.25, "wide", since_s=20.9, input=known)).commands == (SwitchTo(ONE),)
 
 
 def test_what_waits_for_more_workers_than_the_new_share_has_is_called_off() -> None:
-    target = manager()
-    assert tick(target, snapshot(20)).commands == (SwitchTo(WIDE),)
+    target = switching()
     target.grant(grant(3))
     assert tick(target, snapshot(20.25, switching=True)).commands == (), "it has room for all of them"
     target.grant(grant(2))
     off = tick(target, snapshot(20.5, switching=True))
     assert off.commands == (CallOff("the arbiter gives 2 workers"),)
     target.switch_failed("called off", called_off=True)
-    why = "the switch to wide, whose workers were not all there, was called off"
-    assert reason(tick(target, snapshot(20.75))) == f"{why}: the arbiter gives 2 workers"
+    assert reason(tick(target, snapshot(20.75))) == f"{CALLED_OFF}: the arbiter gives 2 workers"
     results = run(target, 21, 25)
     assert commands(results) == []
-    assert why in next(each.decision.reason for each in results if isinstance(each.decision, Decision))
+    assert CALLED_OFF in decisions(results)[0].reason
 
 
-def test_a_bid_says_what_would_be_run_with_how_much() -> None:
-    target = manager()
+def test_a_bid_says_what_would_be_run_with_how_much(target: Manager) -> None:
     limits = tuple(Budget(workers=count) for count in range(1, 5))
     assert target.bid(limits).reach is None, "nothing was seen yet"
     tick(target, snapshot(20))

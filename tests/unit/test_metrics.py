@@ -78,9 +78,12 @@ def value(name: str, **labels: str) -> float | None:
         ("recompose_missed_items_total", {}, 7.0),
         ("recompose_refused_items_total", {}, 2.0),
         ("recompose_lag_seconds", {}, 6.5),
+        ("recompose_throughput", {}, None),
+        ("recompose_latency_seconds", {"statistic": "p95"}, None),
+        ("recompose_stage_service_time_seconds", {"stage": "f1"}, None),
     ],
 )
-def test_values_in_base_units(name: str, labels: dict[str, str], expected: float) -> None:
+def test_values_in_base_units_or_none(name: str, labels: dict[str, str], expected: float | None) -> None:
     assert value(name, **labels) == pytest.approx(expected)
 
 
@@ -91,63 +94,39 @@ def test_the_size_of_bundles_in_use() -> None:
     assert key not in samples([STATUS])
 
 
-def test_what_is_not_measured_is_absent_never_zero() -> None:
-    assert value("recompose_throughput") is None
-    assert value("recompose_latency_seconds", statistic="p95") is None
-    assert value("recompose_stage_service_time_seconds", stage="f1") is None
-
-
 def test_the_glossary_is_complete_and_bounded() -> None:
     families = text_string_to_metric_families(Exposition(lambda: [STATUS]).text().decode())
     described = {family.name for family in families if family.name.startswith("recompose_")}
-    glossary = {
-        name for metric in (*METRICS, *NODE_METRICS) for name in (metric.name, metric.earlier) if name is not None
-    }
-    beside = {"recompose_item_latency_seconds", "recompose_status_call_seconds", "recompose_build_info"}
-    beside.add("recompose_status_call_seconds_created")
-    assert described == {name.removesuffix("_total") for name in glossary} | beside
-    for metric in METRICS:
-        assert len(metric.labels) + 1 <= 3
-        assert metric.meaning
+    glossary = {name for metric in (*METRICS, *NODE_METRICS) for name in (metric.name, metric.earlier) if name}
+    beside = ("item_latency_seconds", "status_call_seconds", "status_call_seconds_created", "build_info")
+    glossary |= {f"recompose_{each}" for each in beside}
+    assert described == {name.removesuffix("_total") for name in glossary}
+    assert all(len(metric.labels) + 1 <= 3 and metric.meaning for metric in METRICS)
 
 
 def test_what_nodes_tell_of_their_memory_and_gpus() -> None:
     gpus = (Gpu("one", 0.75, 80, 20), Gpu("cut into instances", None, None, None))
-    seen = NodeReport(CpuReport(4, 4, None), 1000, 400, gpus)
+    seen, since = NodeReport(CpuReport(4, 4, None), 1000, 400, gpus), "2026-01-01T00:00:00.000Z"
     nodes = [
-        NodeBody.of(
-            Node("n0", Amounts(4, 2), address="10.0.0.1", seen=seen),
-            "2026-01-01T00:00:00.000Z",
-            {},
-            workers_memory_bytes=300,
-        ),
-        NodeBody.of(Node("n1", Amounts(4), address="10.0.0.2"), "2026-01-01T00:00:00.000Z", {}),
+        NodeBody.of(Node("n0", Amounts(4, 2), address="10.0.0.1", seen=seen), since, {}, workers_memory_bytes=300),
+        NodeBody.of(Node("n1", Amounts(4), address="10.0.0.2"), since, {}),
     ]
-    families = text_string_to_metric_families(Exposition(list, lambda: nodes).text().decode())
-    labels = ("node", "gpu", "kind")
-    told = {
-        (s.name, *(s.labels[each] for each in labels if each in s.labels)): s.value
-        for family in families
-        for s in family.samples
-        if "node" in s.labels
-    }
-    assert told == {
-        ("recompose_node_memory_bytes", "n0", "total"): 1000,
-        ("recompose_node_memory_bytes", "n0", "free"): 400,
-        ("recompose_node_memory_bytes", "n0", "workers"): 300,
-        ("recompose_gpu_busy_ratio", "n0", "0"): 0.75,
-        ("recompose_gpu_memory_bytes", "n0", "0", "total"): 80,
-        ("recompose_gpu_memory_bytes", "n0", "0", "used"): 20,
-    }
+    lines = Exposition(list, lambda: nodes).text().decode().splitlines()
+    assert [line.removeprefix("recompose_") for line in lines if 'node="' in line] == [
+        'node_memory_bytes{address="10.0.0.1",kind="total",node="n0"} 1000.0',
+        'node_memory_bytes{address="10.0.0.1",kind="free",node="n0"} 400.0',
+        'node_memory_bytes{address="10.0.0.1",kind="workers",node="n0"} 300.0',
+        'gpu_busy_ratio{address="10.0.0.1",gpu="0",node="n0"} 0.75',
+        'gpu_memory_bytes{address="10.0.0.1",gpu="0",kind="total",node="n0"} 80.0',
+        'gpu_memory_bytes{address="10.0.0.1",gpu="0",kind="used",node="n0"} 20.0',
+    ]
 
 
 def test_no_apps_no_samples() -> None:
     assert not [name for name, labels in samples([]) if "app" in dict(labels)]
 
 
-def test_a_bundled_app_has_no_series_until_it_runs_and_a_users_own_has_its_state(
-    disk: DaemonStore, tmp_path: Path
-) -> None:
+def test_bundled_apps_have_no_series_until_they_run_and_own_ones_have(disk: DaemonStore, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
         "from recompose import App, Stage\nclass Own(App):\n    name = 'own'\n    stages = (Stage('one'),)\n"
         "    def one(self, value):\n        return value\n"
@@ -159,13 +138,10 @@ def test_a_bundled_app_has_no_series_until_it_runs_and_a_users_own_has_its_state
         assert 'app="synthetic"' not in client.get("/metrics").text
         client.post("/apps/synthetic/start", json={})
         assert 'app="synthetic"' in client.get("/metrics").text
-        assert client.get("/status/nothing").json()["detail"] == (
-            "there is no app 'nothing'; registered are own and 1 bundled app"
-        )
-        assert {each["name"]: each["bundled"] for each in client.get("/apps").json()} == {
-            "own": False,
-            "synthetic": True,
-        }
+        unknown = client.get("/status/nothing").json()["detail"]
+        assert unknown == "there is no app 'nothing'; registered are own and 1 bundled app"
+        bundled = {each["name"]: each["bundled"] for each in client.get("/apps").json()}
+        assert bundled == {"own": False, "synthetic": True}
 
 
 def test_a_stopped_app_has_its_state_and_no_more() -> None:
@@ -178,12 +154,7 @@ def test_the_service_tells_of_its_own_process() -> None:
     exposition = Exposition(lambda: [])
     exposition.text()
     text = exposition.text().decode()
-    for name in (
-        "process_resident_memory_bytes",
-        "process_open_fds",
-        "python_gc_collections_total",
-        "recompose_build_info",
-    ):
+    for name in ("process_resident_memory_bytes", "process_open_fds", "python_gc_collections", "recompose_build_info"):
         assert f"\n{name}" in text, name
     assert "recompose_status_call_seconds_count 1.0" in text
 

@@ -13,17 +13,7 @@ import pytest
 from apps import registry
 from apps.military_server import MilitaryOptions, MilitaryServer
 from apps.military_server.kernels import choice, compiled, vectors
-from apps.military_server.terrain import (
-    KINDS,
-    MOST_PENALTY,
-    SIDE,
-    WANTED,
-    WEIGHTS,
-    WET,
-    WIDEST,
-    WOODED,
-    terrain,
-)  # fmt: skip
+from apps.military_server.terrain import KINDS, MOST_PENALTY, SIDE, WANTED, WEIGHTS, WET, WIDEST, WOODED, terrain
 
 NAMES = tuple(stage.name for stage in MilitaryServer.stages)
 MAP = terrain(0)
@@ -88,17 +78,11 @@ def through(app: MilitaryServer, records: Sequence[bytes]) -> list[Any]:
     return [app.encode_result(value) for value in values]
 
 
-# --- results ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kernel", ["numpy", "compiled"])
 def test_a_bundle_gives_what_a_plain_loop_gives(kernel: str) -> None:
     app = server(tuples=40, narrowest=1, widest=12, kernel=kernel)
     records = list(app.items(None))
     assert through(app, records) == [plain(received(record)) for record in records]
-
-
-# --- kernels ---------------------------------------------------------------------------------------------------------
 
 
 def inputs(count: int, most: int) -> dict[str, Any]:
@@ -118,10 +102,8 @@ def answers(make: Callable[[Any], Any], widths: Any, coordinates: Any, kinds: An
 
 
 def test_compiled_and_vectors_give_the_same_also_for_the_widest() -> None:
-    given_ = inputs(60, WIDEST)
-    for one, other in zip(
-        answers(vectors.VectorKernel, **given_), answers(compiled.CompiledKernel, **given_), strict=True
-    ):
+    found = (answers(make, **inputs(60, WIDEST)) for make in (vectors.VectorKernel, compiled.CompiledKernel))
+    for one, other in zip(*found, strict=True):
         assert one.dtype == other.dtype == np.int32
         assert (one == other).all()
 
@@ -161,9 +143,7 @@ def test_a_gpu_gives_the_same(simulated: bool) -> None:
     subprocess.run([sys.executable, "-c", ON_A_GPU], env=environment, cwd=root, check=True)
 
 
-def test_without_a_gpu_one_sentence_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(choice, "gpu_fault", lambda: "no driver")
     assert isinstance(choice.load_kernel("gpu", MAP), vectors.VectorKernel)
     told = capsys.readouterr().err
@@ -193,19 +173,18 @@ def test_a_pushed_tuple_is_the_one_that_a_drone_sends() -> None:
         ({"kinds": [1]}, "1 numbers; must be 16"),
         ({"coordinates": [[1, 2]] * 31}, "31 × 2 numbers; must be 32 × 2"),
         ({"drone": None}, "is no tuple"),
+        (7, "is no tuple"),
     ],
 )
-def test_what_is_no_tuple_is_refused_with_a_sentence(change: dict[str, Any], why: str) -> None:
+def test_what_is_no_tuple_is_refused_with_a_sentence(change: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        APP.from_json({**as_json(GOOD), **change})
+        APP.from_json({**as_json(GOOD), **change} if isinstance(change, dict) else change)
 
 
-def test_what_is_no_record_is_refused_with_a_sentence() -> None:
-    for wrong in (b"", sent(GOOD) + b"x", np.zeros(154, np.uint8)):
-        with pytest.raises(ValueError, match="a tuple is 154 bytes"):
-            APP.from_binary(wrong)
-    with pytest.raises(ValueError, match="is no tuple"):
-        APP.from_json(7)
+@pytest.mark.parametrize("wrong", [b"", sent(GOOD) + b"x", np.zeros(154, np.uint8)])
+def test_what_is_no_record_is_refused_with_a_sentence(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="a tuple is 154 bytes"):
+        APP.from_binary(wrong)
 
 
 def test_options_that_do_not_fit_are_refused() -> None:

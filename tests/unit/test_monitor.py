@@ -6,15 +6,17 @@ import pytest
 
 from profiler.monitor import LATENCY_BOUNDS_S, Monitor, MonitorSettings, Running
 from profiler.service_time import GpuUse
-from profiler.snapshot import Demand, RateWindow, Snapshot, StageTiming
+from profiler.snapshot import Demand, RateWindow, StageTiming
 from profiler.windows import input_rate_change
 
 
-def monitor(**settings: Any) -> Monitor:
-    return Monitor(MonitorSettings(**settings), ["a", "b"], cores=2)
+@pytest.fixture
+def seen() -> Monitor:
+    return Monitor(MonitorSettings(), ["a", "b"], cores=2)
 
 
-def look(seen: Monitor, now_s: float, in_flight: int = 0) -> Snapshot:
+def look(seen: Monitor, now_s: float, in_flight: int = 0) -> Any:
+    """Return a snapshot, of which a test knows what it has."""
     return seen.snapshot(now_s, Running("1", False, 0.0, 0, in_flight, 3, None))
 
 
@@ -26,16 +28,15 @@ def stream(seen: Monitor, per_s: float, from_s: float, to_s: float, latency_s: f
         seen.record_deliveries(arrived_s + latency_s, [arrived_s], arrived_s + latency_s / 2, [arrived_s])
 
 
-def test_a_new_monitor_knows_nothing_and_says_so() -> None:
-    snapshot = look(monitor(), 1000.0)
+def test_a_new_monitor_knows_nothing_and_says_so(seen: Monitor) -> None:
+    snapshot = look(seen, 1000.0)
     assert (snapshot.input_rate_per_s, snapshot.throughput_per_s, snapshot.latency, snapshot.inside) == (None,) * 4
     assert (snapshot.queued_change_per_s, snapshot.stages, snapshot.delivered) == (None, (), 0)
     assert (snapshot.window_start_s, snapshot.input_rate_windows) == (1000.0, ())
 
 
-def test_the_use_of_gpus_is_a_mean_and_until_it_is_known_a_call_has_its_gpu_all_the_time() -> None:
+def test_the_use_of_gpus_is_a_mean_and_until_it_is_known_a_call_has_its_gpu_all_the_time(seen: Monitor) -> None:
     """Ten calls a second of 50 ms, half of which is the GPU's; it was idle before they began."""
-    seen = monitor()
 
     def gpu_s(now_s: float, busy: float) -> list[float]:
         use = GpuUse(["b"], {"a": 0.0, "b": 0.5}, 0.5, busy)
@@ -49,22 +50,17 @@ def test_the_use_of_gpus_is_a_mean_and_until_it_is_known_a_call_has_its_gpu_all_
     assert found == pytest.approx([0.0, 0.025], rel=0.05)
 
 
-def test_the_window_counts_only_what_came_after_the_reset() -> None:
-    seen = monitor()
+def test_the_window_counts_only_what_came_after_the_reset(seen: Monitor) -> None:
     stream(seen, 10.0, 0.0, 20.0, latency_s=2.0)
     seen.reset_window(22.0)
-    assert look(seen, 22.0).delivered == 0
-    assert look(seen, 22.0).throughput_per_s is None
+    assert (look(seen, 22.0).delivered, look(seen, 22.0).throughput_per_s) == (0, None)
     stream(seen, 5.0, 22.0, 25.0, latency_s=0.1)
     snapshot = look(seen, 25.0)
     assert (snapshot.window_start_s, snapshot.delivered) == (22.0, 15)
-    assert snapshot.throughput_per_s == pytest.approx(5.0)
-    assert snapshot.latency is not None
-    assert snapshot.latency.mean_s == pytest.approx(0.1)
+    assert (snapshot.throughput_per_s, snapshot.latency.mean_s) == pytest.approx((5.0, 0.1))
 
 
-def test_offered_rate_counts_not_what_a_full_buffer_let_in() -> None:
-    seen = monitor()
+def test_offered_rate_counts_not_what_a_full_buffer_let_in(seen: Monitor) -> None:
     seen.set_offered_rate(0.0, 10.0)
     stream(seen, 4.0, 0.0, 15.0)
     assert look(seen, 10.0).input_rate_per_s == pytest.approx(10.0)
@@ -74,8 +70,7 @@ def test_offered_rate_counts_not_what_a_full_buffer_let_in() -> None:
     assert look(seen, 15.0).input_rate_per_s == pytest.approx(4.0)
 
 
-def test_a_step_of_the_offered_rate_shows_within_two_seconds() -> None:
-    seen = monitor()
+def test_a_step_of_the_offered_rate_shows_within_two_seconds(seen: Monitor) -> None:
     seen.set_offered_rate(0.0, 2.0)
     assert input_rate_change(2.0, look(seen, 30.0).input_rate_windows) is None
     seen.set_offered_rate(30.0, 12.0)
@@ -84,8 +79,7 @@ def test_a_step_of_the_offered_rate_shows_within_two_seconds() -> None:
     assert look(seen, 32.0).input_rate_windows == (RateWindow(12.0, 1.0), RateWindow(12.0, 1.0))
 
 
-def test_profiles_and_hop() -> None:
-    seen = monitor()
+def test_profiles_and_hop(seen: Monitor) -> None:
     assert look(seen, 0.0).hop_s == MonitorSettings().hop_s
     seen.record_timings(1.0, (StageTiming("a", 0.1, 0.08), StageTiming("b", 0.3, 0.0)))
     for hop_s in (0.001, 0.002, 9.0):
@@ -95,8 +89,7 @@ def test_profiles_and_hop() -> None:
     assert snapshot.hop_s == 0.002
 
 
-def test_a_hop_is_priced_for_the_average_worker_not_for_the_average_task() -> None:
-    seen = monitor()
+def test_a_hop_is_priced_for_the_average_worker_not_for_the_average_task(seen: Monitor) -> None:
     for _ in range(300):
         seen.record_hop(0.0001, "near")
     for _ in range(5):
@@ -112,29 +105,22 @@ def test_a_hop_is_priced_for_the_average_worker_not_for_the_average_task() -> No
     assert hop_s(new=1) == pytest.approx(0.0001), "of all that are known"
 
 
-def test_latency_counts_from_when_an_item_was_due_and_beside_it_from_when_it_was_read() -> None:
+def test_latency_counts_from_when_an_item_was_due_and_beside_it_from_when_it_was_read(seen: Monitor) -> None:
     """A source held back for two seconds: what its items waited for is two seconds more than what was read shows."""
-    seen = monitor()
     for i in range(20):
         seen.record_deliveries(5.0 + i / 10, [4.9 + i / 10], 4.95 + i / 10, [2.9 + i / 10])
     looked = look(seen, 7.0)
-    assert looked.latency is not None
-    assert looked.read_latency is not None
     assert (looked.latency.mean_s, looked.read_latency.mean_s) == (pytest.approx(2.1), pytest.approx(0.1))
 
 
-def test_what_is_due_and_not_admitted_grows_as_it_is_told() -> None:
-    seen = monitor()
+def test_what_is_due_and_not_admitted_grows_as_it_is_told(seen: Monitor) -> None:
     for i in range(21):
         seen.record_demand(i / 4, Demand(offered=10 * i, admitted=6 * i, missed=i, lag_s=0.0))
-    looked = look(seen, 5.0)
-    assert looked.demand is not None
-    assert looked.demand.behind == 60
-    assert looked.demand.growth_per_s == pytest.approx(12.0)
+    demand = look(seen, 5.0).demand
+    assert (demand.behind, demand.growth_per_s) == (60, pytest.approx(12.0))
 
 
-def test_a_stream_in_bundles_is_counted_in_items() -> None:
-    seen = monitor()
+def test_a_stream_in_bundles_is_counted_in_items(seen: Monitor) -> None:
     for bundle in range(300):  # ten bundles a second of a hundred items each, read 1 ms apart, out 0.2 s after the last
         read_s = [1000.0 + bundle / 10 + item / 1000 for item in range(100)]
         out_s = read_s[-1] + 0.2
@@ -142,29 +128,21 @@ def test_a_stream_in_bundles_is_counted_in_items() -> None:
         seen.record_deliveries(out_s, read_s, read_s[-1], read_s)
         seen.record_timings(out_s, (StageTiming("a", 0.05, 0.04),), 100)
     snapshot = look(seen, 1030.0)
-    assert snapshot.input_rate_per_s == pytest.approx(1000.0, rel=0.01)
-    assert snapshot.throughput_per_s == pytest.approx(1000.0, rel=0.01)
+    assert (snapshot.input_rate_per_s, snapshot.throughput_per_s) == pytest.approx((1000.0, 1000.0), rel=0.01)
     assert [window.rate_per_s for window in snapshot.input_rate_windows] == pytest.approx([1000.0] * 2, rel=0.06)
     assert snapshot.delivered == pytest.approx(10_000, rel=0.02)
-    assert snapshot.latency is not None
     assert snapshot.latency.samples == snapshot.delivered
     assert snapshot.latency.mean_s == pytest.approx(0.2495, abs=0.001)
     assert snapshot.latency.p95_s == pytest.approx(0.295, abs=0.015)
     [a] = snapshot.stages
     assert (a.service_time_s, a.cpu_time_s) == (pytest.approx(0.0005), pytest.approx(0.0004))
-    assert a.samples == 30_000
-    assert a.busy == pytest.approx(0.5, rel=0.02)
-    assert snapshot.bundle_items == 100
+    assert (a.samples, a.busy, snapshot.bundle_items) == (30_000, pytest.approx(0.5, rel=0.02), 100)
 
 
-def test_a_stall_counts_from_the_last_delivery_or_from_when_something_came_into_an_empty_stream() -> None:
-    seen = monitor()
-
-    def stalled_at(now_s: float, in_flight: int) -> float:
+def test_a_stall_counts_from_the_last_delivery_or_from_when_something_came_into_an_empty_stream(seen: Monitor) -> None:
+    def stalled_at(now_s: float, in_flight: int) -> Any:
         seen.record_demand(now_s, Demand(1, 1, 0, 0.0))
-        demand = look(seen, now_s, in_flight=in_flight).demand
-        assert demand is not None
-        return demand.stalled_s
+        return look(seen, now_s, in_flight=in_flight).demand.stalled_s
 
     assert stalled_at(3.0, 1) == 0.0, "before the first delivery it starts"
     seen.record_deliveries(4.0, [3.9], 3.9, [3.9])
@@ -173,8 +151,7 @@ def test_a_stall_counts_from_the_last_delivery_or_from_when_something_came_into_
     assert stalled_at(12.0, 1) == pytest.approx(3.0)
 
 
-def test_latencies_of_all_items_are_counted_once() -> None:
-    seen = monitor()
+def test_latencies_of_all_items_are_counted_once(seen: Monitor) -> None:
     seen.record_deliveries(1.0, [0.99, 0.5], 0.9, [0.996, 0.7])
     look(seen, 1.5)
     look(seen, 2.0)

@@ -1,15 +1,19 @@
-"""Nodes of the service: what is shown of them, draining one, and starts that no node could serve."""
+"""Nodes: what is shown of them, draining one, starts that none could serve, and what a process sees of its machine."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from fastapi.testclient import TestClient
 
 from apps import registry
 from runtime.placement.cluster import Amounts, Cluster, CpuReport, Gpu, Node, NodeReport, NodeState
+from runtime.pools.ray import report
+from runtime.pools.ray.report import gpus_of, node_report
 from service.api import create_app
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
@@ -34,6 +38,7 @@ class Heavy(App):
 """
 TWO = "app: heavy\ncompositions: [{name: wide, notation: Seq-Par*4}]\n"
 PUSHED = {"source": {"kind": "push"}}
+YAML = {"content-type": "application/yaml"}
 
 
 class ClusterHost(LocalHost):
@@ -92,9 +97,8 @@ def test_a_node_shows_its_memory_and_its_gpus_once_it_has_told(client: TestClien
     plain, with_gpu, _ = client.get("/nodes").json()
     assert (plain["machine_memory_bytes"], plain["machine_memory_free_bytes"]) == (8_000, 6_000)
     assert "devices" not in plain
-    assert with_gpu["devices"] == [
-        {"name": "NVIDIA H100", "busy": 0.5, "memory_bytes": 80_000, "memory_used_bytes": 2_000}
-    ]
+    (device,) = with_gpu["devices"]
+    assert device == {"name": "NVIDIA H100", "busy": 0.5, "memory_bytes": 80_000, "memory_used_bytes": 2_000}
 
 
 def test_a_node_shows_what_its_workers_take(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,30 +132,100 @@ def test_a_node_that_is_gone_is_shown_as_lost(client: TestClient, host: ClusterH
     assert [each["state"] for each in client.get("/nodes").json()] == ["up", "up", "lost"]
 
 
-def test_an_app_starts_where_a_node_has_what_it_needs(client: TestClient) -> None:
-    assert client.post("/apps/heavy/start", json=PUSHED).status_code == 200
-
-
-def test_an_app_that_no_node_could_hold_is_refused(client: TestClient, host: ClusterHost) -> None:
+def test_an_app_starts_where_a_node_has_what_it_needs_and_nowhere_else(client: TestClient, host: ClusterHost) -> None:
+    (gpu,) = host.nodes[1:2]
     del host.nodes[1]
-    assert refusal(client.post("/apps/heavy/start", json=PUSHED), 422) == (
-        "heavy cannot start on these nodes: 0 of 1 worker of heavy fit: each needs 1 CPU, 0.5 GPU and 2 GB of memory, "
-        "and the node with the most left has 2 CPUs and 8 GB of memory, but no GPU"
-    )
+    said = refusal(client.post("/apps/heavy/start", json=PUSHED), 422)
+    assert "0 of 1 worker of heavy fit: each needs 1 CPU, 0.5 GPU and 2 GB of memory" in said
+    assert said.endswith("the node with the most left has 2 CPUs and 8 GB of memory, but no GPU")
+    host.nodes.append(gpu)
+    assert client.post("/apps/heavy/start", json=PUSHED).status_code == 200
     assert client.post("/apps/synthetic/start", json=PUSHED).status_code == 200, "which asks for nothing"
 
 
 def test_a_composition_that_the_nodes_could_not_hold_together_is_refused(client: TestClient) -> None:
-    assert client.post("/compositions", content=TWO, headers={"content-type": "application/yaml"}).status_code == 200
+    assert client.post("/compositions", content=TWO, headers=YAML).status_code == 200
     said = refusal(client.post("/apps/heavy/start", json={**PUSHED, "composition": "wide"}), 422)
     assert said.startswith("heavy cannot start on these nodes: 2 of 5 workers of heavy fit: each needs 1 CPU")
 
 
 def test_the_cores_of_all_nodes_bound_the_workers_of_a_composition(client: TestClient) -> None:
     """Seven cores of 32 workers each."""
-    listed = ", ".join(f"{{name: {name}, notation: Par*{n}-Seq-Seq}}" for name, n in (("wide", 222), ("wider", 223)))
+    listed = "{name: wide, notation: Par*222-Seq-Seq}, {name: wider, notation: Par*223-Seq-Seq}"
     text = f"app: synthetic\ncompositions: [{listed}]"
-    assert client.post("/compositions", content=text, headers={"content-type": "application/yaml"}).status_code == 200
+    assert client.post("/compositions", content=text, headers=YAML).status_code == 200
     said = refusal(client.post("/apps/synthetic/start", json={**PUSHED, "composition": "wider"}), 422)
     assert "has 225 workers; on 7 cores an app may have 224" in said
     assert client.post("/apps/synthetic/start", json={**PUSHED, "composition": "wide"}).status_code == 200
+
+
+# --- what a process sees: memory, and GPUs through a library that stands for NVML -------------------------------------
+
+
+class NVMLError(Exception):
+    pass
+
+
+def nvml(**more: Any) -> Any:
+    """The functions of ``pynvml`` that are used, for two devices of which the second does not tell how busy it is."""
+    busy, memory = SimpleNamespace(gpu=25, memory=3), SimpleNamespace(total=80, free=60, used=20)
+    told = {
+        "nvmlDeviceGetCount.return_value": 2,
+        "nvmlDeviceGetName.side_effect": ["NVIDIA H200", "NVIDIA H100"],
+        "nvmlDeviceGetUtilizationRates.side_effect": [busy, NVMLError("Not Supported")],
+        "nvmlDeviceGetMemoryInfo.return_value": memory,
+    }
+    return MagicMock(NVMLError=NVMLError, **told, **more)
+
+
+def test_gpus_tell_their_use_and_memory_and_what_one_does_not_tell_is_none() -> None:
+    assert gpus_of(nvml()) == (Gpu("NVIDIA H200", 0.25, 80, 20), Gpu("NVIDIA H100", None, 80, 20))
+
+
+def test_no_library_or_a_lost_device_tells_nothing() -> None:
+    lost = {"nvmlDeviceGetHandleByIndex.side_effect": [0, NVMLError("GPU is lost")]}
+    assert gpus_of(None) == gpus_of(nvml(**lost)) == ()
+
+
+def test_a_machine_without_the_library_or_the_driver_reports_no_gpus() -> None:
+    report._nvml.cache_clear()
+    assert node_report(gpus=True).gpus == ()
+    seen = node_report(gpus=False)
+    assert 0 < seen.memory_free_bytes < seen.memory_bytes
+
+
+@pytest.mark.parametrize(
+    ("folder", "usage", "reclaimable"),
+    [("", "memory.current", "inactive_file"), ("memory", "memory.usage_in_bytes", "total_inactive_file")],
+)
+def test_a_container_has_what_its_control_group_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, usage: str, reclaimable: str
+) -> None:
+    group = tmp_path / folder
+    group.mkdir(exist_ok=True)
+    (group / usage).write_text("700000000\n")
+    (group / "memory.stat").write_text(f"anon 5\n{reclaimable} 300000000\n")
+    monkeypatch.setattr(report, "_GROUPS", tmp_path)
+    monkeypatch.setattr(report, "memory_bytes", lambda: 1_000_000_000)
+    seen = node_report(gpus=False)
+    assert (seen.memory_bytes, seen.memory_free_bytes) == (1_000_000_000, 600_000_000)
+
+
+def node(*busy: float | None) -> Node:
+    gpus = tuple(Gpu("one", each, None, None) for each in busy)
+    return Node("n", Amounts(4, max(1, len(busy))), seen=NodeReport(CpuReport(4, 4, None), 8, 8, gpus))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "busy"),
+    [
+        ((node(0.5, 1.0), node(0.25)), 1.75),
+        ((node(0.5, None),), None),
+        ((node(0.5), node()), None),
+        ((node(0.5), Node("new", Amounts(4, 1))), None),
+        ((Node("plain", Amounts(4)),), None),
+        ((node(0.5), Node("plain", Amounts(4))), 0.5),
+    ],
+)
+def test_the_gpus_at_work_are_known_where_each_tells(nodes: tuple[Node, ...], busy: float | None) -> None:
+    assert Cluster(nodes).gpus_busy == busy

@@ -33,10 +33,8 @@ class Waiting(FakeRunner):
         if isinstance(request, self.held):
             self.limits.append(timeout_s)
             self.together.wait(PATIENCE_S)
-            if self.spec.app == "dead":
-                raise ConnectionError("it is gone")
-            if self.spec.app == "slow":
-                raise TimeoutError(f"no answer within {timeout_s} s")
+            if self.spec.app != "well":
+                raise ConnectionError("it is gone") if self.spec.app == "dead" else TimeoutError("no answer in time")
         return super().ask(request, timeout_s=timeout_s)
 
     def history(self, last_s: float) -> list[Sample]:

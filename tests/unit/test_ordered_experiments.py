@@ -1,10 +1,9 @@
 """Operators in virtual time: the bound, runs by hand, the figures of Prasaad et al. in small, and their claims."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -14,16 +13,12 @@ from lab.papers.prasaad import figures, page
 from lab.papers.prasaad.figures import Figure
 from lab.papers.prasaad.operators import Operator, bound_per_s, serial_run, work_s
 from lab.papers.prasaad.plant import Plant, Setup
-from lab.papers.prasaad.runs import Run
 from lab.papers.report import Finding, Verdict
 
 COSTS = Path(__file__).parents[2] / "lab" / "benchmarks" / "query_costs.json"
 PLAIN = Operator("plain", StageKind.STATELESS, 0.01)
 STATE = replace(PLAIN, name="state", kind=StageKind.STATEFUL)
 KEYED = replace(PLAIN, name="keyed", kind=StageKind.PARTITIONED, partitions=4)
-
-
-# --- operators -------------------------------------------------------------------------------------------------------
 
 
 def test_the_bound_is_the_workers_time_or_what_must_be_run_one_by_one() -> None:
@@ -34,53 +29,26 @@ def test_the_bound_is_the_workers_time_or_what_must_be_run_one_by_one() -> None:
     assert work_s([replace(PLAIN, selectivity=3.0), PLAIN]) == pytest.approx(0.04)
 
 
-# --- by hand ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_stateful_operator_has_one_worker_and_the_others_run_what_comes_before() -> None:
     trace = Plant([PLAIN, STATE], Setup("lp", workers=4)).run(range(3))
     assert [at_s for at_s, _, _ in trace.outputs] == pytest.approx([0.02, 0.03, 0.04])
     assert [value for *_, value in trace.outputs] == serial_run([PLAIN, STATE], range(3))
 
 
-# --- costs -----------------------------------------------------------------------------------------------------------
-
-
-# --- figures and findings --------------------------------------------------------------------------------------------
-
-
-def found(name: str, figure: Figure, folder: Path) -> dict[str, Finding]:
-    """Return the findings about a figure, read from its file."""
-    figure.write(folder)
-    make = {"9": page._skew, "10": page._waiting, "ct": page._erratum}.get(name)
-    read = Figure.read(folder, name)
-    every = [make(read)] if make else page._sending(read)
-    return {each.item: each for each in every}
-
-
-def test_ct_as_printed_starves_what_filters(tmp_path: Path) -> None:
-    """Selectivities 1, 0.01, 1 and equal costs: the erratum of equation 3."""
-    (finding,) = found("ct", figures.errata(1500).made(1), tmp_path).values()
-    assert finding.verdict == "reproduced", finding.ours
-
-
-def test_hybrid_bears_skew_that_halves_partitioned(tmp_path: Path) -> None:
-    (finding,) = found("9", figures.skew(3000, (0.3, 2.0)).made(1), tmp_path).values()
-    assert finding.verdict == "reproduced", finding.ours
-
-
-def test_partitioned_queues_make_outputs_wait(tmp_path: Path) -> None:
-    (finding,) = found("10", figures.waiting(1200).made(1), tmp_path).values()
-    assert finding.verdict == "reproduced", finding.ours
-
-
-def test_a_lock_costs_speed(tmp_path: Path) -> None:
-    speed, cost = found("12", figures.light(1500).made(1), tmp_path).values()
-    assert (speed.verdict, cost.verdict) == ("reproduced", "reproduced"), (speed.ours, cost.ours)
-
-
-def of(rates: Sequence[float]) -> list[Run]:
-    return [Run(rate, 1.0, 1000.0, 1.0, (1,)) for rate in rates]
+@pytest.mark.parametrize(
+    ("name", "figure", "found_in"),
+    [
+        pytest.param("ct", lambda: figures.errata(1500), page._erratum, id="ct as printed starves what filters"),
+        pytest.param("9", lambda: figures.skew(3000, (0.3, 2.0)), page._skew, id="hybrid bears skew"),
+        pytest.param("10", lambda: figures.waiting(1200), page._waiting, id="partitioned queues make outputs wait"),
+        pytest.param("12", lambda: figures.light(1500), page._sending, id="a lock costs speed"),
+    ],
+)
+def test_a_claim_of_the_paper_is_reproduced(tmp_path: Path, name: str, figure: Any, found_in: Any) -> None:
+    figure().made(1).write(tmp_path)
+    found = found_in(Figure.read(tmp_path, name))
+    for each in [found] if isinstance(found, Finding) else found:
+        assert each.verdict == "reproduced", each.ours
 
 
 def test_the_recorded_runs_give_a_finding_about_every_figure() -> None:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from service.runner.loop import PASSING_S, WorkerFailures
 from service.runner.rpc.requests import ReadStatus, SetMode, Start
 from service.runner.runner import Runner
 from service.schemas.spec import BatchingSpec, RunSpec
+from tests.support.waiting import wait_until
 from tests.unit.dispatcher_bench import Bench
 
 MOST, ITEMS = 8, 4000
@@ -78,11 +78,11 @@ def test_what_was_too_many_is_remembered_and_nothing_is_lost(ended: Any, asked: 
 def test_another_composition_may_bear_more(ended: Any) -> None:
     """Workers that share a device have less memory each."""
     runner = ended(batching=BatchingSpec(items=64), source={"kind": "replay", "loop": True})
-    _until(lambda: runner.ask(ReadStatus()).batching.size == MOST)
+    wait_until(lambda: runner.ask(ReadStatus()).batching.size == MOST)
     Hungry.tried.clear()
     runner.ask(SetMode(Mode.PINNED, "two"))
-    _until(lambda: max(Hungry.tried, default=0) > MOST)
-    _until(lambda: runner.ask(ReadStatus()).batching.size == MOST)
+    wait_until(lambda: max(Hungry.tried, default=0) > MOST)
+    wait_until(lambda: runner.ask(ReadStatus()).batching.size == MOST)
 
 
 @pytest.mark.parametrize(
@@ -113,15 +113,6 @@ def test_a_start_for_which_there_is_no_room_yet_is_tried_for_a_while() -> None:
     assert failures.given_up(10.0 + 10 * PASSING_S, kept_up=True) is None
     failures.not_started(StartFailed(15.0, "setup raised", 5))
     assert failures.given_up(15.0, kept_up=True) == "setup raised"
-
-
-def _until(true: Any) -> None:
-    waiting = threading.Event()
-    for _ in range(3000):
-        if true():
-            return
-        waiting.wait(0.02)
-    raise AssertionError("it did not happen within a minute")
 
 
 ROOT = Path(__file__).parents[2]

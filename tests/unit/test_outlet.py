@@ -1,10 +1,10 @@
 """The thread before a sink: what it does while the sink cannot be reached."""
 
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -17,12 +17,12 @@ from runtime.dispatch.outcomes import Delivered
 from service.runner.rpc.requests import ReadStatus, Start
 from service.runner.runner import Runner
 from service.runner.validation.checked import CheckedSpec
-from service.runner.validation.resolution import Released
 from service.runner.wiring import assembly, checkpointer
 from service.runner.wiring import sink as sink_writer
 from service.runner.wiring.result_buffer import ResultBatch
 from service.runner.wiring.sink import ResultSink, SinkWriter
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
+from tests.support.waiting import eventually, wait_until
 
 PATIENCE_S = 30.0
 
@@ -67,8 +67,7 @@ def test_texts_of_results_that_the_sink_has_already_are_not_kept(sink: Away) -> 
     way.take(runs[0])
     way.start()
     assert sink.asked.acquire(timeout=PATIENCE_S)
-    while way.until < 2:
-        threading.Event().wait(0.001)
+    wait_until(lambda: way.until == 2)
     way.take(runs[1])
     way.take(runs[2])
     way.finish()
@@ -91,10 +90,8 @@ def test_a_sink_that_is_away_when_a_runner_begins_is_asked_again_and_gets_what_i
 
 
 def test_a_sink_that_never_will_take_anything_fails_the_run(sink: Away, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: int) -> int:
-        raise RecomposeError("another epoch goes on with run r")
-
-    monkeypatch.setattr(sink, "begin", refuse)
+    refuse = RecomposeError("another epoch goes on with run r")
+    monkeypatch.setattr(sink, "begin", MagicMock(side_effect=refuse))
     way = SinkWriter(sink, 0, lambda: None)
     way.start()
     assert sink.closed.wait(PATIENCE_S)
@@ -137,7 +134,6 @@ class Halves(App):
     """Takes even numbers alone."""
 
     name = "halves"
-    stages = (Stage("s"),)
 
     def encode_result(self, value: int) -> int:
         if value % 2:
@@ -157,28 +153,13 @@ def test_what_comes_behind_a_result_that_cannot_be_written_keeps_its_place(sink:
     ]
 
 
-class Ended:
-    """A table that says whether it was told to end."""
-
-    has_room, failed, finished = True, None, False
-
-    def start(self) -> None: ...
-
-    def take(self, results: Released) -> None: ...
-
-    def finish(self) -> None:
-        self.finished = True
-
-
 def test_what_was_begun_of_a_run_that_cannot_be_built_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise RecomposeError("no loop")
-
-    monkeypatch.setattr(assembly, "loop_of", refuse)
-    checked, table = CheckedSpec(RunSpec(app="synthetic", pool="local", source=SourceSpec(kind="push"))), Ended()
+    monkeypatch.setattr(assembly, "loop_of", MagicMock(side_effect=RecomposeError("no loop")))
+    checked = CheckedSpec(RunSpec(app="synthetic", pool="local", source=SourceSpec(kind="push")))
+    table = MagicMock(failed=None)
     with pytest.raises(RecomposeError, match="no loop"):
         assembly.assemble(checked, table)
-    assert table.finished
+    assert table.finish.called
     checked.close()
 
 
@@ -190,8 +171,7 @@ def test_what_waits_is_weighed(sink: Away) -> None:
         way.take(run)
         assert way.has_room == has_room
     sink.back.set()
-    while not way.has_room:
-        threading.Event().wait(0.001)
+    wait_until(lambda: way.has_room)
     way.finish()
     assert way.until == 3
 
@@ -222,11 +202,13 @@ def test_with_a_sink_that_is_away_no_more_results_wait_than_their_budgets_say(
     runner = Runner(RunSpec(app="large", run="r", epoch=1, pool="local", source=source, sink=sink, **how))
     try:
         runner.ask(Start())
-        delivered, until_s = [-1, 0], time.monotonic() + PATIENCE_S
-        while delivered[-1] != delivered[-2] or not delivered[-1]:
-            assert time.monotonic() < until_s
-            threading.Event().wait(0.7)
+        delivered = [-1, 0]
+
+        def stands_still() -> bool:
             delivered.append(runner.ask(ReadStatus(), timeout_s=PATIENCE_S).items.delivered)
+            return delivered[-1] == delivered[-2] > 0
+
+        eventually(stands_still, seconds=PATIENCE_S, every_s=0.7)
         on_their_way = 100 * size
         assert delivered[-1] * size < sink_writer.MOST_BYTES + checkpointer.MOST_HELD_BYTES + on_their_way
         assert "does not answer" in (runner.ask(ReadStatus()).health.held_up or "")

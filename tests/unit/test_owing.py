@@ -3,7 +3,8 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +79,25 @@ def push(http: TestClient, *values: int) -> None:
         wait_until(lambda value=value: http.post("/apps/held/items", json=value).status_code == 202)
 
 
+def stop(http: TestClient, **how: Any) -> int:
+    return http.post("/apps/held/stop", json=how).status_code
+
+
+@contextmanager
+def stopping(http: TestClient, **how: Any) -> Iterator[Future[int]]:
+    """A stop that is under way in a thread."""
+    with ThreadPoolExecutor(1) as thread:
+        stopped = thread.submit(stop, http, **how)
+        wait_until(lambda: state(http)["state"] == "stopping")
+        yield stopped
+
+
 def stopped_with_three(http: TestClient) -> Any:
-    """The status of a run that was stopped while it held three items."""
+    """Return the run that was stopped while it held three items."""
     start(http)
     push(http, 1, 2, 3)
     run = state(http)["run"]
-    assert http.post("/apps/held/stop", json={"drain": False, "timeout_s": 0}).status_code == 200
+    assert stop(http, drain=False, timeout_s=0) == 200
     return run
 
 
@@ -116,21 +130,14 @@ def test_a_start_of_something_else_is_refused_and_names_what_waits(http: TestCli
     assert len(http.get("/owing").json()) == 1
 
 
-@pytest.fixture
-def of_an_earlier_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody stores what a run is of."""
+def test_a_start_goes_on_with_a_run_that_fits_its_journal(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of an earlier version, which did not store what a run is of."""
     monkeypatch.setattr(DurableRuns, "put", lambda *_: None)
-
-
-@pytest.mark.usefixtures("of_an_earlier_version")
-def test_a_start_that_fits_the_journal_goes_on_with_a_run_of_which_nothing_is_stored(http: TestClient) -> None:
     run = stopped_with_three(http)
     refused = start(http, source={"kind": "replay"})
     assert refused.status_code == 409
-    detail = refused.json()["detail"]
-    assert f"run {run} of held holds 3 undelivered items in " in detail
-    assert "those of source replay are not" in detail
-    assert f"move {run}.journal* away" in detail
+    for said in ("holds 3 undelivered items in ", "those of source replay are not", f"move {run}.journal* away"):
+        assert said in refused.json()["detail"]
     assert start(http, durability="none").status_code == 409
     Held.gate.set()
     assert start(http).status_code == 200
@@ -146,19 +153,15 @@ def test_results_that_a_sink_lacks_are_gone_on_with_alike_whatever_the_source_is
     base = RunSpec(app="", journals=str(tmp_path))
     apps = {"synthetic": registry.find("synthetic")}
     daemon = Daemon(apps, LocalHost(FakeRunner), DaemonStore(None), base, make_ticker=PromptTicker)
-    path = "redis://localhost:6379/0?stream=s" if kind == "redis" else None
-    spec = RunSpec(
-        app="synthetic", source=SourceSpec(kind=kind, path=path), durability="restart", journals=str(tmp_path)
-    )
+    source = SourceSpec(kind=kind, path="redis://localhost:6379/0?stream=s" if kind == "redis" else None)
+    spec = RunSpec(app="synthetic", source=source, durability="restart", journals=str(tmp_path))
     status = daemon.apps.start(spec)
     daemon.close()
     assert (status.origin.run, status.origin.epoch) == ("r", 4)
 
 
 @pytest.mark.logs_errors("workers cannot start")
-def test_a_run_that_fails_while_it_owes_something_is_tried_again_until_a_user_stops_it(
-    http: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_owes_something_is_tried_again(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restart_policy, "OWING_S", (0.1,))
     run = stopped_with_three(http)
     monkeypatch.setattr(Held, "broken", True)
@@ -176,10 +179,8 @@ def test_a_stop_with_a_limit_ends_a_stage_that_does_not_and_says_that_it_is_stop
     start(http)
     push(http, 1)
     began_s = time.monotonic()
-    stopping = threading.Thread(target=http.post, args=("/apps/held/stop",), kwargs={"json": {"timeout_s": 1.5}})
-    stopping.start()
-    wait_until(lambda: state(http)["state"] == "stopping")
-    stopping.join()
+    with stopping(http, timeout_s=1.5):
+        pass
     assert time.monotonic() - began_s < 1.5 + 2
     assert state(http)["state"] in ("stopped", "failed")
 
@@ -187,14 +188,10 @@ def test_a_stop_with_a_limit_ends_a_stage_that_does_not_and_says_that_it_is_stop
 def test_a_stop_under_way_is_hurried_by_another(http: TestClient) -> None:
     start(http)
     push(http, 1)
-    answers: list[int] = []
-    stopping = threading.Thread(target=lambda: answers.append(http.post("/apps/held/stop").status_code))
-    stopping.start()
-    wait_until(lambda: state(http)["state"] == "stopping")
-    assert stopping.is_alive(), "a stop without a limit waits for the stage"
-    assert http.post("/apps/held/stop", json={"force": True}).status_code == 200
-    stopping.join(PATIENCE_S)
-    assert answers == [200]
+    with stopping(http) as stopped:
+        assert not stopped.done(), "a stop without a limit waits for the stage"
+        assert stop(http, force=True) == 200
+        assert stopped.result(PATIENCE_S) == 200
 
 
 def test_a_forced_stop_hurries_one_that_has_only_just_begun(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,20 +213,13 @@ def test_a_forced_stop_hurries_one_that_has_only_just_begun(http: TestClient, mo
 
     monkeypatch.setattr(DaemonStore, "remove_started", remove_started)
     monkeypatch.setattr(Runs, "expect", expected)
-    answers: list[int] = []
-    bodies: list[Any] = [{}, {"force": True}]
-    stops = [
-        threading.Thread(target=lambda body=body: answers.append(http.post("/apps/held/stop", json=body).status_code))
-        for body in bodies
-    ]
-    stops[0].start()
-    assert storing.wait(PATIENCE_S)
-    stops[1].start()
-    assert looked.wait(PATIENCE_S), "the forced one sees an app that is up"
-    stored.set()
-    for each in stops:
-        each.join(PATIENCE_S)
-    assert answers == [200, 200]
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(stop, http)
+        assert storing.wait(PATIENCE_S)
+        second = threads.submit(stop, http, force=True)
+        assert looked.wait(PATIENCE_S), "the forced one sees an app that is up"
+        stored.set()
+        assert (first.result(PATIENCE_S), second.result(PATIENCE_S)) == (200, 200)
 
 
 @pytest.mark.parametrize(
@@ -250,13 +240,13 @@ def test_a_stop_without_a_time_has_ten_minutes_and_only_a_forced_one_has_none(
     monkeypatch.setattr(Runner, "ask", lambda self, what, **how: (asked.append(what), ask(self, what, **how))[1])
     start(http)
     wait_until(lambda: state(http)["state"] != "starting")
-    assert http.post("/apps/held/stop", json=body).status_code == 200
+    assert stop(http, **body) == 200
     assert [each for each in asked if isinstance(each, Stop)] == [expected]
 
 
 @pytest.mark.parametrize("body", [{"timeout_s": -1}, {"force": "yes"}, {"hard": True}])
 def test_a_stop_that_is_not_understood_is_refused(http: TestClient, body: Any) -> None:
-    assert http.post("/apps/held/stop", json=body).status_code == 422
+    assert stop(http, **body) == 422
 
 
 def test_a_journal_that_cannot_be_read_counts_as_owing(tmp_path: Path) -> None:
@@ -269,9 +259,7 @@ def test_a_journal_that_cannot_be_read_counts_as_owing(tmp_path: Path) -> None:
     assert debt_in(path.with_name("none.journal")) is None
 
 
-def test_an_edited_app_that_refuses_to_start_does_not_give_up_what_was_acknowledged(
-    http: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_app_that_refuses_to_start_gives_up_nothing(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restart_policy, "OWING_S", (0.1,))
     stopped_with_three(http)
     refuse = RecomposeError("the app has no stage 'hold'")

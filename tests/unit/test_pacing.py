@@ -41,25 +41,23 @@ class Time:
         return times
 
 
-def test_waits_what_the_source_left_of_the_delay():
-    time = Time()
+@pytest.fixture
+def time():
+    return Time()
+
+
+def test_the_first_item_does_not_wait_and_the_next_waits_what_the_source_left_of_the_delay(time):
     manager = time.manager(Fixed(2.0))
     assert manager.turns(1)
+    assert time.now_s == 100.0
     time.now_s += 0.150  # the example of the paper: 500 ms less 150 ms of work
     time.waits.clear()
     assert manager.turns(1)
     assert sum(time.waits) == pytest.approx(0.350)
 
 
-def test_first_item_does_not_wait():
-    time = Time()
-    assert time.manager(Fixed(0.01)).turns(1)
-    assert time.now_s == 100.0
-
-
-def test_a_pattern_may_count_items_as_in_listing_1_of_the_paper():
+def test_a_pattern_may_count_items_as_in_listing_1_of_the_paper(time):
     """10 items/s at first, 0.5 more with each item: the wait after item n is 1 / (10 + 0.5 n)."""
-    time = Time()
     manager = time.manager(Custom(lambda elapsed_s, items: 10 + 0.5 * items))
     times = time.released(manager, 4.0)
     waits_s = [later - before for before, later in pairwise(times)]
@@ -88,35 +86,26 @@ def test_number_of_items_follows_the_pattern(pattern):
     assert len(times) == pytest.approx(120, abs=2)
 
 
-def test_source_slower_than_the_rate_is_not_held_up_and_missed_slots_are_counted():
-    time = Time()
+def test_source_slower_than_the_rate_is_not_held_up_and_missed_slots_are_counted(time):
     manager = time.manager(Fixed(10.0))
     times = time.released(manager, 10.0, work_s=0.2)
     assert len(times) == 50
     assert manager.missed == pytest.approx(50, abs=3)
 
 
-def test_after_a_blocked_source_at_most_one_item_is_made_up_for():
+@pytest.mark.parametrize(("catch_up", "at_once", "missed"), [({}, 2, 48), ({"catch_up_items": 100}, 50, 0)])
+def test_after_a_blocked_source_at_most_one_item_is_made_up_for_unless_more_are_asked_for(catch_up, at_once, missed):
     time = Time()
-    manager = time.manager(Fixed(10.0))
+    manager = time.manager(Fixed(10.0), **catch_up)
     manager.turns(1)
     time.now_s += 5.0
     times = time.released(manager, 1.0)
-    assert times[:3] == pytest.approx([105.0, 105.0, 105.1])
-    assert manager.missed == 48
+    assert times.count(105.0) == at_once
+    assert times[at_once] == pytest.approx(105.1)
+    assert manager.missed == missed
 
 
-def test_catch_up_is_configurable():
-    time = Time()
-    manager = time.manager(Fixed(10.0), catch_up_items=100)
-    manager.turns(1)
-    time.now_s += 5.0
-    assert time.released(manager, 1.0).count(105.0) == 50
-    assert manager.missed == 0
-
-
-def test_zero_rate_waits_in_slices_and_can_be_stopped():
-    time = Time()
+def test_zero_rate_waits_in_slices_and_can_be_stopped(time):
     manager = time.manager(Binary(10.0, 0.0, 5.0))
     time.stop_at_s = 103.0
     assert not manager.turns(1)
@@ -126,8 +115,7 @@ def test_zero_rate_waits_in_slices_and_can_be_stopped():
     assert time.now_s == pytest.approx(105.0, abs=2 * SLICE_S)
 
 
-def test_replaced_pattern_begins_now_and_ends_a_long_wait():
-    time = Time()
+def test_replaced_pattern_begins_now_and_ends_a_long_wait(time):
     manager = time.manager(Fixed(0.001))
     manager.turns(1)
     time.now_s += 50.0
@@ -137,20 +125,13 @@ def test_replaced_pattern_begins_now_and_ends_a_long_wait():
     assert len(time.released(manager, 10.0)) == pytest.approx(100, abs=2)
 
 
-def test_unpaced_never_waits_but_stops():
-    time = Time()
+def test_unpaced_never_waits_but_stops_and_may_be_paced_later(time):
     manager = time.manager(None)
     assert all(manager.turns(1) for _ in range(100))
     assert time.now_s == 100.0
     assert manager.offered_per_s(100.0) is None
     time.stop_at_s = 100.0
     assert not manager.turns(1)
-
-
-def test_unpaced_then_paced():
-    time = Time()
-    manager = time.manager(None)
-    manager.turns(1)
     time.now_s += 60.0
     manager.set_pattern(Fixed(10.0))
     assert len(time.released(manager, 1.0)) == pytest.approx(10, abs=1)
@@ -159,17 +140,6 @@ def test_unpaced_then_paced():
 
 def schedule(pattern, **catch_up):
     return Schedule(pattern, 0.0, **({"catch_up_items": 1.0, "catch_up_s": 0.05} | catch_up))
-
-
-def test_next_due():
-    slots = schedule(Fixed(2.0))
-    assert slots.take(10.0) is not None
-    slots = schedule(Fixed(2.0))
-    slots.take(0.0)
-    assert slots.next_due_s(0.0) == 0.5
-    slots.advance(0.25)
-    assert slots.next_due_s(0.25) == pytest.approx(0.5)
-    assert schedule(Binary(10.0, 0.0, 5.0)).next_due_s(1.0) == float("inf")
 
 
 def test_what_is_due_is_exact_for_a_linear_rate_whatever_the_steps():
@@ -197,35 +167,22 @@ def test_due_times_follow_a_pattern_that_rests_and_one_that_replaces_it():
     assert times == pytest.approx([2.0 + k / 5 for k in range(10)] + [4.0 + k for k in range(5)], abs=0.03)
 
 
-def test_a_slot_given_up_is_missed_and_those_after_it_keep_their_time():
-    slots = schedule(Fixed(10.0), catch_up_s=1.0)
-    assert slots.take(0.0) == 0.0
-    assert slots.take(5.0) == pytest.approx(4.0, abs=1e-6)  # the oldest second of five is what may be made up for
-    assert slots.missed == pytest.approx(39.0)
-
-
 def test_a_slow_stream_keeps_the_slot_whose_turn_it_is_and_its_time():
     slots = schedule(Fixed(0.1))
-    assert slots.take(0.0) == 0.0
-    assert slots.take(25.0) == pytest.approx(10.0, abs=1e-6)
-    assert slots.take(25.0) == pytest.approx(20.0, abs=1e-6)
+    assert [slots.take(at_s) for at_s in (0.0, 25.0, 25.0)] == pytest.approx([0.0, 10.0, 20.0], abs=1e-6)
     assert slots.missed == 0
 
 
-def test_offer_counts_what_was_asked_for_whether_it_was_read_or_not():
-    time = Time()
+def test_offer_counts_what_was_asked_for_whether_it_was_read_or_not(time):
     manager = time.manager(Fixed(10.0), catch_up_s=2.0)
     manager.turns(1)
     time.now_s += 5.0
     offer = manager.offer()
-    assert (offer.slots, offer.behind) == (51, 21)
-    assert offer.missed == 29
-    assert offer.lag_s == pytest.approx(2.0, abs=0.01)
+    assert (offer.slots, offer.behind, offer.missed, offer.lag_s) == (51, 21, 29, pytest.approx(2.0, abs=0.01))
     assert time.manager(None).offer() == (0, 0, 0, 0.0)
 
 
-def test_nothing_was_due_before_reading_began():
-    time = Time()
+def test_nothing_was_due_before_reading_began(time):
     manager = time.manager(Fixed(10.0), catch_up_s=10.0)
     time.now_s += 6.0
     manager.begin()
