@@ -98,7 +98,6 @@ class Transition:
     def _resize(self, groups: Sequence[Group]) -> None:
         """Give the active groups these numbers: surplus workers leave after task and states, free ones come."""
         self._course.active.resize(groups)
-        self._crew.release_surplus(self._course.active)
         self._staffing.free_left()
         self._staffing.assign()
 
