@@ -123,7 +123,7 @@ class Specs:
     def stages(self, spec: RunSpec) -> Sequence[Stage]:
         """Return the stages of the app with the options of ``spec``, and with the resources that it asks for. Raises:
         RecomposeError for resources of no stage, or that are none."""
-        return stages_of(self._app(spec), spec.but(resources=self._resources(spec)))
+        return stages_of(self._app(spec), spec.but(resources=self._resources(spec), pool=self._base.pool))
 
     def _resources(self, spec: RunSpec) -> Resources:
         names = {stage.name for stage in self._app(spec).stages}
