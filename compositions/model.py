@@ -8,7 +8,7 @@ from typing import Literal
 
 from compositions.batching import Batching
 from compositions.dynamic import Dyn
-from compositions.resources import Amount
+from compositions.resources import Amount, Resources
 
 
 class StageKind(StrEnum):
@@ -180,3 +180,17 @@ class Composition:
 def all_sequential(stages: Sequence[Stage], name: str = "sequential") -> Composition:
     """One sequential group per stage: the most accurate one to profile (Vogel et al., section 3.2, step 1)."""
     return Composition(name, tuple(Group((stage.name,)) for stage in stages))
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A compositions file: listed ones in file order, then generated ones whose shape is not among them."""
+
+    app: str
+    compositions: tuple[Composition, ...] = ()
+    resources: Resources = field(default_factory=dict, hash=False)
+    """By stage, in place of those that it asks for itself."""
+
+    def resources_of(self, stages: Iterable[Stage]) -> Resources:
+        """Return those of stages that are there: options of an app may change which are."""
+        return {stage.name: self.resources[stage.name] for stage in stages if stage.name in self.resources}

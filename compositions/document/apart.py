@@ -8,9 +8,8 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from compositions.document import loader
-from compositions.document.loader import Document
 from compositions.errors import CompositionError, Fault, RecomposeError
-from compositions.model import Stage
+from compositions.model import Document, Stage
 
 LARGE_BYTES = 64 * 1024
 _one_at_a_time = threading.Lock()

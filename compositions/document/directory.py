@@ -7,10 +7,10 @@ from pathlib import Path
 
 import watchfiles
 
-from compositions.document.loader import Document, load, merge
+from compositions.document.loader import load, merge
 from compositions.document.safe_yaml import MAX_BYTES
 from compositions.errors import CompositionError, Fault
-from compositions.model import Composition, Stage
+from compositions.model import Composition, Document, Stage
 from compositions.resources import Resources
 
 _SUFFIXES = frozenset({".yaml", ".yml"})

@@ -1,7 +1,7 @@
 """Compositions documents: YAML in, frozen documents out, every fault named with its path."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import yaml
 
@@ -10,7 +10,7 @@ from compositions.document.safe_yaml import read_yaml
 from compositions.dynamic import SCHEDULER_NAMES, Dyn
 from compositions.enumeration import MAX_GENERATED, generate, refuse_too_many
 from compositions.errors import CompositionError, Fault, shown, sub_path
-from compositions.model import Composition, Group, Pattern, Stage
+from compositions.model import Composition, Document, Group, Pattern, Stage
 from compositions.notation import DEFAULT_REPLICAS, format_notation, parse
 from compositions.resources import Resources, faults_of
 from compositions.rules import MAX_COMPOSITIONS, count_fault, group_faults, resolve
@@ -139,16 +139,6 @@ def batch_plain(batch: Batching) -> dict[str, object]:
 
 
 MAX_NAME = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A compositions file: listed ones in file order, then generated ones whose shape is not among them."""
-
-    app: str
-    compositions: tuple[Composition, ...]
-    resources: Resources = field(default_factory=dict, hash=False)
-    """By stage, in place of those that it asks for itself."""
 
 
 def load(text: str | bytes, apps: Mapping[str, Sequence[Stage]]) -> Document:

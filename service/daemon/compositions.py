@@ -17,7 +17,7 @@ from apps.contract import App
 from compositions.document import apart
 from compositions.enumeration import own_list
 from compositions.errors import CompositionError, Fault
-from compositions.model import Composition, Stage, all_sequential
+from compositions.model import Composition, Document, Stage, all_sequential
 from compositions.resources import Resources
 from compositions.rules import MAX_COMPOSITIONS
 from service.daemon.observation import Observation
@@ -126,9 +126,8 @@ class Specs:
         return stages_of(self._app(spec), spec.but(resources=self._resources(spec), pool=self._base.pool))
 
     def _resources(self, spec: RunSpec) -> Resources:
-        names = {stage.name for stage in self._app(spec).stages}
-        found = self.choices.resources.get(spec.app, {})
-        return {name: asked for name, asked in found.items() if name in names} | dict(spec.resources)
+        watched = Document(spec.app, resources=self.choices.resources.get(spec.app, {}))
+        return {**watched.resources_of(self._app(spec).stages), **spec.resources}
 
     def _app(self, spec: RunSpec) -> App:
         return registry.create(spec.app, spec.options, [Path(folder) for folder in self._base.apps_dirs])

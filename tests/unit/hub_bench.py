@@ -1,4 +1,4 @@
-"""What the tests of a hub and its workers share: work beside a hub that does its part, and what comes next of it."""
+"""Share between the tests of a hub and of its workers: work beside a hub that does its part, and what comes next."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

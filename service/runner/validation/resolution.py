@@ -15,8 +15,8 @@ from apps.registry import build
 from compositions.enumeration import own_list
 from compositions.errors import CompositionError, Fault
 from compositions.logger import Logger
-from compositions.model import Composition, Stage
-from compositions.resources import Resources, in_bytes, sized, with_resources
+from compositions.model import Composition, Document, Stage
+from compositions.resources import in_bytes, sized, with_resources
 from compositions.settings import Checked, overridden, ranged
 from control.settings import GONE, Settings
 from datapipe.sources.rate_spec import from_spec
@@ -132,24 +132,15 @@ def usable_cores(pool: str) -> float:
     return available_cores()
 
 
-@dataclass(frozen=True, slots=True)
-class Shipped:
-    """What an app's own file, or the one shipped, says."""
-
-    compositions: tuple[Composition, ...] = ()
-    resources: Resources = field(default_factory=dict, hash=False)
-
-
-def shipped(app: type[App]) -> Shipped:
+def shipped(app: type[App]) -> Document:
     """Return what the app's own file says, or the one shipped. Raises: CompositionError, with the file."""
     path = registry.compositions_file(app)
     if path is None:
-        return Shipped()
+        return Document(app.name)
     from compositions.document import loader  # here: most scripts list no compositions, and need no YAML
 
     try:
-        document = loader.load(path.read_bytes(), {app.name: app.stages})
-        return Shipped(document.compositions, document.resources)
+        return loader.load(path.read_bytes(), {app.name: app.stages})
     except CompositionError as error:
         raise CompositionError([Fault(f"{path}", str(fault)) for fault in error.faults]) from error
 
@@ -157,9 +148,7 @@ def shipped(app: type[App]) -> Shipped:
 def stages_of(app: App, spec: RunSpec) -> tuple[Stage, ...]:
     """Return the stages of this instance with the resources that its file and ``spec`` ask for; their memory of GPUs
     as shares of the GPUs that are there. Raises: RecomposeError for resources of no stage, or that are none."""
-    names, asked = {stage.name for stage in app.stages}, shipped(type(app)).resources
-    asked = {name: each for name, each in asked.items() if name in names} | dict(spec.resources)
-    stages = with_resources(app.stages, asked)
+    stages = with_resources(app.stages, {**shipped(type(app)).resources_of(app.stages), **spec.resources})
     if spec.pool == "local" or not any(in_bytes(stage.gpu_memory) for stage in stages):
         return stages
     from runtime.pools.ray import cluster, nodes  # imported here: a local run needs no Ray
