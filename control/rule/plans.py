@@ -70,27 +70,34 @@ class Plan:
 
 
 class Listing:
-    """The plans that a user's list allows, by grouping."""
+    """The plans that a user's list allows, those with the same groups side by side."""
 
     def __init__(self, plans: Iterable[Plan]) -> None:
-        by_kind: dict[tuple[Grouping, int | None], list[tuple[int, ...]]] = {}
+        by_kind: dict[tuple[Grouping, int | None], list[Plan]] = {}
         for plan in plans:
-            by_kind.setdefault((plan.grouping, plan.bundle), []).append(plan.replicas)
-        self.replicas = {kind: np.array(counts) for kind, counts in by_kind.items()}
+            by_kind.setdefault((plan.grouping, plan.bundle), []).append(plan)
+        self._plans = [plan for each in by_kind.values() for plan in each]
+        numbers = {group: at for at, group in enumerate({group for plan in self._plans for group in plan.grouping})}
+        width = max((len(plan.grouping) for plan in self._plans), default=0)
+        self._groups, self._at = tuple(numbers), np.full((width, len(self._plans)), len(numbers))
+        self._replicas = np.zeros((width, len(self._plans)))
+        for column, plan in enumerate(self._plans):
+            self._at[: len(plan.grouping), column] = [numbers[group] for group in plan.grouping]
+            self._replicas[: len(plan.grouping), column] = plan.replicas
+        self._workers = self._replicas.sum(axis=0)
+        self._hops = 0.1 * np.count_nonzero(self._replicas, axis=0)
 
-    def near(self, needs: Callable[[Grouping], Sequence[float]], most_workers: int, count: int) -> list[Plan]:
-        """Return the plans nearest to what their groups need: what a group lacks counts four times."""
-        found: list[tuple[float, Plan]] = []
-        for (grouping, bundle), replicas in self.replicas.items():
-            room = replicas - np.array(needs(grouping))
-            far = np.where(room > 0, room, -4 * room).sum(axis=1) + 0.1 * len(grouping)
-            far[replicas.sum(axis=1) > most_workers] = np.inf
-            nearest = np.argsort(far, kind="stable")[:count]
-            found += [
-                (float(far[row]), Plan(grouping, tuple(replicas[row].tolist()), bundle)) for row in nearest.tolist()
-            ]
-        ranked = sorted((each for each in found if each[0] < math.inf), key=lambda each: each[0])
-        return [plan for _, plan in ranked[:count]]
+    def near(self, need: Callable[[Sequence[int]], float], most_workers: int, count: int) -> list[Plan]:
+        """Return the plans nearest to what their groups ``need``: what a group lacks counts four times."""
+        needs, far = np.array([*map(need, self._groups), 0.0]), np.zeros(len(self._plans))
+        for replicas, at in zip(self._replicas, self._at, strict=True):
+            room = replicas - needs[at]
+            far += np.maximum(room, -4 * room)
+        far += self._hops
+        far[self._workers > most_workers] = np.inf
+        limit = np.partition(far, count - 1)[count - 1] if count < len(far) else np.inf
+        nearest = np.flatnonzero((far <= limit) & (far < np.inf))
+        return [self._plans[at] for at in nearest[np.argsort(far[nearest], kind="stable")][:count].tolist()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,10 +58,13 @@ class Weighing:
         """``item``: mean time of a worker for an item, by stage, and the variation coefficient of their sum."""
         self._stages, self._settings, self._now, self._futures = stages, settings, now, futures
         self._history = history
+        self._waited: dict[tuple[Sequence[int], float, float, float], tuple[Array, Array]] = {}
         self._each_s: list[float] = item[0].tolist()
         self._rate_per_s = float(futures.items.mean()) / futures.step_s
         stretch = [stage.at_once * max(1.0, now.costing.together) for stage in stages]
         self._item = ItemTime.of(sum(np.array(self._each_s) * stretch), item[1])
+        axes = {goal: np.linspace(0, goal.bound_s, _POINTS) for goal in now.goals}  # beyond it all are late
+        self._late_after = {goal: (at, self._item.late(goal, at, self._rate_per_s)) for goal, at in axes.items()}
 
     def found(self) -> list[Costs]:
         """Weigh what is near to the need; beyond the limit of workers only where nothing is within it."""
@@ -90,15 +93,15 @@ class Weighing:
         near = [
             plan
             for factor in (1.0, 1.4, 2.5)  # what waits may take more than the load does
-            for plan in listed.near(partial(self._needs, factor=factor), self._now.most_workers, _SCREENED)
+            for plan in listed.near(partial(self._need, factor=factor), self._now.most_workers, _SCREENED)
         ]
         for plan in dict.fromkeys(near):
             if plan != active and (plan.grouping == active.grouping or self._may_regroup):
                 by_kind.setdefault((plan.grouping, plan.bundle), []).append(plan.replicas)
         return [costs for kind, counts in by_kind.items() for costs in self._weighed(*kind, counts)]
 
-    def _needs(self, grouping: Grouping, factor: float = 1.0) -> list[float]:
-        return [min(float(self._most(group)), factor * staffed(self._load(group))) for group in grouping]
+    def _need(self, group: Sequence[int], factor: float = 1.0) -> float:
+        return min(float(self._most(group)), factor * staffed(self._load(group)))
 
     @property
     def _may_regroup(self) -> bool:
@@ -114,7 +117,7 @@ class Weighing:
 
     def _staffed(self, grouping: Grouping) -> list[int]:
         """Return about what the mean load needs, within the limit of workers."""
-        replicas = [max(1, math.ceil(need - 0.5)) for need in self._needs(grouping)]
+        replicas = [max(1, math.ceil(self._need(group) - 0.5)) for group in grouping]
         while sum(replicas) > self._now.most_workers and max(replicas) > 1:
             replicas[replicas.index(max(replicas))] -= 1
         return replicas
@@ -158,17 +161,13 @@ class Weighing:
         wait_s = np.zeros((len(counts), *futures.items.shape))
         left: list[tuple[Array, Array, float, float]] = []
         for at, group in enumerate(grouping):
-            # Plans that have as many workers here differ if others share a GPU with them.
-            alike = np.arange(len(table)) if now.costing.gpu_share else table[:, at]
-            _, plans, rows = np.unique(alike, return_index=True, return_inverse=True)
             hop_s = now.costing.hop_of_item_s(bundle)
             each_s = max(sum(self._each_s[index] for index in group) + hop_s, 1e-9)
             room = self._room(group, grouping, table)
-            staffed = table[plans, at], futures, (each_s, hop_s), now.start_s, room[plans]
-            group_wait_s, left_s = waits(self._group(group), *staffed)
+            group_wait_s, left_s = self._waits(group, (each_s, hop_s), table[:, at], room)
             # The rates of groups in a row are those of the slowest: who has waited for it meets no queue behind it.
-            np.maximum(wait_s, group_wait_s[rows], out=wait_s)
-            left.append((left_s[rows], np.minimum(table[:, at], room), each_s, self._load(group)))
+            np.maximum(wait_s, group_wait_s, out=wait_s)
+            left.append((left_s, np.minimum(table[:, at], room), each_s, self._load(group)))
         wait_s += now.costing.hop_s * len(grouping)
         coming = max(float(futures.items.sum(axis=1).mean()), 1e-9)
         late = np.array([self._late(goal, wait_s, left) for goal in now.goals])
@@ -190,11 +189,22 @@ class Weighing:
             for row, replicas_of in enumerate(counts)
         ]
 
+    def _waits(
+        self, group: tuple[int, ...], each_and_hop_s: tuple[float, float], replicas: Array, room: Array
+    ) -> tuple[Array, Array]:
+        """Return what :func:`waits` does, by plan. Many plans have the same group with as many workers."""
+        keys = [(group, each_and_hop_s[1], *each) for each in zip(replicas.tolist(), room.tolist(), strict=True)]
+        if new := [key for key in dict.fromkeys(keys) if key not in self._waited]:
+            counts, rooms = np.array([key[2:] for key in new]).T
+            found = waits(self._group(group), counts, self._futures, each_and_hop_s, self._now.start_s, rooms)
+            self._waited.update(zip(new, zip(*found, strict=True), strict=True))
+        wait_s, left_s = zip(*(self._waited[key] for key in keys), strict=True)
+        return np.array(wait_s), np.array(left_s)
+
     def _late(self, goal: Goal, wait_s: Array, left: Sequence[tuple[Array, Array, float, float]]) -> Array:
         """Return the items that would be late, by plan: of those that arrive within the horizon, and of those that
         would find what is left at its end."""
-        waits_s = np.linspace(0, goal.bound_s, _POINTS)  # beyond it all are late
-        late = np.interp(wait_s, waits_s, self._item.late(goal, waits_s, self._rate_per_s))
+        late = np.interp(wait_s, *self._late_after[goal])
         arriving = (late * self._futures.items[None]).sum(axis=2).mean(axis=1)
         slack_s = max(0.0, goal.bound_s - self._item.long_s)
         after = np.zeros(len(wait_s))
