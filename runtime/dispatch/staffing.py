@@ -44,9 +44,12 @@ class Staffing:
             self.assign()
 
     def start_missing(self) -> None:
-        """Starts what is wanted and neither there nor on its way."""
+        """Starts what is wanted and neither there nor on its way; where room is short, each class gets one first."""
+        there = self._crew.staying()
         missing = self._crew.start_missing(self._wanted, self._turn.now_s)
-        self._turn.instructions += [StartWorkers(count, loads) for loads, count in missing.items()]
+        first = {loads: 1 for loads in missing if len(missing) > 1 and not there[loads]}
+        rest = {loads: more for loads, count in missing.items() if (more := count - first.get(loads, 0))}
+        self._turn.instructions += [StartWorkers(*each[::-1]) for each in (*first.items(), *rest.items())]
 
     def stop_surplus(self) -> None:
         """Stops workers beyond those wanted that have been idle for long, and those that leave and are not needed."""

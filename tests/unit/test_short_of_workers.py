@@ -4,11 +4,13 @@ from itertools import pairwise
 
 import pytest
 
+from apps.contract import App
 from compositions.model import Loads, Stage, StageKind
 from compositions.notation import parse
 from lab.simulation.invariants import CheckedDispatcher
 from lab.simulation.machine import Machine, constant_cost
 from lab.simulation.pool import SimulatedPool
+from recompose import run
 from runtime.dispatch.events import WorkerStartFailed
 from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
@@ -25,9 +27,9 @@ class FewWorkers(SimulatedPool):
         self._coming = coming
 
     def start(self, count: int, loads: Loads = ()) -> None:
-        super().start(min(count, self._coming))
+        super().start(min(count, self._coming), loads)
         for _ in range(max(0, count - self._coming)):
-            self._time.at(self.now_s(), lambda: WorkerStartFailed(self.now_s(), "no room for more"))
+            self._time.at(self.now_s(), lambda: WorkerStartFailed(self.now_s(), "no room for more", loads=loads))
         self._coming -= min(count, self._coming)
 
 
@@ -70,3 +72,32 @@ def test_workers_that_die_leave_no_gap_and_the_view_says_what_it_is():
     assert len(engine.view().workers) == 3
     assert engine.view().short_of_workers
     assert longest_gap_s(after, before[-1], 30.0) <= 2.0
+
+
+def test_each_class_gets_a_worker_before_another_gets_its_second():
+    stages = (Stage("a"), Stage("b"), Stage("c", setup="per-group"), Stage("d"))
+    pool = FewWorkers(2)
+    engine = Engine(CheckedDispatcher(stages, parse("Seq-Seq-Seq-Seq", stages, name="four")), pool)
+    engine.start()
+    times = delivered_times(engine, pool, [], until_s=20.0)
+    assert longest_gap_s(times, 2.0, 20.0) <= 2.0
+
+
+def test_a_run_begins_with_the_workers_that_could_be_started():
+    """The others are tried again and again, as where the nodes have no room for what they reserve."""
+    licences = iter(range(2))
+
+    class Licensed(App):
+        name = "licensed"
+        stages = (Stage("first"), Stage("second"), Stage("third"))
+
+        def setup(self) -> None:
+            next(licences)
+
+        def first(self, value: int) -> int:
+            return value
+
+        second = third = first
+
+    results = run(Licensed, source=range(20), pool="local", progress=False)
+    assert [each.value for each in results] == [*range(20)]

@@ -60,7 +60,10 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
         bundling = Bundling(source, spec.batching.batching, checked.first, together)
         checkpointer = checkpointer_of(checked, codec, sink, begin, sink_writer, pool.wake)
         loop = loop_of(checked, opened, way_out(checkpointer, sink), bundling, begin)
-        workers = 1 if begin.next_serial else checked.first.workers  # what goes on is late already: the first begins
+
+        def workers() -> int:  # what goes on is late already: the first begins
+            return 1 if begin.next_serial or loop.failures.start_failure else checked.first.workers
+
         intake = Intake(source, loop.engine, loop.monitor, bundling, workers, lambda: checked.pushes.waiting)
         intake.admitted, checkpointer.seen = checkpointer.admitted, loop.seen
         undoing.pop_all()

@@ -30,8 +30,9 @@ class Intake:
     """Feeds a run. But for ``failure``, which anyone may read, it belongs to the loop's thread.
 
     Reading begins when there are ``workers``: what was read before would have waited for them, and the first latencies
-    would tell of the start and not of the composition; a run that goes on waits for one, which every group shares until
-    the others are there. ``pushed``: how many items were accepted and not read yet.
+    would tell of the start and not of the composition. A run that goes on waits for one, which every group shares until
+    the others are there, as does one of whose workers some cannot be started. ``pushed``: how many items were accepted
+    and not read yet.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Intake:
         engine: Engine,
         monitor: Monitor,
         bundling: Bundling,
-        workers: int,
+        workers: Callable[[], int],
         pushed: Callable[[], int],
     ) -> None:
         self._source, self._engine, self._monitor, self._bundling = source, engine, monitor, bundling
@@ -87,7 +88,7 @@ class Intake:
         return self._bundling.tell(Demand(offer.slots, self._engine.view().accepted, offer.missed, offer.lag_s))
 
     def _begin(self) -> bool:
-        self.reading = len(self._engine.view().workers) >= self._workers
+        self.reading = len(self._engine.view().workers) >= self._workers()
         if self.reading:
             self.began_s = self._engine.now_s
             self._source.start()
@@ -172,11 +173,14 @@ class Run:
 
     @property
     def _unstarted(self) -> str | None:
-        """The reason why there is no worker at all."""
-        broken = self.loop.failures.start_failure
-        if broken is None or self.loop.engine.view().workers:
+        """The reason why a group of the active composition has no worker."""
+        broken, view = self.loop.failures.start_failure, self.loop.engine.view()
+        there = {each.group for each in view.workers}
+        groups = [group for at, group in enumerate(view.composition.groups) if at not in there]
+        if broken is None or not groups or (there and view.short_of_workers):
             return None
-        return f"no worker is ready, and starts are tried again: {broken.reason}"
+        lacking = f" for {', '.join('+'.join(group.stages) for group in groups)}" if there else ""
+        return f"no worker is ready{lacking}, and starts are tried again: {broken.reason}"
 
     @property
     def undelivered(self) -> range:
