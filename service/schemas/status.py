@@ -165,6 +165,8 @@ class Resources(Answer):
     """The workers by node."""
     worker_memory: list[figures.ClassMemory] | None = None
     """By class of worker, those that had a group; null until one was seen."""
+    proposed_resources: dict[str, dict[str, float | str]] | None = None
+    """What each stage uses, as ``resources`` of a start would ask for it."""
     telemetry: TelemetryStatus | None = None
     spark: SparkStatus | None = None
 

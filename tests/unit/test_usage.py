@@ -7,10 +7,12 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
-from compositions.resources import Need
+from compositions.model import Stage, held_by
+from compositions.resources import Need, need_of, with_resources
+from profiler.snapshot import StageProfile
 from runtime.dispatch.views import WorkerView
 from service.runner.telemetry.accounts import Usage
-from service.schemas.figures import Worker
+from service.schemas.figures import ClassMemory, Worker
 
 
 def view(pid: int, node: str = "127.0.0.1", group: int | None = 0) -> WorkerView:
@@ -59,6 +61,24 @@ def test_workers_without_a_group_or_a_declared_memory_are_no_reason_to_warn() ->
         usage.record(1.0, (light,), [((), Need())])
     assert usage.memory[()].peak_bytes > 1_000_000
     assert not lines
+
+
+def test_what_is_proposed_is_what_was_used_and_a_start_may_ask_for_it() -> None:
+    stages = (Stage("decode"), Stage("detect", setup="per-group"), Stage("tell"), Stage("ask", "wait", concurrency=8))
+    usage = Usage()
+    for loads, mb in (((), 100), (("detect",), 2_400)):
+        usage.memory[loads] = ClassMemory(stages=list(loads), peak_bytes=mb * 10**6, declared_bytes=0)
+    cores = {"decode": (0.93, 1), "detect": (3.25, 1), "ask": (0.02, 8)}
+    profiles = [StageProfile(name, 1.0, cpu_s, 0, 1, 1, 9, at_once=n) for name, (cpu_s, n) in cores.items()]
+    profiles.append(StageProfile("tell", 0, 0, 0, 0, 0, 0))
+    proposed = usage.proposed(stages, SimpleNamespace(stages=profiles, cores=4, cores_left=None))
+    assert proposed == {
+        "decode": {"cpus": 1.0, "memory": "110MB"},
+        "detect": {"cpus": 3.3, "memory": "2420MB"},
+        "ask": {"cpus": 0.2},
+    }
+    need = need_of(held_by(with_resources(stages, proposed), ("detect",)))
+    assert (need.cpus, need.memory_bytes) == (3.3, 2_530 * 10**6)
 
 
 def test_what_others_keep_busy_is_the_rest_of_what_the_cores_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,7 +140,7 @@ def _health(run: Run, runner: RunnerStatus, snapshot: Snapshot | None, at: Clock
 
 
 def _resources(run: Run, record: Record, cost: Cost | None) -> bodies.Resources:
-    telemetry, link = record.telemetry, run.checked.link
+    telemetry, link, snapshot = record.telemetry, run.checked.link, run.loop.snapshot
     return bodies.Resources(
         in_flight_by_stage=dict(run.loop.engine.view().positions),
         budgets=run.budgets,
@@ -148,6 +148,7 @@ def _resources(run: Run, record: Record, cost: Cost | None) -> bodies.Resources:
         cost=cost,
         placement=_placement(run.loop),
         worker_memory=list(record.usage.memory.values()) or None,
+        proposed_resources=record.usage.proposed(run.checked.stages, snapshot) if snapshot else None,
         telemetry=telemetry.status() if telemetry else None,
         spark=bodies.SparkStatus.model_validate(link.status()) if link else None,
     )
