@@ -54,12 +54,16 @@ class DispatcherView:
     """No further item is welcome: as many wait as may."""
     short_of_workers: bool = False
     """Fewer workers than groups: they are shared over the groups in time, and the stream goes on slowly."""
+    unserved: tuple[str, ...] = ()
+    """The groups of the active composition for which no worker is there that has loaded their stages."""
 
 
 def view_of(state: State, now_s: float) -> DispatcherView:
     """The state as it is at ``now_s``, which is not before the last event."""
     course, outbox = state.course, state.outbox
     active, items = course.active, _items(state)
+    loaded = {worker.loads for worker in state.crew.workers.values()}
+    groups = zip(active.composition.groups, active.groups, strict=True)
     return DispatcherView(
         composition=active.composition,
         switching=course.phase is not None,
@@ -79,6 +83,7 @@ def view_of(state: State, now_s: float) -> DispatcherView:
         preparing=isinstance(course.phase, Awaiting),
         full=not state.admission.has_room,
         short_of_workers=state.crew.short,
+        unserved=tuple("+".join(group.stages) for group, bound in groups if bound.loads not in loaded),
     )
 
 

@@ -1,6 +1,6 @@
 """Describe a cluster: its nodes with what they have, what is taken of it, and how many cores that makes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -30,6 +30,17 @@ class Amounts:
         custom = {name: max(0.0, value - other.custom.get(name, 0.0)) for name, value in self.custom.items()}
         cpus, gpus = max(0.0, self.cpus - other.cpus), max(0.0, self.gpus - other.gpus)
         return Amounts(cpus, gpus, max(0.0, self.memory_bytes - other.memory_bytes), custom)
+
+
+def total(of: Iterable[Amounts]) -> Amounts:
+    """Return the sum."""
+    cpus = gpus = memory = 0.0
+    custom: dict[str, float] = {}
+    for each in of:
+        cpus, gpus, memory = cpus + each.cpus, gpus + each.gpus, memory + each.memory_bytes
+        for name, value in each.custom.items():
+            custom[name] = custom.get(name, 0.0) + value
+    return Amounts(cpus, gpus, memory, custom)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from math import inf
 from typing import NamedTuple
 
 from compositions.resources import Need, amounts, labels_told
-from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
+from runtime.placement.cluster import Amounts, Cluster, Node, NodeState, total
 from runtime.placement.room import CPUS, MEMORY, PARTS, Ask, Room, has_labels
 
 ORDERS_OF_ALL, MOVES_OF_ALL = 2_400, 2_400
@@ -112,9 +112,9 @@ def _orders(cluster: Cluster, shapes: Sequence[Shape]) -> Iterator[_Order]:
 
 def _share(need: Need, nodes: Iterable[Node]) -> float:
     """Return the largest share that a worker takes of any resource of the nodes that it may be on."""
-    total = _sum(node.has for node in nodes if node.is_open and has_labels(node, need.labels))
-    pairs = [(need.cpus or 0.0, total.cpus), (need.gpus, total.gpus), (need.memory_bytes, total.memory_bytes)]
-    pairs += [(value, total.custom.get(name, 0.0)) for name, value in need.custom.items()]
+    has = total(node.has for node in nodes if node.is_open and has_labels(node, need.labels))
+    pairs = [(need.cpus or 0.0, has.cpus), (need.gpus, has.gpus), (need.memory_bytes, has.memory_bytes)]
+    pairs += [(value, has.custom.get(name, 0.0)) for name, value in need.custom.items()]
     return max((wanted / there if there else inf) if wanted else 0.0 for wanted, there in pairs)
 
 
@@ -239,13 +239,3 @@ class _Attempt:
         has = amounts(most.free[CPUS] / PARTS, gpus / PARTS, most.free[MEMORY], custom)
         has += ", but no GPU" if need.gpus and not gpus else ""
         return f"{fit}: each needs {need}, and the node with the most left has {has}"
-
-
-def _sum(of: Iterable[Amounts]) -> Amounts:
-    cpus = gpus = memory = 0.0
-    custom: dict[str, float] = {}
-    for each in of:
-        cpus, gpus, memory = cpus + each.cpus, gpus + each.gpus, memory + each.memory_bytes
-        for name, value in each.custom.items():
-            custom[name] = custom.get(name, 0.0) + value
-    return Amounts(cpus, gpus, memory, custom)

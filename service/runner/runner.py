@@ -54,7 +54,7 @@ def check(run: Run) -> None:
     """Raises: RecomposeError when the run cannot go on."""
     engine, kept_up = run.loop.engine, run.checked.spec.origin.kept_up
     why = run.loop.failures.given_up(engine.now_s, kept_up=kept_up)
-    if why is not None and not engine.view().workers:
+    if why is not None and engine.view().unserved:
         raise RecomposeError(f"workers cannot start: {why}")
     for failed in (run.sink.failed, run.checkpointer.failed):
         if failed is not None:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import pytest
+
 from compositions.resources import Need
 from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
 from runtime.pools.limits import Process, pid_space
@@ -47,6 +49,14 @@ def test_workers_that_reserve_are_no_more_than_the_cpus_and_the_rest_is_told_why
     nodes, lacking = choose(seating(Need(cpus=1), taken={"a": 1, "b": 4}), 9, ["a", "b"], 0.0)
     assert Counter(nodes) == {"c": 2}
     assert lacking == ("4 of 11 workers of the app fit: each needs 1 CPU, and the node with the most left has nothing")
+
+
+@pytest.mark.parametrize("reserved", [0, 1, 2])
+def test_workers_of_other_classes_count_before_ray_has_reserved_what_they_need(reserved: int) -> None:
+    made = seating(Need(cpus=1), cpus="a=2", taken={"a": reserved})
+    nodes, lacking = made.choose(("third",), 1, [(("first",), "a"), (("second",), "a")], 0.0)
+    assert nodes == []
+    assert lacking.startswith("0 of 1 worker of the app for third fit: each needs 1 CPU")
 
 
 def test_a_node_that_lost_all_its_workers_gets_none_until_it_is_trusted_again() -> None:

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from apps.contract import App
+from compositions.errors import RecomposeError
 from compositions.model import Loads, Stage, StageKind
 from compositions.notation import parse
 from lab.simulation.invariants import CheckedDispatcher
@@ -101,3 +102,22 @@ def test_a_run_begins_with_the_workers_that_could_be_started():
 
     results = run(Licensed, source=range(20), pool="local", progress=False)
     assert [each.value for each in results] == [*range(20)]
+
+
+@pytest.mark.logs_errors("workers cannot start")
+def test_a_run_whose_stage_nobody_can_load_ends_with_the_reason():
+    class Unloaded(App):
+        name = "unloaded"
+        stages = (Stage("first"), Stage("second", setup="per-group"))
+
+        def setup(self, stages: tuple[str, ...]) -> None:
+            if "second" in stages:
+                raise OSError("there is no model")
+
+        def first(self, value: int) -> int:
+            return value
+
+        second = first
+
+    with pytest.raises(RecomposeError, match="workers cannot start: OSError: there is no model"):
+        list(run(Unloaded, source=range(20), pool="local", progress=False))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from compositions.model import Loads, Room
 from compositions.resources import Need
 from runtime.dispatch.events import WorkerId
-from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
+from runtime.placement.cluster import Amounts, Cluster, Node, NodeState, total
 from runtime.placement.place import Seats, Shape, capacity, place
 from runtime.placement.rebalance import Move, Regret, moves
 
@@ -104,8 +104,9 @@ class Seating:
         """Return nodes for ``count`` more workers of a class beside those ``workers``; where they are fewer, the
         sentence says why. None: Ray may choose, as there is one node and nothing to reserve."""
         need = self._need(loads)
-        workers = [each for each in workers if each[0] == loads or _stands_beside(self._need(each[0]), need)]
-        cluster = self._present(workers, now_s)
+        others = [each for each in workers if each[0] != loads and not _stands_beside(self._need(each[0]), need)]
+        workers = [each for each in workers if each not in others]
+        cluster = self._present(workers, now_s, others)
         if not need.is_declared and len(cluster.nodes) < 2:
             return [None] * count, ""
         trusted = tuple(node for node in cluster.nodes if node.state is NodeState.UP)
@@ -131,19 +132,24 @@ class Seating:
         needs = {loads: self._need(loads) for loads in classes}
         return {loads: capacity(cluster, need) for loads, need in needs.items() if need.is_declared}
 
-    def _present(self, workers: Sequence[tuple[Loads, NodeId]], now_s: float) -> Cluster:
-        """Return the cluster with suspects, and with what only others than ``workers`` have taken."""
+    def _present(
+        self, workers: Sequence[tuple[Loads, NodeId]], now_s: float, others: Sequence[tuple[Loads, NodeId]] = ()
+    ) -> Cluster:
+        """Return the cluster with suspects, and with what only others than ``workers`` have taken. ``others`` are of
+        this app too: what they need is taken, also if Ray has not reserved it yet."""
         self._suspects = {node: until_s for node, until_s in self._suspects.items() if now_s < until_s}
-        needs = [(self._need(loads), node) for loads, node in workers]
-        nodes = (self._seen(node, [need for need, on in needs if on == node.id]) for node in self.cluster.nodes)
+        nodes = (self._seen(node, *(self._on(node, each) for each in (workers, others))) for node in self.cluster.nodes)
         return replace(self.cluster, nodes=tuple(nodes))
 
-    def _seen(self, node: Node, own: Sequence[Need]) -> Node:
+    def _on(self, node: Node, workers: Sequence[tuple[Loads, NodeId]]) -> Amounts:
+        """Return what the workers on a node need together."""
+        needs = [self._need(loads) for loads, on in workers if on == node.id]
+        return total(Amounts(need.cpus or 0.0, need.gpus, need.memory_bytes, need.custom) for need in needs)
+
+    def _seen(self, node: Node, own: Amounts, others: Amounts) -> Node:
         state = NodeState.SUSPECT if node.id in self._suspects and node.is_open else node.state
-        taken = node.taken
-        for need in own:
-            taken = taken.less(Amounts(need.cpus or 0.0, need.gpus, need.memory_bytes, need.custom))
-        return replace(node, state=state, taken=taken)
+        beside = node.taken.less(own)
+        return replace(node, state=state, taken=total([beside, others.less(beside)]))
 
 
 def _stands_beside(other: Need, need: Need) -> bool:

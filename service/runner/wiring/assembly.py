@@ -62,7 +62,8 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
         loop = loop_of(checked, opened, way_out(checkpointer, sink), bundling, begin)
 
         def workers() -> int:  # what goes on is late already: the first begins
-            return 1 if begin.next_serial or loop.failures.start_failure else checked.first.workers
+            fewer = loop.failures.start_failure is not None and not loop.engine.view().unserved
+            return 1 if begin.next_serial or fewer else checked.first.workers
 
         intake = Intake(source, loop.engine, loop.monitor, bundling, workers, lambda: checked.pushes.waiting)
         intake.admitted, checkpointer.seen = checkpointer.admitted, loop.seen

@@ -175,11 +175,9 @@ class Run:
     def _unstarted(self) -> str | None:
         """The reason why a group of the active composition has no worker."""
         broken, view = self.loop.failures.start_failure, self.loop.engine.view()
-        there = {each.group for each in view.workers}
-        groups = [group for at, group in enumerate(view.composition.groups) if at not in there]
-        if broken is None or not groups or (there and view.short_of_workers):
+        if broken is None or not view.unserved:
             return None
-        lacking = f" for {', '.join('+'.join(group.stages) for group in groups)}" if there else ""
+        lacking = f" for {', '.join(view.unserved)}" if view.workers else ""
         return f"no worker is ready{lacking}, and starts are tried again: {broken.reason}"
 
     @property
