@@ -59,9 +59,9 @@ class Hops:
 class DemandReading:
     """Readings of the demand on the source, and of the time since when items have been there without a break."""
 
-    def __init__(self, capacity: int, growth_span_s: float) -> None:
+    def __init__(self, capacity: int, keep_s: float, growth_span_s: float) -> None:
         """Start a reading. ``growth_span_s``: minimum time between the first and the last count for a rate."""
-        self._counts = Samples(capacity)
+        self._counts = Samples(capacity, keep_s)
         self._span_s = growth_span_s
         self._latest: Demand | None = None
         self._free_s = self._empty_s = 0.0
@@ -184,9 +184,9 @@ class Monitor:
         self._arrivals = Samples(settings.events_kept, keep_s)
         self._arrived = 0
         self._deliveries = Samples(settings.events_kept, keep_s)
-        self._queue = Samples(settings.events_kept // 8)
-        self._offered = Samples(settings.events_kept // 8)
-        self._demand = DemandReading(settings.events_kept // 8, settings.growth_span_s)
+        self._queue = Samples(settings.events_kept // 8, keep_s)
+        self._offered = Samples(settings.events_kept // 8, keep_s)
+        self._demand = DemandReading(settings.events_kept // 8, keep_s, settings.growth_span_s)
         self.latencies = Histogram(LATENCY_BOUNDS_S)
         """Latencies of all items delivered up to the last snapshot."""
         self.hops = Hops(settings.hop_samples)

@@ -1,5 +1,6 @@
 """Keep Python's own work from holding up a process, and remove folders of processes that are gone."""
 
+import ctypes
 import gc
 import os
 import shutil
@@ -55,6 +56,16 @@ def unsettle() -> None:
     """What this process served is over, and it will serve again: cycles of what was settled are collected, too."""
     gc.unfreeze()
     gc.collect()
+
+
+TRIM_EVERY_S = 60.0
+
+
+def trim() -> None:
+    """Give pages back that the C library's allocator has freed and kept: it does so by itself at the end of its heap
+    only, and a runner grew by 2 MB an hour. Takes 0.7 ms; does nothing where the C library has no such call."""
+    with suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def short_turns() -> None:

@@ -15,6 +15,7 @@ from compositions.extras import advice
 from compositions.logger import Logger
 from control.decisions import State
 from runtime.dispatch.event_log import DispatcherError, EventLog
+from runtime.housekeeping import TRIM_EVERY_S, trim
 from service.runner.handlers.answers import AtRest, RunnerStatus, answers_of
 from service.runner.rpc import requests
 from service.runner.rpc.port import ANSWER_S, Answers, Mailbox
@@ -218,7 +219,11 @@ class Runner:
 
     def _turn(self, run: Run, note: Callable[[], None]) -> None:
         ends_at_s = inf if self.spec.ending.duration_s is None else monotonic() + self.spec.ending.duration_s
+        trim_at_s = monotonic() + TRIM_EVERY_S
         while self._end.goes_on(run.over):
+            if monotonic() >= trim_at_s:
+                trim_at_s += TRIM_EVERY_S
+                trim()
             self._mailbox.serve()
             if self._end.told.is_set() or monotonic() >= ends_at_s:
                 run.intake.stop(drain=self._end.drain)

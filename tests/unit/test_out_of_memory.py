@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from psutil import Process
 
 from apps import registry
 from apps.contract import App
@@ -15,6 +16,7 @@ from compositions.model import Composition, Group, Pattern, Stage
 from control.decisions import Mode
 from runtime.dispatch.events import BundleAdmitted, TaskFailed
 from runtime.dispatch.outcomes import OutOfMemory, StartFailed
+from runtime.housekeeping import trim
 from service.runner.loop import PASSING_S, WorkerFailures
 from service.runner.rpc.requests import ReadStatus, SetMode, Start
 from service.runner.runner import Runner
@@ -147,3 +149,13 @@ def test_the_watch_ends_a_process_with_a_sentence() -> None:
     assert done.returncode == 76
     assert "worker w1 (pid " in done.stderr
     assert "MB of memory, and worker_memory_mb is 100" in done.stderr
+
+
+def test_freed_memory_goes_back_although_some_behind_it_is_in_use() -> None:
+    own = Process()
+    blocks = [bytes(range(100)) * 1_000 for _ in range(2_000)]  # each below what the allocator maps by itself
+    kept, before = blocks[-1], own.memory_info().rss
+    blocks.clear()
+    trim()
+    assert before - own.memory_info().rss > 50_000_000
+    assert kept
