@@ -245,4 +245,7 @@ _WorkerActor: Any = ray.remote(max_restarts=0, max_task_retries=0)(_Actor)  # ty
 
 
 def _sentence(error: BaseException) -> str:
-    return f"its actor ended: {type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    lines = str(error).strip().splitlines()
+    if isinstance(error, ray.exceptions.RayTaskError):  # the trace of what was raised there, which ends with the cause
+        return f"its actor ended: {lines[-1]}"
+    return f"its actor ended: {type(error).__name__}: {lines[0]}"
