@@ -1,14 +1,13 @@
 """``recompose runs``, ``compare`` and ``trace``: list an app's runs, compare their figures, follow single items."""
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from typing import Any
 
 import click
 from rich.console import RenderableType
 
 from service.cli import render
-from service.cli.clients import answered, json_option, show, url_option
+from service.cli.clients import answered, client_option, json_option, show
 from service.cli.http import Client, read, segment
 from service.cli.texts import app_argument
 from service.schemas.results import OwingRun
@@ -18,17 +17,16 @@ from service.schemas.runs import KnownRun, RunFigures, Trace
 @click.command()
 @click.argument("app", required=False)
 @click.option("--owing", is_flag=True, help="List durable runs that hold undelivered data, of APP or of all apps.")
-@url_option
+@client_option
 @json_option
-def runs(app: str | None, owing: bool, url: str, as_json: bool) -> None:
+def runs(app: str | None, owing: bool, client: Client, as_json: bool) -> None:
     """List the runs of APP that have telemetry, the latest first, or durable runs with undelivered data."""
     if app is None and not owing:
         raise click.UsageError("give an APP, or --owing")
-    with closing(Client(url)) as client:
-        if owing:
-            found = [each for each in client.get("/owing") if app in (None, each["app"])]
-            show(found, as_json, lambda found: _owing(read(list[OwingRun], found)))
-            return
+    if owing:
+        found = [each for each in client.get("/owing") if app in (None, each["app"])]
+        show(found, as_json, lambda found: _owing(read(list[OwingRun], found)))
+    else:
         show(client.get(f"/runs/{segment(app or '')}"), as_json, lambda found: _list(read(list[KnownRun], found)))
 
 
