@@ -1,5 +1,4 @@
-"""The loop of a running app: observe, estimate, decide, apply; with the estimates of its switches. The same in real
-time and in the simulation."""
+"""The loop of a running app: observe, estimate, decide, apply; the same in real time and in the simulation."""
 
 from collections import Counter, deque
 from collections.abc import Callable
@@ -98,8 +97,7 @@ class WorkerFailures:
         self.start_failure = failure
 
     def given_up(self, now_s: float, *, kept_up: bool) -> str | None:
-        """Return why no worker can start, after several attempts. What may pass, as a lack of room that another run is
-        about to leave, is borne for a while; by an app that is ``kept_up``, as long as it takes."""
+        """Return why no worker can start. What may pass is borne for a while; if ``kept_up``, as long as it takes."""
         failed = self.start_failure
         if failed is None or failed.consecutive < START_FAILURES:
             return None

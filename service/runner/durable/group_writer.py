@@ -47,8 +47,7 @@ class GroupWriter:
         """Why nothing can be stored any more."""
 
     def push(self, values: tuple[Any, ...], items: Sequence[Any]) -> int:
-        """Stores items as they came; returns the serial number of the first. Raises: BufferFull when there is no room
-        on the disk; RecomposeError when nothing can be stored any more."""
+        """Store items; return the first serial number. Raises: BufferFull: no room now; RecomposeError: never again."""
         ticket = _Ticket(values, items)
         with self._changed:
             if self._over:

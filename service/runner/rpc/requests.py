@@ -1,7 +1,4 @@
-"""Requests to a runner: one frozen value for each question, with the type of its answer.
-
-They cross processes; fields and answers can be pickled.
-"""
+"""Requests to a runner, one frozen value for each question; they and their answers can be pickled."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -160,11 +157,6 @@ def changed(spec: RunSpec, change: Change) -> RunSpec:
 @dataclass(frozen=True, slots=True)
 class ReadList(Request[list[R]]):
     """A request for a list, which is empty as long as there is no run."""
-
-    @classmethod
-    def at_rest(cls) -> Handler:
-        """Return the handler for a runner without a run."""
-        return cls, lambda _: []
 
 
 @dataclass(frozen=True, slots=True)

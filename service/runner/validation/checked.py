@@ -1,5 +1,4 @@
-"""A validated spec: everything in it that could not run was refused; its source is open, or its link to Spark is
-made."""
+"""A validated spec: what could not run was refused; its source is open, or its link to Spark is made."""
 
 from __future__ import annotations
 
@@ -108,11 +107,8 @@ def source_of(spec: SourceSpec, app: App, link: SparkLink | None) -> Source:
 
 
 def open_link(spec: RunSpec, app: App) -> SparkLink | None:
-    """The link, not started yet; None when neither source nor sink is Spark's.
-
-    Raises: NoJava; RecomposeError for a source whose fields do not fit together, a transform that cannot be read, a
-    sink folder that cannot be a table.
-    """
+    """The link, not started yet; None when neither source nor sink is Spark's. Raises: NoJava; RecomposeError for a
+    source whose fields do not fit together, a transform that cannot be read, a sink folder that cannot be a table."""
     if spec.source.fault is not None:
         raise RecomposeError(spec.source.fault)
     is_stream = spec.source.of.driven

@@ -37,11 +37,8 @@ def durability_fault(spec: RunSpec) -> str | None:
 
 
 def open_durable(spec: RunSpec, source: Source) -> GroupWriter | None:
-    """Open the journal of a durable run; None if the run is not durable.
-
-    Raises: RecomposeError for a source that cannot be read again from a position, for a run without a folder for
-    journals, or as the journal says.
-    """
+    """Open the journal of a durable run; None if the run is not durable. Raises: RecomposeError for a source that
+    cannot be read again from a position, for a run without a folder for journals, or as the journal says."""
     durable, origin = spec.durable, spec.origin
     if durable.durability == "none":
         return None
@@ -124,8 +121,7 @@ class PushDoor:
         return self._source.waiting if self._source is not None else 0
 
     def put(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
-        """Return the serial numbers of those before the first that is refused, and why that one is: there is no room,
-        the source is not ``push``, or the app refuses the value."""
+        """Return the serial numbers of those before the first that is refused, and why that one is."""
         serials: list[int] = []
         try:
             for value in values:

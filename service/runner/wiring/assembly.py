@@ -35,8 +35,7 @@ from service.runner.wiring.sink import ResultSink, SinkWriter
 
 
 def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
-    """Starts nothing but what the app's ``prepare`` does, which may take long, and the thread of a sink. ``results``
-    gets them, where a program wants them itself."""
+    """Starts only what the app's ``prepare`` does, and a sink's thread. ``results``: a program's own destination."""
     checked.app.prepare()
     spec, opened = checked.spec, open_pool(checked)
     pool, codec = opened.pool, opened.codec
@@ -77,8 +76,7 @@ def _limits(checked: CheckedSpec, done: int) -> SourceLimits:
 
 
 class OpenPool(NamedTuple):
-    """A pool, what makes its payloads, and what tells how many cores its workers may use now, how many workers of each
-    class have room, and how many GPUs are at work."""
+    """A pool, its codec, and what its workers have now: cores, room for each class, GPUs at work."""
 
     pool: WorkerPool
     codec: Codec

@@ -50,8 +50,7 @@ class Formed:
 
 
 class JsonForm:
-    """Converts the results of one app to JSON data. ``in_texts``: with the text of each. ``objects``: a program reads
-    the values themselves, so that any object will do."""
+    """Convert results to JSON data. ``in_texts``: with their texts. ``objects``: a program reads them; any will do."""
 
     def __init__(self, app: App, in_texts: bool = False, objects: bool = False) -> None:
         self._app, self._in_texts, self._objects = app, in_texts, objects

@@ -161,11 +161,11 @@ class Run:
     @property
     def blocked(self) -> dict[str, str]:
         """Reasons why nothing can be processed, read or stored now, by cause: workers, source, journal, sink."""
-        source = self.checked.source
+        source, stored = self.checked.source, self.checked.stored
         faults = {
             "workers": self._unstarted,
             "source": source.fault if isinstance(source, Elsewhere) else None,
-            "journal": self.checkpointer.fault,
+            "journal": stored and stored.fault,
             "sink": self.sink_writer and self.sink_writer.fault,
         }
         return {part: fault for part, fault in faults.items() if fault}
@@ -177,6 +177,15 @@ class Run:
         if broken is None or self.loop.engine.view().workers:
             return None
         return f"no worker is ready, and starts are tried again: {broken.reason}"
+
+    @property
+    def failed(self) -> str | None:
+        """The reason why the run cannot go on."""
+        loop, stored = self.loop, self.checked.stored
+        why = loop.failures.given_up(loop.engine.now_s, kept_up=self.checked.spec.origin.kept_up)
+        if why is not None and not loop.engine.view().workers:
+            return f"workers cannot start: {why}"
+        return self.sink.failed or (stored.failed if stored else None)
 
     @property
     def undelivered(self) -> range:

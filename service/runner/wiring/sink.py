@@ -182,10 +182,8 @@ BUFFER_BYTES = 64 * 1024
 
 class ResultSink:
     """Takes what leaves the dispatcher. ``decode`` turns a part of a payload into values of the last stage, ``app``
-    makes plain JSON of them, and writes them to a file of its own form where it has one.
-
-    Counts what must never happen, from the serial numbers alone: a skipped, repeated or late one.
-    """
+    makes plain JSON of them, and writes them to a file of its own form where it has one. Counts what must never happen,
+    from the serial numbers alone: a skipped, repeated or late one."""
 
     KEPT = 2000
     KEPT_BYTES = 256 * 2**20
