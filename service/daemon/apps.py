@@ -1,5 +1,4 @@
-"""Start and stop apps, change how they run, and continue durable runs that hold undelivered data. A start or a change
-is checked before it reaches a runner."""
+"""Start, change and stop apps, and continue durable runs; what is asked for is checked before a runner gets it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -191,8 +190,7 @@ def _refusal_of_unknown(spec: RunSpec, debt: Debt) -> str:
 
 
 STOP_TIMEOUT_S = 600.0
-"""For a stop that the user asks for. What was accepted is delivered however slow the stages are; a hung one has its own
-time limit, so this one is only against what we did not think of."""
+"""For a stop that a user asks for: stages may be slow, and a hung one has a time limit of its own."""
 
 LOOK_AGAIN_S = 0.1
 """Until a stop that waits for another change looks whether that is a stop, which it can hurry."""
@@ -213,7 +211,6 @@ class Apps:
 
     def start(self, spec: RunSpec, slo: Slo | None = None) -> Status:
         """Start an app; its runner comes up in the background. ``slo`` replaces the stored objective; None keeps it.
-
         Raises: ConflictError when it runs already, BadValueError, NotStoredError; then nothing was changed."""
         self._runs.app(spec.app)
         self._check(spec, slo)
@@ -252,8 +249,7 @@ class Apps:
             check_resources(spec.app, stages, named[0] if named else one_each, cluster)
 
     def stop(self, name: str, how: Stop | None = None) -> Status:
-        """Delivers what was accepted, then ends the runner; ``how``: with a limit of the user's. A stop under way is
-        hurried by another one. Raises: ConflictError when it is not running."""
+        """Deliver what was accepted, then end the runner; another stop hurries it. Raises: ConflictError."""
         patience_s = ANSWER_S if how is None else END_S
         how = how or Stop(timeout_s=STOP_TIMEOUT_S)
         while not isinstance((watchdog := self._runs.expect(name)).condition, Stopping):
@@ -273,8 +269,7 @@ class Apps:
         return None if present is None else present.desired.spec
 
     def set(self, name: str, change: SetInput | SetBatching) -> Status:
-        """Set the input, or the bundle size for compositions that set none of their own. Raises: ConflictError,
-        BadValueError, UnavailableError."""
+        """Set the input, or the usual bundle size. Raises: ConflictError, BadValueError, UnavailableError."""
         watchdog = self._runs.expect(name)
         match change:
             case SetInput(input):

@@ -57,11 +57,8 @@ class Choices:
 
     @contextmanager
     def changed(self, app: str, changes: Mapping[str, Composition | None]) -> Iterator[None]:
-        """Add or replace compositions, and remove those that are None; it stays so unless the block fails.
-
-        Raises: BadValueError for more than an app may have; NotFoundError for one that is to go and is not there,
-        ConflictError for the only one; NotStoredError.
-        """
+        """Add, replace or (None) remove compositions, unless the block fails. Raises: BadValueError for too many;
+        NotFoundError; ConflictError for the only one; NotStoredError."""
         with self._lock:
             names = {each.name for each in self.of(app)}
             for name in (name for name, change in changes.items() if change is None):
@@ -77,14 +74,12 @@ class Choices:
         with undone_by_failure(lambda: self._store.put_overlay(app, overlay)):
             yield
 
-    def load_directory(
-        self, found: Mapping[str, Sequence[Composition]], resources: Mapping[str, Resources]
-    ) -> set[str]:
+    def load_directory(self, new: Mapping[str, Sequence[Composition]], resources: Mapping[str, Resources]) -> set[str]:
         """Replaces the layer of the watched directory. Returns the apps whose compositions changed."""
         with self._lock:
             self.resources = resources
             before = {app: self.of(app) for app in self.apps}
-            self._directory = {app: tuple(compositions) for app, compositions in found.items()}
+            self._directory = {app: tuple(compositions) for app, compositions in new.items()}
             return {app for app in self.apps if self.of(app) != before[app]}
 
 
@@ -121,8 +116,7 @@ class Specs:
         return self._base.pool == "ray"
 
     def stages(self, spec: RunSpec) -> Sequence[Stage]:
-        """Return the stages of the app with the options of ``spec``, and with the resources that it asks for. Raises:
-        RecomposeError for resources of no stage, or that are none."""
+        """Return the stages with the options and resources of ``spec``. Raises: RecomposeError for unfit resources."""
         return stages_of(self._app(spec), spec.but(resources=self._resources(spec), pool=self._base.pool))
 
     def _resources(self, spec: RunSpec) -> Resources:
@@ -143,7 +137,6 @@ class Compositions:
         self._runs, self._specs, self._observation = runs, specs, observation
         self._choices = specs.choices
         self.stages = self._choices.stages
-        """The stages of every app, as documents of compositions name them."""
 
     def of(self, name: str) -> list[Choice]:
         """Raises: UnavailableError when the runner does not answer."""
@@ -157,11 +150,8 @@ class Compositions:
         return self._runs.expect(name).ask(question)
 
     def add(self, text: str | bytes) -> list[Choice]:
-        """Adds or replaces the compositions of a YAML document.
-
-        Raises: CompositionError with every fault; ConflictError when the active one would become another one;
-        NotStoredError and UnavailableError, and then nothing was changed.
-        """
+        """Add or replace the compositions of a YAML document. Raises: CompositionError with every fault; ConflictError
+        for another one in place of the active one; NotStoredError, UnavailableError. Then nothing is changed."""
         document = apart.load(text, self._choices.stages)
         if document.resources:
             how = "are taken at a start; give them in the start body, or in a file of recompose serve --compositions"
@@ -181,11 +171,9 @@ class Compositions:
             with self._choices.changed(name, {composition: None}):
                 self._apply(name)
 
-    def load_directory(
-        self, found: Mapping[str, Sequence[Composition]], resources: Mapping[str, Resources] = {}
-    ) -> None:
+    def load_directory(self, new: Mapping[str, Sequence[Composition]], resources: Mapping[str, Resources] = {}) -> None:
         """Apply the present content of the watched directory; ``resources`` by app, from the next start on."""
-        for name in self._choices.load_directory(found, resources):
+        for name in self._choices.load_directory(new, resources):
             with self._runs.changing(name):
                 self._apply(name)
 

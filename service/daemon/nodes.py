@@ -121,11 +121,9 @@ def wanted_by(status: Status, stages: Sequence[Stage]) -> Wanted:
 class Demand:
     """Keeps what is asked for in step with the load: more at once, less when less was enough for ``KEPT_S``."""
 
-    def __init__(
-        self, request: Callable[[Sequence[Need]], None], observation: Observation, runs: Runs, specs: Specs
-    ) -> None:
+    def __init__(self, request: Callable[[Sequence[Need]], None], seen: Observation, runs: Runs, specs: Specs) -> None:
         """``request`` tells Ray of all workers, in place of those that it was told of before."""
-        self._request, self._observation, self._runs, self._specs = request, observation, runs, specs
+        self._request, self._observation, self._runs, self._specs = request, seen, runs, specs
         self._stages: dict[str, Sequence[Stage]] = {}
         """Of each app with its options, of those that run."""
         self._kept = Kept()
@@ -214,10 +212,7 @@ class Nodes:
         return self.all() if self._host.joined() and self._host.ready() else []
 
     def drain(self, name: str, asked: DrainRequest) -> NodeBody:
-        """Have all apps leave a node, given by its id or address; it takes no worker any more.
-
-        Raises: NotFoundError for a node that is not there; ConflictError for one that cannot go, or is the only one.
-        """
+        """Have all apps leave a node (id or address). Raises: NotFoundError; ConflictError if it cannot go."""
         living = [each.node for each in self._present() if each.node.state is not NodeState.LOST]
         found = [node for node in living if name in (node.id, node.address)]
         if len(found) != 1:

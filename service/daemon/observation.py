@@ -80,8 +80,7 @@ class Observation:
     def decisions(
         self, name: str, limit: int, kinds: Collection[EntryKind] = KINDS, before: str | None = None
     ) -> list[Entry]:
-        """Return the decisions of all runs, newest first, with the runs of "no change" and the changes of the bundle
-        size between them. ``before``: only entries that ended before this time."""
+        """Return the entries of all runs, newest first. ``before``: only those that ended before this time."""
         self._bring(name)
         store, asked = self._store, (name, limit + 1, before)
         decisions = store.decisions(*asked) if "decision" in kinds else []
@@ -107,11 +106,7 @@ class Observation:
                 up.history.pull_all()
 
     def results(self, name: str, cursor: ReadResults) -> list[Result]:
-        """Return results of the present or the last run.
-
-        Raises: UnavailableError when the runner does not answer; ResultsGoneError when the next results are not
-        retained.
-        """
+        """Return results of the present or the last run. Raises: UnavailableError; ResultsGoneError."""
         watchdog = self._runs.last(name)
         if watchdog is None:
             return Window(None, given=0).read(cursor)

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 from apps.contract import App
-from runtime.placement.cluster import Cluster
 from service.daemon.store.store import DaemonStore, Started
 from service.daemon.supervision.desired_state import DesiredState
 from service.daemon.supervision.history import HistoryPuller
@@ -38,13 +37,10 @@ class Runs:
     ) -> None:
         self.apps = apps
         self._host, self._store, self._make_ticker = host, store, make_ticker
+        self.cluster = host.cluster
         self._watchdogs: dict[str, Watchdog] = {}
         self._queue = StartQueue()
         self._changing = {name: threading.Lock() for name in apps}
-
-    def cluster(self) -> Cluster:
-        """Return the nodes that workers may be on."""
-        return self._host.cluster()
 
     def app(self, name: str) -> type[App]:
         """Raises: NotFoundError."""

@@ -1,5 +1,4 @@
-"""Apps, compositions and bundle sizes in answers: the active one, those that can be chosen, and predictions under other
-circumstances."""
+"""Apps, compositions and bundle sizes in answers, and predictions for compositions under other circumstances."""
 
 from collections.abc import Sequence
 from itertools import repeat
@@ -33,7 +32,6 @@ class Batch(Answer):
     controller: Asked | None = None
     """Who is to choose the size; left out where ``items`` tells."""
     settings: dict[str, int | float] | None = None
-    """Of the controller; left out with it."""
 
     @classmethod
     def of(cls, asked: Batching) -> "Batch":
@@ -51,8 +49,7 @@ class BatchingStatus(Batch):
     """The limits of a bundle with the size in use; null while there is no run. ``controller`` chooses the size now."""
 
     asked: Asked | None = None
-    """The controller that was named; left out where none was. Without a latency objective it does not choose, and
-    ``reason`` says so."""
+    """The controller that was named, if any. Without a latency objective it does not choose; ``reason`` says so."""
     size: int | None
     reason: str | None
 
@@ -73,7 +70,6 @@ class SizeChange(Answer):
     from_: int = Field(validation_alias="from", serialization_alias="from")
     """Items that travelled together before the first of them."""
     to: int
-    """After the last one."""
     least: int
     most: int
     reason: str
@@ -111,7 +107,6 @@ class AppInfo(Answer):
     running: bool
     state: State
     bundled: bool = False
-    """Whether it comes with Recompose."""
 
     @classmethod
     def of(cls, app: type[App], compositions: Sequence[Composition], state: State) -> Self:
@@ -255,8 +250,8 @@ def what_if_body(app: str, found: Outlook) -> WhatIf:
 
 
 def _stage(told: Measured) -> StageTime:
-    service_ms, free_ms, cpu_ms = (round(each_s * 1e3, 3) for each_s in (told.measured_s, told.free_s, told.cpu_s))
-    return StageTime(name=told.name, service_time_ms=service_ms, free_time_ms=free_ms, cpu_time_ms=cpu_ms)
+    times_ms = {"service_time_ms": ms(told.measured_s), "free_time_ms": ms(told.free_s), "cpu_time_ms": ms(told.cpu_s)}
+    return StageTime(name=told.name, **times_ms)
 
 
 def _possibility(option: Option) -> Possibility:

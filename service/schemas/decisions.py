@@ -31,7 +31,6 @@ class Candidate(Answer):
     transition: TransitionKind | None = None
     """What it takes to get there; null for the active one, and where nobody asked."""
     transition_ms: float | None = None
-    """How long that is expected to take."""
 
     @classmethod
     def of(cls, candidate: control.Candidate) -> Self:

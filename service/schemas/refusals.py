@@ -1,5 +1,4 @@
-"""Refusals of the control plane, one class for each kind of answer, and sentences about bodies that pydantic
-refuses."""
+"""Refusals of the control plane, a class for each kind of answer, and sentences about bodies that pydantic refuses."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,8 +41,7 @@ class DiskFullError(NotStoredError):
 
 
 class ResultsGoneError(RecomposeError):
-    """The next results of a reader are not retained: they are of another run, or too old. ``first`` and ``last``:
-    retained serial numbers of ``run``; None if there are none."""
+    """The next results are of another run, or too old. ``first`` and ``last``: serial numbers that ``run`` retains."""
 
     def __init__(self, message: str, run: str | None = None, first: int | None = None, last: int | None = None) -> None:
         super().__init__(message)

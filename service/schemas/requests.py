@@ -261,9 +261,7 @@ class StopRequest(Frozen):
         description="Maximum time for it, in seconds; what is in flight then is given up, and the app has ended within "
         "2 s more. null: 600.",
     )
-    force: bool = Field(
-        default=False, strict=True, description="End the runner and its workers at once; nothing is drained."
-    )
+    force: bool = Field(default=False, strict=True, description="End runner and workers at once; nothing is drained.")
 
 
 class ModeRequest(Frozen):

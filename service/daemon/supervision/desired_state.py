@@ -107,10 +107,7 @@ class DesiredState:
         self.move_wanted = why, timeout_s
 
     def change(self, change: requests.Change, tell: Tell) -> None:
-        """Stores it for restarts, then tells it, at once or when the runner is past its start: what is answered holds.
-
-        Raises: NotStoredError, or as ``tell``; then nothing was changed.
-        """
+        """Store a change, and tell a runner past its start. Raises: NotStoredError; as ``tell``. Then it is undone."""
         with self._lock:
             before = self._spec
             self._keep(requests.changed(before, change))
@@ -120,10 +117,7 @@ class DesiredState:
 
     def reconcile(self, status: Status, slot: RunnerSlot) -> None:
         """Tell the runner in ``slot``, which is past its start, the changes that it does not have yet. Raises: as its
-        port.
-
-        The next runner begins with the composition that was good for this one, unless a user pinned one.
-        """
+        port. The next runner begins with the composition that was good for this one, unless a user pinned one."""
         with self._lock:
             self._past_start = True
             if not self.in_step:

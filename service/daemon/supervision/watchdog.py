@@ -1,8 +1,5 @@
-"""Watch one started app: bring its runner up, observe it, and bring it up again when it dies.
-
-``step`` is one turn of the watch and returns when the next is due, so tests turn it by hand with a clock of their own.
-Observations go to ``restart_policy``, which decides what follows.
-"""
+"""Watch one started app: bring its runner up, observe it, and bring it up again when it dies. ``step`` is one turn, so
+tests turn it by hand with a clock of their own. ``restart_policy`` decides what follows."""
 
 import threading
 import time
