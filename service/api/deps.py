@@ -46,10 +46,7 @@ def unsupported(request: Request, accepted: str) -> HTTPException:
 
 
 async def known_query(request: Request) -> None:
-    """Refuse query parameters that the route does not know: ignoring them would answer another question.
-
-    Raises: BadValueError.
-    """
+    """Refuse unknown query parameters: ignoring them would answer another question. Raises: BadValueError."""
     asked = request.query_params.keys()
     if not asked:
         return
@@ -87,7 +84,6 @@ ALWAYS = (400, 401, 403, 413, 422)
 
 
 Json = dict[str, Any]
-"""A part of the document."""
 _REFERENCE = re.compile(r"#/components/schemas/(\w+)")
 Responses = dict[int | str, Json]
 """What a route may answer, as FastAPI takes it."""

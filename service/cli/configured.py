@@ -1,5 +1,4 @@
-"""Read the configuration file, and apply it: start, change and stop apps, at the start and whenever the file
-changes."""
+"""Read the configuration file and apply it: start, change and stop apps, at the start and whenever it changes."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -24,8 +24,7 @@ HEAD_S = 10.0
 """From the first byte of a connection, or of its next request, to the end of the headers."""
 MAX_HEAD_BYTES = 64 * 1024
 MAX_CONNECTIONS = 500
-"""Streams of the dashboard included. Below the 1,024 open files that a process may have by default, most of which are
-then still there for state, workers and telemetry."""
+"""Streams of the dashboard included; below the 1,024 files that a process may open by default."""
 log = structlog.get_logger()
 
 
@@ -111,10 +110,8 @@ def _in_table(host: str, port: int, size: int) -> str:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol with limits: number of connections, and time and size of a request's headers.
-
-    Each request's scope has, under ``USER``, a function that returns the user of its connection.
-    """
+    """uvicorn's HTTP protocol with limits: number of connections, and time and size of a request's headers. Each
+    request's scope has, under ``USER``, a function that returns the user of its connection."""
 
     _head_due: asyncio.TimerHandle | None = None
     _head_bytes = 0

@@ -1,5 +1,4 @@
-"""``recompose slo``, ``announce``, ``budget`` and ``alerts``: objectives, planned loads, the machine's budget, alert
-rules."""
+"""``recompose slo``, ``announce``, ``budget`` and ``alerts``: objectives, planned loads, budget, alert rules."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
