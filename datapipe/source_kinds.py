@@ -115,11 +115,8 @@ def open_source(
     loop: bool = True,
     options: Mapping[str, Any] | None = None,
 ) -> Source:
-    """Open the source that the ``source`` of a start body describes.
-
-    Raises: RecomposeError for a kind that cannot be opened here, a path that is missing or gives no items, an app
-    without a data set.
-    """
+    """Open the source that the ``source`` of a start body describes. Raises: RecomposeError for a kind that cannot be
+    opened here, a path that is missing or gives no items, an app without a data set."""
     found = KINDS.get(kind)
     if found is None or found.driven:
         *others, last = (each.name for each in KINDS.values() if not each.driven)

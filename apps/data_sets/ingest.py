@@ -186,9 +186,7 @@ def ingest(
 
 def keep(recipe: Recipe, folder: Path, out: Path) -> None:
     """A data set that an app makes for itself before it runs, in this process; of two at a time the second waits.
-
-    Raises: as ``ingest``; RecomposeError also when what was kept is damaged and cannot be made anew.
-    """
+    Raises: as ``ingest``; RecomposeError also when what was kept is damaged and cannot be made anew."""
     place = Place(folder)
     log.info("looking for changes in the files of %s", place.name)
     try:
