@@ -1,5 +1,4 @@
-"""Structured logs on stderr: JSON lines, or readable lines on a terminal; and the prints of apps, at a limited rate.
-Tokens, passwords in addresses and bodies are never logged."""
+"""Structured logs on stderr, and the prints of apps at a limited rate; no tokens, passwords or bodies."""
 
 import io
 import json

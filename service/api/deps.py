@@ -86,7 +86,6 @@ ALWAYS = (400, 401, 403, 413, 422)
 Json = dict[str, Any]
 _REFERENCE = re.compile(r"#/components/schemas/(\w+)")
 Responses = dict[int | str, Json]
-"""What a route may answer, as FastAPI takes it."""
 
 
 def documented(*statuses: int) -> Responses:

@@ -1,5 +1,4 @@
-"""The Prometheus metrics: a glossary that is a contract (:mod:`service.api.operation` fills it at each scrape). Labels
-are bounded: apps and stages come from the registered code, everything else from fixed lists of the API."""
+"""The Prometheus metrics, a contract; labels are bounded: apps and stages of the code, and fixed lists."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

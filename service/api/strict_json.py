@@ -63,11 +63,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-_DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float, object_pairs_hook=_object)
+_STRICT: dict[str, Any] = {"parse_constant": _constant, "parse_float": _float, "object_pairs_hook": _object}
+_DECODER = json.JSONDecoder(**_STRICT)
 """One decoder for all texts: creating one costs more than reading a line with it."""
-_WITHOUT_ITEMS = json.JSONDecoder(
-    parse_constant=_constant, parse_float=_float, parse_int=_short_int, object_pairs_hook=_object
-)
+_WITHOUT_ITEMS = json.JSONDecoder(**_STRICT, parse_int=_short_int)
 """For bodies without items. The time to read an integer grows with the square of its length."""
 
 

@@ -1,8 +1,5 @@
-"""``recompose demo``: an app kept at an objective while its input rises and falls, in this process.
-
-On Ray nothing is fixed to a machine: the app is profiled at a gentle rate first, then the rates and the objective
-follow from what its compositions are predicted to do here. In threads the stages only wait, so the rates are known.
-"""
+"""``recompose demo``: an app kept at an objective while its input rises and falls, in this process. On Ray, rates and
+objective follow from a profile of this machine; in threads the stages only wait."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from service.runner.validation.resolution import rate_of, settings_for
 from service.schemas.compositions import AppInfo
 from service.schemas.refusals import BadValueError, ConflictError, in_two_ways, listed
 from service.schemas.results import OwingRun
-from service.schemas.spec import BatchingSpec, InputSpec, RunSpec, SinkSpec
+from service.schemas.spec import RunSpec, SinkSpec
 from service.schemas.status import Status
 
 WORKERS_PER_CORE = 32
@@ -71,16 +71,15 @@ def check_resources(app: str, stages: Sequence[Stage], crew: Mapping[Loads, int]
         _refuse("app", f"{app} cannot start on these nodes: {lacking}")
 
 
-def check_input(input: InputSpec, apps_dirs: Sequence[str]) -> None:
-    """Raises: BadValueError when the rate or pattern is not one; ``apps_dirs`` have the custom ones."""
-    with _refusing("input", "input refused: "):
-        rate_of(input, apps_dirs)
-
-
-def check_batching(batching: BatchingSpec) -> None:
-    """Raises: BadValueError when items, controller and settings do not go together."""
-    with _refusing("batching", "batching refused: "):
-        _ = batching.batching
+def check_change(change: SetInput | SetBatching, apps_dirs: Sequence[str]) -> None:
+    """Raises: BadValueError for no rate or pattern (``apps_dirs`` have custom ones), or no possible bundle size."""
+    match change:
+        case SetInput(input):
+            with _refusing("input", "input refused: "):
+                rate_of(input, apps_dirs)
+        case SetBatching(batching):
+            with _refusing("batching", "batching refused: "):
+                _ = batching.batching
 
 
 def check_objectives(strategy: str, slo: Slo | None) -> None:
@@ -95,8 +94,8 @@ def check_start(spec: RunSpec) -> None:
     _check_sink(spec.sink)
     if (fault := durability_fault(spec)) is not None:
         _refuse("durability", fault)
-    check_input(spec.input, spec.apps_dirs)
-    check_batching(spec.batching)
+    check_change(SetInput(spec.input), spec.apps_dirs)
+    check_change(SetBatching(spec.batching), spec.apps_dirs)
     with _refusing("settings", "settings refused: "):
         settings_for(spec.settings)
 
@@ -237,7 +236,7 @@ class Apps:
     def _check(self, spec: RunSpec, slo: Slo | None) -> None:
         choices = self._specs.compositions(spec)
         check_start(spec)
-        with _refusing("resources", ""):
+        with _refusing("resources"):
             stages = self._specs.stages(spec)
         stored = self._store.slo(spec.app)
         check_objectives(spec.method.strategy, slo or (stored.slo if stored else None))
@@ -271,11 +270,7 @@ class Apps:
     def set(self, name: str, change: SetInput | SetBatching) -> Status:
         """Set the input, or the usual bundle size. Raises: ConflictError, BadValueError, UnavailableError."""
         watchdog = self._runs.expect(name)
-        match change:
-            case SetInput(input):
-                check_input(input, watchdog.desired.spec.apps_dirs)
-            case SetBatching(batching):
-                check_batching(batching)
+        check_change(change, watchdog.desired.spec.apps_dirs)
         watchdog.change(change)
         return self._observation.status(name)
 

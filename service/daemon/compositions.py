@@ -1,8 +1,5 @@
-"""Manage compositions: list, add and remove them, reload a watched directory, predict their figures from a profile.
-
-Compositions come from those that the app ships, those of the watched directory and those changed through REST; later
-layers win by name. An app without any has a list of its own: what the cores here allow.
-"""
+"""Manage compositions: what an app ships, what the watched directory has, and what REST changed; later layers win by
+name. An app without any has a list of its own: what the cores here allow."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence

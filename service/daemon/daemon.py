@@ -1,5 +1,4 @@
-"""The daemon's core without HTTP: many apps, and the life that they share. Methods block (on a runner, on the disk) and
-may be called from any thread; the API calls them from a thread pool."""
+"""The daemon's core without HTTP: many apps, and the life that they share. Methods block, in any thread."""
 
 import threading
 from collections.abc import Callable, Mapping

@@ -1,5 +1,4 @@
-"""Show the nodes of the cluster with their states and workers, tell the log of changes, drain a node; and ask Ray's
-autoscaler for the resources that the load of all apps needs, beyond what the cluster has now."""
+"""Show the nodes of the cluster, drain one, and ask Ray's autoscaler for what the load needs beyond them."""
 
 import math
 import threading
@@ -169,7 +168,6 @@ class Nodes:
         self._book = NodeBook()
         self._demand = Demand(host.request, observation, runs, specs)
         self.autoscale = False
-        """Whether Ray's autoscaler is asked for what the apps need."""
 
     def look(self) -> float | None:
         """Look for changes; return when to look again, None if the host has been left."""

@@ -126,8 +126,6 @@ class Machine:
         """Told that nobody counts, since that is so."""
         self._lock = RLock()
 
-    # --- the budget ---
-
     def shares(self) -> MachineShares:
         return MachineShares.of(self._accepted, self._grants)
 
@@ -144,8 +142,6 @@ class Machine:
             self._grants = {}
             self._free.clear()
         return self.shares()
-
-    # --- the loop ---
 
     def turn(self) -> float:
         """Asks and gives, once. Returns the seconds until the next turn."""

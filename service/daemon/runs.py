@@ -26,7 +26,6 @@ EACH_OF_ALL_S = 1.0
 """Longest wait for one of many, so that one that is stuck does not hold up what is asked of all."""
 THREADS = 64
 PRESENT = (Starting, Up, Stopping)
-"""States of a run that is coming up, up, or being stopped."""
 
 
 class Runs:
@@ -64,8 +63,6 @@ class Runs:
             if held:
                 self._changing[name].release()
 
-    # --- which there are ---
-
     def all(self) -> list[Watchdog]:
         return list(self._watchdogs.values())
 
@@ -90,8 +87,6 @@ class Runs:
         if found is None:
             raise ConflictError(f"{name} is not running; {in_two_ways('start', name)}")
         return found
-
-    # --- a new one ---
 
     def begin(self, started: Started, *, attach: bool = False) -> None:
         """Has one brought up that is stored; ``attach``: where an earlier daemon left its runner."""

@@ -110,13 +110,11 @@ class AppInfo(Answer):
 
     @classmethod
     def of(cls, app: type[App], compositions: Sequence[Composition], state: State) -> Self:
-        return cls(
-            name=app.name,
-            description=app.description,
+        return cls.taken_from(
+            app,
             stages=[StageInfo.model_validate(stage) for stage in app.stages],
             compositions=[composition.name for composition in compositions],
             options=app.options_model.model_json_schema(),
-            input_classes=dict(app.input_classes),
             running=state not in (State.STOPPED, State.FAILED),
             state=state,
             bundled=is_bundled(app),
@@ -183,11 +181,9 @@ class Choice(ActiveComposition):
         )
 
     @classmethod
-    def all_of(
-        cls, app: str, offered: Sequence[Composition], active: Composition, snapshot: Snapshot | None
-    ) -> "list[Choice]":
+    def all_of(cls, app: str, offered: Sequence[Composition], active: Composition, seen: Snapshot | None) -> list[Self]:
         """Return the compositions of a running app, with what the capacity model predicts of them."""
-        found = None if snapshot is None else expect(offered, snapshot)
+        found = None if seen is None else expect(offered, seen)
         told = repeat(None) if found is None or isinstance(found, Unmeasured) else found
         pairs = zip(offered, told, strict=False)
         return [cls.offered(app, each, each.name == active.name, said) for each, said in pairs]

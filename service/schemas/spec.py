@@ -126,10 +126,8 @@ class SinkSpec(Frozen):
 
 
 PatternName = Literal["wave", "binary", "increasing", "decreasing", "spike", "trace"]
-Custom = Annotated[str, Field(pattern=r"^custom:[A-Za-z_]\w*:[A-Za-z_]\w*$")]
-Pattern = Annotated[
-    PatternName | Custom | None, saying(f"{', '.join(get_args(PatternName))} or custom:MODULE:FUNCTION")
-]
+Own = Annotated[str, Field(pattern=r"^custom:[A-Za-z_]\w*:[A-Za-z_]\w*$")]
+Pattern = Annotated[PatternName | Own | None, saying(f"{', '.join(get_args(PatternName))} or custom:MODULE:FUNCTION")]
 """One of those; or a function in a module of the apps' folders, from elapsed seconds to items/s."""
 
 
@@ -263,8 +261,7 @@ class Durable:
     delivered again. ``exactly-once``: results are stored too."""
     journals: str | None = None
     journal_sync: bool = True
-    """A commit waits for the disk. False: it waits for the operating system only; then a crash of a process loses
-    nothing, and a power failure loses the last moments."""
+    """A commit waits for the disk. False: a crash of a process loses nothing, a power failure the last moments."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,7 @@ class TablesStatus(Answer):
     batch: int | None = None
     """Number of its last micro-batch of windows."""
     duration_s: float | None = None
-    """Of the last run."""
     files: int | None = None
-    """Of all tables together."""
     failure: str | None = None
     failed_in_a_row: int = 0
 

@@ -1,5 +1,4 @@
-"""The file that survives a restart: SQLite in the state directory, for one daemon at a time. Every change is one
-transaction in a write-ahead log, so a daemon killed at any moment leaves a consistent file."""
+"""The file that survives a restart: SQLite in the state directory, for one daemon, consistent when it is killed."""
 
 import fcntl
 import os

@@ -194,8 +194,6 @@ class DaemonStore:
     def close(self) -> None:
         self._database.close()
 
-    # --- SLOs ---
-
     def put_slo(self, app: str, slo: Slo) -> AcceptedSlo:
         """Sets or replaces the SLO of ``app``; each gets a new id."""
         accepted_at = utc_now()
@@ -223,8 +221,6 @@ class DaemonStore:
     def remove_slo(self, app: str) -> None:
         self.put_back_slo(app, None)
 
-    # --- apps that are meant to run ---
-
     def put_started(self, app: str, started: Started) -> None:
         with self._database.writing() as db:
             db.execute(
@@ -242,8 +238,6 @@ class DaemonStore:
         with self._database.writing() as db:
             db.execute("DELETE FROM started WHERE app = ?", (app,))
 
-    # --- compositions changed through REST ---
-
     def put_overlay(self, app: str, overlay: Mapping[str, Composition | None]) -> None:
         row = (app, _read_back(_OVERLAY.dump_json([*overlay.items()]).decode(), _OVERLAY.validate_json))
         with self._database.writing() as db:
@@ -252,8 +246,6 @@ class DaemonStore:
     def overlay(self, app: str) -> Overlay:
         rows = self._database.read("SELECT body FROM overlay WHERE app = ?", (app,))
         return dict(_OVERLAY.validate_json(rows[0][0])) if rows else {}
-
-    # --- history ---
 
     def put_decisions(self, app: str, decisions: Iterable[Decision]) -> None:
         """Adds decisions, or replaces those whose outcome has become known; unchanged ones cost no write."""

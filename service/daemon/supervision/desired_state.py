@@ -116,8 +116,7 @@ class DesiredState:
                     tell(change)
 
     def reconcile(self, status: Status, slot: RunnerSlot) -> None:
-        """Tell the runner in ``slot``, which is past its start, the changes that it does not have yet. Raises: as its
-        port. The next runner begins with the composition that was good for this one, unless a user pinned one."""
+        """Tell the runner in ``slot`` what it lacks; keep its composition for the next one. Raises: as its port."""
         with self._lock:
             self._past_start = True
             if not self.in_step:

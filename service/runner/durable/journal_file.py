@@ -1,5 +1,4 @@
-"""The file of a journal: SQLite with a write-ahead log, made for its owner alone, for one epoch at a time. Whoever
-opens it under a higher epoch shuts the others out: every transaction asks first whether it is still its turn."""
+"""The file of a journal: SQLite with a write-ahead log, for one epoch at a time; a higher one shuts it out."""
 
 import errno
 import sqlite3

@@ -32,8 +32,7 @@ class RunnerPort(Protocol):
 
 
 class Patient:
-    """Waits on where a runner does not answer in time, and says so once. For one thread. A request that was given up is
-    carried out at most once more: ask only for what may be done twice."""
+    """Waits on for a silent runner, and says so once. For one thread. Ask only for what may be done twice."""
 
     def __init__(self, runner: RunnerPort, answer_s: float = ANSWER_S) -> None:
         self._runner, self._answer_s = runner, answer_s
@@ -72,8 +71,7 @@ class Answers:
 
 
 class Mailbox:
-    """Requests wait here until the loop's thread serves them, so that nothing the loop owns needs a lock. After
-    ``close`` there is no loop to disturb: whoever asks is served at once, one after the other."""
+    """Requests wait here for the loop's thread, so that it needs no lock; after ``close`` they are served at once."""
 
     def __init__(self) -> None:
         self._letters: queue.SimpleQueue[tuple[Request[Any], Future[Any]]] = queue.SimpleQueue()

@@ -34,9 +34,6 @@ class Request(Generic[A_co]):
         return cls, handler
 
 
-# --- life ---
-
-
 @dataclass(frozen=True, slots=True)
 class Start(Request[None]):
     """Begins the run, the first time; answered at once. ``ReadStatus`` tells when it is up, or why it failed."""
@@ -149,9 +146,6 @@ def changed(spec: RunSpec, change: Change) -> RunSpec:
     if isinstance(change, SetMode):
         new["composition"] = change.composition or spec.composition
     return spec.but(**new)
-
-
-# --- reads ---
 
 
 @dataclass(frozen=True, slots=True)

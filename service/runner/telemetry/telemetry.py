@@ -1,5 +1,4 @@
-"""Write telemetry of a running app: items as they leave, the manager's ticks, decisions and switches. Runs in the
-loop's thread and does as little there as it can; columns are made in the writer's thread."""
+"""Write telemetry of a running app. The loop's thread does as little as it can: the writer's makes columns."""
 
 import json
 from bisect import bisect_left, bisect_right, insort

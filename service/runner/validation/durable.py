@@ -37,8 +37,7 @@ def durability_fault(spec: RunSpec) -> str | None:
 
 
 def open_durable(spec: RunSpec, source: Source) -> GroupWriter | None:
-    """Open the journal of a durable run; None if the run is not durable. Raises: RecomposeError for a source that
-    cannot be read again from a position, for a run without a folder for journals, or as the journal says."""
+    """Open the journal of a durable run, else None. Raises: RecomposeError for what cannot be durable."""
     durable, origin = spec.durable, spec.origin
     if durable.durability == "none":
         return None

@@ -141,8 +141,7 @@ def shipped(app: type[App]) -> Document:
 
 
 def stages_of(app: App, spec: RunSpec) -> tuple[Stage, ...]:
-    """Return the stages of this instance with the resources that its file and ``spec`` ask for; their memory of GPUs
-    as shares of the GPUs that are there. Raises: RecomposeError for resources of no stage, or that are none."""
+    """Return the stages with the resources that file and ``spec`` ask for. Raises: RecomposeError for unfit ones."""
     stages = with_resources(app.stages, {**shipped(type(app)).resources_of(app.stages), **spec.resources})
     if spec.pool == "local" or not any(in_bytes(stage.gpu_memory) for stage in stages):
         return stages

@@ -1,5 +1,4 @@
-"""Make a run durable, in its loop's thread: choose what to store and when, and release results when they may go. There
-is one class for each kind of durability; a ``Commit`` is stored as a whole, by another thread."""
+"""Make a run durable: choose what to store and when, and release results when they may go."""
 
 import math
 from collections import deque
