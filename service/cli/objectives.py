@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from pydantic import ValidationError
@@ -29,11 +29,7 @@ from service.schemas.status import Status
 @click.argument("objectives", nargs=-1, required=True, metavar="OBJECTIVE...", type=Parsed(parse_slo))
 @threshold_option
 @budget_option
-@click.option(
-    "--statistic",
-    type=click.Choice(["mean", "p50", "p95", "p99", "share"]),
-    help="Statistic of a latency (default mean).",
-)
+@click.option("--statistic", type=click.Choice(get_args(Statistic)), help="Statistic of a latency (default mean).")
 @answered(lambda answer: render.slo_line(read(StoredSlo, answer)))
 def slo(
     client: Client,

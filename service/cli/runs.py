@@ -94,11 +94,7 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
 @click.option("--run", help="Run that SERIAL belongs to (default: the latest run that has this serial number).")
 @click.option("--slowest", type=click.IntRange(1, 100), default=10, help="Number of slowest items, without SERIAL.")
 @click.option(
-    "--last",
-    "last_s",
-    type=click.IntRange(1, 3600),
-    default=300,
-    help="Time span of the slowest items, in seconds back from now.",
+    "--last", "last_s", type=click.IntRange(1, 3600), default=300, help="Seconds back from now, for the slowest items."
 )
 @answered(lambda found: _table(read(list[Trace], found)))
 def trace(client: Client, app: str, serial: int | None, run: str | None, slowest: int, last_s: int) -> Any:

@@ -112,10 +112,7 @@ FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S
 @click.command()
 @click.argument("app", required=False)
 @click.option(
-    "--from",
-    "source",
-    type=click.Path(path_type=Path),
-    help="Folder with telemetry, or with its tables (default: the daemon's).",
+    "--from", "source", type=click.Path(path_type=Path), help="Folder of telemetry or tables (default: the daemon's)."
 )
 @click.option("--run", help="Only of this run.")
 @click.option("--since", type=click.DateTime(FORMATS), help="Start, in local time unless it has an offset.")

@@ -4,7 +4,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,6 @@ import httpx
 import structlog
 from pydantic import ValidationError
 
-from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.wording import figure
 from control.decisions import State
@@ -20,7 +19,7 @@ from datapipe.sinks.webhook import LATER, Posts
 from profiler.slo import SloStatus
 from service.daemon.store.store import Facts, body_to_json
 from service.schemas.base import plain, utc_now
-from service.schemas.refusals import NotFoundError, no_app
+from service.schemas.refusals import AppTypes, NotFoundError, no_app
 from service.schemas.slo import Alert, AlertsInForce, AlertsRequest, BacklogRule, ObjectiveRule, Rule
 from service.schemas.status import Status
 
@@ -175,7 +174,7 @@ def _stored(facts: Facts) -> AlertsRequest:
 class Alerts:
     """``apps``: those that are registered; ``status``: of one of them. Thread-safe."""
 
-    def __init__(self, apps: Mapping[str, type[App]], status: Callable[[str], Status], facts: Facts) -> None:
+    def __init__(self, apps: AppTypes, status: Callable[[str], Status], facts: Facts) -> None:
         self._apps, self._status, self._facts = apps, status, facts
         self._webhook = Webhook()
         self._asked = _stored(facts)

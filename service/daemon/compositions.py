@@ -24,14 +24,14 @@ from service.daemon.supervision.desired_state import holding
 from service.runner.rpc.requests import ReadCompositions, ReadWhatIf, SetCompositions
 from service.runner.validation.resolution import choices_for, shipped, stages_of
 from service.schemas.compositions import Choice, WhatIf
-from service.schemas.refusals import BadValueError, ConflictError, NotFoundError, listed
+from service.schemas.refusals import AppTypes, BadValueError, ConflictError, NotFoundError, listed
 from service.schemas.spec import RunSpec
 
 
 class Choices:
     """Thread-safe. Removed compositions stay removed after a restart, also those that come from a file."""
 
-    def __init__(self, apps: Mapping[str, type[App]], store: DaemonStore, cores: Callable[[], float]) -> None:
+    def __init__(self, apps: AppTypes, store: DaemonStore, cores: Callable[[], float]) -> None:
         self.apps, self._store, self._cores = apps, store, cores
         self.stages: dict[str, Sequence[Stage]] = {name: app.stages for name, app in apps.items()}
         """The stages of every app, as the loader wants them."""
@@ -83,9 +83,7 @@ class Choices:
 class Specs:
     """``base`` carries what all runs share: the directories of apps, the kind of pool, telemetry."""
 
-    def __init__(
-        self, apps: Mapping[str, type[App]], store: DaemonStore, base: RunSpec, cores: Callable[[], float]
-    ) -> None:
+    def __init__(self, apps: AppTypes, store: DaemonStore, base: RunSpec, cores: Callable[[], float]) -> None:
         """``cores``: of all nodes."""
         self.choices = Choices(apps, store, cores)
         self._store, self._base, self._cores = store, base, cores

@@ -1,7 +1,7 @@
 """The present or last run of each app: one watchdog each, asked one at a time or all at once."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
@@ -15,7 +15,7 @@ from service.daemon.supervision.runner_slot import Host, RunnerSlot, StartQueue
 from service.daemon.supervision.ticker import Ticker
 from service.daemon.supervision.watchdog import Watchdog
 from service.runner.rpc.port import ANSWER_S
-from service.schemas.refusals import ConflictError, NotFoundError, in_two_ways, no_app
+from service.schemas.refusals import AppTypes, ConflictError, NotFoundError, in_two_ways, no_app
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -31,9 +31,7 @@ PRESENT = (Starting, Up, Stopping)
 class Runs:
     """The runs of the registered ``apps``. Thread-safe."""
 
-    def __init__(
-        self, apps: Mapping[str, type[App]], host: Host, store: DaemonStore, make_ticker: Callable[[str], Ticker]
-    ) -> None:
+    def __init__(self, apps: AppTypes, host: Host, store: DaemonStore, make_ticker: Callable[[str], Ticker]) -> None:
         self.apps = apps
         self._host, self._store, self._make_ticker = host, store, make_ticker
         self.cluster = host.cluster

@@ -48,7 +48,11 @@ class ResultsGoneError(RecomposeError):
         self.run, self.first, self.last = run, first, last
 
 
-def no_app(name: str, known: Mapping[str, type[App]]) -> str:
+AppTypes = Mapping[str, type[App]]
+"""Registered apps by name."""
+
+
+def no_app(name: str, known: AppTypes) -> str:
     """Return the message about an app that is not registered, with the closest name, or else the registered names."""
     return f"there is no app {name!r}{did_you_mean(name, known) or '; registered are ' + names_of(known)}"
 

@@ -64,16 +64,14 @@ def status_of(run: Run, record: Record, runner: RunnerStatus) -> bodies.Status:
     view, snapshot, slo = loop.engine.view(), loop.snapshot, loop.manager.slo
     cost = cost_of(run, record)
     workers = [figures.Worker.model_validate(each) for each in view.workers]
-    return bodies.Status(
+    return bodies.Status.taken_from(
+        *(runner, view),
         app=type(checked.app).name,
-        state=runner.state,
         composition=ActiveComposition.of(view.composition),
         input_rate_per_s=rounded(snapshot.input_rate_per_s) if snapshot else None,
         throughput_per_s=rounded(snapshot.throughput_per_s) if snapshot else None,
         latency_ms=figures.Latency.of(snapshot.latency if snapshot else None, slo.share_asked if slo else None),
         stages=figures.StageStatus.all_of(checked.stages, snapshot),
-        queued=view.queued,
-        in_flight=view.in_flight,
         items=run.items,
         drain=figures.Drain.taken_from(loop.handovers.drain.status()),
         workers=workers if cost is None else [record.usage.of(each) for each in workers],
@@ -116,11 +114,9 @@ def _health(run: Run, runner: RunnerStatus, snapshot: Snapshot | None, at: Clock
     view, failures = run.loop.engine.view(), run.loop.failures
     blocked = blocked_by(view, snapshot, run.blocked)
     losses = enumerate(failures.losses, failures.count - len(failures.losses) + 1)
-    return bodies.RunnerHealth(
-        failure=runner.failure,
+    return bodies.RunnerHealth.taken_from(
+        *(runner, view),
         runner_pid=os.getpid(),
-        runner=runner.runner,
-        restarts=view.restarts,
         losses=[figures.LostWorker.taken_from(each, number=n, at=at(each.at_s), id=each.lost[0]) for n, each in losses],
         held_up="; ".join(blocked.values()) or None,
         held_up_by=list(blocked),

@@ -33,6 +33,8 @@ from service.runner.wiring.result_buffer import ResultBatch
 from service.runner.wiring.run import Intake, Run
 from service.runner.wiring.sink import ResultSink, SinkWriter
 
+Wake = Callable[[], None]
+
 
 def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
     """Starts only what the app's ``prepare`` does, and a sink's thread. ``results``: a program's own destination."""
@@ -137,7 +139,7 @@ def _by_partition(states: KeyStates, stage: Stage) -> dict[int, KeyStates]:
     return dict(found)
 
 
-def sink_writer_of(checked: CheckedSpec, next_serial: int, wake: Callable[[], None]) -> SinkWriter | None:
+def sink_writer_of(checked: CheckedSpec, next_serial: int, wake: Wake) -> SinkWriter | None:
     """Return the writer of the sink; None for none, or Spark's. Raises: RecomposeError if it is invalid."""
     spec = checked.spec
     if spec.sink is None or spec.sink.kind == "spark":
@@ -149,12 +151,7 @@ def sink_writer_of(checked: CheckedSpec, next_serial: int, wake: Callable[[], No
 
 
 def checkpointer_of(
-    checked: CheckedSpec,
-    codec: Codec,
-    sink: ResultSink,
-    begin: Checkpoint,
-    sink_writer: SinkWriter | None,
-    wake: Callable[[], None],
+    checked: CheckedSpec, codec: Codec, sink: ResultSink, begin: Checkpoint, sink_writer: SinkWriter | None, wake: Wake
 ) -> Checkpointer:
     """Stands between the sink and those who see results."""
     if checked.stored is None:

@@ -23,6 +23,8 @@ Release = Callable[[ResultBatch], None]
 Seen = Callable[[float, Delivered], None]
 """Is told from when on what left can be seen."""
 Checkpoints = Callable[[int], Checkpoint | None]
+Read = Callable[[Payload], Any]
+"""Makes a state of a stage of its payload."""
 Until = Callable[[], int]
 """Results of items below are where they go for good."""
 
@@ -94,17 +96,11 @@ class RestartCheckpointer(Checkpointer):
     EVERY_S = 0.2
 
     def __init__(
-        self,
-        release: Release,
-        writer: GroupWriter,
-        source: Source,
-        decode: Callable[[Payload], Any],
-        found: Resumption,
-        until: Until | None,
+        self, release: Release, writer: GroupWriter, source: Source, read: Read, found: Resumption, until: Until | None
     ) -> None:
         """``found``: how far the runner before this one had come. ``until``: None if results go nowhere for good."""
         super().__init__(release)
-        self._writer, self._source, self._decode, self._until = writer, source, decode, until
+        self._writer, self._source, self._decode, self._until = writer, source, read, until
         self._tracker = Tracker()
         self._states: dict[str, tuple[Payload, Any]] = {}
         """As they were decoded last."""

@@ -22,6 +22,7 @@ from service.runner.wiring.sink import ResultSink, SinkWriter
 from service.schemas.figures import Budget, Budgets, Items
 from service.schemas.spec import PlannedLoad
 
+Count = Callable[[], int]
 DEMAND_EVERY_S = 0.1
 """What was asked for of the source is counted this often."""
 
@@ -35,13 +36,7 @@ class Intake:
     """
 
     def __init__(
-        self,
-        source: SourceThread,
-        engine: Engine,
-        monitor: Monitor,
-        bundling: Bundling,
-        workers: int,
-        pushed: Callable[[], int],
+        self, source: SourceThread, engine: Engine, monitor: Monitor, bundling: Bundling, workers: int, pushed: Count
     ) -> None:
         self._source, self._engine, self._monitor, self._bundling = source, engine, monitor, bundling
         self._workers, self._pushed = workers, pushed
