@@ -75,8 +75,6 @@ _RANGED: dict[str, Callable[..., Rate]] = {
     "decreasing": Decreasing,
     "spike": Spike,
 }
-
-
 CUSTOM = "custom:"
 
 

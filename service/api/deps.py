@@ -62,8 +62,6 @@ ThisDaemon = Annotated[Daemon, Depends(get_daemon)]
 YamlText = Annotated[bytes, Depends(yaml_text)]
 ExpectJson = Depends(expect_json)
 KnownQuery = Depends(known_query)
-
-
 WHEN = {
     400: "the request is not HTTP that can be read",
     401: "the token is missing or wrong",
@@ -81,8 +79,6 @@ WHEN = {
 MODELS: dict[int, type[Problem]] = {410: ResultsGone, 422: ValidationProblem}
 """Of those problems that say more."""
 ALWAYS = (400, 401, 403, 413, 422)
-
-
 Json = dict[str, Any]
 _REFERENCE = re.compile(r"#/components/schemas/(\w+)")
 Responses = dict[int | str, Json]

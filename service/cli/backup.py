@@ -15,8 +15,6 @@ from service.daemon.store.database import FILE, default_directory
 from service.daemon.tokens import AUDIT, TOKENS, Role, Tokens
 
 TELEMETRY = "telemetry"
-
-
 state_option = click.option("--state", type=FOLDER, help="State directory (default ~/.local/state/recompose).")
 
 
@@ -35,8 +33,8 @@ def backup(target: Path, state: Path | None, telemetry: bool) -> None:
 
 
 def copied(source: Path, target: Path, *, telemetry: bool = True) -> int:
-    """Copy the state, and return the number of journals. The state file is first: each run that it names then has a
-    journal at least as new. Raises: RecomposeError without a state, a new target, or a file that can be copied."""
+    """Copy the state; return the number of journals. The state file is first: each run that it names then has a journal
+    at least as new. Raises: RecomposeError for no state, an old target, or a file that cannot be copied."""
     if not (source / FILE).is_file():
         raise RecomposeError(f"{source} has no {FILE}; give the state directory of the service with --state")
     if target.exists():

@@ -128,8 +128,6 @@ config_option = click.option(
     callback=_as_defaults,
     help="YAML file with these options, apps to run and their objectives; read again when it changes.",
 )
-
-
 log = structlog.get_logger()
 LIVE = frozenset({"input", "batching"})
 """What a running app can be told; for the rest it is started anew."""

@@ -53,8 +53,6 @@ HIGH_SHARE, OVERLOAD = 0.85, 1.2
 BAR_COLUMNS, BAR_TARGETS = 40, 4
 """Width of a latency bar, and the latency that fills it, in multiples of the target."""
 LINE_EVERY_S = 1.0
-
-
 Steps = tuple[float, float, float]
 """Seconds of low, high and low input."""
 
@@ -155,7 +153,7 @@ def show(
             runner.ask(ask.Stop())
             runner.wait(LINE_EVERY_S)
     summary = runner.ask(ask.ReadSummary())
-    console.print(render.summary_table([*summary_rows(summary), *follow.gain()]))
+    console.print(render.table("", "", title="Summary", rows=[*summary_rows(summary), *follow.gain()]))
     if told := ending(summary, interrupted=interrupted(), fail_on_slo=False):
         raise told
 

@@ -70,10 +70,8 @@ def doctor(port: int, state: Path | None, address: str | None, as_json: bool) ->
 
 
 def _table(found: list[Finding]) -> Table:
-    made = render.table("", "", "found", "what to do")
-    for each in found:
-        made.add_row(Text(each.grade, style=COLORS[each.grade]), each.about, each.found, each.do or "")
-    return made
+    rows = [(Text(each.grade, style=COLORS[each.grade]), each.about, each.found, each.do or "") for each in found]
+    return render.table("", "", "found", "what to do", rows=rows)
 
 
 GIB = 2**30
@@ -204,9 +202,6 @@ def _sockets() -> Finding:
     if len(folder) > 40:
         return Finding("sockets", "bad", f"{folder!r} is too long for a socket", "set RAY_TMPDIR to a shorter path")
     return Finding("sockets", "good", f"in {folder}")
-
-
-# --- the nodes of a cluster ---
 
 
 def findings_of(address: str) -> list[Finding]:

@@ -175,8 +175,7 @@ def _view(found: AlertsInForce) -> RenderableType:
     for rule in found.rules:
         limits = plain(rule.model_dump(exclude={"about", "app"}))
         rules.add_row(rule.about, rule.app or "each", ", ".join(f"{name} {value:g}" for name, value in limits.items()))
-    told = render.table("at", "app", "about", "", title="Alerts")
-    for alert in found.alerts:
-        told.add_row(render.clock(alert.at), alert.app, alert.about, alert.told)
+    rows = [(render.clock(alert.at), alert.app, alert.about, alert.told) for alert in found.alerts]
+    told = render.table("at", "app", "about", "", title="Alerts", rows=rows)
     where = f"webhook: {found.webhook or 'none'}" + (f" ({found.webhook_fault})" if found.webhook_fault else "")
     return Group(rules, where, "", told)

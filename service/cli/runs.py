@@ -40,10 +40,7 @@ def compare(client: Client, app: str, run: tuple[str, ...]) -> Any:
 
 
 def _list(known: Sequence[KnownRun]) -> RenderableType:
-    made = render.table("run", "began", "ended")
-    for each in known:
-        made.add_row(each.run, each.began_at, each.ended_at)
-    return made
+    return render.table("run", "began", "ended", rows=[(each.run, each.began_at, each.ended_at) for each in known])
 
 
 def _owing(owing: Sequence[OwingRun]) -> RenderableType:
@@ -56,10 +53,7 @@ def _owing(owing: Sequence[OwingRun]) -> RenderableType:
 
 
 def _beside(found: Sequence[RunFigures]) -> RenderableType:
-    made = render.table("", *(each.run for each in found))
-    for name, of in ROWS:
-        made.add_row(name, *map(of, found))
-    return made
+    return render.table("", *(each.run for each in found), rows=[(name, *map(of, found)) for name, of in ROWS])
 
 
 def _items(run: RunFigures) -> str:

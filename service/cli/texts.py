@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -158,24 +159,14 @@ def parse_sink(text: str) -> SinkSpec:
     return _valid(SinkSpec, {"format": format_, "path": path})
 
 
-def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """``KEY=VALUE`` pairs; lists and objects as JSON, everything else as text that the app's options convert."""
-    options = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise click.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="-o")
-        options[key] = _value(value)
-    return options
-
-
-def _value(text: str) -> Any:
-    if text[:1] not in ("[", "{"):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+def parse_option(text: str) -> tuple[str, Any]:
+    """``KEY=VALUE``; lists and objects as JSON, everything else as text that the app's options convert."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ValueError(f"{text!r} is not KEY=VALUE")
+    with suppress(ValueError):
+        return key, json.loads(value) if value[:1] in ("[", "{") else value
+    return key, value
 
 
 def _number(key: str, text: str, example: str) -> int | float:
@@ -218,13 +209,12 @@ app_options = click.option(
     "options",
     multiple=True,
     metavar="KEY=VALUE",
-    callback=lambda _, __, pairs: parse_options(pairs),
+    type=Parsed(parse_option),
+    callback=lambda _, __, pairs: dict(pairs),
     help="Option of the app.",
 )
 spark_option = click.option("--master", help="Spark master, such as spark://host:7077 (default: this machine's cores).")
 app_argument = click.argument("app", shell_complete=known_apps)
-
-
 budget_option = click.option(
     "--budget", type=Parsed(parse_budget), help="Budget: workers=8, cores=3 or both, separated by a comma."
 )

@@ -152,9 +152,12 @@ class Owing:
             return fresh
         same = self._store.durable_runs.is_same(spec, debt.run)
         if spec.durable.durability == "none" or same is False:
-            raise ConflictError(_refusal(spec.app, debt))
+            how = "with the same source, sink and options, and a durability, to deliver them"
+            raise _refusal(debt, f"start {spec.app} {how}", spec.app)
         if same is None and debt.items and spec.source.of.positioned:
-            raise ConflictError(_refusal_of_unknown(spec, debt))
+            how = f"start {spec.app} with the source that the run had (push, mqtt or a queue of rabbitmq)"
+            not_so = f"they were stored as they came, which those of source {spec.source.kind} are not"
+            raise _refusal(debt, f"{not_so}; {how}", spec.app)
         why = f"the app was started again, and run {debt.run} held {_held(debt)}"
         if same is None:
             why += "; of which source, sink and options it was is not stored, so those of this start were taken"
@@ -173,19 +176,9 @@ def _held(debt: Debt) -> str:
     return " and ".join(filter(None, (held, owed)))
 
 
-def _refusal(app: str, debt: Debt) -> str:
-    return (
-        f"run {debt.run} of {app} holds {_held(debt)} in {debt.journal}; start {app} with the same source, sink and "
-        f"options, and a durability, to deliver them, or move {debt.journal.name}* away to give them up"
-    )
-
-
-def _refusal_of_unknown(spec: RunSpec, debt: Debt) -> str:
-    return (
-        f"run {debt.run} of {spec.app} holds {_held(debt)} in {debt.journal}; they were stored as they came, which "
-        f"those of source {spec.source.kind} are not; start {spec.app} with the source that the run had (push, mqtt or "
-        f"a queue of rabbitmq), or move {debt.journal.name}* away to give them up"
-    )
+def _refusal(debt: Debt, how: str, app: str) -> ConflictError:
+    holds = f"run {debt.run} of {app} holds {_held(debt)} in {debt.journal}"
+    return ConflictError(f"{holds}; {how}, or move {debt.journal.name}* away to give them up")
 
 
 STOP_TIMEOUT_S = 600.0

@@ -63,13 +63,10 @@ class NodeBook:
                 else:
                     self._known[node.id] = replace(known, node=node)
             self._begun = True
-            self._forget(now_s)
+            for each in [each for each in self._known.values() if now_s - each.changed_s > LOST_KEPT_S]:
+                if each.node.state is NodeState.LOST:
+                    del self._known[each.node.id]
             return list(self._known.values())
-
-    def _forget(self, now_s: float) -> None:
-        for name, known in list(self._known.items()):
-            if known.node.state is NodeState.LOST and now_s - known.changed_s > LOST_KEPT_S:
-                del self._known[name]
 
 
 def _log(before: Known | None, node: Node) -> None:

@@ -116,20 +116,16 @@ class Observation:
 
     def rates(self, last_s: float, most: int) -> list[bodies.Rates]:
         """Return the rates of every registered app; empty if its runner does not answer within a second."""
-        asked = ReadHistory(last_s, most)
-        return gather(lambda name: bodies.Rates.of(name, self._known(name, asked)), list(self._runs.apps))
+        return gather(lambda name: bodies.Rates.of(name, self._known(name, last_s, most)), list(self._runs.apps))
 
-    def _known(self, name: str, asked: ReadHistory) -> list[Sample]:
+    def _known(self, name: str, last_s: float, most: int) -> list[Sample]:
         with suppress(UnavailableError):
-            return self._history(name, asked, EACH_OF_ALL_S)
+            return self.history(name, last_s, most, EACH_OF_ALL_S)
         return []
 
-    def history(self, name: str, last_s: float) -> list[Sample]:
+    def history(self, name: str, last_s: float, most: int | None = None, timeout_s: float = ONE_APP_S) -> list[Sample]:
         """Return samples of the present run, or the last quarter of an hour of an ended one. Raises: as ``results``."""
-        return self._history(name, ReadHistory(last_s), ONE_APP_S)
-
-    def _history(self, name: str, asked: ReadHistory, timeout_s: float) -> list[Sample]:
-        watchdog = self._runs.last(name)
+        asked, watchdog = ReadHistory(last_s, most), self._runs.last(name)
         if watchdog is None:
             return []
         if isinstance(watchdog.condition, Up | Stopping):

@@ -35,7 +35,11 @@ def between(recent: Recent, telemetry: TelemetrySpec | None, app: str, from_s: f
         known = []
     seen = [each for each in known if from_s <= read_time(each.at).timestamp() <= to_s]
     until_s = read_time(seen[0].at).timestamp() - 1.0 if seen else to_s
-    return samples_between(telemetry, app, from_s, until_s) + seen
+    if telemetry is None or from_s > until_s:
+        return seen
+    from datapipe.telemetry.past import snapshots_between  # imported here: a daemon without telemetry needs no Arrow
+
+    return [*map(sample_of, snapshots_between(Path(telemetry.folder), app, from_s, until_s)), *seen]
 
 
 def slowest_traces(telemetry: TelemetrySpec | None, app: str, last_s: float, most: int) -> list[Trace]:
@@ -58,15 +62,6 @@ def trace_of(telemetry: TelemetrySpec | None, app: str, serial: int, run: str | 
         late = "an item appears there ten seconds after its delivery"
         raise NotFoundError(f"item {serial} of {app} is not in the telemetry; {late}")
     return [Trace.of(found)]
-
-
-def samples_between(telemetry: TelemetrySpec | None, app: str, from_s: float, to_s: float) -> list[Sample]:
-    """Oldest first, seconds since 1970; none where no telemetry is written."""
-    if telemetry is None or from_s > to_s:
-        return []
-    from datapipe.telemetry.past import snapshots_between  # imported here: a daemon without telemetry needs no Arrow
-
-    return [sample_of(row) for row in snapshots_between(Path(telemetry.folder), app, from_s, to_s)]
 
 
 def sample_of(row: Mapping[str, Any]) -> Sample:

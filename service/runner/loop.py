@@ -87,10 +87,6 @@ class WorkerFailures:
     count: int = 0
     losses: deque[WorkersChanged] = field(default_factory=lambda: deque(maxlen=LOSSES_KEPT))
 
-    def lost(self, loss: WorkersChanged) -> None:
-        self.count += 1
-        self.losses.append(loss)
-
     def not_started(self, failure: StartFailed) -> None:
         if self.start_failure is None:
             self.since_s = failure.at_s
@@ -215,7 +211,8 @@ class ControlLoop:
             self.handovers.drain.overdue()
         elif isinstance(outcome, WorkersChanged):
             if outcome.lost:
-                self.failures.lost(outcome)
+                self.failures.count += 1
+                self.failures.losses.append(outcome)
                 self.manager.workers_lost(outcome.at_s, outcome.reason)
             if outcome.leaving:
                 name = self.engine.view().composition.name

@@ -18,7 +18,6 @@ from control.bundles.bundle_size import SizeRun
 from control.decisions import State
 from control.expect import Unmeasured, expect
 from control.what_if import Option, Outlook
-from control.what_if import StageTime as Measured
 from profiler.snapshot import Snapshot
 from service.schemas.base import Answer, Clock, Time, ms, rounded
 
@@ -241,13 +240,11 @@ def what_if_body(app: str, found: Outlook) -> WhatIf:
         choice=found.chosen,
         compositions=[_possibility(option) for option in found.options[:SHOWN]],
         left_out=max(len(found.options) - SHOWN, 0),
-        stages=[_stage(each) for each in found.stages],
+        stages=[
+            StageTime(name=s.name, service_time_ms=ms(s.measured_s), free_time_ms=ms(s.free_s), cpu_time_ms=ms(s.cpu_s))
+            for s in found.stages
+        ],
     )
-
-
-def _stage(told: Measured) -> StageTime:
-    times_ms = {"service_time_ms": ms(told.measured_s), "free_time_ms": ms(told.free_s), "cpu_time_ms": ms(told.cpu_s)}
-    return StageTime(name=told.name, **times_ms)
 
 
 def _possibility(option: Option) -> Possibility:

@@ -19,8 +19,6 @@ from service.runner.durable.values import Commit, Damaged, Left, Pushed, Resumpt
 
 KEPT_RESULTS = 2000
 """At least so many of the latest results stay, where results are kept: as many as the window of the API."""
-
-
 _UNKNOWN = object()
 SOURCE = ""
 """Name of the source among the stages with keyed state: a partition is a key, and its position is the state."""

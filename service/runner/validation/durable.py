@@ -22,7 +22,6 @@ from service.runner.durable.log_check import log_damage
 from service.schemas.spec import RunSpec
 
 WHY = "it cannot be read again from a position; replay, push, folder, redis, kafka, nats, mqtt and rabbitmq can"
-OWN = "which keeps a checkpoint of its own; the others do"
 
 
 def durability_fault(spec: RunSpec) -> str | None:
@@ -32,7 +31,8 @@ def durability_fault(spec: RunSpec) -> str | None:
     if not spec.source.of.durable:
         return f"durability {spec.durable.durability!r} does not go with source {spec.source.kind!r}: {WHY}"
     if spec.sink is not None and spec.sink.kind == "spark":
-        return f"durability {spec.durable.durability!r} does not go with sink {spec.sink.kind!r}, {OWN}"
+        why = "which keeps a checkpoint of its own; the others do"
+        return f"durability {spec.durable.durability!r} does not go with sink {spec.sink.kind!r}, {why}"
     return None
 
 

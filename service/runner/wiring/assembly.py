@@ -157,7 +157,7 @@ def checkpointer_of(
     if checked.stored is None:
         return Checkpointer(sink.release)
     writer, found = checked.stored, checked.stored.found
-    writer.tell(wake)
+    writer.wake = wake
     sink.begin(begin.next_serial, [ResultBatch(*left) for left in found.left])
     until = None if sink_writer is None else lambda: sink_writer.until
     make = CHECKPOINTERS[checked.spec.durable.durability]

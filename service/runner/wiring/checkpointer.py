@@ -24,7 +24,6 @@ Seen = Callable[[float, Delivered], None]
 """Is told from when on what left can be seen."""
 Checkpoints = Callable[[int], Checkpoint | None]
 Read = Callable[[Payload], Any]
-"""Makes a state of a stage of its payload."""
 Until = Callable[[], int]
 """Results of items below are where they go for good."""
 

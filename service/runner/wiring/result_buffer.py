@@ -161,7 +161,6 @@ class ResultBatch:
         self.first, self.values, self.error, self.size_bytes = first, values, error, size_bytes
         # Looked for one by one: a journal of an earlier version has some that were never made by a call.
         self.several = Outputs in set(map(type, values)) if several is None else several
-        """Whether an item may have several values, or none."""
         self.texts = texts
         """The values as JSON, until they have been written to where results go."""
         rows = (len(value) if type(value) is Outputs else 1 for value in values)
