@@ -87,7 +87,7 @@ LOOK_S = 0.25
 
 
 def follow(runner: Runner, quiet: bool) -> bool:
-    """Run it to its end. Return if interrupted: the first Ctrl-C or SIGTERM drains, the second gives up the rest."""
+    """Run it; return whether it was interrupted: the first Ctrl-C or SIGTERM drains, the second gives up the rest."""
     interrupted = 0
 
     def interrupt(*_: Any) -> None:

@@ -106,7 +106,7 @@ def _in_table(host: str, port: int, size: int) -> str:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits to connections and heads; in a scope, ``USER`` returns who is connected."""
+    """uvicorn's protocol with limits to connections and heads; ``USER`` in a scope tells who is connected."""
 
     _head_due: asyncio.TimerHandle | None = None
     _head_bytes = 0

@@ -1,4 +1,4 @@
-"""The daemon's core without HTTP: many apps, and the life that they share. Methods block, in any thread."""
+"""The daemon's core without HTTP: many apps, and the life that they share. Methods block; any thread may call them."""
 
 import threading
 from collections.abc import Callable
