@@ -12,10 +12,8 @@ MOST_FAULTS = 3
 
 
 def read_item(app: App, value: Any) -> Any:
-    """Return the item that the app makes of a JSON value.
-
-    Raises: ValueError with the fields that do not fit ``item_type``; whatever ``from_json`` refuses it with.
-    """
+    """Return the item that the app makes of a JSON value. Raises: ValueError with the fields that do not fit
+    ``item_type``; whatever ``from_json`` refuses it with."""
     return app.from_json(value if app.item_type is None else fitted(app.item_type, value))
 
 

@@ -37,11 +37,8 @@ class Partitions(dict[Hashable, int]):
         """Since there are very many."""
 
     def of(self, keys: list[Hashable]) -> bytes:
-        """The partitions of ``keys``, a byte each.
-
-        Raises: WrongKeyError for one that is not str, bytes, int, bool, None or a tuple of these, or that cannot be
-        compared with the bounds.
-        """
+        """The partitions of ``keys``, a byte each. Raises: WrongKeyError for one that is not str, bytes, int, bool,
+        None or a tuple of these, or that cannot be compared with the bounds."""
         kinds = set(map(type, keys))
         if not kinds <= _PLAIN:
             for key in keys:

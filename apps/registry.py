@@ -124,10 +124,8 @@ def _check_extra(name: str) -> None:
 
 
 def create(name: str, options: Mapping[str, Any] | None = None, apps_dirs: Sequence[Path] = ()) -> App:
-    """An instance of an app with its options validated; ``setup`` and ``prepare`` are the caller's.
-
-    Raises: UnknownApp; AppRefused with one fault for every option that is not acceptable.
-    """
+    """An instance of an app with its options validated; ``setup`` and ``prepare`` are the caller's. Raises: UnknownApp;
+    AppRefused with one fault for every option that is not acceptable."""
     return build(find(name, apps_dirs), options or {})
 
 
@@ -150,10 +148,8 @@ def _made(app_class: AppClass, options: Options) -> App:
 
 
 def module_named(name: str, apps_dirs: Sequence[Path]) -> ModuleType:
-    """A module of the user's beside the apps, loaded as they are.
-
-    Raises: RecomposeError when no folder has it, or it cannot be loaded.
-    """
+    """A module of the user's beside the apps, loaded as they are. Raises: RecomposeError when no folder has it, or it
+    cannot be loaded."""
     for folder in apps_dirs:
         for file in _module_files(folder):
             if _stem(file) == name:

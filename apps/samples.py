@@ -53,10 +53,8 @@ def _private_temporary() -> Path:
 
 
 def sample_photos(per_source: int = PER_SOURCE) -> Path:
-    """The folder of sample photos (JPEG), made on the first call, which takes a second or two.
-
-    Raises: RecomposeError when scikit-image, whose photos they are made from, is not installed.
-    """
+    """The folder of sample photos (JPEG), made on the first call, which takes a second or two. Raises: RecomposeError
+    when scikit-image, whose photos they are made from, is not installed."""
     sources = _found(SOURCES)
     folder = cache_dir() / f"samples-{RECIPE}-{len(sources)}x{per_source}"
     if not folder.is_dir():

@@ -41,10 +41,8 @@ class Shown(NamedTuple):
 
 
 class VideoOutput:
-    """``x.avi`` with ``x.csv`` beside it; ``x.csv`` alone without pictures.
-
-    Raises: RecomposeError when a file cannot be written, OutputFailed when it cannot be any further.
-    """
+    """``x.avi`` with ``x.csv`` beside it; ``x.csv`` alone without pictures. Raises: RecomposeError when a file cannot
+    be written, OutputFailed when it cannot be any further."""
 
     def __init__(self, path: Path, columns: Sequence[str], show: Callable[[Any], Shown]) -> None:
         self._show = show
@@ -71,10 +69,8 @@ class VideoOutput:
 
 
 class Video:
-    """MJPG in AVI at ``path``. OpenCV's writer tells nobody when the disk is full, so the file is looked at.
-
-    Raises: RecomposeError for a place that cannot be written and a frame that does not fit; OutputFailed.
-    """
+    """MJPG in AVI at ``path``. OpenCV's writer tells nobody when the disk is full, so the file is looked at. Raises:
+    RecomposeError for a place that cannot be written and a frame that does not fit; OutputFailed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -98,11 +98,9 @@ REDIS = _broker("redis", "redis://HOST:6379/0?stream=NAME", "redis://HOST:PORT/0
 KAFKA = _broker("kafka", "kafka://HOST:9092/TOPIC", "kafka://HOST:PORT/TOPIC")
 NATS = _broker("nats", "nats://HOST:4222/STREAM", "nats://HOST:PORT/STREAM")
 MQTT = _broker("mqtt", "mqtt://HOST:1883/TOPIC", "mqtt://HOST:PORT/TOPIC", positioned=False)
-RABBITMQ = _broker(
-    "rabbitmq", "amqp://HOST:5672/VHOST?queue=NAME", "amqp://HOST:PORT/VHOST?queue=NAME", positioned=False
-)
+RABBIT = _broker("rabbitmq", "amqp://HOST:5672/VHOST?queue=NAME", "amqp://HOST:PORT/VHOST?queue=NAME", positioned=False)
 KINDS: Mapping[str, SourceKind] = {
-    kind.name: kind for kind in (REPLAY, VIDEO, PUSH, SPARK, FOLDER, REDIS, KAFKA, NATS, MQTT, RABBITMQ)
+    kind.name: kind for kind in (REPLAY, VIDEO, PUSH, SPARK, FOLDER, REDIS, KAFKA, NATS, MQTT, RABBIT)
 }
 
 
@@ -115,11 +113,8 @@ def open_source(
     loop: bool = True,
     options: Mapping[str, Any] | None = None,
 ) -> Source:
-    """Open the source that the ``source`` of a start body describes.
-
-    Raises: RecomposeError for a kind that cannot be opened here, a path that is missing or gives no items, an app
-    without a data set.
-    """
+    """Open the source that the ``source`` of a start body describes. Raises: RecomposeError for a kind that cannot be
+    opened here, a path that is missing or gives no items, an app without a data set."""
     found = KINDS.get(kind)
     if found is None or found.driven:
         *others, last = (each.name for each in KINDS.values() if not each.driven)

@@ -1,5 +1,4 @@
-"""Structured logs on stderr: JSON lines, or readable lines on a terminal; and the prints of apps, at a limited rate.
-Tokens, passwords in addresses and bodies are never logged."""
+"""Structured logs on stderr, and the prints of apps at a limited rate; no tokens, passwords or bodies."""
 
 import io
 import json
@@ -116,10 +115,7 @@ def _plain(value: Any) -> Any:
 
 
 def configure(level: str = "info", *, console: bool | None = None, recent: Recent | None = None) -> None:
-    """Sets up structlog, and the standard library's loggers (uvicorn's) in the same form.
-
-    ``console``: readable lines instead of JSON; None decides by whether stderr is a terminal. ``recent`` keeps them.
-    """
+    """Set up structlog and the standard loggers. ``console``: readable lines, not JSON (None: on a terminal)."""
     readable = sys.stderr.isatty() if console is None else console
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -143,8 +139,7 @@ def configure(level: str = "info", *, console: bool | None = None, recent: Recen
 
 
 def relay(who: str, line: str) -> None:
-    """Log a line that another process wrote: with its own level and fields if it is one of our logs, at debug if it is
-    Ray's own, else as output of an app."""
+    """Log a line of another process: one of our logs as it is, Ray's own at debug, any other as output of an app."""
     text, log = _ANSI.sub("", line), structlog.get_logger()
     said = _logged(text)
     if said is not None:

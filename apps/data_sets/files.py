@@ -28,10 +28,8 @@ class Listed(NamedTuple):
 
 
 class Place:
-    """A folder, or a single file. Picklable: opened anew in every process.
-
-    Raises: RecomposeError when it does not exist or cannot be reached.
-    """
+    """A folder, or a single file. Picklable: opened anew in every process. Raises: RecomposeError when it does not
+    exist or cannot be reached."""
 
     def __init__(self, place: str | Path) -> None:
         self.name = str(place) if "://" in str(place) else str(Path(place).expanduser().absolute())

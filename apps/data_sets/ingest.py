@@ -26,6 +26,8 @@ from apps.data_sets.work import SHARDS, Engine, in_process, shard_of
 from compositions.errors import RecomposeError
 
 FILES = pa.schema([*LISTED, ("sha256", pa.string()), ("error", pa.string()), ("rows", pa.int32())])
+Tell = Callable[[int, int], None]
+"""Gets the files done and the files to do."""
 
 
 def news(records: pa.Table, before: pa.Table) -> pa.Table:
@@ -163,15 +165,10 @@ class Ingested(NamedTuple):
 
 
 def ingest(
-    recipe: Recipe,
-    place: Place,
-    out: Path,
-    engine: Engine,
-    tell: Callable[[int, int], None] | None = None,
-    wait: bool = False,
+    recipe: Recipe, place: Place, out: Path, engine: Engine, tell: Tell | None = None, wait: bool = False
 ) -> Ingested:
-    """Brings the data set in ``out`` up to date with the files in ``place``. ``tell`` gets (files done, files to do);
-    of two jobs on one data set the second is refused, or waits.
+    """Brings the data set in ``out`` up to date with the files in ``place``; of two jobs on one data set
+    the second is refused, or waits.
 
     Raises: Unusable when what is there cannot be read or continued; RecomposeError when the files cannot be listed,
     none of them can be used, or ``out`` cannot be written. The version that was there stays the current one.
@@ -186,9 +183,7 @@ def ingest(
 
 def keep(recipe: Recipe, folder: Path, out: Path) -> None:
     """A data set that an app makes for itself before it runs, in this process; of two at a time the second waits.
-
-    Raises: as ``ingest``; RecomposeError also when what was kept is damaged and cannot be made anew.
-    """
+    Raises: as ``ingest``; RecomposeError also when what was kept is damaged and cannot be made anew."""
     place = Place(folder)
     log.info("looking for changes in the files of %s", place.name)
     try:
@@ -239,7 +234,7 @@ class _Job(NamedTuple):
         return pq.read_table(file, schema=schema, partitioning=None) if known else schema.empty_table()
 
 
-def _next(job: _Job, engine: Engine, tell: Callable[[int, int], None]) -> Ingested:
+def _next(job: _Job, engine: Engine, tell: Tell) -> Ingested:
     before = job.files_before()
     todo = plan(job.listed, before)
     files, touched = _files(todo, _compute(job, todo.todo, engine, tell), before)
@@ -262,7 +257,7 @@ def _files(todo: Plan, records: pa.Table, before: pa.Table) -> tuple[pa.Table, p
     return files, pa.concat_tables([new.select(["path"]), todo.gone.select(["path"])])
 
 
-def _compute(job: _Job, todo: pa.Table, engine: Engine, tell: Callable[[int, int], None]) -> pa.Table:
+def _compute(job: _Job, todo: pa.Table, engine: Engine, tell: Tell) -> pa.Table:
     done = good(job.staging.records(todo))
     tell(count := done.num_rows, todo.num_rows)
     for computed_now in engine(without(todo, done), job.staging.folder):

@@ -32,10 +32,8 @@ class Recipe(Protocol):
         """Return where the files are when the user names no place. Raises: RecomposeError when there is none."""
 
     def rows(self, path: str, data: bytes) -> list[dict[str, Any]]:
-        """The rows of one file, one at least; ``path`` is relative to the folder.
-
-        Raises: RecomposeError when it cannot be used: it is put into the quarantine, with the reason.
-        """
+        """The rows of one file, one at least; ``path`` is relative to the folder. Raises: RecomposeError when it cannot
+        be used: it is put into the quarantine, with the reason."""
 
     def write_index(self, rows: Rows, place: Path) -> None:
         """Writes the file that the app opens: of the columns ``path``, ``row`` (number within the file) and the

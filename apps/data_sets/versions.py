@@ -40,11 +40,8 @@ class Unusable(RecomposeError):  # noqa: N818 - a sentence reads better with its
 
 
 def read_manifest(folder: Path, kind: str) -> dict[str, Any]:
-    """The manifest in ``folder``: a data set's, or one version's.
-
-    Raises: RecomposeError when there is none, or it is of another kind; Unusable when it is damaged or of a format that
-    this version of the program does not know.
-    """
+    """The manifest in ``folder``: a data set's, or one version's. Raises: RecomposeError when there is none, or it is
+    of another kind; Unusable when it is damaged or of a format that this version of the program does not know."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         found, format_, number = manifest["kind"], manifest["format"], manifest["version"]

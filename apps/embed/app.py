@@ -22,9 +22,7 @@ class EmbedOptions(Options):
     device: Device = Field(default="cpu", description="cpu: NumPy; cuda: CuPy on an NVIDIA GPU")
     share: float = Field(default=1.0, gt=0, le=1, description="Of one GPU, what a worker that infers reserves")
     memory_mb: int = Field(default=0, ge=0, description="GPU memory that such a worker takes at most; 0: what there is")
-    side: int = Field(
-        default=128, ge=PATCH, le=1024, description=f"Pixels an image is scaled to, a multiple of {PATCH}"
-    )
+    side: int = Field(default=128, ge=PATCH, le=1024, description=f"Pixels images are scaled to, a multiple of {PATCH}")
     width: int = Field(default=256, ge=8, le=4096, description="Size of a token; work goes with its square")
     layers: int = Field(default=4, ge=1, le=48, description="Layers of the model; work goes with it")
     seed: int = Field(default=0, ge=0, description="Seed of the weights")

@@ -38,10 +38,8 @@ class Mixer:
     """The model on one device."""
 
     def __init__(self, form: Form, seed: int, device: Device, memory_mb: int = 0) -> None:
-        """Make the weights. ``memory_mb``: most memory that it takes on a GPU; 0: all there is.
-
-        Raises: RecomposeError where there is no CuPy or no GPU for ``cuda``.
-        """
+        """Make the weights. ``memory_mb``: most memory that it takes on a GPU; 0: all there is. Raises: RecomposeError
+        where there is no CuPy or no GPU for ``cuda``."""
         self.form, self._xp = form, arrays_on(device, memory_mb)
         chance = np.random.default_rng(seed)
 

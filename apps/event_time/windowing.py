@@ -36,9 +36,7 @@ class Clock:
 
     def seen(self, reading: Reading | None, time: float) -> tuple[float | None, Reading]:
         """An event of ``time``; ``END`` after the last one. Returns the tick to be told before it, if there is one.
-
-        Raises: RecomposeError for what is no time.
-        """
+        Raises: RecomposeError for what is no time."""
         before, time = reading or Reading(), plain(time)
         if time == END or before.watermark == END:
             watermark = tick = END
@@ -134,10 +132,8 @@ class Windowing:
             not_below_zero("lateness", self.lateness)
 
     def put(self, slots: Slots, time: float, event: Any, watermark: float) -> tuple[list[Told], Slots]:
-        """An event, at whose place in the stream the watermark is ``watermark``; first what is over by now.
-
-        Raises: RecomposeError for what is no time; the windows stay as they were.
-        """
+        """An event, at whose place in the stream the watermark is ``watermark``; first what is over by now. Raises:
+        RecomposeError for what is no time; the windows stay as they were."""
         told, slots = self.advance(slots, watermark)
         windows = self.kind.of(time)
         late = self.kind.too_late(windows, time, watermark - self.lateness)

@@ -136,9 +136,7 @@ class Tumbling(Sliding):
 @dataclass(frozen=True, slots=True)
 class Sessions:
     """Windows around events of which none is further than ``gap`` from the next; they end ``gap`` after the last.
-
-    Raises: RecomposeError when ``gap`` is not above 0.
-    """
+    Raises: RecomposeError when ``gap`` is not above 0."""
 
     gap: float
 

@@ -29,11 +29,8 @@ class Box(NamedTuple):
 
 
 class Detector:
-    """One loaded cascade, to be made once a worker.
-
-    ``scale``: factor between two sizes searched; ``neighbours``: hits that make a face; ``smallest`` and ``largest``:
-    sides of a face over the height of the frame.
-    """
+    """One loaded cascade, to be made once a worker. ``scale``: factor between two sizes searched; ``neighbours``: hits
+    that make a face; ``smallest`` and ``largest``: sides of a face over the height of the frame."""
 
     def __init__(self, scale: float, neighbours: int, smallest: float, largest: float) -> None:
         cv2.setNumThreads(1)

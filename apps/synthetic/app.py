@@ -182,10 +182,8 @@ _STEPS = 100
 
 
 def burn(cpu_s: float, since_s: float) -> None:
-    """Computes until this thread has had ``cpu_s`` of CPU time since ``since_s`` of ``time.thread_time``.
-
-    CPU time, not wall time: an item costs the same when workers share a core.
-    """
+    """Computes until this thread has had ``cpu_s`` of CPU time since ``since_s`` of ``time.thread_time``. CPU time, not
+    wall time: an item costs the same when workers share a core."""
     until_s = since_s + cpu_s
     value = 1.0
     while time.thread_time() < until_s:

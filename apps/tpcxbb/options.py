@@ -24,9 +24,7 @@ class QueryOptions(Options):
     tables: str = Field(default="", description="Folder of the tables, Parquet or CSV; empty: generated from the seed")
     seed: int = Field(default=0, ge=0, description="Seed of the generated rows")
     rows: int = Field(default=100_000, ge=1, le=1_000_000_000, description="Number of generated rows")
-    hours: float = Field(
-        default=3.0, gt=0, le=100_000, description="Event time that the generated rows cover, in hours"
-    )
+    hours: float = Field(default=3.0, gt=0, le=100_000, description="Event time that generated rows cover, in hours")
     items: int = Field(default=18_000, ge=10, le=10_000_000, description="Different goods in the rows, by Zipf's law")
     users: int = Field(default=5_000, ge=1, le=100_000_000, description="Different users in the rows, by Zipf's law")
     partitions: int = Field(default=8, ge=1, le=100, description="Partitions of the keys, which workers share")

@@ -88,11 +88,8 @@ class Portions:
         return _packed(self.columns, self.bounds(), self.watermarks.tolist(), self.parts.tolist())
 
     def spread(self, part: Ints, partitions: int, closing: int) -> list[Outputs]:
-        """Each portion as one a partition; ``part`` says of each row which it belongs to.
-
-        All get the watermark where the portion is of partition ``closing``, after which nothing of the same item comes;
-        the others get no news.
-        """
+        """Each portion as one a partition; ``part`` says of each row which it belongs to. All get the watermark where
+        the portion is of partition ``closing``, after which nothing of the same item comes; the others get no news."""
         place = self.owner * partitions + part
         order = np.argsort(place, kind="stable")
         count = self.count * partitions

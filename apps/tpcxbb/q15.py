@@ -25,9 +25,7 @@ Days = dict[tuple[int, int], dict[int, int]]
 
 class Q15Options(QueryOptions):
     hours: float = Field(default=366 * 24.0, gt=0, le=100_000, description="Event time that these rows take")
-    tick_s: int = Field(
-        default=DAY_S, ge=1, description="Event time between two ticks, which tell how far the stream is"
-    )
+    tick_s: int = Field(default=DAY_S, ge=1, description="Event time between ticks, which tell how far the stream is")
     store: int = Field(default=10, ge=1, description="Store whose sales are counted")
     window_days: int = Field(default=366, ge=2, description="Event time of a regression line, in days")
 

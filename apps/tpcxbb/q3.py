@@ -25,9 +25,7 @@ Views = dict[int, tuple[tuple[int, int], ...]]
 
 
 class Q3Options(RankingOptions):
-    hours: float = Field(
-        default=720.0, gt=0, le=100_000, description="Event time that the generated rows cover, in hours"
-    )
+    hours: float = Field(default=720.0, gt=0, le=100_000, description="Event time that generated rows cover, in hours")
     window_s: int = Field(
         default=30 * DAY_S, ge=1, description="Event time of one ranking, in seconds; a view counts at the purchase"
     )

@@ -32,10 +32,8 @@ MakeRecipe = Callable[[], Recipe]
 
 
 def recipe_of(app: str, options: Mapping[str, Any], apps_dirs: Sequence[Path] = ()) -> Recipe:
-    """The app's recipe, made anew wherever it is needed: options travel, apps do not.
-
-    Raises: RecomposeError for an unknown app, bad options, an app that has no data set.
-    """
+    """The app's recipe, made anew wherever it is needed: options travel, apps do not. Raises: RecomposeError for an
+    unknown app, bad options, an app that has no data set."""
     return _recipe(app, json.dumps(options, sort_keys=True), tuple(apps_dirs))
 
 
@@ -49,10 +47,8 @@ def _recipe(app: str, options: str, apps_dirs: tuple[Path, ...]) -> Recipe:
 
 
 def on_spark(spark: Any, make_recipe: MakeRecipe, place: Place) -> Engine:
-    """The engine; ``make_recipe`` and ``place`` are sent to the executors.
-
-    Raises (while it runs): NoSpark when a job fails; KeyboardInterrupt.
-    """
+    """The engine; ``make_recipe`` and ``place`` are sent to the executors. Raises (while it runs): NoSpark when a job
+    fails; KeyboardInterrupt."""
 
     def engine(tasks: pa.Table, folder: Path) -> Iterator[int]:
         from py4j.protocol import Py4JError

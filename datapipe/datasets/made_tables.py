@@ -19,10 +19,8 @@ from datapipe.spark.session import open_session, told_in_a_sentence
 
 
 def write_on_spark(spark: Any, folder: Path, plan: Plan, form: Form) -> None:
-    """As ``apps.tpcxbb.tables.write``; a stream is a folder, with a part for each chunk, in order of their names.
-
-    The folder is one that all executors see. Raises: RecomposeError when it cannot be written, or is there.
-    """
+    """As ``apps.tpcxbb.tables.write``; a stream is a folder, with a part for each chunk, in order of their names. The
+    folder is one that all executors see. Raises: RecomposeError when it cannot be written, or is there."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     write_dimensions(folder, plan, form)

@@ -55,10 +55,8 @@ class RunData:
 
 
 def load(directory: Path, app: str, period: Period) -> RunData:
-    """Read the telemetry in a folder that runners write to, or in a folder of tables.
-
-    Raises: TelemetryError for a folder that cannot be read; RecomposeError for an app or period without records.
-    """
+    """Read the telemetry in a folder that runners write to, or in a folder of tables. Raises: TelemetryError for a
+    folder that cannot be read; RecomposeError for an app or period without records."""
     read = {kind: _Records(directory, kind, app, period) for kind in ("snapshots", "items", *NUMBERED)}
     snapshots = read["snapshots"].rows()
     if not snapshots.num_rows:

@@ -44,16 +44,12 @@ class Feed(Protocol):
     """One place that can be read from positions. One thread at a time."""
 
     def seek(self, positions: Mapping[str, Position]) -> None:
-        """Goes on from there; a partition that is not named from its beginning. Also after an error.
-
-        Raises: OSError when it cannot be reached now.
-        """
+        """Goes on from there; a partition that is not named from its beginning. Also after an error. Raises: OSError
+        when it cannot be reached now."""
 
     def poll(self, most: int, wait_s: float) -> Sequence[Message]:
-        """Return what is there, waiting so long for the first; a partition's messages in order.
-
-        Raises: OSError when it cannot be reached now; RecomposeError when it never can.
-        """
+        """Return what is there, waiting so long for the first; a partition's messages in order. Raises: OSError when it
+        cannot be reached now; RecomposeError when it never can."""
 
     def commit(self, positions: Mapping[str, Position]) -> None:
         """All before is done for good. Raises: OSError when it cannot be told now."""

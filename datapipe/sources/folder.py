@@ -49,10 +49,7 @@ Read = tuple[Any, int]
 
 class FolderFeed:
     """A feed that reads the files of a folder. ``endless``: wait for more files. Option ``types``: types of CSV
-    columns.
-
-    Raises: RecomposeError if the folder does not exist, or for an unknown option or type.
-    """
+    columns. Raises: RecomposeError if the folder does not exist, or for an unknown option or type."""
 
     def __init__(self, path: str, options: Mapping[str, Any] = {}, *, endless: bool) -> None:
         self._endless, self._types = endless, _types(options)

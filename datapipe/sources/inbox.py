@@ -31,11 +31,8 @@ class Letter(NamedTuple):
 
 
 class Box(Protocol):
-    """A connection that gives messages. One thread, which asks often enough to keep it alive.
-
-    Of each method: OSError when the place cannot be reached now, after which it is opened anew; RecomposeError when it
-    never can.
-    """
+    """A connection that gives messages. One thread, which asks often enough to keep it alive. Of each method: OSError
+    when the place cannot be reached now, after which it is opened anew; RecomposeError when it never can."""
 
     def open(self) -> None:
         """Connects, anew after an error: what was not acknowledged comes again."""

@@ -118,11 +118,8 @@ class Portions:
         self._error: BaseException | None = None
 
     def next(self, most: int, until_s: float) -> Portion | None:
-        """Up to ``most`` items, read in ever larger steps until ``until_s``: a clock for each would cost more than
-        the item. None: there is no more.
-
-        Raises: what the iterator raises, once all that came before has been given out.
-        """
+        """Up to ``most`` items, read in ever larger steps until ``until_s``: a clock for each would cost more than the
+        item. None: there is no more. Raises: what the iterator raises, once all that came before has been given out."""
         if self._error is not None:
             raise self._error
         read: list[Any] = []

@@ -28,12 +28,8 @@ class Push(Readable):
         self._capacity, self._clock = capacity, clock
         self._changed = threading.Condition()
         self._waiting: deque[Arrival] = deque()
-        self._accepted = self._refused = self._announced = 0
+        self.accepted = self._refused = self._announced = 0
         self._closed = False
-
-    @property
-    def accepted(self) -> int:
-        return self._accepted
 
     @property
     def waiting(self) -> int:
@@ -45,9 +41,9 @@ class Push(Readable):
         with self._changed:
             self._look_for_room()
             self._waiting.append(self.arrived(value))
-            self._accepted += 1
+            self.accepted += 1
             self._changed.notify()
-            return self._accepted - 1
+            return self.accepted - 1
 
     def announced(self, value: Any) -> Arrival:
         """An item as it comes, which ``extend`` takes when it is stored, or ``withdraw`` when it cannot be: till then
@@ -71,14 +67,14 @@ class Push(Readable):
         with self._changed:
             self._announced -= len(arrivals)
             self._waiting.extend(arrivals)
-            self._accepted += len(arrivals)
+            self.accepted += len(arrivals)
             self._changed.notify_all()
 
     def begin(self, values: Sequence[Any], accepted: int) -> None:
         """Takes what another runner of this run accepted and did not deliver; ``accepted`` items there were in all."""
         with self._changed:
             self._waiting.extend(self.arrived(value) for value in values)
-            self._accepted = accepted
+            self.accepted = accepted
             self._changed.notify_all()
 
     def _look_for_room(self) -> None:
@@ -95,7 +91,7 @@ class Push(Readable):
         """Return what was pushed so far, taken or refused."""
         with self._changed:
             lag_s = self._clock() - self._waiting[0].arrived_s if self._waiting else 0.0
-            return Offer(self._accepted + self._refused, self._refused, len(self._waiting), lag_s)
+            return Offer(self.accepted + self._refused, self._refused, len(self._waiting), lag_s)
 
     def read(self, most: int, until_s: float) -> Portion | None:
         with self._changed:

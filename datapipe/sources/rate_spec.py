@@ -22,10 +22,8 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def read_arrivals(path: Path) -> tuple[float, ...]:
-    """Arrival times in seconds, ascending (a log is written when a request ends, so not in order of arrival).
-
-    Raises: RecomposeError when the file cannot be read or a line is neither of the two forms.
-    """
+    """Arrival times in seconds, ascending (a log is written when a request ends, so not in order of arrival). Raises:
+    RecomposeError when the file cannot be read or a line is neither of the two forms."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             return tuple(sorted(parse_arrivals(lines, str(path))))
@@ -77,8 +75,6 @@ _RANGED: dict[str, Callable[..., Rate]] = {
     "decreasing": Decreasing,
     "spike": Spike,
 }
-
-
 CUSTOM = "custom:"
 
 
@@ -106,9 +102,7 @@ def no_module(name: str) -> ModuleType:
 
 def from_spec(spec: RateSpec, module_of: ModuleOf = no_module) -> Rate | None:
     """The pattern that is described; ``None`` when none is: unpaced. ``module_of`` finds a custom pattern's module.
-
-    Raises: RecomposeError with a sentence for a value out of range, missing, or given beside one that excludes it.
-    """
+    Raises: RecomposeError with a sentence for a value out of range, missing, or given beside one that excludes it."""
     pattern, rate_per_s, path = spec.pattern, spec.rate_per_s, spec.path
     ranged = {"period_s": spec.period_s, "min_per_s": spec.min_per_s, "max_per_s": spec.max_per_s}
     if pattern is None:

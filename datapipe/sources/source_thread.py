@@ -154,13 +154,16 @@ class SourceThread:
         self._source, self._encode = source, encode
         self._limits = limits = limits or SourceLimits()
         self._hand_over = HandOver(limits.capacity, wake, clock)
+        self.take, self.set_patient = self._hand_over.take, self._hand_over.set_patient
         self._stopping = threading.Event()
-        self._error: str | None = None
+        self.error: str | None = None
+        """Why the source ended early: the sentence of a RecomposeError, or a traceback."""
         self._last_offer: Offer | None = None
         self._filled = isinstance(source, Filled)
         dry = source.dry if isinstance(source, Filled) else bool
         wait, catch_up_s = self._stopping.wait, limits.catch_up_s
         self._pacing = FrequencyManager(pattern, clock=clock, wait=wait, catch_up_s=catch_up_s, dry=dry)
+        self.offered_per_s = self._pacing.offered_per_s
         reader = reader_of(source)
         self._gathering = Gathering(_Awaited(reader, self._pacing) if self._filled else reader, self._pacing, clock)
         self._thread = threading.Thread(target=self._run, name="source", daemon=True)
@@ -182,28 +185,10 @@ class SourceThread:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def take(self, most: int | None = None) -> list[Encoded]:
-        """Up to ``most`` payloads (all when None) in order; does not wait."""
-        return self._hand_over.take(most)
-
-    def set_patient(self, patient: bool) -> None:
-        """Whether the consumer has more than it can use, and need not hear of every item."""
-        self._hand_over.set_patient(patient)
-
     @property
     def finished(self) -> bool:
         """The source has ended, by itself, by ``stop`` or by an error, and every item handed over was taken."""
         return self._hand_over.finished
-
-    @property
-    def error(self) -> str | None:
-        """Why the source ended early: the sentence of a RecomposeError, or a traceback."""
-        return self._error
-
-    @property
-    def missed(self) -> int:
-        """Slots of the input rate that passed unused while the source was blocked."""
-        return self._pacing.missed
 
     def offer(self) -> Offer:
         """Return what the input rate asked for so far, or what came by itself, and how far behind it the source is.
@@ -224,17 +209,13 @@ class SourceThread:
     def set_pattern(self, pattern: Rate | None) -> None:
         self._pacing.set_pattern(pattern)
 
-    def offered_per_s(self, now_s: float) -> float | None:
-        """Return the requested input rate at ``now_s``; None if unpaced, or if the rate is but a limit."""
-        return self._pacing.offered_per_s(now_s)
-
     def _run(self) -> None:
         try:
             self._pump()
         except RecomposeError as error:
-            self._error = str(error)
+            self.error = str(error)
         except Exception:  # an app's own code: whatever it raises ends the stream, and must be seen
-            self._error = traceback.format_exc()
+            self.error = traceback.format_exc()
         self._source.close()
         if isinstance(self._source, Left):
             self._source.leave()  # an error, or the last item that is wanted, is no read that could do so

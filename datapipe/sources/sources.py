@@ -26,10 +26,8 @@ class Arrival(NamedTuple):
 
 
 class Source(Protocol):
-    """Iterated once, by one thread; ``close`` comes from another and lets the iteration end without losing an item.
-
-    One that may have many items at hand is read instead (:class:`Reader`).
-    """
+    """Iterated once, by one thread; ``close`` comes from another and lets the iteration end without losing an item. One
+    that may have many items at hand is read instead (:class:`Reader`)."""
 
     def __iter__(self) -> Iterator[Arrival]: ...
 

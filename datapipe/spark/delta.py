@@ -25,10 +25,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 ADDED = pa.schema([("path", pa.string()), ("values", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
 """One row for a file that an executor wrote; ``values`` are those of the partition columns, as JSON."""
-CONFIGURATION: Mapping[str, str | None] = {
-    "delta.logRetentionDuration": "interval 1 day",
-    "delta.checkpointInterval": "50",
-}
+CONFIGURATION = {"delta.logRetentionDuration": "interval 1 day", "delta.checkpointInterval": "50"}
 TARGET_BYTES = 128 * 2**20
 """Size up to which small files of one partition are merged."""
 SMALL_FILES = 3

@@ -12,10 +12,7 @@ from compositions.errors import RecomposeError
 
 class Door:
     """Each connection has a thread, in which ``serve`` gets it, and is closed when ``serve`` returns. Who may enter the
-    folder of ``address`` may connect.
-
-    Raises: RecomposeError where no socket can be made.
-    """
+    folder of ``address`` may connect. Raises: RecomposeError where no socket can be made."""
 
     def __init__(self, address: str, serve: Callable[[Connection], None]) -> None:
         self.address, self._serve = address, serve

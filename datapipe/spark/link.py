@@ -123,10 +123,8 @@ class SparkLink:
 
     def take(self, results: Results) -> None:
         """Store the results of the next items, in the order of the source."""
-        texts = [
-            json.dumps({key: item[key] for key in RESULT if key in item}, ensure_ascii=False)
-            for item in results.items()
-        ]
+        told = ({key: item[key] for key in RESULT if key in item} for item in results.items())
+        texts = [json.dumps(each, ensure_ascii=False) for each in told]
         with self._changed:
             for text in texts:
                 if self._setup.source is None and self._ledger.key is not None:

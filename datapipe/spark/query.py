@@ -28,10 +28,8 @@ class NoTable:
 
 
 class PartTable:
-    """``results`` makes a DataFrame of results, with the columns of ``ROWS``.
-
-    Raises: RecomposeError for a format that has no files.
-    """
+    """``results`` makes a DataFrame of results, with the columns of ``ROWS``. Raises: RecomposeError for a format that
+    has no files."""
 
     def __init__(self, spark: Any, sink: TableSink, results: Callable[[Fetch], Any]) -> None:
         self._format = sink.format

@@ -49,10 +49,8 @@ class NoSpark(RecomposeError):  # noqa: N818
 
 
 def open_session(app_name: str, master: str | None = None, settings: Mapping[str, str] = SETTINGS) -> Any:
-    """A SparkSession: of ``master``, of ``spark-submit``, of ``SPARK_REMOTE``, or of this machine's cores.
-
-    Raises: NoJava without Java 17 or 21; NoSpark when PySpark is missing or the master does not answer.
-    """
+    """A SparkSession: of ``master``, of ``spark-submit``, of ``SPARK_REMOTE``, or of this machine's cores. Raises:
+    NoJava without Java 17 or 21; NoSpark when PySpark is missing or the master does not answer."""
     try:
         from pyspark.sql import SparkSession  # imported here: it takes a second
     except ImportError as error:

@@ -92,10 +92,8 @@ class LiveTables:
         self._queries: dict[str, Any] = {}
 
     def run(self, *, once: bool, wait: Callable[[], bool]) -> None:
-        """Run until the queries have ended, or ``wait``, which returns after a moment, returns true: stop.
-
-        Raises: StreamingQueryException if a query fails.
-        """
+        """Run until the queries have ended, or ``wait``, which returns after a moment, returns true: stop. Raises:
+        StreamingQueryException if a query fails."""
         self._begin(once)
         stopped = False
         while any(query.isActive for query in self._queries.values()):

@@ -29,10 +29,8 @@ FARTHEST_US = 2_000_000_000
 
 
 def observations(items: DataFrame) -> DataFrame:
-    """One row for the arrival of each item, one for the item as a whole and one for each of its stages.
-
-    ``value``: the whole's latency in us, a stage's wall time in ns; null for items that were not delivered.
-    """
+    """One row for the arrival of each item, one for the item as a whole and one for each of its stages. ``value``: the
+    whole's latency in us, a stage's wall time in ns; null for items that were not delivered."""
     delivered = F.col("outcome") == "delivered"
     latency_us = F.unix_micros("delivered") - F.unix_micros("arrived")
     none = F.lit(0).cast("bigint")
@@ -144,20 +142,16 @@ def batch_table(items: DataFrame) -> DataFrame:
 
 
 def in_windows(rows: DataFrame) -> DataFrame:
-    """Each row once for every length of window, with the ``start`` of the window that its ``second`` lies in.
-
-    Windows begin at multiples of their length since the epoch.
-    """
+    """Each row once for every length of window, with the ``start`` of the window that its ``second`` lies in. Windows
+    begin at multiples of their length since the epoch."""
     lengths = F.explode(F.array(*[F.lit(length).cast("bigint") for length in LENGTHS_S]))
     start = F.col("second") - F.pmod(F.col("second"), F.col("length_s"))
     return rows.withColumn("length_s", lengths).withColumn("start", start)
 
 
 def live_table(items: DataFrame) -> DataFrame:
-    """The windows that changed. State of a window is dropped ``LATE_S`` after the end of the longest one over it.
-
-    The watermark is on the end of the window, which is up to a minute ahead of the records in it.
-    """
+    """The windows that changed. State of a window is dropped ``LATE_S`` after the end of the longest one over it. The
+    watermark is on the end of the window, which is up to a minute ahead of the records in it."""
     rows = in_windows(contributions(observations(items)))
     rows = rows.withColumn("end", F.timestamp_seconds(F.col("start") + F.col("length_s")))
     delay_s = LATE_S + max(LENGTHS_S)

@@ -20,8 +20,7 @@ from service.logs import Recent
 
 
 def create_app(daemon: Daemon, access: Access | None = None, recent: Recent | None = None) -> FastAPI:
-    """The control plane of ``daemon``; its lifespan restores the apps and, at the end, stops them with drain.
-    ``recent``: the lines that were logged."""
+    """The control plane of ``daemon``; its lifespan restores the apps and, at the end, stops them with drain."""
     app = FastAPI(
         title="Recompose",
         version=version("recompose"),

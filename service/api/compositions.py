@@ -37,8 +37,7 @@ def all_compositions(daemon: ThisDaemon, limit: Limit = 1000, after: AfterBoth =
 
 @router.get("/compositions/{app}", responses=answers(list[Choice], 404, 503))
 def compositions(app: str, daemon: ThisDaemon, limit: Limit = 1000, after: AfterName = None) -> Response:
-    """Return the compositions of an app, with worker counts, and predictions if there is a profile; a page at a
-    time."""
+    """List the compositions of an app: worker counts, and predictions if there is a profile; a page at a time."""
     every = daemon.compositions.of(app)
     return problems.Body(_page(every, [each.name for each in every], limit, after))
 

@@ -46,10 +46,7 @@ def unsupported(request: Request, accepted: str) -> HTTPException:
 
 
 async def known_query(request: Request) -> None:
-    """Refuse query parameters that the route does not know: ignoring them would answer another question.
-
-    Raises: BadValueError.
-    """
+    """Refuse unknown query parameters: ignoring them would answer another question. Raises: BadValueError."""
     asked = request.query_params.keys()
     if not asked:
         return
@@ -65,8 +62,6 @@ ThisDaemon = Annotated[Daemon, Depends(get_daemon)]
 YamlText = Annotated[bytes, Depends(yaml_text)]
 ExpectJson = Depends(expect_json)
 KnownQuery = Depends(known_query)
-
-
 WHEN = {
     400: "the request is not HTTP that can be read",
     401: "the token is missing or wrong",
@@ -84,13 +79,9 @@ WHEN = {
 MODELS: dict[int, type[Problem]] = {410: ResultsGone, 422: ValidationProblem}
 """Of those problems that say more."""
 ALWAYS = (400, 401, 403, 413, 422)
-
-
 Json = dict[str, Any]
-"""A part of the document."""
 _REFERENCE = re.compile(r"#/components/schemas/(\w+)")
 Responses = dict[int | str, Json]
-"""What a route may answer, as FastAPI takes it."""
 
 
 def documented(*statuses: int) -> Responses:

@@ -1,7 +1,4 @@
-"""Checks of every request before any route sees it: sender, origin, size and form.
-
-Plain ASGI, so that a refused request is answered before its body is read or parsed.
-"""
+"""Checks of every request in plain ASGI, so that it is refused before its body is read: sender, origin, size, form."""
 
 import asyncio
 import hmac

@@ -1,7 +1,4 @@
-"""The Prometheus metrics: a glossary that is a contract (:mod:`service.api.operation` fills it at each scrape).
-
-Labels are bounded: apps and stages come from the registered code, everything else from fixed lists of the API.
-"""
+"""The Prometheus metrics, a contract; labels are bounded: apps and stages of the code, and fixed lists."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -44,9 +41,9 @@ def _one(value: Callable[[Status], float | None]) -> Callable[[Status], Iterator
     return lambda status: iter([((), value(status))])
 
 
-def _each(part: Callable[[Status], Answer], scale: float = 1.0) -> Callable[[Status], Iterator[Sample]]:
+def _each(part: Callable[[Status], Answer | None], scale: float = 1.0) -> Callable[[Status], Iterator[Sample]]:
     """One sample for each field of a part of the status, labelled by the field's name."""
-    return lambda status: (((name,), _scaled(value, scale)) for name, value in part(status))
+    return lambda status: (((name,), _scaled(value, scale)) for name, value in part(status) or ())
 
 
 def _stages(value: Callable[[StageStatus], float | None], scale: float = 1.0) -> Callable[[Status], Iterator[Sample]]:
@@ -79,11 +76,6 @@ def _bound_of(metric: str) -> Callable[[Status], Iterator[Sample]]:
 def _held_up(status: Status) -> Iterator[Sample]:
     if status.health.held_up_by is not None:
         yield from (((part,), float(part in status.health.held_up_by)) for part in BLOCKED_BY)
-
-
-def _from_read(status: Status) -> Iterator[Sample]:
-    latency = status.demand.latency_from_read_ms
-    return iter(()) if latency is None else _each(lambda _: latency, 1e-3)(status)
 
 
 def _telemetry(status: Status) -> Iterator[Sample]:
@@ -164,7 +156,7 @@ METRICS = (
            "From when an item was due, or came, to its delivery at the sink, over the monitor's window.",
            _each(lambda status: status.latency_ms, 1e-3), labels=("statistic",)),
     Metric("recompose_latency_from_read_seconds", "The same from when an item was read, as the papers measure.",
-           _from_read, labels=("statistic",)),
+           _each(lambda status: status.demand.latency_from_read_ms, 1e-3), labels=("statistic",)),
     Metric("recompose_items_total",
            "Items accepted, delivered, failed (dead letters) and shed since the runner started.",
            _each(lambda status: status.items), labels=("outcome",)),

@@ -90,7 +90,7 @@ def _latencies(statuses: list[Status]) -> Family:
 
 router = APIRouter(tags=["operation"], dependencies=[KnownQuery])
 After = Annotated[int, Query(ge=0, description="Lines with a higher id.")]
-Limit = Annotated[int, Query(ge=1, le=2000)]
+Most = Annotated[int, Query(ge=1, le=2000)]
 TEXT: Responses = {
     200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}}
 }
@@ -104,9 +104,7 @@ def prometheus(request: Request) -> Response:
 
 
 @router.get("/logs", responses=answers(list[LogLine], 404))
-def logs(
-    request: Request, daemon: ThisDaemon, app: str | None = None, after: After = 0, limit: Limit = 100
-) -> Response:
+def logs(request: Request, daemon: ThisDaemon, app: str | None = None, after: After = 0, limit: Most = 100) -> Response:
     """The latest lines of the service's log, oldest first: of all, or what is about one app and what it printed."""
     if app is not None:
         daemon.observation.status(app)

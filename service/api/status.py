@@ -88,8 +88,8 @@ Number = Annotated[int, Path(ge=1, le=2**53, description="The decision's `id`.")
 After = Annotated[int, Query(ge=-1, le=2**53, description="Only serial numbers above this one; none: from the oldest.")]
 OfRun = Annotated[str, Query(max_length=100, description="The run in which `after` was read; any other is gone.")]
 Serial = Annotated[int | None, Query(ge=0, le=2**53, description="Only the item with this serial number.")]
-Slowest = Annotated[int, Query(ge=1, le=100, description="Maximum number of entries.")]
-LastSeconds = Annotated[int, Query(ge=1, le=KEPT_S, description="Seconds back from now.")]
+Few = Annotated[int, Query(ge=1, le=100, description="Maximum number of entries.")]
+Last = Annotated[int, Query(ge=1, le=KEPT_S, description="Seconds back from now.")]
 Most = Annotated[int, Query(ge=2, le=1000, description="Samples of each app, at most.")]
 EVENTS: Responses = {200: {"description": "One status each quarter of a second.", "content": {"text/event-stream": {}}}}
 
@@ -126,7 +126,7 @@ def _events(app: str, request: Request) -> Response:
 
 
 @router.get("/history/{app}", responses=answers(list[Sample], 404, 503))
-def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300, from_: From = None, to: To = None) -> Response:
+def history(app: str, daemon: ThisDaemon, last_s: Last = 300, from_: From = None, to: To = None) -> Response:
     """Oldest first. With `from` (and `to`): of all runs between these times, as far as telemetry is kept; some thousand
     samples at most, so that of a long range there is one now and then. Else one a second of the last `last_s` seconds
     of the present run, an hour at most."""
@@ -137,7 +137,7 @@ def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300, from_: From
 
 
 @router.get("/rates", responses=answers(list[Rates]))
-def rates(daemon: ThisDaemon, last_s: LastSeconds = 300, most: Most = 100) -> Response:
+def rates(daemon: ThisDaemon, last_s: Last = 300, most: Most = 100) -> Response:
     """Return the recent rates of all apps, in columns: what `GET /history/{app}` has of them, as far as runners
     remember it, thinned out to `most` samples an app. The columns of an app whose runner does not answer within a
     second are empty."""
@@ -146,12 +146,7 @@ def rates(daemon: ThisDaemon, last_s: LastSeconds = 300, most: Most = 100) -> Re
 
 @router.get("/traces/{app}", responses=answers(list[Trace], 404))
 def item_traces(
-    app: str,
-    daemon: ThisDaemon,
-    serial: Serial = None,
-    run: OfRun | None = None,
-    slowest: Slowest = 10,
-    last_s: LastSeconds = 300,
+    app: str, daemon: ThisDaemon, serial: Serial = None, run: OfRun | None = None, slowest: Few = 10, last_s: Last = 300
 ) -> Response:
     """Return where single items waited and were processed, from telemetry, some ten seconds after they left: the one
     with `serial` (of `run`, else of the latest run that has it), or the `slowest` of the last `last_s` seconds."""

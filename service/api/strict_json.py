@@ -7,8 +7,7 @@ from typing import Any
 MAX_DEPTH = 64
 MAX_DIGITS = 1_000
 MAX_COMMAS = 25_000
-"""Maximum number of commas in a JSON body that has no items: values that nobody needs, but that are read and refused
-one by one while other requests wait."""
+"""Maximum number of commas in a body without items: many values are refused one by one while other requests wait."""
 
 
 class JsonRefusedError(ValueError):
@@ -16,11 +15,9 @@ class JsonRefusedError(ValueError):
 
 
 def parse_json(text: bytes, decoder: json.JSONDecoder | None = None) -> Any:
-    """Return the value of a text that is JSON as RFC 8259 and I-JSON define it, in a time linear in its length.
-
-    Raises: JsonRefusedError for bad syntax or UTF-8, NaN, infinities, numbers that overflow, repeated keys, lone
-    surrogates, nesting beyond ``MAX_DEPTH``.
-    """
+    """Return the value of a text that is JSON as RFC 8259 and I-JSON define it, in a time linear in its length. Raises:
+    JsonRefusedError for bad syntax or UTF-8, NaN, infinities, numbers that overflow, repeated keys, lone surrogates,
+    nesting beyond ``MAX_DEPTH``."""
     try:
         decoded = text.decode("utf-8")
         value = (decoder or _DECODER).decode(decoded)
@@ -66,11 +63,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-_DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float, object_pairs_hook=_object)
+_STRICT: dict[str, Any] = {"parse_constant": _constant, "parse_float": _float, "object_pairs_hook": _object}
+_DECODER = json.JSONDecoder(**_STRICT)
 """One decoder for all texts: creating one costs more than reading a line with it."""
-_WITHOUT_ITEMS = json.JSONDecoder(
-    parse_constant=_constant, parse_float=_float, parse_int=_short_int, object_pairs_hook=_object
-)
+_WITHOUT_ITEMS = json.JSONDecoder(**_STRICT, parse_int=_short_int)
 """For bodies without items. The time to read an integer grows with the square of its length."""
 
 
@@ -101,10 +97,7 @@ def _too_deep() -> str:
 
 
 def parse_without_items(body: bytes) -> Any:
-    """Return the value of a body that has no items: with limits on its commas and on the digits of its integers.
-
-    Raises: JsonRefusedError as ``parse_json`` does, and beyond these limits.
-    """
+    """Return a body without items. Raises: JsonRefusedError as ``parse_json``, and for too many commas or digits."""
     if (commas := body.count(b",")) > MAX_COMMAS:
         raise JsonRefusedError(f"the body lists too many values: it has {commas:,} commas; at most {MAX_COMMAS:,}")
     return parse_json(body, _WITHOUT_ITEMS)

@@ -1,5 +1,4 @@
-"""``recompose backup`` and ``tokens``: copy the state of a service, and manage its named tokens. The service may run
-meanwhile."""
+"""``recompose backup`` and ``tokens``: copy the state of a service, and manage its named tokens, while it may run."""
 
 import json
 import shutil
@@ -16,11 +15,7 @@ from service.daemon.store.database import FILE, default_directory
 from service.daemon.tokens import AUDIT, TOKENS, Role, Tokens
 
 TELEMETRY = "telemetry"
-
-
-state_option = click.option(
-    "--state", type=FOLDER, help="State directory of the service (default ~/.local/state/recompose)."
-)
+state_option = click.option("--state", type=FOLDER, help="State directory (default ~/.local/state/recompose).")
 
 
 @click.command()
@@ -38,12 +33,8 @@ def backup(target: Path, state: Path | None, telemetry: bool) -> None:
 
 
 def copied(source: Path, target: Path, *, telemetry: bool = True) -> int:
-    """Copy the state in ``source`` into ``target``, and return the number of journals.
-
-    The state file is first: each run that it names then has a journal that is at least as new.
-
-    Raises: RecomposeError if there is no state, if the target is not new, or if a file cannot be copied.
-    """
+    """Copy the state; return the number of journals. The state file is first: each run that it names then has a journal
+    at least as new. Raises: RecomposeError for no state, an old target, or a file that cannot be copied."""
     if not (source / FILE).is_file():
         raise RecomposeError(f"{source} has no {FILE}; give the state directory of the service with --state")
     if target.exists():

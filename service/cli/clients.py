@@ -22,21 +22,25 @@ from service.schemas.decisions import KINDS, Entry, EntryKind
 from service.schemas.results import LogLine
 from service.schemas.status import Status
 
-url_option = click.option("--url", envvar="RECOMPOSE_URL", default=DEFAULT_URL)
+client_option = click.option(
+    "--url",
+    "client",
+    envvar="RECOMPOSE_URL",
+    default=DEFAULT_URL,
+    callback=lambda ctx, _, url: ctx.with_resource(closing(Client(url))),
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the service's answer as JSON.")
 
 
 def answered(view: Callable[[Any], RenderableType]) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """Return a decorator that gives a command a client of the service at --url, and prints the answer which it returns
-    as ``view`` draws it, or with --json as it is."""
+    """Return a decorator that prints what a command returns as ``view`` draws it, or with --json as it is."""
 
     def decorate(ask: Callable[..., Any]) -> Callable[..., None]:
-        @url_option
+        @client_option
         @json_option
         @wraps(ask)
-        def asking(url: str, as_json: bool, **given: Any) -> None:
-            with closing(Client(url)) as client:
-                show(ask(client, **given), as_json, view)
+        def asking(as_json: bool, **given: Any) -> None:
+            show(ask(**given), as_json, view)
 
         return asking
 
@@ -83,10 +87,10 @@ def which_decisions(most: int) -> Callable[[F], F]:
 @click.argument("app", required=False)
 @click.option("--watch", is_flag=True, help="Update the view until Ctrl-C, like the command watch.")
 @which_decisions(DECISIONS)
-@url_option
+@client_option
 @json_option
 @click.pass_context
-def status(ctx: click.Context, /, app: str | None, watch: bool, url: str, as_json: bool, **which_ones: Any) -> None:
+def status(ctx: click.Context, /, app: str | None, watch: bool, client: Client, as_json: bool, **given: Any) -> None:
     """Show the state of all apps, or one app in full with its last decisions."""
     default = click.core.ParameterSource.DEFAULT
     names = ("watch", "kind", "before", "limit")
@@ -95,15 +99,14 @@ def status(ctx: click.Context, /, app: str | None, watch: bool, url: str, as_jso
         raise click.UsageError(f"{asked[0]} needs an APP")
     if as_json and not watch and asked:
         raise click.UsageError("--json prints the status alone; recompose decisions APP --json prints decisions")
-    which = Which(**which_ones)
-    with closing(Client(url)) as client:
-        if app is None:
-            show(client.get("/status"), as_json, lambda found: render.statuses_table(read(list[Status], found)))
-        elif watch:
-            _watch(client, app, which, as_json)
-        else:
-            found = client.get(f"/status/{segment(app)}")
-            show(found, as_json, lambda found: _in_full(read(Status, found), which.entries(client, found["app"])))
+    which = Which(**given)
+    if app is None:
+        show(client.get("/status"), as_json, lambda found: render.statuses_table(read(list[Status], found)))
+    elif watch:
+        _watch(client, app, which, as_json)
+    else:
+        found = client.get(f"/status/{segment(app)}")
+        show(found, as_json, lambda found: _in_full(read(Status, found), which.entries(client, found["app"])))
 
 
 def _in_full(status: Status, entries: Sequence[Entry]) -> RenderableType:
@@ -114,12 +117,11 @@ def _in_full(status: Status, entries: Sequence[Entry]) -> RenderableType:
 @click.command()
 @app_argument
 @which_decisions(DECISIONS)
-@url_option
+@client_option
 @json_option
-def watch(app: str, url: str, as_json: bool, **which: Any) -> None:
+def watch(app: str, client: Client, as_json: bool, **which: Any) -> None:
     """Show APP live, until Ctrl-C: its pipeline, rates, objective and last decisions."""
-    with closing(Client(url)) as client:
-        _watch(client, app, Which(**which), as_json)
+    _watch(client, app, Which(**which), as_json)
 
 
 def _watch(client: Client, app: str, which: Which, as_json: bool) -> None:
@@ -161,13 +163,12 @@ MOST = 2000
 
 
 @click.command()
-@url_option
+@client_option
 @json_option
 @click.option("--all", "everything", is_flag=True, help="List the bundled apps too, beside your own.")
-def apps(url: str, as_json: bool, everything: bool) -> None:
+def apps(client: Client, as_json: bool, everything: bool) -> None:
     """List the apps that the service can run: their stages, their compositions, and whether they run."""
-    with closing(Client(url)) as client:
-        show(client.get("/apps"), as_json, lambda found: _table(read(list[AppInfo], found), everything))
+    show(client.get("/apps"), as_json, lambda found: _table(read(list[AppInfo], found), everything))
 
 
 def items_of_service(client: Client, name: str, asked: Amount) -> int:
@@ -192,11 +193,11 @@ def _table(found: Sequence[AppInfo], everything: bool) -> RenderableType:
 @click.argument("app", required=False, shell_complete=known_apps)
 @click.option("--follow", "-f", is_flag=True, help="Wait for further lines until Ctrl-C.")
 @click.option("--limit", type=click.IntRange(1, MOST), default=100, help="Maximum number of lines that exist already.")
-@url_option
+@client_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
-def logs(app: str | None, follow: bool, limit: int, url: str, as_json: bool) -> None:
+def logs(app: str | None, follow: bool, limit: int, client: Client, as_json: bool) -> None:
     """Print the latest lines of the service's log: all of them, or those about APP and the prints of its stages."""
-    with closing(Client(url)) as client, suppress(KeyboardInterrupt):  # the way to end it
+    with suppress(KeyboardInterrupt):  # the way to end it
         for line in _lines(client, app, limit, follow):
             click.echo(json.dumps(line, ensure_ascii=False) if as_json else _told(read(LogLine, line)))
 

@@ -1,5 +1,4 @@
-"""Read the configuration file, and apply it: start, change and stop apps, at the start and whenever the file
-changes."""
+"""Read the configuration file and apply it: start, change and stop apps, at the start and whenever it changes."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -129,8 +128,6 @@ config_option = click.option(
     callback=_as_defaults,
     help="YAML file with these options, apps to run and their objectives; read again when it changes.",
 )
-
-
 log = structlog.get_logger()
 LIVE = frozenset({"input", "batching"})
 """What a running app can be told; for the rest it is started anew."""

@@ -1,8 +1,5 @@
-"""``recompose demo``: an app kept at an objective while its input rises and falls, in this process.
-
-On Ray nothing is fixed to a machine: the app is profiled at a gentle rate first, then the rates and the objective
-follow from what its compositions are predicted to do here. In threads the stages only wait, so the rates are known.
-"""
+"""``recompose demo``: an app kept at an objective while its input rises and falls, in this process. On Ray, rates and
+objective follow from a profile of this machine; in threads the stages only wait."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ OPTIONS: Mapping[str, Mapping[str, object]] = {"ferret": {"top_k": 30}, "synthet
 """So that there is something to see on two cores: Ferret's rank has three quarters of the work, as in Vogel et al.;
 stages that wait scale beyond the cores."""
 STEPS_S = (10.0, 45.0, 25.0)
-"""Low, high and low input again, on Ray."""
+"""On Ray."""
 LIMIT_S = 150.0
 """The steps on Ray end by then, start and profile included."""
 PROFILE_BY_S = 90.0
@@ -56,6 +53,8 @@ HIGH_SHARE, OVERLOAD = 0.85, 1.2
 BAR_COLUMNS, BAR_TARGETS = 40, 4
 """Width of a latency bar, and the latency that fills it, in multiples of the target."""
 LINE_EVERY_S = 1.0
+Steps = tuple[float, float, float]
+"""Seconds of low, high and low input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Plan:
     target_ms: float
 
 
-def scenes_of(low_per_s: float, high_per_s: float, steps_s: tuple[float, float, float]) -> list[Scene]:
+def scenes_of(low_per_s: float, high_per_s: float, steps_s: Steps) -> list[Scene]:
     """Under the high input the manager may first only watch, so that the first composition is seen too."""
     low_s, high_s, last_s = steps_s
     return [
@@ -90,7 +89,7 @@ def scenes_of(low_per_s: float, high_per_s: float, steps_s: tuple[float, float, 
 IN_THREADS = Plan(scenes_of(50.0, 160.0, (4.0, 15.0, 7.0)), 100.0)
 
 
-def plan_for(status: Status, choices: Sequence[Choice], steps_s: tuple[float, float, float]) -> Plan:
+def plan_for(status: Status, choices: Sequence[Choice], steps_s: Steps) -> Plan:
     """Rates and SLO from a profile at rest.
 
     ``x1`` is the most that the active composition could do, ``x`` the most that any is predicted to do. Low input is
@@ -110,12 +109,8 @@ def plan_for(status: Status, choices: Sequence[Choice], steps_s: tuple[float, fl
 @click.argument("app", required=False)
 @apps_option
 @app_options
-@click.option(
-    "--steps", type=(float, float, float), default=STEPS_S, hidden=True, help="Seconds of low, high, low input."
-)
-def demo(
-    app: str | None, apps_dirs: tuple[Path, ...], options: dict[str, Any], steps: tuple[float, float, float]
-) -> None:
+@click.option("--steps", type=(float, float, float), default=STEPS_S, hidden=True, help="Seconds of low, high, low.")
+def demo(app: str | None, apps_dirs: tuple[Path, ...], options: dict[str, Any], steps: Steps) -> None:
     """Show on this machine how APP (default ferret) is kept at an SLO while its input rises and falls.
 
     Without APP and without Ray, show for half a minute an app whose stages wait in threads.
@@ -158,7 +153,7 @@ def show(
             runner.ask(ask.Stop())
             runner.wait(LINE_EVERY_S)
     summary = runner.ask(ask.ReadSummary())
-    console.print(render.summary_table([*summary_rows(summary), *follow.gain()]))
+    console.print(render.table("", "", title="Summary", rows=[*summary_rows(summary), *follow.gain()]))
     if told := ending(summary, interrupted=interrupted(), fail_on_slo=False):
         raise told
 
@@ -173,15 +168,11 @@ class Follow:
         self._began_s = time.monotonic()
         self._target_ms: float | None = None
         self._printed = 0
-        """Identifier of the last decision that was printed."""
         self._high: dict[Mode, str] = {}
         """Composition and latency at the end of the high input, while the manager watched and when it had chosen."""
 
-    def planned(self, steps_s: tuple[float, float, float]) -> Plan:
-        """Measure the stages at a gentle rate, and look for the rates between which adapting pays.
-
-        Raises: RecomposeError if there is no profile in time.
-        """
+    def planned(self, steps_s: Steps) -> Plan:
+        """Look for the rates between which adapting pays. Raises: RecomposeError if there is no profile in time."""
         self._say("Measuring the stages at a gentle rate.")
         while any(stage.samples < SAMPLES for stage in self._for_s(LINE_EVERY_S).stages) and not self._over:
             if time.monotonic() - self._began_s > PROFILE_BY_S:

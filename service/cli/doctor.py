@@ -46,7 +46,6 @@ class Finding:
     grade: Grade
     found: str
     do: str | None = None
-    """What to do; None where nothing is to be done."""
 
 
 COLORS = {"good": "green", "note": "yellow", "bad": "red"}
@@ -59,7 +58,7 @@ COLORS = {"good": "green", "note": "yellow", "bad": "red"}
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(port: int, state: Path | None, address: str | None, as_json: bool) -> None:
     """Check that this machine can run Recompose; exit code 1 if something is bad."""
-    found = findings(Place(port, (state or default_directory()).resolve()))
+    found = findings(port, (state or default_directory()).resolve())
     if address is not None:
         found += findings_of(address)
     if as_json:
@@ -71,33 +70,25 @@ def doctor(port: int, state: Path | None, address: str | None, as_json: bool) ->
 
 
 def _table(found: list[Finding]) -> Table:
-    made = render.table("", "", "found", "what to do")
-    for each in found:
-        made.add_row(Text(each.grade, style=COLORS[each.grade]), each.about, each.found, each.do or "")
-    return made
+    rows = [(Text(each.grade, style=COLORS[each.grade]), each.about, each.found, each.do or "") for each in found]
+    return render.table("", "", "found", "what to do", rows=rows)
 
 
 GIB = 2**30
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The port and the state directory of a service."""
-
-    port: int
-    state: Path
+def findings(port: int, state: Path) -> list[Finding]:
+    """Return what is found on this machine for a service with this port and state directory."""
+    looks = (_python, _libraries, _ray, _java, _cores, _memory, _shared_memory, _files)
+    return [*(look() for look in looks), _port(port), _disk(state), _sockets()]
 
 
-def findings(place: Place) -> list[Finding]:
-    return [look(place) for look in LOOKS]
-
-
-def _python(_: Place) -> Finding:
+def _python() -> Finding:
     """An older one would not have come so far."""
     return Finding("Python", "good", ".".join(map(str, sys.version_info[:3])))
 
 
-def _libraries(_: Place) -> Finding:
+def _libraries() -> Finding:
     faults = list(_unmet())
     if faults:
         return Finding("libraries", "bad", "; ".join(faults), "install Recompose again into an environment of its own")
@@ -121,7 +112,7 @@ def _unmet() -> Iterator[str]:
             yield f"{name} is {found}, not {pinned}"
 
 
-def _ray(_: Place) -> Finding:
+def _ray() -> Finding:
     spec = find_spec("ray")
     if spec is None or spec.origin is None:
         return Finding("Ray", "bad", "cannot be found", "install Recompose again into an environment of its own")
@@ -131,7 +122,7 @@ def _ray(_: Place) -> Finding:
     return Finding("Ray", "good", version("ray"))
 
 
-def _java(_: Place) -> Finding:
+def _java() -> Finding:
     cure = "install Java 17 or 21 and recompose[spark], if data sets or streams are to run on Spark"
     if find_spec("pyspark") is None:
         return Finding("Spark", "note", "PySpark is not installed; everything else works", cure)
@@ -146,7 +137,7 @@ def _java(_: Place) -> Finding:
     return Finding("Spark", "good", f"PySpark {version('pyspark')}, Java {match[1]}")
 
 
-def _cores(_: Place) -> Finding:
+def _cores() -> Finding:
     cores, load = available_cores(), os.getloadavg()[0]
     if cores < 2:
         return Finding("cores", "note", "one core", "replicas pay only for stages that wait; give it two cores or more")
@@ -156,14 +147,14 @@ def _cores(_: Place) -> Finding:
     return Finding("cores", "good", str(cores))
 
 
-def _memory(_: Place) -> Finding:
+def _memory() -> Finding:
     free = psutil.virtual_memory().available
     if free < 2 * GIB:
         return Finding("memory", "note", f"{free / GIB:.1f} GiB free", "Ray and a few workers take 2 GiB; free some")
     return Finding("memory", "good", f"{free / GIB:.1f} GiB free")
 
 
-def _shared_memory(_: Place) -> Finding:
+def _shared_memory() -> Finding:
     shm = Path("/dev/shm")
     if not shm.is_dir():
         return Finding("shared memory", "note", "there is no /dev/shm", "Ray uses files instead, and is slower")
@@ -174,27 +165,27 @@ def _shared_memory(_: Place) -> Finding:
     return Finding("shared memory", "good", f"{free / GIB:.1f} GiB free in /dev/shm")
 
 
-def _files(_: Place) -> Finding:
+def _files() -> Finding:
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit < 1024:
         return Finding("open files", "note", f"{limit} at most", f"raise it, up to {most}: ulimit -n 4096")
     return Finding("open files", "good", f"{limit} at most")
 
 
-def _port(place: Place) -> Finding:
+def _port(port: int) -> Finding:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", place.port))
+            probe.bind(("127.0.0.1", port))
         except OSError as error:
             cure = "is Recompose running already? Else give recompose serve another --port"
-            return Finding("port", "note", f"{place.port} cannot be had: {error.strerror}", cure)
-    return Finding("port", "good", f"{place.port} is free")
+            return Finding("port", "note", f"{port} cannot be had: {error.strerror}", cure)
+    return Finding("port", "good", f"{port} is free")
 
 
-def _disk(place: Place) -> Finding:
+def _disk(state: Path) -> Finding:
     """Check the disk of the state, which also holds telemetry."""
-    folder = next(each for each in (place.state, *place.state.parents) if each.exists())
+    folder = next(each for each in (state, *state.parents) if each.exists())
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
         return Finding("disk", "bad", f"{str(folder)!r} cannot be written", "give recompose serve another --state")
@@ -203,7 +194,7 @@ def _disk(place: Place) -> Finding:
     return Finding("disk", "good", f"{free / GIB:.1f} GiB free at {folder}")
 
 
-def _sockets(_: Place) -> Finding:
+def _sockets() -> Finding:
     """Workers reach their runner by sockets below it, whose path may have 107 bytes."""
     folder = os.environ.get("RAY_TMPDIR") or "/tmp"
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -211,12 +202,6 @@ def _sockets(_: Place) -> Finding:
     if len(folder) > 40:
         return Finding("sockets", "bad", f"{folder!r} is too long for a socket", "set RAY_TMPDIR to a shorter path")
     return Finding("sockets", "good", f"in {folder}")
-
-
-LOOKS = _python, _libraries, _ray, _java, _cores, _memory, _shared_memory, _files, _port, _disk, _sockets
-
-
-# --- the nodes of a cluster ---
 
 
 def findings_of(address: str) -> list[Finding]:

@@ -34,8 +34,7 @@ class Ending(click.ClickException):
 
 @contextmanager
 def first_is_noted() -> Iterator[Callable[[], bool]]:
-    """Yield a function that says whether there was a Ctrl-C; a second one interrupts. In another thread than the main
-    one, or where somebody else handles Ctrl-C, nothing is noted."""
+    """Yield a function that says if there was a Ctrl-C, where nobody else handles it; a second one interrupts."""
     noted = False
 
     def note(*_: Any) -> None:
@@ -88,10 +87,7 @@ LOOK_S = 0.25
 
 
 def follow(runner: Runner, quiet: bool) -> bool:
-    """Starts it and waits until it has ended; the first Ctrl-C or SIGTERM drains, the second gives up what is left.
-
-    Returns whether there was one.
-    """
+    """Run it; return whether it was interrupted: the first Ctrl-C or SIGTERM drains, the second gives up the rest."""
     interrupted = 0
 
     def interrupt(*_: Any) -> None:

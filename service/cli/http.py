@@ -75,10 +75,8 @@ def read(form: type[T], answer: Any) -> T:
         return TypeAdapter(form).validate_python(answer)
     except ValidationError as error:
         first = error.errors()[0]
-        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise ServiceError(
-            f"the service's answer is not understood ({what}); is the service of another version?"
-        ) from error
+        what = f"not understood ({'.'.join(map(str, first['loc']))}: {first['msg']})"
+        raise ServiceError(f"the service's answer is {what}; is the service of another version?") from error
 
 
 def segment(name: str) -> str:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from service import logs
 from service.cli import render
 from service.cli.check import apps_option
-from service.cli.texts import FOLDER, app_options, master_option
+from service.cli.texts import FOLDER, app_options, spark_option
 
 NAMED = 20
 """Files that were skipped and are named; the rest is counted."""
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--out", type=FOLDER, help="Folder of the data set (default data-sets/APP).")
 @app_options
 @apps_option
-@master_option
+@spark_option
 @click.option("--no-spark", is_flag=True, help="Run in this process: for few files, or without Java.")
 def ingest(
     app: str,
@@ -115,7 +115,7 @@ def _sentence(out: Path, done: Ingested) -> str:
 @click.option("--chunk-rows", type=click.IntRange(1), default=50_000, help="Rows for each commit.")
 @app_options
 @apps_option
-@master_option
+@spark_option
 def backfill(
     app: str,
     table: str,

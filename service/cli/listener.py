@@ -24,8 +24,7 @@ HEAD_S = 10.0
 """From the first byte of a connection, or of its next request, to the end of the headers."""
 MAX_HEAD_BYTES = 64 * 1024
 MAX_CONNECTIONS = 500
-"""Streams of the dashboard included. Below the 1,024 open files that a process may have by default, most of which are
-then still there for state, workers and telemetry."""
+"""Streams of the dashboard included; below the 1,024 files that a process may open by default."""
 log = structlog.get_logger()
 
 
@@ -54,12 +53,8 @@ End = tuple[str, int]
 
 
 def user_behind(client: End, server: End) -> int | None:
-    """Return the id of the local user whose process holds the ``client`` end of a connection to ``server``.
-
-    The kernel is asked for this one connection; if it does not support that, its tables are read. None if the user is
-    unknown: the other end is on another machine, it was closed (the kernel then shows user 0, who is not the user), its
-    user is of another namespace, or the system is not Linux.
-    """
+    """Return the id of the local user at the ``client`` end of a connection to ``server``; None if unknown: it is on
+    another machine, was closed (the kernel then shows user 0), is of another namespace, or this is no Linux."""
     found = _asked(client, server) or _in_tables(client, server)
     if found is None:
         return None
@@ -111,10 +106,7 @@ def _in_table(host: str, port: int, size: int) -> str:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol with limits: number of connections, and time and size of a request's headers.
-
-    Each request's scope has, under ``USER``, a function that returns the user of its connection.
-    """
+    """uvicorn's protocol with limits to connections and heads; ``USER`` in a scope tells who is connected."""
 
     _head_due: asyncio.TimerHandle | None = None
     _head_bytes = 0

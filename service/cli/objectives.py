@@ -1,10 +1,9 @@
-"""``recompose slo``, ``announce``, ``budget`` and ``alerts``: objectives, planned loads, the machine's budget, alert
-rules."""
+"""``recompose slo``, ``announce``, ``budget`` and ``alerts``: objectives, planned loads, budget, alert rules."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from pydantic import ValidationError
@@ -30,11 +29,7 @@ from service.schemas.status import Status
 @click.argument("objectives", nargs=-1, required=True, metavar="OBJECTIVE...", type=Parsed(parse_slo))
 @threshold_option
 @budget_option
-@click.option(
-    "--statistic",
-    type=click.Choice(["mean", "p50", "p95", "p99", "share"]),
-    help="Statistic of a latency (default mean).",
-)
+@click.option("--statistic", type=click.Choice(get_args(Statistic)), help="Statistic of a latency (default mean).")
 @answered(lambda answer: render.slo_line(read(StoredSlo, answer)))
 def slo(
     client: Client,
@@ -180,8 +175,7 @@ def _view(found: AlertsInForce) -> RenderableType:
     for rule in found.rules:
         limits = plain(rule.model_dump(exclude={"about", "app"}))
         rules.add_row(rule.about, rule.app or "each", ", ".join(f"{name} {value:g}" for name, value in limits.items()))
-    told = render.table("at", "app", "about", "", title="Alerts")
-    for alert in found.alerts:
-        told.add_row(render.clock(alert.at), alert.app, alert.about, alert.told)
+    rows = [(render.clock(alert.at), alert.app, alert.about, alert.told) for alert in found.alerts]
+    told = render.table("at", "app", "about", "", title="Alerts", rows=rows)
     where = f"webhook: {found.webhook or 'none'}" + (f" ({found.webhook_fault})" if found.webhook_fault else "")
     return Group(rules, where, "", told)

@@ -1,6 +1,6 @@
 """Answers of the API as tables for people."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
@@ -17,8 +17,6 @@ from service.schemas.slo import BudgetBody, MachineShares, ObjectiveInForce, Slo
 from service.schemas.status import Status
 
 SLO_COLORS = {"met": "green", "violated": "red", "infeasible": "yellow"}
-
-
 WIDE = 160
 """Columns where there is no terminal to ask."""
 
@@ -33,10 +31,12 @@ def number(value: float | None, unit: str = "", digits: int = 1) -> str:
     return "–" if value is None else f"{value:,.{digits}f}{unit}"
 
 
-def table(*columns: str, title: str | None = None) -> Table:
+def table(*columns: str, title: str | None = None, rows: Iterable[Iterable[RenderableType]] = ()) -> Table:
     made = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for column in columns:
         made.add_column(column, overflow="fold")
+    for row in rows:
+        made.add_row(*row)
     return made
 
 
@@ -207,13 +207,6 @@ def compositions_table(choices: Sequence[Choice]) -> Table:
         rates = (number(choice.predicted_throughput_per_s), number(choice.predicted_latency_ms, " ms"))
         active = "active" if choice.active else ""
         made.add_row(choice.app, choice.name, choice.notation, str(choice.workers), *rates, active)
-    return made
-
-
-def summary_table(rows: Sequence[tuple[str, str]]) -> Table:
-    made = table("", "", title="Summary")
-    for name, value in rows:
-        made.add_row(name, value)
     return made
 
 

@@ -34,7 +34,7 @@ def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
     if as_json:
         click.echo(json.dumps(plain(summary)))
     else:
-        render.console().print(render.summary_table(summary_rows(summary)))
+        render.console().print(render.table("", "", title="Summary", rows=summary_rows(summary)))
     if summary.first_error:
         click.echo(f"The first item that failed, {summary.first_error}", err=True)
     if told := ending(summary, interrupted=interrupted, fail_on_slo=fail_on_slo):

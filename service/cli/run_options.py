@@ -111,8 +111,7 @@ def _choices(app: App, wanted: str | None) -> tuple[Composition, ...]:
 
 
 def fields_of(given: dict[str, Any]) -> dict[str, Any]:
-    """Take the options that a run here and one in the service share out of ``given``; return those that are given, as
-    fields of a start body. Raises: click.UsageError."""
+    """Take the options that are given out of ``given``, as fields of a start body. Raises: click.UsageError."""
     rate, pattern = given.pop("rate"), given.pop("pattern")
     if rate and pattern:
         raise click.UsageError("--rate and --pattern exclude each other")

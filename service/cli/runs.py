@@ -1,14 +1,13 @@
 """``recompose runs``, ``compare`` and ``trace``: list an app's runs, compare their figures, follow single items."""
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from typing import Any
 
 import click
 from rich.console import RenderableType
 
 from service.cli import render
-from service.cli.clients import answered, json_option, show, url_option
+from service.cli.clients import answered, client_option, json_option, show
 from service.cli.http import Client, read, segment
 from service.cli.texts import app_argument
 from service.schemas.results import OwingRun
@@ -18,17 +17,16 @@ from service.schemas.runs import KnownRun, RunFigures, Trace
 @click.command()
 @click.argument("app", required=False)
 @click.option("--owing", is_flag=True, help="List durable runs that hold undelivered data, of APP or of all apps.")
-@url_option
+@client_option
 @json_option
-def runs(app: str | None, owing: bool, url: str, as_json: bool) -> None:
+def runs(app: str | None, owing: bool, client: Client, as_json: bool) -> None:
     """List the runs of APP that have telemetry, the latest first, or durable runs with undelivered data."""
     if app is None and not owing:
         raise click.UsageError("give an APP, or --owing")
-    with closing(Client(url)) as client:
-        if owing:
-            found = [each for each in client.get("/owing") if app in (None, each["app"])]
-            show(found, as_json, lambda found: _owing(read(list[OwingRun], found)))
-            return
+    if owing:
+        found = [each for each in client.get("/owing") if app in (None, each["app"])]
+        show(found, as_json, lambda found: _owing(read(list[OwingRun], found)))
+    else:
         show(client.get(f"/runs/{segment(app or '')}"), as_json, lambda found: _list(read(list[KnownRun], found)))
 
 
@@ -42,10 +40,7 @@ def compare(client: Client, app: str, run: tuple[str, ...]) -> Any:
 
 
 def _list(known: Sequence[KnownRun]) -> RenderableType:
-    made = render.table("run", "began", "ended")
-    for each in known:
-        made.add_row(each.run, each.began_at, each.ended_at)
-    return made
+    return render.table("run", "began", "ended", rows=[(each.run, each.began_at, each.ended_at) for each in known])
 
 
 def _owing(owing: Sequence[OwingRun]) -> RenderableType:
@@ -58,10 +53,7 @@ def _owing(owing: Sequence[OwingRun]) -> RenderableType:
 
 
 def _beside(found: Sequence[RunFigures]) -> RenderableType:
-    made = render.table("", *(each.run for each in found))
-    for name, of in ROWS:
-        made.add_row(name, *map(of, found))
-    return made
+    return render.table("", *(each.run for each in found), rows=[(name, *map(of, found)) for name, of in ROWS])
 
 
 def _items(run: RunFigures) -> str:
@@ -96,11 +88,7 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
 @click.option("--run", help="Run that SERIAL belongs to (default: the latest run that has this serial number).")
 @click.option("--slowest", type=click.IntRange(1, 100), default=10, help="Number of slowest items, without SERIAL.")
 @click.option(
-    "--last",
-    "last_s",
-    type=click.IntRange(1, 3600),
-    default=300,
-    help="Time span of the slowest items, in seconds back from now.",
+    "--last", "last_s", type=click.IntRange(1, 3600), default=300, help="Seconds back from now, for the slowest items."
 )
 @answered(lambda found: _table(read(list[Trace], found)))
 def trace(client: Client, app: str, serial: int | None, run: str | None, slowest: int, last_s: int) -> Any:

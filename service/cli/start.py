@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from itertools import islice
 from typing import Any, TextIO
 
@@ -12,10 +11,10 @@ from pydantic import ValidationError
 
 from control.decisions import State
 from service.cli import render
-from service.cli.clients import answered, items_of_service, url_option
+from service.cli.clients import answered, client_option, items_of_service
 from service.cli.http import Client, ServiceError, read, segment
 from service.cli.run_options import START, fields_of
-from service.cli.texts import app_argument, options
+from service.cli.texts import Parsed, app_argument, options
 from service.schemas.base import plain
 from service.schemas.refusals import refusal
 from service.schemas.requests import StartRequest
@@ -77,6 +76,14 @@ def stop(client: Client, app: str, timeout_s: float | None, now: bool) -> Any:
     return client.request("POST", f"/apps/{segment(app)}/stop", timeout=STOP_S + (timeout_s or 0.0), **body)
 
 
+def _json_text(text: str) -> str:
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no JSON ({error}); a text needs quotes") from error
+    return text
+
+
 LINES = 200
 BYTES = 512 * 1024
 """Of one request, half of what the service takes."""
@@ -92,27 +99,17 @@ PATIENCE_S = 60.0
     "values",
     multiple=True,
     metavar="JSON",
+    type=Parsed(_json_text),
     help="Item to push, instead of FILE; may be given several times.",
 )
-@url_option
-def push(app: str, file: TextIO, values: tuple[str, ...], url: str) -> None:
+@client_option
+def push(app: str, file: TextIO, values: tuple[str, ...], client: Client) -> None:
     """Push items into APP: JSON, one a line, from FILE or standard input. Waits while the app has no room."""
-    for value in values:
-        _check(value)
     count, run = 0, None
-    with closing(Client(url)) as client:
-        for lines in _portions(values or file):
-            taken = _push(client, f"/apps/{segment(app)}/items", lines)
-            count, run = count + len(taken.serials), taken.run
+    for lines in _portions(values or file):
+        taken = _push(client, f"/apps/{segment(app)}/items", lines)
+        count, run = count + len(taken.serials), taken.run
     click.echo(f"{count} {'item' if count == 1 else 'items'} pushed" + (f", run {run}" if run else ""))
-
-
-def _check(value: str) -> None:
-    try:
-        json.loads(value)
-    except ValueError as error:
-        what = f"{value!r} is no JSON ({error}); a text needs quotes"
-        raise click.BadParameter(what, param_hint="--value") from error
 
 
 def _portions(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -161,14 +158,12 @@ OVER = (State.STOPPED, State.FAILED)
 @click.option("--after", type=click.IntRange(0), help="Only results after this serial number (default: all retained).")
 @click.option("--run", help="Run of the serial number in --after; a restart in between is then reported.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of results.")
-@url_option
-def results(app: str, follow: bool, after: int | None, run: str | None, limit: int | None, url: str) -> None:
+@client_option
+def results(app: str, follow: bool, after: int | None, run: str | None, limit: int | None, client: Client) -> None:
     """Print the results of APP, one JSON object a line, in the order of its input."""
-    with closing(Client(url)) as client:
-        for count, row in enumerate(_rows(client, segment(app), {"after": after, "run": run}, follow), 1):
-            click.echo(json.dumps(row, ensure_ascii=False))
-            if count == limit:
-                return
+    rows = _rows(client, segment(app), {"after": after, "run": run}, follow)
+    for row in islice(rows, limit):
+        click.echo(json.dumps(row, ensure_ascii=False))
 
 
 def _rows(client: Client, app: str, cursor: Mapping[str, Any], follow: bool) -> Iterator[Any]:

@@ -14,7 +14,7 @@ import click
 from compositions.errors import RecomposeError
 from datapipe.spark.session import FIRST_COMPILER, SETTINGS, open_session, told_in_a_sentence
 from service.cli import render
-from service.cli.texts import FOLDER, master_option
+from service.cli.texts import FOLDER, spark_option
 from service.daemon.store.database import default_directory
 
 NAME = "recompose telemetry"
@@ -27,7 +27,7 @@ LOOK_S = 0.5
 @click.option("--batch", is_flag=True, help="Build the table of windows anew from all records, once.")
 @click.option("--once", is_flag=True, help="Stream, and end when everything is read.")
 @click.option("--wait", is_flag=True, help="Wait for the first files, instead of ending without any.")
-@master_option
+@spark_option
 @click.option("--sql", "query", help="Ask the tables in Spark SQL, print rows as JSON lines, and end.")
 @click.option("--state", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
 def telemetry(
@@ -112,10 +112,7 @@ FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S
 @click.command()
 @click.argument("app", required=False)
 @click.option(
-    "--from",
-    "source",
-    type=click.Path(path_type=Path),
-    help="Folder with telemetry, or with its tables (default: the daemon's).",
+    "--from", "source", type=click.Path(path_type=Path), help="Folder of telemetry or tables (default: the daemon's)."
 )
 @click.option("--run", help="Only of this run.")
 @click.option("--since", type=click.DateTime(FORMATS), help="Start, in local time unless it has an offset.")

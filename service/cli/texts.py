@@ -1,8 +1,8 @@
-"""Convert texts of the command line to values (``wave:period=60,min=1,max=10``, ``replay:PATH``), and the options that
-commands share."""
+"""Convert texts of the command line (``wave:period=60,min=1,max=10``) to values; options that commands share."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -35,10 +35,7 @@ def parse_amount(text: str) -> Amount:
 
 
 def items_of(app: str, classes: Mapping[str, int], asked: Amount) -> int:
-    """Return how many items are asked for of an ``app`` that has these ``classes``.
-
-    Raises: RecomposeError when there is none of that name, with those that there are.
-    """
+    """Return how many items of an ``app`` are asked for. Raises: RecomposeError for an unknown class of input."""
     if isinstance(asked, int):
         return asked
     if asked in classes:
@@ -60,8 +57,7 @@ SINK_OF = {
 SOURCE_OF = {"mqtt": "mqtt", "mqtts": "mqtt", "amqp": "rabbitmq", "amqps": "rabbitmq"}
 """The kind of source that a whole URL of this scheme is the path of."""
 SPARK_WRITES, SPARK_FORMATS = "spark+", ("parquet", "orc", "json", "csv")
-"""Prefix and formats of tables that Spark writes. A format may stand alone, except parquet, which is a sink of its
-own."""
+"""Prefix and formats of tables that Spark writes. A format may stand alone, except parquet, which is its own sink."""
 BATCH_EXAMPLE = "such as pid:kp=10,ki=15"
 
 
@@ -81,7 +77,6 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in later ver
 
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-"""A file that is there."""
 FOLDER = click.Path(file_okay=False, path_type=Path)
 """A folder, which may have to be made."""
 POSITIVE = click.FloatRange(0, min_open=True)
@@ -151,8 +146,7 @@ def _spark_source(file: str) -> SourceSpec:
 
 
 def parse_sink(text: str) -> SinkSpec:
-    """Parse ``parquet:FOLDER``, ``sql:URL``, a URL whose scheme names the sink, or ``spark+FORMAT:PATH``, a table that
-    Spark writes. Raises: ValueError with a sentence."""
+    """Parse ``parquet:FOLDER``, ``sql:URL``, a sink's URL, or ``spark+FORMAT:PATH`` for a table. Raises: ValueError."""
     kind, _, path = text.partition(":")
     if kind in ("parquet", "sql"):
         return _valid(SinkSpec, {"kind": kind, "path": path})
@@ -165,24 +159,14 @@ def parse_sink(text: str) -> SinkSpec:
     return _valid(SinkSpec, {"format": format_, "path": path})
 
 
-def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """``KEY=VALUE`` pairs; lists and objects as JSON, everything else as text that the app's options convert."""
-    options = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise click.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="-o")
-        options[key] = _value(value)
-    return options
-
-
-def _value(text: str) -> Any:
-    if text[:1] not in ("[", "{"):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+def parse_option(text: str) -> tuple[str, Any]:
+    """``KEY=VALUE``; lists and objects as JSON, everything else as text that the app's options convert."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ValueError(f"{text!r} is not KEY=VALUE")
+    with suppress(ValueError):
+        return key, json.loads(value) if value[:1] in ("[", "{") else value
+    return key, value
 
 
 def _number(key: str, text: str, example: str) -> int | float:
@@ -225,15 +209,12 @@ app_options = click.option(
     "options",
     multiple=True,
     metavar="KEY=VALUE",
-    callback=lambda _, __, pairs: parse_options(pairs),
+    type=Parsed(parse_option),
+    callback=lambda _, __, pairs: dict(pairs),
     help="Option of the app.",
 )
-master_option = click.option(
-    "--master", help="Spark master, such as spark://host:7077 (default: this machine's cores)."
-)
+spark_option = click.option("--master", help="Spark master, such as spark://host:7077 (default: this machine's cores).")
 app_argument = click.argument("app", shell_complete=known_apps)
-
-
 budget_option = click.option(
     "--budget", type=Parsed(parse_budget), help="Budget: workers=8, cores=3 or both, separated by a comma."
 )

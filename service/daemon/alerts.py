@@ -4,22 +4,22 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
 import httpx
 import structlog
+from pydantic import ValidationError
 
-from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.wording import figure
 from control.decisions import State
 from datapipe.sinks.webhook import LATER, Posts
 from profiler.slo import SloStatus
-from service.daemon.store.store import AlertRules
+from service.daemon.store.store import Facts, body_to_json
 from service.schemas.base import plain, utc_now
-from service.schemas.refusals import NotFoundError, no_app
+from service.schemas.refusals import AppTypes, NotFoundError, no_app
 from service.schemas.slo import Alert, AlertsInForce, AlertsRequest, BacklogRule, ObjectiveRule, Rule
 from service.schemas.status import Status
 
@@ -158,16 +158,26 @@ def _counted(judged: Judged, status: Status, now_s: float, within_s: float) -> J
 
 LOOK_S = 1.0
 REMEMBERED = 200
+NAME = "alerts"
 log = structlog.get_logger()
+
+
+def _stored(facts: Facts) -> AlertsRequest:
+    """Return the stored rules; none if they were stored by an earlier version and cannot be read."""
+    try:
+        return AlertsRequest.model_validate_json(facts.get(NAME) or "{}")
+    except ValidationError as error:
+        log.error("the stored alert rules cannot be read and are not in force; set them again", error=str(error))
+        return AlertsRequest()
 
 
 class Alerts:
     """``apps``: those that are registered; ``status``: of one of them. Thread-safe."""
 
-    def __init__(self, apps: Mapping[str, type[App]], status: Callable[[str], Status], kept: AlertRules) -> None:
-        self._apps, self._status, self._kept = apps, status, kept
+    def __init__(self, apps: AppTypes, status: Callable[[str], Status], facts: Facts) -> None:
+        self._apps, self._status, self._facts = apps, status, facts
         self._webhook = Webhook()
-        self._asked = kept.rules()
+        self._asked = _stored(facts)
         self._judged: dict[tuple[int, str], Judged] = {}
         """By the place of a rule and by app, as are the alerts that are raised."""
         self._raised: dict[tuple[int, str], Alert] = {}
@@ -175,14 +185,14 @@ class Alerts:
         self._lock = threading.Lock()
 
     def set(self, asked: AlertsRequest) -> AlertsInForce:
-        """Replace all rules. Raises: NotFoundError for an app that is not registered; NotStoredError."""
+        """Replace all rules. Raises: NotFoundError for an app that is not registered; NotStoredError; BadValueError."""
         unknown = {rule.app for rule in asked.rules} - {None, *self._apps}
         if unknown:
             raise NotFoundError(no_app(min(map(str, unknown)), self._apps))
         with self._lock:
             if "webhook" not in asked.model_fields_set:
                 asked = asked.model_copy(update={"webhook": self._asked.webhook})
-            self._kept.put_rules(asked)
+            self._facts.put(NAME, body_to_json(asked))
             self._asked, self._judged, self._raised = asked, {}, {}
         return self.in_force()
 

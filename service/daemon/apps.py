@@ -1,5 +1,4 @@
-"""Start and stop apps, change how they run, and continue durable runs that hold undelivered data. A start or a change
-is checked before it reaches a runner."""
+"""Start, change and stop apps, and continue durable runs; what is asked for is checked before a runner gets it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,7 +30,7 @@ from service.runner.validation.resolution import rate_of, settings_for
 from service.schemas.compositions import AppInfo
 from service.schemas.refusals import BadValueError, ConflictError, in_two_ways, listed
 from service.schemas.results import OwingRun
-from service.schemas.spec import BatchingSpec, InputSpec, RunSpec, SinkSpec
+from service.schemas.spec import RunSpec, SinkSpec
 from service.schemas.status import Status
 
 WORKERS_PER_CORE = 32
@@ -72,16 +71,15 @@ def check_resources(app: str, stages: Sequence[Stage], crew: Mapping[Loads, int]
         _refuse("app", f"{app} cannot start on these nodes: {lacking}")
 
 
-def check_input(input: InputSpec, apps_dirs: Sequence[str]) -> None:
-    """Raises: BadValueError when the rate or pattern is not one; ``apps_dirs`` have the custom ones."""
-    with _refusing("input", "input refused: "):
-        rate_of(input, apps_dirs)
-
-
-def check_batching(batching: BatchingSpec) -> None:
-    """Raises: BadValueError when items, controller and settings do not go together."""
-    with _refusing("batching", "batching refused: "):
-        _ = batching.batching
+def check_change(change: SetInput | SetBatching, apps_dirs: Sequence[str]) -> None:
+    """Raises: BadValueError for no rate or pattern (``apps_dirs`` have custom ones), or no possible bundle size."""
+    match change:
+        case SetInput(input):
+            with _refusing("input", "input refused: "):
+                rate_of(input, apps_dirs)
+        case SetBatching(batching):
+            with _refusing("batching", "batching refused: "):
+                _ = batching.batching
 
 
 def check_objectives(strategy: str, slo: Slo | None) -> None:
@@ -96,8 +94,8 @@ def check_start(spec: RunSpec) -> None:
     _check_sink(spec.sink)
     if (fault := durability_fault(spec)) is not None:
         _refuse("durability", fault)
-    check_input(spec.input, spec.apps_dirs)
-    check_batching(spec.batching)
+    check_change(SetInput(spec.input), spec.apps_dirs)
+    check_change(SetBatching(spec.batching), spec.apps_dirs)
     with _refusing("settings", "settings refused: "):
         settings_for(spec.settings)
 
@@ -154,9 +152,12 @@ class Owing:
             return fresh
         same = self._store.durable_runs.is_same(spec, debt.run)
         if spec.durable.durability == "none" or same is False:
-            raise ConflictError(_refusal(spec.app, debt))
+            how = "with the same source, sink and options, and a durability, to deliver them"
+            raise _refusal(debt, f"start {spec.app} {how}", spec.app)
         if same is None and debt.items and spec.source.of.positioned:
-            raise ConflictError(_refusal_of_unknown(spec, debt))
+            how = f"start {spec.app} with the source that the run had (push, mqtt or a queue of rabbitmq)"
+            not_so = f"they were stored as they came, which those of source {spec.source.kind} are not"
+            raise _refusal(debt, f"{not_so}; {how}", spec.app)
         why = f"the app was started again, and run {debt.run} held {_held(debt)}"
         if same is None:
             why += "; of which source, sink and options it was is not stored, so those of this start were taken"
@@ -175,24 +176,13 @@ def _held(debt: Debt) -> str:
     return " and ".join(filter(None, (held, owed)))
 
 
-def _refusal(app: str, debt: Debt) -> str:
-    return (
-        f"run {debt.run} of {app} holds {_held(debt)} in {debt.journal}; start {app} with the same source, sink and "
-        f"options, and a durability, to deliver them, or move {debt.journal.name}* away to give them up"
-    )
-
-
-def _refusal_of_unknown(spec: RunSpec, debt: Debt) -> str:
-    return (
-        f"run {debt.run} of {spec.app} holds {_held(debt)} in {debt.journal}; they were stored as they came, which "
-        f"those of source {spec.source.kind} are not; start {spec.app} with the source that the run had (push, mqtt or "
-        f"a queue of rabbitmq), or move {debt.journal.name}* away to give them up"
-    )
+def _refusal(debt: Debt, how: str, app: str) -> ConflictError:
+    holds = f"run {debt.run} of {app} holds {_held(debt)} in {debt.journal}"
+    return ConflictError(f"{holds}; {how}, or move {debt.journal.name}* away to give them up")
 
 
 STOP_TIMEOUT_S = 600.0
-"""For a stop that the user asks for. What was accepted is delivered however slow the stages are; a hung one has its own
-time limit, so this one is only against what we did not think of."""
+"""For a stop that a user asks for: stages may be slow, and a hung one has a time limit of its own."""
 
 LOOK_AGAIN_S = 0.1
 """Until a stop that waits for another change looks whether that is a stop, which it can hurry."""
@@ -213,7 +203,6 @@ class Apps:
 
     def start(self, spec: RunSpec, slo: Slo | None = None) -> Status:
         """Start an app; its runner comes up in the background. ``slo`` replaces the stored objective; None keeps it.
-
         Raises: ConflictError when it runs already, BadValueError, NotStoredError; then nothing was changed."""
         self._runs.app(spec.app)
         self._check(spec, slo)
@@ -240,7 +229,7 @@ class Apps:
     def _check(self, spec: RunSpec, slo: Slo | None) -> None:
         choices = self._specs.compositions(spec)
         check_start(spec)
-        with _refusing("resources", ""):
+        with _refusing("resources"):
             stages = self._specs.stages(spec)
         stored = self._store.slo(spec.app)
         check_objectives(spec.method.strategy, slo or (stored.slo if stored else None))
@@ -252,8 +241,7 @@ class Apps:
             check_resources(spec.app, stages, named[0] if named else one_each, cluster)
 
     def stop(self, name: str, how: Stop | None = None) -> Status:
-        """Delivers what was accepted, then ends the runner; ``how``: with a limit of the user's. A stop under way is
-        hurried by another one. Raises: ConflictError when it is not running."""
+        """Deliver what was accepted, then end the runner; another stop hurries it. Raises: ConflictError."""
         patience_s = ANSWER_S if how is None else END_S
         how = how or Stop(timeout_s=STOP_TIMEOUT_S)
         while not isinstance((watchdog := self._runs.expect(name)).condition, Stopping):
@@ -273,14 +261,9 @@ class Apps:
         return None if present is None else present.desired.spec
 
     def set(self, name: str, change: SetInput | SetBatching) -> Status:
-        """Set the input, or the bundle size for compositions that set none of their own. Raises: ConflictError,
-        BadValueError, UnavailableError."""
+        """Set the input, or the usual bundle size. Raises: ConflictError, BadValueError, UnavailableError."""
         watchdog = self._runs.expect(name)
-        match change:
-            case SetInput(input):
-                check_input(input, watchdog.desired.spec.apps_dirs)
-            case SetBatching(batching):
-                check_batching(batching)
+        check_change(change, watchdog.desired.spec.apps_dirs)
         watchdog.change(change)
         return self._observation.status(name)
 

@@ -1,8 +1,5 @@
-"""Manage compositions: list, add and remove them, reload a watched directory, predict their figures from a profile.
-
-Compositions come from those that the app ships, those of the watched directory and those changed through REST; later
-layers win by name. An app without any has a list of its own: what the cores here allow.
-"""
+"""Manage compositions: what an app ships, what the watched directory has, and what REST changed; later layers win by
+name. An app without any has a list of its own: what the cores here allow."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,14 +24,14 @@ from service.daemon.supervision.desired_state import holding
 from service.runner.rpc.requests import ReadCompositions, ReadWhatIf, SetCompositions
 from service.runner.validation.resolution import choices_for, shipped, stages_of
 from service.schemas.compositions import Choice, WhatIf
-from service.schemas.refusals import BadValueError, ConflictError, NotFoundError, listed
+from service.schemas.refusals import AppTypes, BadValueError, ConflictError, NotFoundError, listed
 from service.schemas.spec import RunSpec
 
 
 class Choices:
     """Thread-safe. Removed compositions stay removed after a restart, also those that come from a file."""
 
-    def __init__(self, apps: Mapping[str, type[App]], store: DaemonStore, cores: Callable[[], float]) -> None:
+    def __init__(self, apps: AppTypes, store: DaemonStore, cores: Callable[[], float]) -> None:
         self.apps, self._store, self._cores = apps, store, cores
         self.stages: dict[str, Sequence[Stage]] = {name: app.stages for name, app in apps.items()}
         """The stages of every app, as the loader wants them."""
@@ -57,11 +54,8 @@ class Choices:
 
     @contextmanager
     def changed(self, app: str, changes: Mapping[str, Composition | None]) -> Iterator[None]:
-        """Add or replace compositions, and remove those that are None; it stays so unless the block fails.
-
-        Raises: BadValueError for more than an app may have; NotFoundError for one that is to go and is not there,
-        ConflictError for the only one; NotStoredError.
-        """
+        """Add, replace or (None) remove compositions, unless the block fails. Raises: BadValueError for too many;
+        NotFoundError; ConflictError for the only one; NotStoredError."""
         with self._lock:
             names = {each.name for each in self.of(app)}
             for name in (name for name, change in changes.items() if change is None):
@@ -77,23 +71,19 @@ class Choices:
         with undone_by_failure(lambda: self._store.put_overlay(app, overlay)):
             yield
 
-    def load_directory(
-        self, found: Mapping[str, Sequence[Composition]], resources: Mapping[str, Resources]
-    ) -> set[str]:
+    def load_directory(self, new: Mapping[str, Sequence[Composition]], resources: Mapping[str, Resources]) -> set[str]:
         """Replaces the layer of the watched directory. Returns the apps whose compositions changed."""
         with self._lock:
             self.resources = resources
             before = {app: self.of(app) for app in self.apps}
-            self._directory = {app: tuple(compositions) for app, compositions in found.items()}
+            self._directory = {app: tuple(compositions) for app, compositions in new.items()}
             return {app for app in self.apps if self.of(app) != before[app]}
 
 
 class Specs:
     """``base`` carries what all runs share: the directories of apps, the kind of pool, telemetry."""
 
-    def __init__(
-        self, apps: Mapping[str, type[App]], store: DaemonStore, base: RunSpec, cores: Callable[[], float]
-    ) -> None:
+    def __init__(self, apps: AppTypes, store: DaemonStore, base: RunSpec, cores: Callable[[], float]) -> None:
         """``cores``: of all nodes."""
         self.choices = Choices(apps, store, cores)
         self._store, self._base, self._cores = store, base, cores
@@ -121,8 +111,7 @@ class Specs:
         return self._base.pool == "ray"
 
     def stages(self, spec: RunSpec) -> Sequence[Stage]:
-        """Return the stages of the app with the options of ``spec``, and with the resources that it asks for. Raises:
-        RecomposeError for resources of no stage, or that are none."""
+        """Return the stages with the options and resources of ``spec``. Raises: RecomposeError for unfit resources."""
         return stages_of(self._app(spec), spec.but(resources=self._resources(spec), pool=self._base.pool))
 
     def _resources(self, spec: RunSpec) -> Resources:
@@ -143,7 +132,6 @@ class Compositions:
         self._runs, self._specs, self._observation = runs, specs, observation
         self._choices = specs.choices
         self.stages = self._choices.stages
-        """The stages of every app, as documents of compositions name them."""
 
     def of(self, name: str) -> list[Choice]:
         """Raises: UnavailableError when the runner does not answer."""
@@ -157,11 +145,8 @@ class Compositions:
         return self._runs.expect(name).ask(question)
 
     def add(self, text: str | bytes) -> list[Choice]:
-        """Adds or replaces the compositions of a YAML document.
-
-        Raises: CompositionError with every fault; ConflictError when the active one would become another one;
-        NotStoredError and UnavailableError, and then nothing was changed.
-        """
+        """Add or replace the compositions of a YAML document. Raises: CompositionError with every fault; ConflictError
+        for another one in place of the active one; NotStoredError, UnavailableError. Then nothing is changed."""
         document = apart.load(text, self._choices.stages)
         if document.resources:
             how = "are taken at a start; give them in the start body, or in a file of recompose serve --compositions"
@@ -181,11 +166,9 @@ class Compositions:
             with self._choices.changed(name, {composition: None}):
                 self._apply(name)
 
-    def load_directory(
-        self, found: Mapping[str, Sequence[Composition]], resources: Mapping[str, Resources] = {}
-    ) -> None:
+    def load_directory(self, new: Mapping[str, Sequence[Composition]], resources: Mapping[str, Resources] = {}) -> None:
         """Apply the present content of the watched directory; ``resources`` by app, from the next start on."""
-        for name in self._choices.load_directory(found, resources):
+        for name in self._choices.load_directory(new, resources):
             with self._runs.changing(name):
                 self._apply(name)
 

@@ -1,13 +1,9 @@
-"""The daemon's core without HTTP: many apps, and the life that they share.
-
-Methods block (on a runner, on the disk) and may be called from any thread; the API calls them from a thread pool.
-"""
+"""The daemon's core without HTTP: many apps, and the life that they share. Methods block; any thread may call them."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
-from apps.contract import App
 from service.daemon.apps import Apps, Owing
 from service.daemon.compositions import Compositions, Specs
 from service.daemon.nodes import Nodes
@@ -19,7 +15,7 @@ from service.daemon.supervision.restart_policy import fails_to_start
 from service.daemon.supervision.runner_slot import Host
 from service.daemon.supervision.ticker import Ticker
 from service.runner.rpc.requests import Stop
-from service.schemas.refusals import listed
+from service.schemas.refusals import AppTypes, listed
 from service.schemas.spec import RunSpec
 
 CLOSE_TIMEOUT_S = 30.0
@@ -31,7 +27,7 @@ class Daemon:
 
     def __init__(
         self,
-        apps: Mapping[str, type[App]],
+        apps: AppTypes,
         host: Host,
         store: DaemonStore,
         base: RunSpec | None = None,
@@ -55,7 +51,7 @@ class Daemon:
         turns = {"budget": self.machine.turn, "alerts": self.alerts.look, "nodes": self.nodes.look}
         self._tickers = [(make_ticker(name), turn) for name, turn in turns.items()]
 
-    def registered(self) -> Mapping[str, type[App]]:
+    def registered(self) -> AppTypes:
         """Return all registered apps by name."""
         return self._runs.apps
 

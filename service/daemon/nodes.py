@@ -1,5 +1,4 @@
-"""Show the nodes of the cluster with their states and workers, tell the log of changes, drain a node; and ask Ray's
-autoscaler for the resources that the load of all apps needs, beyond what the cluster has now."""
+"""Show the nodes of the cluster, drain one, and ask Ray's autoscaler for what the load needs beyond them."""
 
 import math
 import threading
@@ -64,13 +63,10 @@ class NodeBook:
                 else:
                     self._known[node.id] = replace(known, node=node)
             self._begun = True
-            self._forget(now_s)
+            for each in [each for each in self._known.values() if now_s - each.changed_s > LOST_KEPT_S]:
+                if each.node.state is NodeState.LOST:
+                    del self._known[each.node.id]
             return list(self._known.values())
-
-    def _forget(self, now_s: float) -> None:
-        for name, known in list(self._known.items()):
-            if known.node.state is NodeState.LOST and now_s - known.changed_s > LOST_KEPT_S:
-                del self._known[name]
 
 
 def _log(before: Known | None, node: Node) -> None:
@@ -121,11 +117,9 @@ def wanted_by(status: Status, stages: Sequence[Stage]) -> Wanted:
 class Demand:
     """Keeps what is asked for in step with the load: more at once, less when less was enough for ``KEPT_S``."""
 
-    def __init__(
-        self, request: Callable[[Sequence[Need]], None], observation: Observation, runs: Runs, specs: Specs
-    ) -> None:
+    def __init__(self, request: Callable[[Sequence[Need]], None], seen: Observation, runs: Runs, specs: Specs) -> None:
         """``request`` tells Ray of all workers, in place of those that it was told of before."""
-        self._request, self._observation, self._runs, self._specs = request, observation, runs, specs
+        self._request, self._observation, self._runs, self._specs = request, seen, runs, specs
         self._stages: dict[str, Sequence[Stage]] = {}
         """Of each app with its options, of those that run."""
         self._kept = Kept()
@@ -171,7 +165,6 @@ class Nodes:
         self._book = NodeBook()
         self._demand = Demand(host.request, observation, runs, specs)
         self.autoscale = False
-        """Whether Ray's autoscaler is asked for what the apps need."""
 
     def look(self) -> float | None:
         """Look for changes; return when to look again, None if the host has been left."""
@@ -214,10 +207,7 @@ class Nodes:
         return self.all() if self._host.joined() and self._host.ready() else []
 
     def drain(self, name: str, asked: DrainRequest) -> NodeBody:
-        """Have all apps leave a node, given by its id or address; it takes no worker any more.
-
-        Raises: NotFoundError for a node that is not there; ConflictError for one that cannot go, or is the only one.
-        """
+        """Have all apps leave a node (id or address). Raises: NotFoundError; ConflictError if it cannot go."""
         living = [each.node for each in self._present() if each.node.state is not NodeState.LOST]
         found = [node for node in living if name in (node.id, node.address)]
         if len(found) != 1:

@@ -1,5 +1,4 @@
-"""Objectives, planned loads and alerts of the apps, and the budget that they share: stored for the next run, in force
-at once in the present one."""
+"""Objectives, planned loads and alerts of the apps, and their common budget: stored, and in force at once."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,11 +35,10 @@ class Objectives:
 
     def __init__(self, runs: Runs, store: DaemonStore, observation: Observation) -> None:
         self._runs, self._store, self._observation = runs, store, observation
-        self.alerts = Alerts(runs.apps, observation.status, store.alerts)
+        self.alerts = Alerts(runs.apps, observation.status, store.facts)
 
     def set(self, name: str, slo: Slo) -> StoredSlo:
-        """Raises: BadValueError when the strategy that runs cannot take it, UnavailableError when the runner does not
-        answer, NotStoredError; then nothing was changed."""
+        """Raises: BadValueError (the strategy cannot take it), UnavailableError, NotStoredError; nothing is changed."""
         with self._runs.changing(name):
             present = self._runs.present(name)
             if present is not None:
@@ -83,8 +81,7 @@ class Objectives:
         return StoredSlo.stored(accepted, self._observation.status(accepted.app).input_rate_per_s if runs else None)
 
     def announce(self, name: str, asked: AnnounceRequest) -> Status:
-        """Add a planned load. Raises: ConflictError for an app that does not run, BadValueError for what is over,
-        NotStoredError, UnavailableError; then nothing was changed."""
+        """Add a planned load. Raises: ConflictError, BadValueError, NotStoredError, UnavailableError."""
         now, until_s = time.time(), asked.until.timestamp()
         if until_s <= now:
             raise BadValueError(f"until {asked.until.isoformat()} is in the past; only a coming load can be announced")
@@ -129,8 +126,6 @@ class Machine:
         """Told that nobody counts, since that is so."""
         self._lock = RLock()
 
-    # --- the budget ---
-
     def shares(self) -> MachineShares:
         return MachineShares.of(self._accepted, self._grants)
 
@@ -147,8 +142,6 @@ class Machine:
             self._grants = {}
             self._free.clear()
         return self.shares()
-
-    # --- the loop ---
 
     def turn(self) -> float:
         """Asks and gives, once. Returns the seconds until the next turn."""

@@ -80,8 +80,7 @@ class Observation:
     def decisions(
         self, name: str, limit: int, kinds: Collection[EntryKind] = KINDS, before: str | None = None
     ) -> list[Entry]:
-        """Return the decisions of all runs, newest first, with the runs of "no change" and the changes of the bundle
-        size between them. ``before``: only entries that ended before this time."""
+        """Return the entries of all runs, newest first. ``before``: only those that ended before this time."""
         self._bring(name)
         store, asked = self._store, (name, limit + 1, before)
         decisions = store.decisions(*asked) if "decision" in kinds else []
@@ -107,11 +106,7 @@ class Observation:
                 up.history.pull_all()
 
     def results(self, name: str, cursor: ReadResults) -> list[Result]:
-        """Return results of the present or the last run.
-
-        Raises: UnavailableError when the runner does not answer; ResultsGoneError when the next results are not
-        retained.
-        """
+        """Return results of the present or the last run. Raises: UnavailableError; ResultsGoneError."""
         watchdog = self._runs.last(name)
         if watchdog is None:
             return Window(None, given=0).read(cursor)
@@ -121,20 +116,16 @@ class Observation:
 
     def rates(self, last_s: float, most: int) -> list[bodies.Rates]:
         """Return the rates of every registered app; empty if its runner does not answer within a second."""
-        asked = ReadHistory(last_s, most)
-        return gather(lambda name: bodies.Rates.of(name, self._known(name, asked)), list(self._runs.apps))
+        return gather(lambda name: bodies.Rates.of(name, self._known(name, last_s, most)), list(self._runs.apps))
 
-    def _known(self, name: str, asked: ReadHistory) -> list[Sample]:
+    def _known(self, name: str, last_s: float, most: int) -> list[Sample]:
         with suppress(UnavailableError):
-            return self._history(name, asked, EACH_OF_ALL_S)
+            return self.history(name, last_s, most, EACH_OF_ALL_S)
         return []
 
-    def history(self, name: str, last_s: float) -> list[Sample]:
+    def history(self, name: str, last_s: float, most: int | None = None, timeout_s: float = ONE_APP_S) -> list[Sample]:
         """Return samples of the present run, or the last quarter of an hour of an ended one. Raises: as ``results``."""
-        return self._history(name, ReadHistory(last_s), ONE_APP_S)
-
-    def _history(self, name: str, asked: ReadHistory, timeout_s: float) -> list[Sample]:
-        watchdog = self._runs.last(name)
+        asked, watchdog = ReadHistory(last_s, most), self._runs.last(name)
         if watchdog is None:
             return []
         if isinstance(watchdog.condition, Up | Stopping):

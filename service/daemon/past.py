@@ -28,15 +28,18 @@ Recent = Callable[[str, float], list[Sample]]
 
 
 def between(recent: Recent, telemetry: TelemetrySpec | None, app: str, from_s: float, to_s: float) -> list[Sample]:
-    """Oldest first, seconds since 1970: what the present runner remembers, and before that telemetry, thinned out
-    where the range is long. Raises: NotFoundError for an app that is not registered."""
+    """Return what the present runner remembers, and telemetry before that, oldest first. Raises: NotFoundError."""
     try:
         known = recent(app, max(1.0, time() - from_s))
     except UnavailableError:  # what is written can be told without the runner
         known = []
     seen = [each for each in known if from_s <= read_time(each.at).timestamp() <= to_s]
     until_s = read_time(seen[0].at).timestamp() - 1.0 if seen else to_s
-    return samples_between(telemetry, app, from_s, until_s) + seen
+    if telemetry is None or from_s > until_s:
+        return seen
+    from datapipe.telemetry.past import snapshots_between  # imported here: a daemon without telemetry needs no Arrow
+
+    return [*map(sample_of, snapshots_between(Path(telemetry.folder), app, from_s, until_s)), *seen]
 
 
 def slowest_traces(telemetry: TelemetrySpec | None, app: str, last_s: float, most: int) -> list[Trace]:
@@ -49,27 +52,16 @@ def slowest_traces(telemetry: TelemetrySpec | None, app: str, last_s: float, mos
 
 
 def trace_of(telemetry: TelemetrySpec | None, app: str, serial: int, run: str | None) -> list[Trace]:
-    """Return the trace of one item, of ``run`` or the latest that has it; none if no telemetry is written. Raises:
-    NotFoundError for an item that is not in the telemetry."""
+    """Return the trace of an item, of ``run`` or the latest that has it. Raises: NotFoundError."""
     if telemetry is None:
         return []
     from datapipe.telemetry import traces
 
     found = traces.one(Path(telemetry.folder), app, serial, run)
     if found is None:
-        raise NotFoundError(
-            f"item {serial} of {app} is not in the telemetry; an item appears there ten seconds after its delivery"
-        )
+        late = "an item appears there ten seconds after its delivery"
+        raise NotFoundError(f"item {serial} of {app} is not in the telemetry; {late}")
     return [Trace.of(found)]
-
-
-def samples_between(telemetry: TelemetrySpec | None, app: str, from_s: float, to_s: float) -> list[Sample]:
-    """Oldest first, seconds since 1970; none where no telemetry is written."""
-    if telemetry is None or from_s > to_s:
-        return []
-    from datapipe.telemetry.past import snapshots_between  # imported here: a daemon without telemetry needs no Arrow
-
-    return [sample_of(row) for row in snapshots_between(Path(telemetry.folder), app, from_s, to_s)]
 
 
 def sample_of(row: Mapping[str, Any]) -> Sample:

@@ -1,13 +1,12 @@
 """The present or last run of each app: one watchdog each, asked one at a time or all at once."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 from apps.contract import App
-from runtime.placement.cluster import Cluster
 from service.daemon.store.store import DaemonStore, Started
 from service.daemon.supervision.desired_state import DesiredState
 from service.daemon.supervision.history import HistoryPuller
@@ -16,7 +15,7 @@ from service.daemon.supervision.runner_slot import Host, RunnerSlot, StartQueue
 from service.daemon.supervision.ticker import Ticker
 from service.daemon.supervision.watchdog import Watchdog
 from service.runner.rpc.port import ANSWER_S
-from service.schemas.refusals import ConflictError, NotFoundError, in_two_ways, no_app
+from service.schemas.refusals import AppTypes, ConflictError, NotFoundError, in_two_ways, no_app
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -27,24 +26,18 @@ EACH_OF_ALL_S = 1.0
 """Longest wait for one of many, so that one that is stuck does not hold up what is asked of all."""
 THREADS = 64
 PRESENT = (Starting, Up, Stopping)
-"""States of a run that is coming up, up, or being stopped."""
 
 
 class Runs:
     """The runs of the registered ``apps``. Thread-safe."""
 
-    def __init__(
-        self, apps: Mapping[str, type[App]], host: Host, store: DaemonStore, make_ticker: Callable[[str], Ticker]
-    ) -> None:
+    def __init__(self, apps: AppTypes, host: Host, store: DaemonStore, make_ticker: Callable[[str], Ticker]) -> None:
         self.apps = apps
         self._host, self._store, self._make_ticker = host, store, make_ticker
+        self.cluster = host.cluster
         self._watchdogs: dict[str, Watchdog] = {}
         self._queue = StartQueue()
         self._changing = {name: threading.Lock() for name in apps}
-
-    def cluster(self) -> Cluster:
-        """Return the nodes that workers may be on."""
-        return self._host.cluster()
 
     def app(self, name: str) -> type[App]:
         """Raises: NotFoundError."""
@@ -67,8 +60,6 @@ class Runs:
         finally:
             if held:
                 self._changing[name].release()
-
-    # --- which there are ---
 
     def all(self) -> list[Watchdog]:
         return list(self._watchdogs.values())
@@ -94,8 +85,6 @@ class Runs:
         if found is None:
             raise ConflictError(f"{name} is not running; {in_two_ways('start', name)}")
         return found
-
-    # --- a new one ---
 
     def begin(self, started: Started, *, attach: bool = False) -> None:
         """Has one brought up that is stored; ``attach``: where an earlier daemon left its runner."""

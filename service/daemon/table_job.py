@@ -32,6 +32,7 @@ class TableJob:
         self._ticker = make_ticker("tables")
         self._waited = False
         self._failed = 0
+        self._state_file = folder / ".tables.json"
         self._process: subprocess.Popen[bytes] | None = None
         self.status = TablesStatus(state="waiting")
 
@@ -67,10 +68,6 @@ class TableJob:
             log.warning("tables of telemetry not brought up to date", reason=reason, failed_in_a_row=self._failed)
         self.status = self.status.model_copy(update=told)
         return float(self._every_s * 2 ** min(self._failed, MOST_DOUBLINGS))
-
-    @property
-    def _state_file(self) -> Path:
-        return self._folder / ".tables.json"
 
     def _run(self) -> str | None:
         """Return why the process failed, if it did."""

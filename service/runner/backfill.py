@@ -22,10 +22,7 @@ from service.runner.wiring.result_buffer import JsonForm, text_of
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """All stages of the app ``name``, as they are sent to another process; ``options`` is JSON.
-
-    A call returns the result of each row as the stream stores it: JSON with ``value``, ``values`` or ``error``.
-    """
+    """All stages of an app, as they are sent to another process. A call returns a result of each row, as JSON."""
 
     name: str
     options: str

@@ -41,9 +41,7 @@ class Inlet(Protocol):
 
 class Bundling(Bundler):
     """Owned by the loop's thread. What the active composition says of itself comes before what was asked for the app.
-
-    ``first``: the composition that the run begins with; ``batch_stages``: names of those that get a bundle at once.
-    """
+    ``first``: the composition that the run begins with; ``batch_stages``: names of those that get a bundle at once."""
 
     def __init__(self, source: Inlet, asked: Batching, first: Composition, batch_stages: Collection[str] = ()) -> None:
         self._source, self._asked, self._active = source, asked, first

@@ -1,5 +1,4 @@
-"""The loop of a running app: observe, estimate, decide, apply; with the estimates of its switches. The same in real
-time and in the simulation."""
+"""The loop of a running app: observe, estimate, decide, apply; the same in real time and in the simulation."""
 
 from collections import Counter, deque
 from collections.abc import Callable
@@ -88,18 +87,13 @@ class WorkerFailures:
     count: int = 0
     losses: deque[WorkersChanged] = field(default_factory=lambda: deque(maxlen=LOSSES_KEPT))
 
-    def lost(self, loss: WorkersChanged) -> None:
-        self.count += 1
-        self.losses.append(loss)
-
     def not_started(self, failure: StartFailed) -> None:
         if self.start_failure is None:
             self.since_s = failure.at_s
         self.start_failure = failure
 
     def given_up(self, now_s: float, *, kept_up: bool) -> str | None:
-        """Return why no worker can start, after several attempts. What may pass, as a lack of room that another run is
-        about to leave, is borne for a while; by an app that is ``kept_up``, as long as it takes."""
+        """Return why no worker can start. What may pass is borne for a while; if ``kept_up``, as long as it takes."""
         failed = self.start_failure
         if failed is None or failed.consecutive < START_FAILURES:
             return None
@@ -217,7 +211,8 @@ class ControlLoop:
             self.handovers.drain.overdue()
         elif isinstance(outcome, WorkersChanged):
             if outcome.lost:
-                self.failures.lost(outcome)
+                self.failures.count += 1
+                self.failures.losses.append(outcome)
                 self.manager.workers_lost(outcome.at_s, outcome.reason)
             if outcome.leaving:
                 name = self.engine.view().composition.name

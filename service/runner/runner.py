@@ -16,7 +16,7 @@ from compositions.logger import Logger
 from control.decisions import State
 from runtime.dispatch.event_log import DispatcherError, EventLog
 from runtime.housekeeping import TRIM_EVERY_S, trim
-from service.runner.handlers.answers import AtRest, RunnerStatus, answers_of
+from service.runner.handlers.answers import AtRest, RunnerStatus, UnderWay
 from service.runner.rpc import requests
 from service.runner.rpc.port import ANSWER_S, Answers, Mailbox
 from service.runner.rpc.vital import Vital
@@ -49,17 +49,6 @@ def _kept(log: EventLog, app: str) -> str:
     except OSError as error:
         return f"The events that led to it could not be written: {error}"
     return f"The events that led to it are in {file.name}; attach it to a report: a test replays them."
-
-
-def check(run: Run) -> None:
-    """Raises: RecomposeError when the run cannot go on."""
-    engine, kept_up = run.loop.engine, run.checked.spec.origin.kept_up
-    why = run.loop.failures.given_up(engine.now_s, kept_up=kept_up)
-    if why is not None and engine.view().unserved:
-        raise RecomposeError(f"workers cannot start: {why}")
-    for failed in (run.sink.failed, run.checkpointer.failed):
-        if failed is not None:
-            raise RecomposeError(failed)
 
 
 def _given_up(serials: range) -> str:
@@ -209,7 +198,7 @@ class Runner:
         closing.callback(run.close)
         record = record_of(self.spec, run)
         closing.callback(record.close)
-        answers = answers_of(run, record, self._status)
+        answers = UnderWay(run, record, self._status).answers()
         answers.answer(requests.SetPlannedLoads(run.announced))
         self._mailbox.open(answers, run.wake)
         closing.callback(self._mailbox.close)
@@ -239,6 +228,7 @@ class Runner:
         status = self._status
         if run.loop.result is not None and run.intake.reading:
             status.state = run.loop.result.state
-        check(run)
+        if (failed := run.failed) is not None:
+            raise RecomposeError(failed)
         if run.intake.failure is not None and status.failure is None:
             self._fail(f"the source failed: {run.intake.failure}")

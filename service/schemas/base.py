@@ -27,32 +27,23 @@ Clock = Callable[[float], str]
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 """RFC 3339, in UTC, to the millisecond, with ``Z``."""
 Told = Annotated[str, AfterValidator(without_users), PlainSerializer(without_users)]
-"""The reason of a failure, in words that an app or a library may have chosen; users and passwords are removed from its
-addresses."""
+"""The reason of a failure, in words of an app or a library; users and passwords are removed from its addresses."""
 _ANY = TypeAdapter(Any)
 Data = dict[str, Any]
 """JSON data, or fields by name."""
 
 
 class Answer(BaseModel):
-    """A frozen body. It may grow fields: whoever reads one keeps those that it does not know.
-
-    What is set is served, null where it was not measured; a field that was not given is left out. Its validator is
-    built at first use: a command or a runner uses a few bodies of the many that it imports.
-    """
+    """A frozen body. It may grow fields: whoever reads one keeps those that it does not know. What is set is served,
+    null where it was not measured; a field that was not given is left out. Its validator is built at first use: a
+    command or a runner uses a few bodies of the many that it imports."""
 
     model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, defer_build=True, from_attributes=True)
 
     @classmethod
     def taken_from(cls, *sources: object, **given: Any) -> Self:
-        """Return a body with the fields that are ``given``; others are of the first source that has them.
-
-        Fields in milliseconds are of those in seconds; other numbers get four decimals. A field that none has keeps its
-        default.
-
-        Raises:
-            ValueError: A field without a default is missing.
-        """
+        """Return a body with the fields that are ``given``; others are of the first source that has them: milliseconds
+        from seconds, numbers with four decimals. Raises: ValueError for a missing field without a default."""
         for name in cls.model_fields.keys() - given.keys():
             in_s = name.removesuffix("_ms") + "_s"
             attribute, shown = (in_s, ms) if name.endswith("_ms") else (name, _shown)
@@ -63,6 +54,7 @@ class Answer(BaseModel):
 
 
 T = TypeVar("T")
+F = TypeVar("F", float, float | None)
 _TOPIC = object()
 Topic = Annotated[T, _TOPIC]
 """Marks a field of ``FlatOnTheWire`` whose own fields stand beside it in JSON."""
@@ -142,7 +134,7 @@ def json_of(body: object) -> str:
     return _ANY.dump_json(body, by_alias=True, exclude_unset=True, ensure_ascii=True).decode("ascii")
 
 
-def ms(seconds: float | None) -> float | None:
+def ms(seconds: F) -> F:
     """Milliseconds, three decimals; None stays None."""
     return None if seconds is None else round(seconds * 1e3, 3)
 

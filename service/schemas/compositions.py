@@ -1,5 +1,4 @@
-"""Apps, compositions and bundle sizes in answers: the active one, those that can be chosen, and predictions under other
-circumstances."""
+"""Apps, compositions and bundle sizes in answers, and predictions for compositions under other circumstances."""
 
 from collections.abc import Sequence
 from itertools import repeat
@@ -19,7 +18,6 @@ from control.bundles.bundle_size import SizeRun
 from control.decisions import State
 from control.expect import Unmeasured, expect
 from control.what_if import Option, Outlook
-from control.what_if import StageTime as Measured
 from profiler.snapshot import Snapshot
 from service.schemas.base import Answer, Clock, Time, ms, rounded
 
@@ -33,7 +31,6 @@ class Batch(Answer):
     controller: Asked | None = None
     """Who is to choose the size; left out where ``items`` tells."""
     settings: dict[str, int | float] | None = None
-    """Of the controller; left out with it."""
 
     @classmethod
     def of(cls, asked: Batching) -> "Batch":
@@ -51,8 +48,7 @@ class BatchingStatus(Batch):
     """The limits of a bundle with the size in use; null while there is no run. ``controller`` chooses the size now."""
 
     asked: Asked | None = None
-    """The controller that was named; left out where none was. Without a latency objective it does not choose, and
-    ``reason`` says so."""
+    """The controller that was named, if any. Without a latency objective it does not choose; ``reason`` says so."""
     size: int | None
     reason: str | None
 
@@ -73,7 +69,6 @@ class SizeChange(Answer):
     from_: int = Field(validation_alias="from", serialization_alias="from")
     """Items that travelled together before the first of them."""
     to: int
-    """After the last one."""
     least: int
     most: int
     reason: str
@@ -111,17 +106,14 @@ class AppInfo(Answer):
     running: bool
     state: State
     bundled: bool = False
-    """Whether it comes with Recompose."""
 
     @classmethod
     def of(cls, app: type[App], compositions: Sequence[Composition], state: State) -> Self:
-        return cls(
-            name=app.name,
-            description=app.description,
+        return cls.taken_from(
+            app,
             stages=[StageInfo.model_validate(stage) for stage in app.stages],
             compositions=[composition.name for composition in compositions],
             options=app.options_model.model_json_schema(),
-            input_classes=dict(app.input_classes),
             running=state not in (State.STOPPED, State.FAILED),
             state=state,
             bundled=is_bundled(app),
@@ -188,11 +180,9 @@ class Choice(ActiveComposition):
         )
 
     @classmethod
-    def all_of(
-        cls, app: str, offered: Sequence[Composition], active: Composition, snapshot: Snapshot | None
-    ) -> "list[Choice]":
+    def all_of(cls, app: str, offered: Sequence[Composition], active: Composition, seen: Snapshot | None) -> list[Self]:
         """Return the compositions of a running app, with what the capacity model predicts of them."""
-        found = None if snapshot is None else expect(offered, snapshot)
+        found = None if seen is None else expect(offered, seen)
         told = repeat(None) if found is None or isinstance(found, Unmeasured) else found
         pairs = zip(offered, told, strict=False)
         return [cls.offered(app, each, each.name == active.name, said) for each, said in pairs]
@@ -250,13 +240,11 @@ def what_if_body(app: str, found: Outlook) -> WhatIf:
         choice=found.chosen,
         compositions=[_possibility(option) for option in found.options[:SHOWN]],
         left_out=max(len(found.options) - SHOWN, 0),
-        stages=[_stage(each) for each in found.stages],
+        stages=[
+            StageTime(name=s.name, service_time_ms=ms(s.measured_s), free_time_ms=ms(s.free_s), cpu_time_ms=ms(s.cpu_s))
+            for s in found.stages
+        ],
     )
-
-
-def _stage(told: Measured) -> StageTime:
-    service_ms, free_ms, cpu_ms = (round(each_s * 1e3, 3) for each_s in (told.measured_s, told.free_s, told.cpu_s))
-    return StageTime(name=told.name, service_time_ms=service_ms, free_time_ms=free_ms, cpu_time_ms=cpu_ms)
 
 
 def _possibility(option: Option) -> Possibility:

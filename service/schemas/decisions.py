@@ -31,7 +31,6 @@ class Candidate(Answer):
     transition: TransitionKind | None = None
     """What it takes to get there; null for the active one, and where nobody asked."""
     transition_ms: float | None = None
-    """How long that is expected to take."""
 
     @classmethod
     def of(cls, candidate: control.Candidate) -> Self:
@@ -109,7 +108,6 @@ class QuietRun(Answer):
     last_at: Time
     count: int
     run: str | None = None
-    """Of the app, in which it was; null where that was not noted."""
 
     @classmethod
     def of(cls, quiet: NoChangeRun, at: Clock, run: str | None) -> Self:
@@ -168,8 +166,7 @@ KINDS: tuple[EntryKind, ...] = ("decision", "no_change", "batching")
 def history_of(
     decisions: Iterable[Decision], runs: Iterable[QuietRun], sizes: Iterable[SizeChange], limit: int
 ) -> list[Entry]:
-    """The newest ``limit`` in one list, newest first. Those of one instant are not divided, so that whoever reads on
-    before the last one misses none; unless they alone are more than ``limit``."""
+    """The newest ``limit``, newest first; those of one instant stay together, so that who reads on misses none."""
     entries: list[Entry] = [each.listed() for each in decisions]
     entries += [NoChange.listed(run) for run in runs]
     entries += [Resized.listed(changes) for changes in sizes]

@@ -7,7 +7,6 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from compositions.model import Stage
 from control.journal import OutputGaps
-from profiler.drain import DrainStatus
 from profiler.monitor import LATENCY_BOUNDS_S
 from profiler.service_time import bottlenecks
 from profiler.snapshot import LatencyStats, Snapshot
@@ -73,7 +72,6 @@ class LatencyHistogram(Answer):
     """Latencies of all items that this runner delivered, measured from when an item was due or arrived."""
 
     le_s: list[float]
-    """Bucket bounds in seconds."""
     counts: list[int]
     """Number of items within each bound; the last is the number of all items."""
     sum_s: float
@@ -87,7 +85,6 @@ class Demand(Answer):
     """The load that was asked for and admitted, and how well it was served beside the window's latency."""
 
     latency_from_read_ms: Latency | None = None
-    """Latency from the moment an item was read."""
     offered_per_s: float | None = None
     """Rate of items that are due or arrive by themselves, even if the source cannot keep up."""
     admitted_per_s: float | None = None
@@ -147,10 +144,6 @@ class Drain(Answer):
     last_actual_ms: float | None
     last_error_ratio: float | None
     count: int
-
-    @classmethod
-    def of(cls, drain: DrainStatus) -> Self:
-        return cls.taken_from(drain)
 
 
 class Worker(Answer):

@@ -1,5 +1,4 @@
-"""Refusals of the control plane, one class for each kind of answer, and sentences about bodies that pydantic
-refuses."""
+"""Refusals of the control plane, a class for each kind of answer, and sentences about bodies that pydantic refuses."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,15 +41,18 @@ class DiskFullError(NotStoredError):
 
 
 class ResultsGoneError(RecomposeError):
-    """The next results of a reader are not retained: they are of another run, or too old. ``first`` and ``last``:
-    retained serial numbers of ``run``; None if there are none."""
+    """The next results are of another run, or too old. ``first`` and ``last``: serial numbers that ``run`` retains."""
 
     def __init__(self, message: str, run: str | None = None, first: int | None = None, last: int | None = None) -> None:
         super().__init__(message)
         self.run, self.first, self.last = run, first, last
 
 
-def no_app(name: str, known: Mapping[str, type[App]]) -> str:
+AppTypes = Mapping[str, type[App]]
+"""Registered apps by name."""
+
+
+def no_app(name: str, known: AppTypes) -> str:
     """Return the message about an app that is not registered, with the closest name, or else the registered names."""
     return f"there is no app {name!r}{did_you_mean(name, known) or '; registered are ' + names_of(known)}"
 

@@ -37,8 +37,6 @@ def present_strategy(value: object) -> object:
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the target that counts as a violation.")]
-
-
 ThroughputTarget = Annotated[
     Annotated[Number, Field(gt=0, le=MAX_TARGET)] | Literal["input_rate", "fastest"],
     saying(f'items/s above 0 and at most {MAX_TARGET:,.0f}, "{INPUT_RATE}" or "{FASTEST}"'),
@@ -261,9 +259,7 @@ class StopRequest(Frozen):
         description="Maximum time for it, in seconds; what is in flight then is given up, and the app has ended within "
         "2 s more. null: 600.",
     )
-    force: bool = Field(
-        default=False, strict=True, description="End the runner and its workers at once; nothing is drained."
-    )
+    force: bool = Field(default=False, strict=True, description="End runner and workers at once; nothing is drained.")
 
 
 class ModeRequest(Frozen):

@@ -25,14 +25,12 @@ class Result(Answer):
 class Accepted(Answer):
     serial: int
     run: str | None
-    """Of the serial number, as in the result."""
 
 
 class AcceptedMany(Answer):
     serials: list[int]
     """Of the items, in their order. They have gaps where others pushed meanwhile."""
     run: str | None
-    """Of the serial numbers, as in the results."""
 
 
 class CheckedItems(Items):
@@ -67,10 +65,8 @@ class Summary(AskedFor):
 
     app: str | None = None
     run: str | None = None
-    """As in the telemetry."""
     elapsed_s: float | None = None
     objectives: list[Reached] = []
-    """The objectives, and the values reached at the end."""
     items: CheckedItems | None = None
     composition: str | None = None
     compositions_used: list[str] = []
@@ -105,7 +101,6 @@ class Problem(Answer):
     serials: list[int] | None = None
     """Of many items that were pushed, those that were taken before one was refused."""
     run: str | None = None
-    """Of these serial numbers."""
 
 
 class ResultsGone(Problem):
@@ -115,7 +110,6 @@ class ResultsGone(Problem):
     from_: int | None = Field(validation_alias="from", serialization_alias="from")
     """The oldest serial number."""
     to: int | None
-    """The latest one."""
 
 
 class FieldError(Answer):
@@ -161,4 +155,3 @@ class OwingRun(Answer):
     present: bool
     """True if the service runs it or tries to; false: a start of the app continues it."""
     fault: str | None
-    """Reason why the journal cannot be read."""

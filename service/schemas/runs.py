@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
-from service.schemas.base import Answer, Time, time_text
+from service.schemas.base import Answer, Time, ms, time_text
 from service.schemas.figures import Latency
 from service.schemas.slo import SloInForce
 from service.schemas.status import Sample
@@ -96,7 +96,7 @@ class Trace(Answer):
         """``row``: of ``datapipe.telemetry.past``."""
         due, read, left = row["arrived"], row.get("read"), row["delivered"]
         stages = [
-            Worked(stage=each["stage"], worked_ms=_ms(each["wall_ns"] / 1e9), cpu_ms=_ms(each["cpu_ns"] / 1e9))
+            Worked(stage=each["stage"], worked_ms=ms(each["wall_ns"] / 1e9), cpu_ms=ms(each["cpu_ns"] / 1e9))
             for each in row["stages"] or ()
         ]
         worked_s = sum(each.worked_ms for each in stages) / 1e3
@@ -108,13 +108,9 @@ class Trace(Answer):
             outcome=row["outcome"],
             due_at=time_text(due.timestamp()),
             left_at=time_text(left.timestamp()),
-            latency_ms=_ms((left - due).total_seconds()),
-            held_back_ms=None if read is None else _ms((read - due).total_seconds()),
-            waited_ms=_ms(max(0.0, inside_s - worked_s)),
-            worked_ms=_ms(worked_s),
+            latency_ms=ms((left - due).total_seconds()),
+            held_back_ms=None if read is None else ms((read - due).total_seconds()),
+            waited_ms=ms(max(0.0, inside_s - worked_s)),
+            worked_ms=ms(worked_s),
             stages=stages,
         )
-
-
-def _ms(seconds: float) -> float:
-    return round(seconds * 1e3, 3)

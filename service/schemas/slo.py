@@ -124,9 +124,8 @@ class MachineBudgetRequest(Frozen):
         most, unit = (self.cores, "cores") if self.workers is None else (self.workers, "workers")
         floors = sum(each.floor if self.workers is None else ceil(each.floor) for each in self.apps.values())
         if most is not None and floors > most:
-            raise ValueError(
-                f"the floors are {figure(floors, 6)} {unit} together; the budget is {figure(most, 6)} {unit}"
-            )
+            told = f"the floors are {figure(floors, 6)} {unit} together"
+            raise ValueError(f"{told}; the budget is {figure(most, 6)} {unit}")
         return self
 
     def budget(self) -> MachineBudget:
@@ -155,7 +154,6 @@ class GrantBody(Answer):
     """The least by which it would do better; null: more would not help."""
     reached_with_more: float | None = None
     composition_with_more: str | None = None
-    """What it would run then."""
     reason: str
 
     def told(self) -> str:
@@ -272,7 +270,6 @@ class AlertsInForce(Answer):
     webhook: str | None
     """The host of it; the rest may be a secret."""
     webhook_fault: str | None
-    """Why the last alert could not be posted."""
     alerts: list[Alert]
     """Newest first: what was raised and what was over, as far as is remembered since the service began."""
 

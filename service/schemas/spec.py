@@ -1,5 +1,4 @@
-"""The spec of a run: one set of models for the start body, the command line and the runner; nested by topic, flat in
-JSON."""
+"""The spec of a run: one set of models for start body, command line and runner; nested by topic, flat in JSON."""
 
 import uuid
 from collections.abc import Mapping
@@ -111,8 +110,7 @@ class SinkSpec(Frozen):
     schema_: str | None = Field(default=None, alias="schema")
     """Fields of a result as a DDL string; None: one column with JSON."""
     options: dict[str, str | bool | int | Number] = Field(default_factory=dict)
-    """Of the format's writer; of ``sql`` the name of the ``table``; of ``webhook`` the ``authorization``;
-    of ``kafka`` librdkafka's."""
+    """Of the format's writer; of ``sql`` ``table``; of ``webhook`` ``authorization``; of ``kafka`` librdkafka's."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -128,10 +126,8 @@ class SinkSpec(Frozen):
 
 
 PatternName = Literal["wave", "binary", "increasing", "decreasing", "spike", "trace"]
-Custom = Annotated[str, Field(pattern=r"^custom:[A-Za-z_]\w*:[A-Za-z_]\w*$")]
-Pattern = Annotated[
-    PatternName | Custom | None, saying(f"{', '.join(get_args(PatternName))} or custom:MODULE:FUNCTION")
-]
+Own = Annotated[str, Field(pattern=r"^custom:[A-Za-z_]\w*:[A-Za-z_]\w*$")]
+Pattern = Annotated[PatternName | Own | None, saying(f"{', '.join(get_args(PatternName))} or custom:MODULE:FUNCTION")]
 """One of those; or a function in a module of the apps' folders, from elapsed seconds to items/s."""
 
 
@@ -251,7 +247,6 @@ class Ending:
     out_path: str | None = None
     dead_letters_path: str | None = None
     telemetry: TelemetrySpec | None = None
-    """None: none is written."""
 
 
 DurabilityName = Literal["none", "restart", "exactly-once"]
@@ -265,10 +260,8 @@ class Durable:
     """``restart``: pushed items, the position in the source and states are stored; results since the last commit may be
     delivered again. ``exactly-once``: results are stored too."""
     journals: str | None = None
-    """Folder of the service for journals."""
     journal_sync: bool = True
-    """A commit waits for the disk. False: it waits for the operating system only; then a crash of a process loses
-    nothing, and a power failure loses the last moments."""
+    """A commit waits for the disk. False: a crash of a process loses nothing, a power failure the last moments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +292,6 @@ class RunSpec(FlatOnTheWire, Frozen):
     slo: Slo | None = None
     mode: Mode = Mode.AUTO
     announced: tuple[PlannedLoad, ...] = ()
-    """Planned loads."""
     pool: Literal["local", "ray"] = "ray"
     resources: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
     """What stages ask for, by stage, in place of what they ask for themselves."""

@@ -28,9 +28,7 @@ class TablesStatus(Answer):
     batch: int | None = None
     """Number of its last micro-batch of windows."""
     duration_s: float | None = None
-    """Of the last run."""
     files: int | None = None
-    """Of all tables together."""
     failure: str | None = None
     failed_in_a_row: int = 0
 
@@ -83,7 +81,6 @@ class Origin(Answer):
     started_again: str | None = None
     """Reason why it is not the first runner; null if it is."""
     durability: DurabilityName = "none"
-    """The data that outlives a runner."""
 
     @classmethod
     def of(cls, spec: RunSpec, **known: str) -> Self:
@@ -162,7 +159,6 @@ class Resources(Answer):
     """Share of the machine's budget; null: there is no budget."""
     cost: figures.Cost | None = None
     placement: list[figures.Placed] | None = None
-    """The workers by node."""
     worker_memory: list[figures.ClassMemory] | None = None
     """By class of worker, those that had a group; null until one was seen."""
     proposed_resources: dict[str, dict[str, float | str]] | None = None
@@ -175,7 +171,6 @@ class Supervision(Answer):
     """The daemon's knowledge of an app."""
 
     alerts: list[Alert] | None = None
-    """Active alerts."""
     runner_restarts: int = 0
 
 
@@ -220,7 +215,7 @@ def resting(
         queued=0,
         in_flight=0,
         items=figures.Items(accepted=0, delivered=0, failed=0, shed=0),
-        drain=figures.Drain.of(DrainStatus(None, None, None, None, None, 0)),
+        drain=figures.Drain.taken_from(DrainStatus(None, None, None, None, None, 0)),
         workers=[],
         updated_at=utc_now(),
         requested=Requested.of(spec),
@@ -260,7 +255,6 @@ class Sample(Answer):
     throughput_per_s: float | None
     latency_ms: figures.Latency
     service_time_ms: dict[str, float | None]
-    """By stage."""
     bundle_size: int | None = None
     """Items that may travel together."""
     offered_per_s: float | None = None

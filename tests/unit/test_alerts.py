@@ -102,7 +102,7 @@ def test_an_alert_is_in_the_status_and_survives_in_the_store_as_a_rule(disk: Dae
     daemon.alerts.look()
     assert daemon.observation.status("synthetic").supervision.alerts == []
     assert [each.told for each in daemon.alerts.in_force().alerts] == ["over: it has failed", "it has failed"]
-    assert daemon._store.alerts.rules() == rules
+    assert fake_daemon(disk).alerts.in_force().rules == rules.rules
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,9 @@ def test_stored_rules_that_cannot_be_read_do_not_keep_the_service_from_its_start
     store.close()
 
 
-def test_what_could_not_be_read_back_is_not_stored(disk: DaemonStore, tmp_path: Path) -> None:
-    disk.alerts.put_rules(AlertsRequest.model_validate(RULES))
+def test_what_could_not_be_read_back_is_not_stored(disk: DaemonStore) -> None:
+    alerts = fake_daemon(disk).alerts
+    alerts.set(asked := AlertsRequest.model_validate(RULES))
     with pytest.raises(BadValueError, match="cannot be stored"):
-        disk.alerts.put_rules(AlertsRequest.model_construct(rules=[], webhook="http://["))
-    assert disk.alerts.rules() == AlertsRequest.model_validate(RULES)
+        alerts.set(AlertsRequest.model_construct(rules=[], webhook="http://["))
+    assert alerts.in_force().rules == fake_daemon(disk).alerts.in_force().rules == asked.rules

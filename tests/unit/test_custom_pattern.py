@@ -8,7 +8,8 @@ from pydantic import ValidationError
 from compositions.errors import RecomposeError
 from datapipe.sources.rate_spec import RateSpec, from_spec
 from service.cli.texts import parse_pattern
-from service.daemon.apps import check_input
+from service.daemon.apps import check_change
+from service.runner.rpc.requests import SetInput
 from service.runner.validation.resolution import rate_of
 from service.schemas.refusals import BadValueError
 from service.schemas.spec import InputSpec
@@ -43,7 +44,7 @@ def test_it_is_the_same_from_the_command_line_and_in_a_body(folder: Path) -> Non
     rate = rate_of(given, [str(folder)])
     assert rate is not None
     assert [rate(0.0), rate(2.5), rate(3.0)] == [2.0, 4.5, 2.0]
-    check_input(given, [str(folder)])
+    check_change(SetInput(given), [str(folder)])
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_it_is_the_same_from_the_command_line_and_in_a_body(folder: Path) -> Non
 )
 def test_what_is_none_is_refused_before_anything_runs(pattern: str, why: str, folder: Path) -> None:
     with pytest.raises(BadValueError, match=why):
-        check_input(InputSpec(pattern=pattern), [str(folder)])
+        check_change(SetInput(InputSpec(pattern=pattern)), [str(folder)])
 
 
 def test_without_folders_of_apps_the_sentence_says_what_to_give() -> None:

@@ -15,13 +15,13 @@ from runtime.placement.cluster import CpuReport
 from runtime.pools.ray import checkup
 from runtime.pools.ray.checkup import Report
 from service.cli import doctor, main
-from service.cli.doctor import Finding, Place
+from service.cli.doctor import Finding
 
 Usage = namedtuple("Usage", "total used free")
 
 
 def found(about: str, port: int = 0) -> Finding:
-    return next(each for each in doctor.findings(Place(port, Path.cwd())) if each.about == about)
+    return next(each for each in doctor.findings(port, Path.cwd()) if each.about == about)
 
 
 def test_it_tells_all_and_ends_well_where_nothing_is_bad(tmp_path: Path) -> None:

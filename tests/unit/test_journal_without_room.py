@@ -161,7 +161,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 def test_a_fault_is_over_though_nobody_pushes_again(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_writer, "RETRY_S", 0.01)
     writer, over = GroupWriter(journal, lambda items: None), threading.Event()
-    writer.tell(lambda: over.set() if writer.fault is None else None)
+    writer.wake = lambda: over.set() if writer.fault is None else None
     db = journal._file.db
     db.execute("PRAGMA query_only = 1")
     with pytest.raises(BufferFull, match="attempt to write a readonly database; nothing was taken"):

@@ -2,6 +2,7 @@
 
 import os
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from datapipe.telemetry.runs import records_of, runs_of
 from datapipe.telemetry.schema import INSTANT_OF, SCHEMAS
 from service.cli import main
 from service.daemon import past
-from service.daemon.past import compared, known_runs, samples_between
+from service.daemon.past import between, compared, known_runs
 from service.schemas.refusals import NotFoundError
 from service.schemas.runs import Trace
 from service.schemas.spec import TelemetrySpec
@@ -187,13 +188,13 @@ def test_files_of_earlier_versions_stand_beside_later_ones(tmp_path: Path) -> No
 def test_samples_are_those_that_charts_know(tmp_path: Path) -> None:
     write(tmp_path, 0)
     (tmp_path / "snapshots" / "ferret--r-000009.parquet").write_text("torn")
-    telemetry = TelemetrySpec(folder=str(tmp_path))
-    sample = samples_between(telemetry, "ferret", BEGAN_S, BEGAN_S + 9)[0]
+    telemetry, samples = TelemetrySpec(folder=str(tmp_path)), partial(between, lambda *_: [])
+    sample = samples(telemetry, "ferret", BEGAN_S, BEGAN_S + 9)[0]
     assert (sample.composition, sample.queued, sample.workers, sample.service_time_ms) == ("13", 3, 5, {"rank": 96.4})
     assert (sample.latency_ms.p95, sample.latency_ms.p99, sample.latency_ms.share) == (None, 300.0, None)
     assert (sample.slo.bound, sample.slo.threshold, sample.slo_status) == (480.0, 0.2, "met")
-    assert samples_between(None, "ferret", BEGAN_S, BEGAN_S + 9) == []
-    assert samples_between(telemetry, "ferret", BEGAN_S + 9, BEGAN_S) == []
+    assert samples(None, "ferret", BEGAN_S, BEGAN_S + 9) == []
+    assert samples(telemetry, "ferret", BEGAN_S + 9, BEGAN_S) == []
 
 
 def test_the_slowest_items_are_found_over_files_and_the_time_of_each_adds_up(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ SAME = {
 }
 """Options under another name in the body."""
 IN_THE_PATH = {"app"}
-OF_THE_CLIENT = {"url", "as_json", "progress", "fail_on_slo"}
+OF_THE_CLIENT = {"client", "as_json", "progress", "fail_on_slo"}
 OF_THE_SERVICE = {"apps_dirs", "telemetry", "pool", "journals"}
 """Said once for all apps: options of ``recompose serve``."""
 FILES_BESIDE = {"out", "out_path", "dead_letters", "dead_letters_path"}

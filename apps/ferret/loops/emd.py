@@ -141,10 +141,8 @@ def transport_cost(supply: MutableSequence[float], demand: MutableSequence[float
 def cheapest_path(
     start: int, demand: Sequence[float], costs: Sequence[float], flows: Sequence[float], search: Search
 ) -> int:
-    """The column with unmet demand that is cheapest to reach from row ``start``, or -1 when none has any.
-
-    Leaves the path in ``search`` and brings the prices up to date.
-    """
+    """The column with unmet demand that is cheapest to reach from row ``start``, or -1 when none has any. Leaves the
+    path in ``search`` and brings the prices up to date."""
     columns = len(demand)
     column_of, reach, entered = search.column_of, search.reach, search.entered
     for column in range(columns):

@@ -24,8 +24,6 @@ ADDED = "entries-added"
 NO_STREAM = {ADDED: 0, "length": 0, "max-deleted-entry-id": "0-0", "first-entry": None}
 BLOCK_MS = 1
 """0 would be for ever."""
-
-
 Id = tuple[int, int]
 """Id of an entry, in the server's order: milliseconds, and a sequence number within the millisecond."""
 

@@ -1,7 +1,4 @@
-"""The file that survives a restart: SQLite in the state directory, for one daemon at a time.
-
-Every change is one transaction in a write-ahead log, so a daemon killed at any moment leaves a consistent file.
-"""
+"""The file that survives a restart: SQLite in the state directory, for one daemon, consistent when it is killed."""
 
 import fcntl
 import os
@@ -35,11 +32,8 @@ def default_directory() -> Path:
 
 
 class Database:
-    """Thread-safe. ``directory`` None keeps everything in memory, for tests and ``run``.
-
-    ``schema`` makes a new file's tables, in version ``version``. Raises: RecomposeError when the directory cannot be
-    used, another daemon has it, or what is there is no file of this version.
-    """
+    """Thread-safe. ``directory`` None keeps everything in memory, for tests. ``schema`` makes the tables of a new file.
+    Raises: RecomposeError when the directory cannot be used, is another daemon's, or has no file of this version."""
 
     def __init__(self, directory: Path | None, version: int, schema: str) -> None:
         self._lock = threading.Lock()
@@ -82,10 +76,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Run one transaction: committed at the end, or rolled back by an error.
-
-        Raises: NotStoredError, as DiskFullError if the disk is full.
-        """
+        """Run one transaction. Raises: NotStoredError, as DiskFullError if the disk is full; then it is rolled back."""
         try:
             with self._lock, self._db:
                 yield self._db
@@ -156,10 +147,7 @@ OURS = ("lock", "recompose.sqlite*", "telemetry", "telemetry/**/*")
 
 
 def make_private(directory: Path) -> None:
-    """Makes the folder if need be. What an earlier version made as the umask says is taken back from others as well.
-
-    Raises: OSError when it cannot be made.
-    """
+    """Make the folder, and take from others what an earlier version left open to them. Raises: OSError."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if directory.stat().st_mode & stat.S_ISVTX:
         log.warning("state not private", path=str(directory), error="a folder for everybody")

@@ -20,11 +20,12 @@ from service.schemas.base import plain, utc_now
 from service.schemas.compositions import SizeChange
 from service.schemas.decisions import Decision, QuietRun
 from service.schemas.refusals import BadValueError, NotStoredError
-from service.schemas.slo import AcceptedSlo, AlertsRequest
+from service.schemas.slo import AcceptedSlo
 from service.schemas.spec import RunSpec
 
+log = structlog.get_logger()
 _SLO = TypeAdapter(Slo)
-_COMPOSITION = TypeAdapter(Composition)
+_OVERLAY = TypeAdapter(list[tuple[str, Composition | None]])
 
 
 def body_to_json(body: BaseModel) -> str:
@@ -48,16 +49,6 @@ def slo_to_json(slo: Slo) -> str:
 
 def slo_from_json(text: str) -> Slo:
     return _SLO.validate_json(text)
-
-
-def overlay_to_json(overlay: Mapping[str, Composition | None]) -> str:
-    """Return the overlay as JSON. Raises: BadValueError as above."""
-    pairs = [[name, each and _COMPOSITION.dump_python(each, mode="json")] for name, each in overlay.items()]
-    return _read_back(json.dumps(pairs), overlay_from_json)
-
-
-def overlay_from_json(text: str) -> dict[str, Composition | None]:
-    return {name: body and _COMPOSITION.validate_python(body) for name, body in json.loads(text)}
 
 
 class Facts:
@@ -109,34 +100,11 @@ def _of_what(spec: RunSpec) -> str:
     return json.dumps(parts, sort_keys=True)
 
 
-NAME = "alerts"
-log = structlog.get_logger()
-
-
-class AlertRules:
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-
-    def put_rules(self, asked: AlertsRequest) -> None:
-        """Replace all rules. Raises: NotStoredError, BadValueError."""
-        self._facts.put(NAME, body_to_json(asked))
-
-    def rules(self) -> AlertsRequest:
-        """Return the stored rules; none if they were stored by an earlier version and cannot be read."""
-        found = self._facts.get(NAME)
-        try:
-            return AlertsRequest() if found is None else AlertsRequest.model_validate_json(found)
-        except ValidationError as error:
-            log.error("the stored alert rules cannot be read and are not in force; set them again", error=str(error))
-            return AlertsRequest()
-
-
 E = TypeVar("E", bound=QuietRun | SizeChange)
 
 
 class LastingTable(Generic[E]):
-    """Entries with a beginning, which names them, and an end. ``name`` is one of our own, with the columns app,
-    first_at, last_at, body. The latest ``most`` of an app stay."""
+    """Entries named by their beginning, in table ``name`` (app, first_at, last_at, body). Of an app the latest stay."""
 
     def __init__(self, database: Database, name: str, most: int, read: Callable[[str], E]) -> None:
         self._database, self._name, self._most, self._read = database, name, most, read
@@ -212,7 +180,6 @@ class DaemonStore:
         self.facts = Facts(self._database)
         self.durable_runs = DurableRuns(self.facts)
         self.trouble = self._database.trouble
-        self.alerts = AlertRules(self.facts)
         self.instance = self._instance()
 
     def _instance(self) -> str:
@@ -226,8 +193,6 @@ class DaemonStore:
 
     def close(self) -> None:
         self._database.close()
-
-    # --- SLOs ---
 
     def put_slo(self, app: str, slo: Slo) -> AcceptedSlo:
         """Sets or replaces the SLO of ``app``; each gets a new id."""
@@ -256,8 +221,6 @@ class DaemonStore:
     def remove_slo(self, app: str) -> None:
         self.put_back_slo(app, None)
 
-    # --- apps that are meant to run ---
-
     def put_started(self, app: str, started: Started) -> None:
         with self._database.writing() as db:
             db.execute(
@@ -275,18 +238,14 @@ class DaemonStore:
         with self._database.writing() as db:
             db.execute("DELETE FROM started WHERE app = ?", (app,))
 
-    # --- compositions changed through REST ---
-
     def put_overlay(self, app: str, overlay: Mapping[str, Composition | None]) -> None:
-        row = (app, overlay_to_json(overlay))
+        row = (app, _read_back(_OVERLAY.dump_json([*overlay.items()]).decode(), _OVERLAY.validate_json))
         with self._database.writing() as db:
             db.execute("INSERT INTO overlay VALUES (?, ?) ON CONFLICT (app) DO UPDATE SET body = excluded.body", row)
 
     def overlay(self, app: str) -> Overlay:
         rows = self._database.read("SELECT body FROM overlay WHERE app = ?", (app,))
-        return overlay_from_json(rows[0][0]) if rows else {}
-
-    # --- history ---
+        return dict(_OVERLAY.validate_json(rows[0][0])) if rows else {}
 
     def put_decisions(self, app: str, decisions: Iterable[Decision]) -> None:
         """Adds decisions, or replaces those whose outcome has become known; unchanged ones cost no write."""

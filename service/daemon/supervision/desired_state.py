@@ -47,7 +47,7 @@ class DesiredState:
 
     def __init__(self, started: Started, store: DaemonStore) -> None:
         self.app = started.spec.app
-        self._spec, self._first_decision = started.spec, started.first_decision
+        self.spec, self._first_decision = started.spec, started.first_decision
         self._why = started.why or SERVICE_RESTARTED
         """Why a run that has begun before goes on with a first runner of ours."""
         self._store = store
@@ -63,23 +63,19 @@ class DesiredState:
         self._lock = threading.RLock()
 
     @property
-    def spec(self) -> RunSpec:
-        return self._spec
-
-    @property
     def is_durable(self) -> bool:
         """Return whether the next runner goes on with the run."""
-        return self._spec.durable.durability != "none"
+        return self.spec.durable.durability != "none"
 
     @property
     def lease_s(self) -> float:
         """The time for which a silent runner is left alone, in seconds."""
-        return overridden(RayPoolSettings(), {k: v for k, v in self._spec.settings.items() if k == "lease_s"}).lease_s
+        return overridden(RayPoolSettings(), {k: v for k, v in self.spec.settings.items() if k == "lease_s"}).lease_s
 
     @property
     def owes(self) -> bool:
         """True if the journal holds undelivered data, or cannot be read."""
-        spec = self._spec
+        spec = self.spec
         if not self.is_durable or spec.durable.journals is None or spec.origin.run is None:
             return False
         return debt_in(journal_path(spec.durable.journals, spec.app, spec.origin.run)) is not None
@@ -87,12 +83,12 @@ class DesiredState:
     def renew(self, died: str | None) -> RunSpec:
         """Have the next runner count anew, unless the run is durable; ``died``: why the one before did."""
         with self._lock:
-            before, origin = self._spec, self._spec.origin
+            before, origin = self.spec, self.spec.origin
             goes_on = origin.run is not None and self.is_durable
             epoch, why = (origin.epoch + 1, died or self._why) if origin.run else (origin.epoch, origin.started_again)
             run = origin.run if goes_on else new_run()
-            self._spec = before.but(origin=replace(origin, run=run, epoch=epoch, started_again=why))
-            return self._spec
+            self.spec = before.but(origin=replace(origin, run=run, epoch=epoch, started_again=why))
+            return self.spec
 
     def begin(self, first_decision: int) -> RunSpec:
         """Return the spec that the next runner is started with; its decisions continue at ``first_decision``."""
@@ -100,36 +96,29 @@ class DesiredState:
             self._past_start, self.in_step, self._first_decision = False, False, first_decision
             self.move_wanted = None
             self._store_again()
-            return self._spec
+            return self.spec
 
     def move(self, why: str, timeout_s: float) -> None:
         """Have the present runner followed by one elsewhere; it gets so long to deliver what it has."""
         self.move_wanted = why, timeout_s
 
     def change(self, change: requests.Change, tell: Tell) -> None:
-        """Stores it for restarts, then tells it, at once or when the runner is past its start: what is answered holds.
-
-        Raises: NotStoredError, or as ``tell``; then nothing was changed.
-        """
+        """Store a change, and tell a runner past its start. Raises: NotStoredError; as ``tell``. Then it is undone."""
         with self._lock:
-            before = self._spec
+            before = self.spec
             self._keep(requests.changed(before, change))
             with undone_by_failure(lambda: self._put_back(before)):
                 if self._past_start:
                     tell(change)
 
     def reconcile(self, status: Status, slot: RunnerSlot) -> None:
-        """Tell the runner in ``slot``, which is past its start, the changes that it does not have yet. Raises: as its
-        port.
-
-        The next runner begins with the composition that was good for this one, unless a user pinned one.
-        """
+        """Tell the runner in ``slot`` what it lacks; keep its composition for the next one. Raises: as its port."""
         with self._lock:
             self._past_start = True
             if not self.in_step:
                 self._bring_in_step(status, slot)
-            if self._spec.mode is not Mode.PINNED and status.state is State.STABLE and status.composition is not None:
-                self._spec = self._spec.but(composition=status.composition.name)
+            if self.spec.mode is not Mode.PINNED and status.state is State.STABLE and status.composition is not None:
+                self.spec = self.spec.but(composition=status.composition.name)
             self._store_again()
 
     def _bring_in_step(self, status: Status, slot: RunnerSlot) -> None:
@@ -137,10 +126,10 @@ class DesiredState:
         has = slot.ask(requests.ReadSpec())
         active = status.composition.name if status.composition is not None else None
         in_use = {each.name: each for each in has.compositions if each.name == active}
-        origin = replace(has.origin, kept_up=self._spec.origin.kept_up)
-        self._spec = self._spec.but(origin=origin)
-        self._spec = requests.changed(self._spec, requests.SetCompositions(holding(self._spec.compositions, in_use)))
-        for change in differences(has, self._spec):
+        origin = replace(has.origin, kept_up=self.spec.origin.kept_up)
+        self.spec = self.spec.but(origin=origin)
+        self.spec = requests.changed(self.spec, requests.SetCompositions(holding(self.spec.compositions, in_use)))
+        for change in differences(has, self.spec):
             slot.ask(change)
         self.in_step = True
 
@@ -152,7 +141,7 @@ class DesiredState:
 
     def settle(self) -> None:
         """Forget what a run was of that is over and owes nothing: no start will go on with it."""
-        spec = self._spec
+        spec = self.spec
         if spec.origin.run is None or self.owes:
             return
         with suppress(NotStoredError):  # costs a row
@@ -164,7 +153,7 @@ class DesiredState:
         if wanted != self._stored and not self._forgotten:
             self._store.put_started(self.app, wanted)
             self._stored = wanted
-        self._spec = spec
+        self.spec = spec
 
     def _put_back(self, before: RunSpec) -> None:
         """A call without an answer may have been carried out all the same."""
@@ -174,4 +163,4 @@ class DesiredState:
     def _store_again(self) -> None:
         """What cannot be stored now is tried again at the next status."""
         with suppress(NotStoredError):
-            self._keep(self._spec)
+            self._keep(self.spec)

@@ -34,8 +34,7 @@ class HistoryPuller:
         self._lock = threading.Lock()
 
     def begin_anew(self, spec: RunSpec, *, told: bool = False) -> int:
-        """The ids of the runner of ``spec`` go on behind all that are stored: behind the one returned. That there is
-        another runner is a decision too, unless it was ``told`` before."""
+        """Return the id behind which new ones go on. Another runner is a decision too, unless it was ``told``."""
         with self._lock:
             if spec.origin.started_again is not None and not told:
                 number = self._store.last_decision_id(self._app) + 1

@@ -32,14 +32,9 @@ class RayRunner:
         self._remote = remote
 
     def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
-        """Trouble of the cluster is not the user's: it must not look like a refusal."""
-        try:
+        with _trouble(TimeoutError):
             answer: A = self._remote.ask(request, timeout_s=timeout_s)
             return answer
-        except cluster.RemoteTimeout as error:
-            raise TimeoutError(str(error)) from error
-        except cluster.ClusterError as error:
-            raise ConnectionError(str(error)) from error
 
     def vital(self) -> Vital:
         match self._remote.state():
@@ -64,7 +59,7 @@ class RaySuccessor:
         return self._remote.is_warm
 
     def become(self, spec: RunSpec, given_up: GivenUp) -> RunnerPort:
-        with _trouble():
+        with _trouble(NotNow):
             self._remote.build(_runner, (spec,), given_up)
         return RayRunner(self._remote)
 
@@ -73,12 +68,12 @@ class RaySuccessor:
 
 
 @contextmanager
-def _trouble() -> Iterator[None]:
-    """Tell what can be tried again from what was refused."""
+def _trouble(late: type[Exception]) -> Iterator[None]:
+    """Trouble of the cluster must not look like a refusal. Raises: ConnectionError; ``late`` for what took too long."""
     try:
         yield
     except cluster.RemoteTimeout as error:
-        raise NotNow(str(error)) from error
+        raise late(str(error)) from error
     except cluster.ClusterError as error:
         raise ConnectionError(str(error)) from error
 
@@ -97,7 +92,7 @@ class RayHost:
     def spawn(self, name: str, spec: RunSpec, given_up: GivenUp = waited_for) -> RunnerPort:
         for left_over in _present(name):
             left_over.kill()
-        with _trouble():
+        with _trouble(NotNow):
             return RayRunner(cluster.spawn(name, _runner, spec, detached=True, given_up=given_up))
 
     def prepare(self, name: str, spec: RunSpec) -> Successor:

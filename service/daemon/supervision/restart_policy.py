@@ -43,7 +43,6 @@ class Deaths:
     restarts: int = 0
     """Restarts since the app was started."""
     reason: str | None = None
-    """The reason of the last death, or of the failure."""
 
 
 # --- states of the runner of a started app ---
@@ -60,7 +59,6 @@ class Starting:
     put_off: int = 0
     """The number of attempts in a row that were put off."""
     ahead: int = 0
-    """The number of apps that start before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,6 @@ class Up:
     heard_s: float | None = None
     """The time when it last answered, while it is silent; None: it answers."""
     silent: Vital | None = None
-    """Its look from here while it is silent."""
     got_on: bool = False
     """True if it got on with the run of the one before: items are out that were not when that one died."""
 

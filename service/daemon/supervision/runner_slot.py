@@ -1,8 +1,5 @@
 """The slot of one app's runner at a host: at most one runner, under a name that outlives the daemon; and the queue of
-starts.
-
-A few apps start at a time: twenty at once would take each other's cores until none is ready in time.
-"""
+starts. A few apps start at a time: twenty at once would take each other's cores until none is ready in time."""
 
 import threading
 import time
@@ -173,8 +170,7 @@ class RunnerSlot:
         self._queue.leave(self._name)
 
     def spawn(self, spec: RunSpec) -> None:
-        """A new runner, not started: in the process of the successor, if there is one. Raises: RecomposeError when the
-        spec is refused; ConnectionError."""
+        """Make a runner, not started, in the successor's process if there is one. Raises: as ``Host.spawn``."""
         successor, self._successor = self._successor, None
         if successor is None:
             self._runner = self._host.spawn(self._name, spec, lambda: self._left)
@@ -232,8 +228,7 @@ class RunnerSlot:
             return None
 
     def clear(self, *, with_workers: bool = False) -> None:
-        """Ends the runner at once, if there is one. One that is cut off ends itself when it learns of its successor.
-        Its workers wait for the successor, unless they end as well."""
+        """End the runner, if any; one that is cut off ends itself. Its workers wait for the successor, or end too."""
         runner, self._runner = self._runner, None
         if runner is not None:
             with self._trying():

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import structlog
 
 AFTER_ERROR_S = 2.0
-"""The time until the turn after one that failed."""
 log = structlog.get_logger()
+Clock = Callable[[], float]
 TurnOnce = Callable[[], float | None]
 """Takes a turn; seconds until the next, None when it was the last."""
 

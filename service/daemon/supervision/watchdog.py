@@ -1,13 +1,9 @@
-"""Watch one started app: bring its runner up, observe it, and bring it up again when it dies.
-
-``step`` is one turn of the watch and returns when the next is due, so tests turn it by hand with a clock of their own.
-Observations go to ``restart_policy``, which decides what follows.
-"""
+"""Watch one started app: bring its runner up, observe it, and bring it up again when it dies. ``step`` is one turn, so
+tests turn it by hand with a clock of their own. ``restart_policy`` decides what follows."""
 
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import replace
+from time import monotonic
 from typing import TypeVar
 
 import structlog
@@ -19,7 +15,7 @@ from service.daemon.supervision.desired_state import DesiredState
 from service.daemon.supervision.history import HistoryPuller, Remembered
 from service.daemon.supervision.restart_policy import Condition, Ended, Failed, Starting, Stopping, Up
 from service.daemon.supervision.runner_slot import RunnerSlot
-from service.daemon.supervision.ticker import Ticker
+from service.daemon.supervision.ticker import Clock, Ticker
 from service.runner.rpc.port import ANSWER_S
 from service.runner.rpc.requests import Change, ReadSpec, ReadStatus, Request, Start, Stop
 from service.runner.rpc.vital import Vital
@@ -43,18 +39,13 @@ class Watchdog:
     """Watches the runner in ``slot``. Thread-safe."""
 
     def __init__(
-        self,
-        wanted: DesiredState,
-        slot: RunnerSlot,
-        history: HistoryPuller,
-        ticker: Ticker,
-        clock: Callable[[], float] = time.monotonic,
+        self, wanted: DesiredState, slot: RunnerSlot, history: HistoryPuller, ticker: Ticker, clock: Clock = monotonic
     ) -> None:
         self.desired, self.history = wanted, history
         self.remembered = Remembered()
         self.app = wanted.app
         self._slot, self._ticker, self._clock = slot, ticker, clock
-        self._condition: Condition = Starting(clock())
+        self.condition: Condition = Starting(clock())
         self._status_due_s = clock()
         self._out_before = 0
         """Items of a durable run that were out when its present runner began."""
@@ -65,10 +56,6 @@ class Watchdog:
         self._unbegun = False
         """Whether a runner that was found may not have heard that it is to begin."""
 
-    @property
-    def condition(self) -> Condition:
-        return self._condition
-
     # --- the watch ---
 
     def start(self) -> None:
@@ -77,12 +64,12 @@ class Watchdog:
 
     def step(self) -> float | None:
         """Take one turn. Return the seconds until the next, or None when there is nothing left to watch."""
-        match self._condition:
+        match self.condition:
             case Starting(due_s) if self._clock() >= due_s:
                 self._bring_up()
             case Up(silent=silent):
                 self._look(silent is not None)
-        return policy.delay_s(self._condition, self._clock())
+        return policy.delay_s(self.condition, self._clock())
 
     def _bring_up(self) -> None:
         found = self._found = self._slot.find()
@@ -119,7 +106,7 @@ class Watchdog:
 
     def _spawn(self) -> None:
         """The attempts after one that was put off are the same start, and told once."""
-        put_off = policy.put_off(self._condition)
+        put_off = policy.put_off(self.condition)
         self._out_before = self.remembered.out
         anew = self.desired.renew(self._why_again() or put_off)
         first_decision = self.history.begin_anew(anew, told=put_off is not None)
@@ -127,7 +114,7 @@ class Watchdog:
 
     def _why_again(self) -> str | None:
         """Why the runner before died, and what went with it, as far as is known."""
-        reason, lost = self._condition.deaths.reason, self.remembered.unfinished
+        reason, lost = self.condition.deaths.reason, self.remembered.unfinished
         if reason is None or not lost or self.desired.is_durable:
             return reason
         return f"{reason}; of what it had accepted {lost:,} {'item was' if lost == 1 else 'items were'} not out yet"
@@ -152,7 +139,7 @@ class Watchdog:
         except Exception as error:
             reason, vital = f"{type(error).__name__}: {error}", self._slot.vital()
             silent = policy.Silent(began_s, self._clock(), reason, vital, self.desired.lease_s)
-            owes = policy.gives_up(self._condition, silent) and self.desired.owes  # which opens the journal
+            owes = policy.gives_up(self.condition, silent) and self.desired.owes  # which opens the journal
             self._happened(replace(silent, owes=owes))
         else:
             durable = self.desired.is_durable  # another begins anew, and gets as far each time
@@ -191,8 +178,8 @@ class Watchdog:
         with self._lock:
             if self._ticker.ending:
                 return
-            before, self._condition = self._condition, policy.after(self._condition, event)
-        match before, self._condition:
+            before, self.condition = self.condition, policy.after(self.condition, event)
+        match before, self.condition:
             case ((Ended() | Failed()), _):
                 return
             case _, (Ended() | Failed()):
@@ -205,7 +192,7 @@ class Watchdog:
             case Starting(), Starting() if not isinstance(event, policy.Queued):
                 self._slot.clear()
                 self._slot.started()
-        _tell(self.app, before, self._condition, self.remembered.status)
+        _tell(self.app, before, self.condition, self.remembered.status)
 
     # --- what others ask of it ---
 
@@ -214,13 +201,13 @@ class Watchdog:
         self.desired.change(change, self._tell_if_up)
 
     def _tell_if_up(self, change: Change) -> None:
-        if isinstance(self._condition, Up):
+        if isinstance(self.condition, Up):
             self.ask(change)
 
     def ask(self, request: Request[A], timeout_s: float = ANSWER_S) -> A:
         """Raises: what the runner refuses, or UnavailableError when it does not answer."""
-        if not isinstance(self._condition, Up | Stopping):
-            state = type(self._condition).__name__.lower()
+        if not isinstance(self.condition, Up | Stopping):
+            state = type(self.condition).__name__.lower()
             raise UnavailableError(f"the runner of {self.app} is {state}; try again in a moment")
         try:
             return self._slot.ask(request, timeout_s)
@@ -235,7 +222,7 @@ class Watchdog:
         how = how or Stop()
         with self._lock:
             self._ticker.end()
-            before, self._condition = self._condition, policy.after(self._condition, policy.StopAsked())
+            before, self.condition = self.condition, policy.after(self.condition, policy.StopAsked())
         if isinstance(before, Stopping):
             self._hurry(how, patience_s)
             return
@@ -243,7 +230,7 @@ class Watchdog:
             self._stop_runner(how, patience_s)
         self._slot.leave()
         self.desired.settle()
-        self._condition = policy.after(self._condition, policy.Finished())
+        self.condition = policy.after(self.condition, policy.Finished())
         self._stopped.set()
         self._ticker.join(ANSWER_S)
 

@@ -38,7 +38,8 @@ class GroupWriter:
         self._stored: list[Commit] = []
         self._closing = False
         self._thread: threading.Thread | None = None
-        self._wake: Callable[[], None] = lambda: None
+        self.wake: Callable[[], None] = lambda: None
+        """Is called when something was stored, or cannot be."""
         self.busy = False
         """A commit is on its way."""
         self.fault: str | None = None
@@ -47,8 +48,7 @@ class GroupWriter:
         """Why nothing can be stored any more."""
 
     def push(self, values: tuple[Any, ...], items: Sequence[Any]) -> int:
-        """Stores items as they came; returns the serial number of the first. Raises: BufferFull when there is no room
-        on the disk; RecomposeError when nothing can be stored any more."""
+        """Store items; return the first serial number. Raises: BufferFull: no room now; RecomposeError: never again."""
         ticket = _Ticket(values, items)
         with self._changed:
             if self._over:
@@ -64,10 +64,6 @@ class GroupWriter:
             if not self._over:
                 self._waiting = commit if self._waiting is None else _joined(self._waiting, commit)
                 self._begin()
-
-    def tell(self, wake: Callable[[], None]) -> None:
-        """``wake`` is called when something was stored, or cannot be."""
-        self._wake = wake
 
     def stored(self) -> list[Commit]:
         """Return the commits that were stored since the last call."""
@@ -108,7 +104,7 @@ class GroupWriter:
                 self._hold_back(tickets, commit, str(error))
             except Exception as error:
                 self._fail(tickets, error)
-            self._wake()
+            self.wake()
 
     def _next(self) -> tuple[list[_Ticket], Commit | None]:
         """Return what is to be stored."""

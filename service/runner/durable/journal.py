@@ -1,5 +1,4 @@
-"""The journal of one run: what was pushed, how far the run has come, what left and what is owed. One file
-(``journal_file``)."""
+"""The journal of one run, in one file: what was pushed, how far the run has come, what left and what is owed."""
 
 import pickle
 import sqlite3
@@ -20,8 +19,6 @@ from service.runner.durable.values import Commit, Damaged, Left, Pushed, Resumpt
 
 KEPT_RESULTS = 2000
 """At least so many of the latest results stay, where results are kept: as many as the window of the API."""
-
-
 _UNKNOWN = object()
 SOURCE = ""
 """Name of the source among the stages with keyed state: a partition is a key, and its position is the state."""
@@ -104,7 +101,9 @@ class Journal:
             elif not pushed:
                 db.execute("UPDATE holder SET epoch = epoch")  # writes a page and changes nothing
         if commit is not None:
-            self._note(commit)
+            self._moving, self._states = {}, commit.checkpoint.states
+            self._stages |= self._states.keys()
+            self._keyed.note()
 
     def close(self) -> None:
         self._file.close()
@@ -126,16 +125,9 @@ class Journal:
                 self._results.add(db, *_of_left(record), [tuple(each) for each in record])
             self._results.forget(db, _forgotten(commit))
 
-    def _note(self, commit: Commit) -> None:
-        self._moving = {}
-        self._states = commit.checkpoint.states
-        self._stages |= self._states.keys()
-        self._keyed.note()
-
 
 def progress_of(body: bytes) -> tuple[int, int, int, Mapping[str, Any], int | None, int | None]:
-    """Delivered, failed, shed, positions, wanted, the mark of whose the states are; the last two are not in journals
-    from before they were stored."""
+    """Delivered, failed, shed, positions, wanted and the mark of the states; older journals lack the last two."""
     delivered, failed, shed, positions, *rest = unsealed(body)
     wanted, marked = (*rest, None, None)[:2]
     return delivered, failed, shed, positions, wanted, marked
@@ -188,7 +180,6 @@ class Debt:
     results: int | None = None
     """The number of results that left and are not in the sink."""
     fault: str | None = None
-    """The reason why the journal cannot be read."""
 
 
 def journal_path(folder: str, app: str, run: str) -> Path:
@@ -204,8 +195,7 @@ def debts_of(folder: str, app: str) -> Iterator[Debt]:
 
 
 def debt_in(path: Path, *, whole: bool = False) -> Debt | None:
-    """Return what the run of a journal owes; None: nothing, or there is no journal. Whoever runs it may go on.
-    ``whole``: all of the journal is read, so that damage anywhere is a fault."""
+    """Return what the run of a journal owes, if anything. ``whole``: read all of it, so that any damage is a fault."""
     if not path.exists():
         return None
     run = path.name.removesuffix(SUFFIX)

@@ -1,7 +1,4 @@
-"""The file of a journal: SQLite with a write-ahead log, made for its owner alone, for one epoch at a time.
-
-Whoever opens it under a higher epoch shuts the others out: every transaction asks first whether it is still its turn.
-"""
+"""The file of a journal: SQLite with a write-ahead log, for one epoch at a time; a higher one shuts it out."""
 
 import errno
 import sqlite3
@@ -14,8 +11,7 @@ from compositions.errors import NotNow, RecomposeError
 from service.runner.durable.log_check import log_damage
 
 VERSION = 4
-"""Version of the format. From 4 on, positions of the source are in the log of changes, where version 3 does not look
-for them."""
+"""From 4 on, positions of the source are in the log of changes, where version 3 does not look for them."""
 TABLES = (
     "CREATE TABLE holder (one INTEGER PRIMARY KEY CHECK (one = 1), run TEXT NOT NULL, epoch INTEGER NOT NULL)",
     "CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL)",
@@ -32,8 +28,7 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 NEVER = (errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP)
 """What is wrong with a path itself. A disk can get room, a file system can be writable again."""
 RECORD_BYTES = 1 << 22
-"""Maximum size of a record of values stored together, in bytes: a record must not be too large for SQLite, nor be
-copied as a whole in memory."""
+"""Maximum size of a record, in bytes: SQLite must take it, and it is copied as a whole in memory."""
 WAIT_S = 5.0
 """For another one's transaction to end; a process that is stopped within one may hold it for longer."""
 
@@ -43,12 +38,9 @@ class Fenced(RecomposeError):  # noqa: N818 - says what happened
 
 
 class JournalFile:
-    """One thread at a time.
-
-    Raises: RecomposeError when the folder cannot be used, or what is there is no journal of this version and run, or is
-    damaged; nothing is overwritten. Fenced when a later epoch has it. NotNow when another process keeps it locked, or
-    there is no room, or nothing may be written at the moment.
-    """
+    """One thread at a time. Raises: RecomposeError when the folder cannot be used, or what is there is no journal of
+    this version and run, or is damaged; nothing is overwritten. Fenced when a later epoch has it. NotNow when another
+    process keeps it locked, or there is no room, or nothing may be written at the moment."""
 
     def __init__(self, path: Path, run: str, epoch: int, *, sync: bool = True) -> None:
         """``sync``: a transaction waits for the disk. Without, a process that dies loses nothing; a machine that loses
@@ -79,10 +71,7 @@ class JournalFile:
 
     @contextmanager
     def taking_over(self) -> Iterator[sqlite3.Connection]:
-        """The first transaction: from its end on the journal is this epoch's; an error leaves it to the one before.
-
-        Raises: as the class says.
-        """
+        """The first transaction: from its end on the journal is this epoch's. Raises: as the class says."""
         with self._told(), self._read(), self._transaction():
             self._create()
             self._hold()
@@ -220,8 +209,7 @@ def check_version(db: sqlite3.Connection, path: Path) -> int:
 
 
 def _head_of_a_later_sqlite(path: Path) -> bool:
-    """Return whether a later SQLite wrote this file, which reports it as unwritable. The byte is 1, or 2 with a log
-    (SQLite's database file format, section 1.3.3)."""
+    """Return whether only a later SQLite may write this file (database file format, section 1.3.3)."""
     with path.open("rb") as file:
         return max(file.read(19)[18:], default=0) > 2
 

@@ -77,7 +77,7 @@ class KeyedLog:
             stage: {key: state for states in parts.values() for key, state in states.items()}
             for stage, parts in changed.items()
         }
-        left, deleted = self._still_valid(db, new)
+        left, deleted = self._valid(db, new)
         number = self._next
         made = []
         for stage, states in chain(_portions(left), _portions(new)):
@@ -106,9 +106,7 @@ class KeyedLog:
         for record, states in written:
             self._note(record, states)
 
-    def _still_valid(
-        self, db: sqlite3.Connection, new: Mapping[str, KeyStates]
-    ) -> tuple[dict[str, dict[Any, Any]], int]:
+    def _valid(self, db: sqlite3.Connection, new: Mapping[str, KeyStates]) -> tuple[dict[str, dict[Any, Any]], int]:
         """Deletes the oldest records as far as the log would be too long with ``new``; returns what of them is valid
         still, and how many they are. Nothing is older than they, so what says that a key is forgotten can go."""
         known = sum(map(len, self._last.values()))

@@ -94,8 +94,7 @@ def sealed(value: Any) -> bytes:
 
 
 def mark(*names: object) -> int:
-    """Return a check sum of the names that identify a body. Marks of many are joined by exclusive or, in any order, so
-    that one that is another now shows, and one that came or went is a step."""
+    """Return a check sum of the names that identify a body. Those of many are joined by exclusive or, in any order."""
     return zlib.crc32(repr(names).encode())
 
 

@@ -1,5 +1,4 @@
-"""Answer requests to a runner, its status among them: in the loop's thread while there is a run, at once while there is
-none."""
+"""Answer requests to a runner: in the loop's thread while there is a run, at once while there is none."""
 
 import os
 from collections import Counter
@@ -25,22 +24,11 @@ from service.runner.telemetry.record import Record
 from service.runner.validation.checked import CheckedSpec
 from service.runner.validation.resolution import rate_of
 from service.runner.wiring.run import Run
+from service.schemas import figures
 from service.schemas import status as bodies
 from service.schemas.base import Clock, ms, rounded, utc_now
 from service.schemas.compositions import ActiveComposition, Choice, WhatIf, what_if_body
 from service.schemas.decisions import Decision, QuietRun, Switch
-from service.schemas.figures import (
-    ComingBody,
-    Cost,
-    Demand,
-    Drain,
-    Gaps,
-    Latency,
-    LostWorker,
-    Placed,
-    StageStatus,
-    Worker,
-)
 from service.schemas.refusals import UnavailableError
 from service.schemas.results import Summary
 from service.schemas.slo import GrantBody, SloInForce
@@ -75,25 +63,23 @@ def status_of(run: Run, record: Record, runner: RunnerStatus) -> bodies.Status:
     loop, checked = run.loop, run.checked
     view, snapshot, slo = loop.engine.view(), loop.snapshot, loop.manager.slo
     cost = cost_of(run, record)
-    workers = [Worker.model_validate(each) for each in view.workers]
-    return bodies.Status(
+    workers = [figures.Worker.model_validate(each) for each in view.workers]
+    return bodies.Status.taken_from(
+        *(runner, view),
         app=type(checked.app).name,
-        state=runner.state,
         composition=ActiveComposition.of(view.composition),
         input_rate_per_s=rounded(snapshot.input_rate_per_s) if snapshot else None,
         throughput_per_s=rounded(snapshot.throughput_per_s) if snapshot else None,
-        latency_ms=Latency.of(snapshot.latency if snapshot else None, slo.share_asked if slo else None),
-        stages=StageStatus.all_of(checked.stages, snapshot),
-        queued=view.queued,
-        in_flight=view.in_flight,
+        latency_ms=figures.Latency.of(snapshot.latency if snapshot else None, slo.share_asked if slo else None),
+        stages=figures.StageStatus.all_of(checked.stages, snapshot),
         items=run.items,
-        drain=Drain.of(loop.handovers.drain.status()),
+        drain=figures.Drain.taken_from(loop.handovers.drain.status()),
         workers=workers if cost is None else [record.usage.of(each) for each in workers],
         updated_at=utc_now(),
         requested=_requested(run, snapshot),
         changes=_changes(loop, record.clock.text, checked.spec.origin.run),
         origin=bodies.Origin.of(checked.spec, began_at=runner.began_at),
-        demand=Demand.of(snapshot, loop.monitor.latencies, record.summary.slo_met_share, refused_by(run)),
+        demand=figures.Demand.of(snapshot, loop.monitor.latencies, record.summary.slo_met_share, refused_by(run)),
         health=_health(run, runner, snapshot, record.clock.text),
         resources=_resources(run, record, cost),
     )
@@ -107,7 +93,7 @@ def _requested(run: Run, snapshot: Snapshot | None) -> bodies.Requested:
         slo=SloInForce.of(manager.slo, snapshot.input_rate_per_s if snapshot else None) if manager.slo else None,
         slo_status=result.slo_status if result else unjudged,
         batching=run.bundling.status,
-        announced=ComingBody.all_of(run.announced, time()),
+        announced=figures.ComingBody.all_of(run.announced, time()),
     )
 
 
@@ -119,7 +105,7 @@ def _changes(loop: ControlLoop, at: Clock, run: str | None) -> bodies.Changes:
         resizes=journal.resize_count,
         last_decision=Decision.of(journal.with_switches(decisions[-1]), at, run) if decisions else None,
         last_switch=Switch.of(switches[-1], at) if switches else None,
-        output_gap_ms=Gaps.of(loop.handovers.gaps),
+        output_gap_ms=figures.Gaps.of(loop.handovers.gaps),
         no_change=quiet[-1].reason if quiet else None,
     )
 
@@ -128,18 +114,16 @@ def _health(run: Run, runner: RunnerStatus, snapshot: Snapshot | None, at: Clock
     view, failures = run.loop.engine.view(), run.loop.failures
     blocked = blocked_by(view, snapshot, run.blocked)
     losses = enumerate(failures.losses, failures.count - len(failures.losses) + 1)
-    return bodies.RunnerHealth(
-        failure=runner.failure,
+    return bodies.RunnerHealth.taken_from(
+        *(runner, view),
         runner_pid=os.getpid(),
-        runner=runner.runner,
-        restarts=view.restarts,
-        losses=[LostWorker.taken_from(each, number=n, at=at(each.at_s), id=each.lost[0]) for n, each in losses],
+        losses=[figures.LostWorker.taken_from(each, number=n, at=at(each.at_s), id=each.lost[0]) for n, each in losses],
         held_up="; ".join(blocked.values()) or None,
         held_up_by=list(blocked),
     )
 
 
-def _resources(run: Run, record: Record, cost: Cost | None) -> bodies.Resources:
+def _resources(run: Run, record: Record, cost: figures.Cost | None) -> bodies.Resources:
     telemetry, link, snapshot = record.telemetry, run.checked.link, run.loop.snapshot
     return bodies.Resources(
         in_flight_by_stage=dict(run.loop.engine.view().positions),
@@ -154,17 +138,17 @@ def _resources(run: Run, record: Record, cost: Cost | None) -> bodies.Resources:
     )
 
 
-def _placement(loop: ControlLoop) -> list[Placed]:
+def _placement(loop: ControlLoop) -> list[figures.Placed]:
     view = loop.engine.view()
     names = ["+".join(group.stages) for group in view.composition.groups]
     there: dict[str, Counter[str]] = {}
     for each in view.workers:
         there.setdefault(each.node, Counter())["" if each.group is None else names[each.group]] += 1
     hops_s = {node: loop.monitor.hops.on(node) for node in there}
-    return [Placed(node=node, workers=dict(on), hop_ms=ms(hops_s[node])) for node, on in sorted(there.items())]
+    return [figures.Placed(node=node, workers=dict(on), hop_ms=ms(hops_s[node])) for node, on in sorted(there.items())]
 
 
-def cost_of(run: Run, record: Record) -> Cost | None:
+def cost_of(run: Run, record: Record) -> figures.Cost | None:
     """Return the cores and workers in use; None before anything was measured."""
     snapshot = run.loop.snapshot
     return None if snapshot is None else record.usage.cost(run.loop.engine.view().workers, snapshot.cores)
@@ -173,15 +157,10 @@ def cost_of(run: Run, record: Record) -> Cost | None:
 # --- parts that block the stream --------------------------------------------------------------------------------------
 
 
-def blocked_by(
-    view: DispatcherView, snapshot: Snapshot | None, faults: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Return a sentence for each part of ``BLOCKED_BY`` that blocks the stream; empty if none does.
-
-    ``faults``: sentences about what cannot be read or written now.
-    """
+def blocked_by(view: DispatcherView, seen: Snapshot | None, faults: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return a sentence for each part of ``BLOCKED_BY`` that blocks the stream. ``faults``: those already known."""
     reasons: dict[str, str] = {}
-    for part, reason in chain((faults or {}).items(), _few_workers(view), _overdue(snapshot), _stalled(snapshot)):
+    for part, reason in chain((faults or {}).items(), _few_workers(view), _overdue(seen), _stalled(seen)):
         reasons.setdefault(part, reason)
     return reasons
 
@@ -208,8 +187,7 @@ def _stalled(snapshot: Snapshot | None) -> Iterator[tuple[str, str]]:
 
 
 class AtRest:
-    """Handlers for a runner whose run is not up yet, or never was; they may be used from any thread. Changes are put
-    into the mailbox, and are carried out when the run is there to take them."""
+    """Handlers for a runner without a run, for any thread. Changes wait in the mailbox until there is one."""
 
     def __init__(self, checked: CheckedSpec, runner: RunnerStatus, mailbox: Mailbox) -> None:
         self._spec, self._app = checked.spec, type(checked.app)
@@ -220,7 +198,7 @@ class AtRest:
         changes = (ask.SetSlo, ask.SetInput, ask.SetBatching, ask.SetMode, ask.SetCompositions, ask.SetPlannedLoads)
         run = self._spec.origin.run
         return (
-            *(each.at_rest() for each in ask.ReadList.__subclasses__()),
+            *((each, lambda _: []) for each in ask.ReadList.__subclasses__()),
             *(each.by(self._change) for each in changes),
             ask.ReadStatus.by(lambda _: self._runner.at_rest(self._app, self._spec)),
             ask.ReadResults.by(Window(run).read),
@@ -252,20 +230,17 @@ class AtRest:
         self._mailbox.put(request)
 
 
-def answers_of(run: Run, record: Record, runner: RunnerStatus) -> Answers:
-    """Return the handlers of all requests, for the thread that the run belongs to."""
-    return Answers(*Changes(run).handlers(), *Reads(run, record, runner).handlers())
+class UnderWay:
+    """Handlers of all requests to a run, for the thread that it belongs to; they answer with the bodies of the API."""
 
+    def __init__(self, run: Run, record: Record, runner: RunnerStatus) -> None:
+        self._run, self._record, self._runner = run, record, runner
+        self._loop, self._manager, self._checked = run.loop, run.loop.manager, run.checked
+        self._at, self._name = record.clock.text, run.checked.spec.origin.run
 
-class Changes:
-    """Handlers of the requests that change a run."""
-
-    def __init__(self, run: Run) -> None:
-        self._run, self._manager = run, run.loop.manager
-
-    def handlers(self) -> tuple[ask.Handler, ...]:
-        apps_dirs = self._run.checked.spec.apps_dirs
-        return (
+    def answers(self) -> Answers:
+        apps_dirs, history = self._checked.spec.apps_dirs, self._record.history
+        return Answers(
             ask.SetSlo.by(lambda request: self._manager.set_slo(request.slo)),
             ask.SetInput.by(lambda request: self._run.intake.set_rate(rate_of(request.input, apps_dirs))),
             ask.SetBatching.by(lambda request: self._run.bundling.set(request.batching.batching)),
@@ -274,7 +249,17 @@ class Changes:
             ask.SetMode.by(self._set_mode),
             ask.SetCompositions.by(self._set_compositions),
             ask.SetGrant.by(lambda request: self._manager.grant(request.grant)),
-            ask.ResetGaps.by(lambda _: self._run.loop.handovers.gaps.reset()),
+            ask.ResetGaps.by(lambda _: self._loop.handovers.gaps.reset()),
+            ask.ReadStatus.by(lambda _: status_of(self._run, self._record, self._runner)),
+            ask.AskBid.by(self._bid),
+            ask.ReadDecisions.by(self._decisions),
+            ask.ReadNoChanges.by(self._no_changes),
+            ask.ReadSizes.by(lambda request: self._run.bundling.changes(request.limit, self._at, self._name)),
+            ask.ReadResults.by(lambda request: self._run.window.read(request)),  # noqa: PLW0108 - of now
+            ask.ReadCompositions.by(self._compositions),
+            ask.ReadHistory.by(lambda request: request.thin(history.since(monotonic() - request.last_s))),
+            ask.ReadSummary.by(lambda _: self._record.summary.view(self._run, self._runner.failure)),
+            ask.ReadWhatIf.by(self._what_if),
         )
 
     def _set_planned(self, request: ask.SetPlannedLoads) -> None:
@@ -284,38 +269,14 @@ class Changes:
 
     def _set_mode(self, request: ask.SetMode) -> None:
         self._manager.set_mode(request.mode, request.composition)
-        self._run.loop.look_now()
+        self._loop.look_now()
 
     def _set_compositions(self, request: ask.SetCompositions) -> None:
         self._run.compositions = request.compositions
         self._manager.set_compositions(request.compositions)
 
-
-class Reads:
-    """Handlers of the requests that read a run; they answer with the bodies of the API."""
-
-    def __init__(self, run: Run, record: Record, runner: RunnerStatus) -> None:
-        self._run, self._record, self._runner = run, record, runner
-        self._loop, self._checked = run.loop, run.checked
-        self._at, self._name = record.clock.text, run.checked.spec.origin.run
-
-    def handlers(self) -> tuple[ask.Handler, ...]:
-        record = self._record
-        return (
-            ask.ReadStatus.by(lambda _: status_of(self._run, self._record, self._runner)),
-            ask.AskBid.by(self._bid),
-            ask.ReadDecisions.by(self._decisions),
-            ask.ReadNoChanges.by(self._no_changes),
-            ask.ReadSizes.by(lambda request: self._run.bundling.changes(request.limit, self._at, self._name)),
-            ask.ReadResults.by(lambda request: self._run.window.read(request)),  # noqa: PLW0108 - of now
-            ask.ReadCompositions.by(self._compositions),
-            ask.ReadHistory.by(lambda request: request.thin(record.history.since(monotonic() - request.last_s))),
-            ask.ReadSummary.by(lambda _: self._record.summary.view(self._run, self._runner.failure)),
-            ask.ReadWhatIf.by(self._what_if),
-        )
-
     def _bid(self, request: ask.AskBid) -> Bid:
-        bid, cost = self._loop.manager.bid(request.limits), cost_of(self._run, self._record)
+        bid, cost = self._manager.bid(request.limits), cost_of(self._run, self._record)
         return bid if cost is None else replace(bid, uses=replace(bid.uses, cores=cost.cpu_cores))
 
     def _decisions(self, request: ask.ReadDecisions) -> list[Decision]:
@@ -331,15 +292,12 @@ class Reads:
         return Choice.all_of(self._checked.spec.app, self._run.compositions, active, snapshot)
 
     def _what_if(self, request: ask.ReadWhatIf) -> WhatIf:
-        loop, checked = self._loop, self._checked
-        if loop.snapshot is None:
+        checked, snapshot, choices = self._checked, self._loop.snapshot, self._manager.choices
+        if snapshot is None:
             raise UnavailableError(f"nothing is measured of {checked.spec.app} yet; try again in a moment")
-        active, objective = loop.engine.view().composition, loop.manager.objective
-        choices, now_s = loop.manager.choices, loop.snapshot.now_s
         known = Present(
-            *(loop.snapshot, active, self._run.compositions, objective, checked.strategy, checked.settings.manager),
-            choices.unavailable(now_s),
-            choices.generated,
+            *(snapshot, self._loop.engine.view().composition, self._run.compositions, self._manager.objective),
+            *(checked.strategy, checked.settings.manager, choices.unavailable(snapshot.now_s), choices.generated),
         )
         question = Question(request.cores, request.replicas, request.rate_per_s)
         return what_if_body(checked.spec.app, outlook(question, known))

@@ -1,5 +1,4 @@
-"""The port of a runner in this process, in a Ray actor, or in a test as a fake; a caller that waits for a blocked one;
-and the mailbox of the thread that answers."""
+"""The port of a runner, a caller that waits for a blocked one, and the mailbox of the thread that answers."""
 
 import queue
 import threading
@@ -22,11 +21,8 @@ class RunnerPort(Protocol):
     """A runner seen from outside. May be used from any thread."""
 
     def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
-        """The runner's answer.
-
-        Raises: RecomposeError when the runner refuses the request; ConnectionError when it is gone; TimeoutError when
-        it does not answer within ``timeout_s``; another error when it is broken.
-        """
+        """The runner's answer. Raises: RecomposeError when the runner refuses the request; ConnectionError when it is
+        gone; TimeoutError when it does not answer within ``timeout_s``; another error when it is broken."""
 
     def vital(self) -> Vital:
         """Return the runner's vital state as seen from here, even if it does not answer. Returns within seconds."""
@@ -36,10 +32,7 @@ class RunnerPort(Protocol):
 
 
 class Patient:
-    """Waits on where a runner does not answer in time, and says so once. For one thread.
-
-    A request that was given up is carried out at most once more: ask only for what may be done twice.
-    """
+    """Waits on for a silent runner, and says so once. For one thread. Ask only for what may be done twice."""
 
     def __init__(self, runner: RunnerPort, answer_s: float = ANSWER_S) -> None:
         self._runner, self._answer_s = runner, answer_s
@@ -78,10 +71,7 @@ class Answers:
 
 
 class Mailbox:
-    """Requests wait here until the loop's thread serves them, so that nothing the loop owns needs a lock.
-
-    After ``close`` there is no loop to disturb: whoever asks is served at once, one after the other.
-    """
+    """Requests wait here for the loop's thread, so that it needs no lock; after ``close`` they are served at once."""
 
     def __init__(self) -> None:
         self._letters: queue.SimpleQueue[tuple[Request[Any], Future[Any]]] = queue.SimpleQueue()

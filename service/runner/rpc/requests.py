@@ -1,7 +1,4 @@
-"""Requests to a runner: one frozen value for each question, with the type of its answer.
-
-They cross processes; fields and answers can be pickled.
-"""
+"""Requests to a runner, one frozen value for each question; they and their answers can be pickled."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -35,9 +32,6 @@ class Request(Generic[A_co]):
     def by(cls: type[Q], handler: Callable[[Q], A_co]) -> Handler:
         """``handler`` answers this kind."""
         return cls, handler
-
-
-# --- life ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +148,9 @@ def changed(spec: RunSpec, change: Change) -> RunSpec:
     return spec.but(**new)
 
 
-# --- reads ---
-
-
 @dataclass(frozen=True, slots=True)
 class ReadList(Request[list[R]]):
     """A request for a list, which is empty as long as there is no run."""
-
-    @classmethod
-    def at_rest(cls) -> Handler:
-        """Return the handler for a runner without a run."""
-        return cls, lambda _: []
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,7 @@ class Window:
     """All rows of items from this serial number on are kept; None: from the first one that is."""
 
     def read(self, cursor: ReadResults) -> list[Result]:
-        """Return the next results, up to the end of an item.
-
-        Raises: ResultsGoneError if they begin in another run, or with results that are no longer retained.
-        """
+        """Return the next results, up to the end of an item. Raises: ResultsGoneError if they are not retained."""
         why = self._refusal(cursor)
         if why is not None:
             raise ResultsGoneError(f"{why}; {self._offer()}", self.run, self._first, self._last)

@@ -111,7 +111,7 @@ class Usage:
 
     def _measured(self, pid: int, passed_s: float) -> _Known | None:
         try:
-            known = self._known.get(pid) or _begun(pid)
+            known = self._known.get(pid) or _Known(process := psutil.Process(pid), _cpu_s(process))
             with known.process.oneshot():
                 cpu_s, (known.memory_bytes, known.own_bytes) = _cpu_s(known.process), _memory(known.process)
         except psutil.Error:  # it has ended meanwhile
@@ -159,11 +159,6 @@ def _machine_s() -> float:
     cores = psutil.cpu_times(percpu=True)
     mine = [cores[number] for number in os.sched_getaffinity(0) if number < len(cores)]
     return float(sum(getattr(times, kind, 0.0) for times in mine for kind in BUSY))
-
-
-def _begun(pid: int) -> _Known:
-    process = psutil.Process(pid)
-    return _Known(process, _cpu_s(process))
 
 
 def _memory(process: psutil.Process) -> tuple[int, int]:

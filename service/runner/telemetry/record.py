@@ -27,8 +27,7 @@ from service.schemas.status import Sample, Status
 PERIOD_S = 1.0
 KEPT_S = 3600
 PACKED = 60
-"""Number of samples that are compressed together. An hour then takes some 0.3 MB, compared with 15 as objects; reading
-all of it back takes up to 0.1 s on a busy machine."""
+"""Samples that are compressed together: an hour takes some 0.3 MB, not 15, and up to 0.1 s to read back."""
 
 
 class History:

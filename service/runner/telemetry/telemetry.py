@@ -1,7 +1,4 @@
-"""Write telemetry of a running app: items as they leave, the manager's ticks, decisions and switches.
-
-Runs in the loop's thread and does as little there as it can; columns are made in the writer's thread.
-"""
+"""Write telemetry of a running app. The loop's thread does as little as it can: the writer's makes columns."""
 
 import json
 from bisect import bisect_left, bisect_right, insort
@@ -37,9 +34,7 @@ Shares = tuple[Any, ...]
 
 class Timings:
     """By the first serial number of a run of items that were timed together so far, how many they are and their shares.
-
-    A bundle is mostly timed, and leaves, as it is: one look-up each. Where it was taken apart, so is its run here.
-    """
+    A bundle is mostly timed, and leaves, as it is: one look-up each. Where it was taken apart, so is its run here."""
 
     def __init__(self) -> None:
         self._runs: dict[int, tuple[int, list[Any]]] = {}
@@ -197,9 +192,8 @@ class Rows:
     def __init__(self, run: str, clock: WallClock) -> None:
         self._run, self._at, self._micros = run, clock.text, clock.micros
 
-    def snapshot(
-        self, loop: ControlLoop, snapshot: Snapshot, result: TickResult, composition_version: str | None = None
-    ) -> Record:
+    def snapshot(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult, form: str | None = None) -> Record:
+        """Return the row of a turn; ``form``: the version of its composition."""
         objective, demand = loop.manager.objective, snapshot.demand
         tagged = bottlenecks(snapshot.stages)
         stages = [(s.name, s.service_time_s * 1e3, s.cpu_time_s * 1e3, s.name in tagged) for s in snapshot.stages]
@@ -214,7 +208,7 @@ class Rows:
             objective and objective.bound(rate), str(result.slo_status),
             ms(loop.handovers.drain.status().estimate_s), stages,
             demand and demand.offered_per_s, demand and demand.admitted_per_s, demand and demand.missed,
-            demand and demand.lag_s, told.p50, told.p99, told.share, composition_version,
+            demand and demand.lag_s, told.p50, told.p99, told.share, form,
         )  # fmt: skip
 
     def decision(self, loop: ControlLoop, decision: Decision) -> Record:

@@ -1,5 +1,4 @@
-"""A validated spec: everything in it that could not run was refused; its source is open, or its link to Spark is
-made."""
+"""A validated spec: what could not run was refused; its source is open, or its link to Spark is made."""
 
 from __future__ import annotations
 
@@ -28,11 +27,10 @@ from runtime.dispatch.events import SwitchStyle
 from service.runner.validation import resolution
 from service.runner.validation.durable import open_durable, push_door
 from service.schemas.requests import present_strategy
-from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
+from service.schemas.spec import RunSpec, SourceSpec
 
 if TYPE_CHECKING:
     from datapipe.spark.link import SparkLink
-    from datapipe.spark.messages import StreamSource, TableSink
 
 
 class CheckedSpec:
@@ -108,11 +106,7 @@ def source_of(spec: SourceSpec, app: App, link: SparkLink | None) -> Source:
 
 
 def open_link(spec: RunSpec, app: App) -> SparkLink | None:
-    """The link, not started yet; None when neither source nor sink is Spark's.
-
-    Raises: NoJava; RecomposeError for a source whose fields do not fit together, a transform that cannot be read, a
-    sink folder that cannot be a table.
-    """
+    """The link, not started, if any. Raises: NoJava; RecomposeError for unfit fields, transform or sink folder."""
     if spec.source.fault is not None:
         raise RecomposeError(spec.source.fault)
     is_stream = spec.source.of.driven
@@ -120,28 +114,19 @@ def open_link(spec: RunSpec, app: App) -> SparkLink | None:
     if not is_stream and wanted is None:
         return None
     from datapipe.spark.link import SparkLink, new_query
-    from datapipe.spark.messages import Setup
+    from datapipe.spark.messages import Setup, StreamSource, TableSink
     from datapipe.spark.session import java_home
 
     java_home()
-    sink = _sink(wanted) if wanted is not None else None
-    source = _source(spec.source) if is_stream else None
+    sink = source = None
+    if wanted is not None:
+        sink = TableSink(_place(wanted.path), wanted.format, _texts(wanted.options), wanted.schema_)
+    if is_stream:
+        transform = _text_of(spec.source.transform) if spec.source.transform else None
+        source = StreamSource(str(spec.source.format), spec.source.path, _texts(spec.source.options), transform)
     checkpoint = spec.source.checkpoint or (f"{sink.path}/_checkpoint" if sink and source else None)
     setup = Setup(spec.app, source, sink, checkpoint, once=not spec.source.loop, query=new_query())
     return SparkLink(setup, partial(read_item, app), clock=monotonic)
-
-
-def _source(spec: SourceSpec) -> StreamSource:
-    from datapipe.spark.messages import StreamSource
-
-    transform = _text_of(spec.transform) if spec.transform else None
-    return StreamSource(str(spec.format), spec.path, _texts(spec.options), transform)
-
-
-def _sink(spec: SinkSpec) -> TableSink:
-    from datapipe.spark.messages import TableSink
-
-    return TableSink(_place(spec.path), spec.format, _texts(spec.options), spec.schema_)
 
 
 def _texts(options: Mapping[str, str | bool | float]) -> dict[str, str]:

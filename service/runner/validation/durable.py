@@ -22,7 +22,6 @@ from service.runner.durable.log_check import log_damage
 from service.schemas.spec import RunSpec
 
 WHY = "it cannot be read again from a position; replay, push, folder, redis, kafka, nats, mqtt and rabbitmq can"
-OWN = "which keeps a checkpoint of its own; the others do"
 
 
 def durability_fault(spec: RunSpec) -> str | None:
@@ -32,16 +31,13 @@ def durability_fault(spec: RunSpec) -> str | None:
     if not spec.source.of.durable:
         return f"durability {spec.durable.durability!r} does not go with source {spec.source.kind!r}: {WHY}"
     if spec.sink is not None and spec.sink.kind == "spark":
-        return f"durability {spec.durable.durability!r} does not go with sink {spec.sink.kind!r}, {OWN}"
+        why = "which keeps a checkpoint of its own; the others do"
+        return f"durability {spec.durable.durability!r} does not go with sink {spec.sink.kind!r}, {why}"
     return None
 
 
 def open_durable(spec: RunSpec, source: Source) -> GroupWriter | None:
-    """Open the journal of a durable run; None if the run is not durable.
-
-    Raises: RecomposeError for a source that cannot be read again from a position, for a run without a folder for
-    journals, or as the journal says.
-    """
+    """Open the journal of a durable run, else None. Raises: RecomposeError for what cannot be durable."""
     durable, origin = spec.durable, spec.origin
     if durable.durability == "none":
         return None
@@ -124,8 +120,7 @@ class PushDoor:
         return self._source.waiting if self._source is not None else 0
 
     def put(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
-        """Return the serial numbers of those before the first that is refused, and why that one is: there is no room,
-        the source is not ``push``, or the app refuses the value."""
+        """Return the serial numbers of those before the first that is refused, and why that one is."""
         serials: list[int] = []
         try:
             for value in values:

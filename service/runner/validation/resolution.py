@@ -100,19 +100,14 @@ NO_OVERRIDES = Overrides()
 
 
 def rate_of(input: InputSpec, apps_dirs: Sequence[str]) -> Rate | None:
-    """Return the input rate; None: unpaced. Raises: RecomposeError for an invalid rate.
-
-    Only modules in ``apps_dirs`` can be named: a user who may set a rate must not be able to call whatever is
-    installed.
-    """
+    """Return the input rate; None: unpaced. Raises: RecomposeError for an invalid rate. Only modules in ``apps_dirs``
+    can be named: a user who may set a rate must not be able to call whatever is installed."""
     return from_spec(input.rate, partial(registry.module_named, apps_dirs=[Path(each) for each in apps_dirs]))
 
 
 def follows_itself(spec: RunSpec) -> str | None:
-    """Return why an objective of the input rate is meaningless in this run; None if it has a meaning.
-
-    Items of an app's data set, of files and of a script are read as fast as the app accepts them, unless a rate is set.
-    """
+    """Return why an objective of the input rate is meaningless in this run; None if it has a meaning. Items of an app's
+    data set, of files and of a script are read as fast as the app accepts them, unless a rate is set."""
     asked = spec.slo is not None and any(each.target == INPUT_RATE for each in spec.slo.each)
     if not asked or spec.source.kind != "replay" or spec.input.is_paced:
         return None
@@ -146,8 +141,7 @@ def shipped(app: type[App]) -> Document:
 
 
 def stages_of(app: App, spec: RunSpec) -> tuple[Stage, ...]:
-    """Return the stages of this instance with the resources that its file and ``spec`` ask for; their memory of GPUs
-    as shares of the GPUs that are there. Raises: RecomposeError for resources of no stage, or that are none."""
+    """Return the stages with the resources that file and ``spec`` ask for. Raises: RecomposeError for unfit ones."""
     stages = with_resources(app.stages, {**shipped(type(app)).resources_of(app.stages), **spec.resources})
     if spec.pool == "local" or not any(in_bytes(stage.gpu_memory) for stage in stages):
         return stages
@@ -162,8 +156,7 @@ def stages_of(app: App, spec: RunSpec) -> tuple[Stage, ...]:
 def choices_for(
     app: App, known: Sequence[Composition] | None = None, cores: float | None = None
 ) -> tuple[Composition, ...]:
-    """Return the compositions of ``known`` (default: shipped) that fit this instance, whose options may have changed
-    its stages; else a list of its own for so many ``cores`` (default: those of this process)."""
+    """Return those of ``known`` (default: shipped) that fit the stages of ``app``, else a list for these ``cores``."""
     stages = tuple(stage.name for stage in app.stages)
     found = shipped(type(app)).compositions if known is None else known
     return tuple(each for each in found if each.stages == stages) or own_list(app.stages, cores or available_cores())
@@ -191,19 +184,15 @@ class RunSettings:
 
 
 def for_machine(memory: int) -> RunSettings:
-    """Defaults on a machine with so many bytes of memory: a 32nd for items that wait to be started, an eighth for those
-    that were; the rest is for the workers and for other apps."""
+    """Defaults for so much memory: a 32nd is for items that wait, an eighth for those started, the rest for workers."""
     dispatcher = DispatcherSettings(buffer_bytes=max(1, memory // 32), started_bytes=max(1, memory // 8))
     return RunSettings(dispatcher=dispatcher)
 
 
 def settings_for(values: Mapping[str, Any], *, keeps_warm: bool = True, reserves: bool = False) -> RunSettings:
-    """Return the settings of a run on this machine. ``values``: of a user, by plain names; what meant something until
-    0.2 only is left out, with a warning. ``keeps_warm``: workers that are not needed stay for a while. Workers that
-    reserve resources have no spares: these would keep others from them.
-
-    Raises: SettingsError for what is unknown or out of range.
-    """
+    """Return the settings of a run on this machine. ``values``: of a user; what meant something until 0.2 is left out,
+    with a warning. ``keeps_warm``: workers that are not needed stay for a while, unless they reserve resources, which
+    others may need. Raises: SettingsError for what is unknown or out of range."""
     gone = sorted(GONE & values.keys())
     if gone:
         log.warning("settings without a meaning", names=gone, until="0.3")

@@ -33,10 +33,11 @@ from service.runner.wiring.result_buffer import ResultBatch
 from service.runner.wiring.run import Intake, Run
 from service.runner.wiring.sink import ResultSink, SinkWriter
 
+Wake = Callable[[], None]
+
 
 def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
-    """Starts nothing but what the app's ``prepare`` does, which may take long, and the thread of a sink. ``results``
-    gets them, where a program wants them itself."""
+    """Starts only what the app's ``prepare`` does, and a sink's thread. ``results``: a program's own destination."""
     checked.app.prepare()
     spec, opened = checked.spec, open_pool(checked)
     pool, codec = opened.pool, opened.codec
@@ -81,8 +82,7 @@ def _limits(checked: CheckedSpec, done: int) -> SourceLimits:
 
 
 class OpenPool(NamedTuple):
-    """A pool, what makes its payloads, and what tells how many cores its workers may use now, how many workers of each
-    class have room, and how many GPUs are at work."""
+    """A pool, its codec, and what its workers have now: cores, room for each class, GPUs at work."""
 
     pool: WorkerPool
     codec: Codec
@@ -143,7 +143,7 @@ def _by_partition(states: KeyStates, stage: Stage) -> dict[int, KeyStates]:
     return dict(found)
 
 
-def sink_writer_of(checked: CheckedSpec, next_serial: int, wake: Callable[[], None]) -> SinkWriter | None:
+def sink_writer_of(checked: CheckedSpec, next_serial: int, wake: Wake) -> SinkWriter | None:
     """Return the writer of the sink; None for none, or Spark's. Raises: RecomposeError if it is invalid."""
     spec = checked.spec
     if spec.sink is None or spec.sink.kind == "spark":
@@ -155,18 +155,13 @@ def sink_writer_of(checked: CheckedSpec, next_serial: int, wake: Callable[[], No
 
 
 def checkpointer_of(
-    checked: CheckedSpec,
-    codec: Codec,
-    sink: ResultSink,
-    begin: Checkpoint,
-    sink_writer: SinkWriter | None,
-    wake: Callable[[], None],
+    checked: CheckedSpec, codec: Codec, sink: ResultSink, begin: Checkpoint, sink_writer: SinkWriter | None, wake: Wake
 ) -> Checkpointer:
     """Stands between the sink and those who see results."""
     if checked.stored is None:
         return Checkpointer(sink.release)
     writer, found = checked.stored, checked.stored.found
-    writer.tell(wake)
+    writer.wake = wake
     sink.begin(begin.next_serial, [ResultBatch(*left) for left in found.left])
     until = None if sink_writer is None else lambda: sink_writer.until
     make = CHECKPOINTERS[checked.spec.durable.durability]

@@ -1,11 +1,8 @@
-"""Make a run durable, in its loop's thread: choose what to store and when, and release results when they may go.
-
-There is one class for each kind of durability; a ``Commit`` is stored as a whole, by another thread.
-"""
+"""Make a run durable: choose what to store and when, and release results when they may go."""
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +23,7 @@ Release = Callable[[ResultBatch], None]
 Seen = Callable[[float, Delivered], None]
 """Is told from when on what left can be seen."""
 Checkpoints = Callable[[int], Checkpoint | None]
+Read = Callable[[Payload], Any]
 Until = Callable[[], int]
 """Results of items below are where they go for good."""
 
@@ -68,16 +66,6 @@ class Checkpointer:
         """True if everything that left is stored, as far as it is to be."""
         return True
 
-    @property
-    def fault(self) -> str | None:
-        """Why nothing can be stored now."""
-        return None
-
-    @property
-    def failed(self) -> str | None:
-        """Why nothing can be stored any more."""
-        return None
-
 
 class Tracker:
     """The positions of the source by serial number."""
@@ -107,18 +95,11 @@ class RestartCheckpointer(Checkpointer):
     EVERY_S = 0.2
 
     def __init__(
-        self,
-        release: Release,
-        writer: GroupWriter,
-        source: Source,
-        decode: Callable[[Payload], Any],
-        found: Resumption,
-        until: Until | None,
+        self, release: Release, writer: GroupWriter, source: Source, read: Read, found: Resumption, until: Until | None
     ) -> None:
-        """``decode`` reads a state of a stage. ``found``: how far the runner before this one had come. ``until``: None
-        if results go nowhere for good."""
+        """``found``: how far the runner before this one had come. ``until``: None if results go nowhere for good."""
         super().__init__(release)
-        self._writer, self._source, self._decode, self._until = writer, source, decode, until
+        self._writer, self._source, self._decode, self._until = writer, source, read, until
         self._tracker = Tracker()
         self._states: dict[str, tuple[Payload, Any]] = {}
         """As they were decoded last."""
@@ -201,14 +182,6 @@ class RestartCheckpointer(Checkpointer):
     def idle(self) -> bool:
         return self._left == self._told and self._ready is None and not self._writer.busy
 
-    @property
-    def fault(self) -> str | None:
-        return self._writer.fault
-
-    @property
-    def failed(self) -> str | None:
-        return self._writer.failed
-
 
 class ExactlyOnceCheckpointer(RestartCheckpointer):
     """Results are stored with how far the run has come, and go when they are: nobody saw one that comes again."""
@@ -267,7 +240,7 @@ class ExactlyOnceCheckpointer(RestartCheckpointer):
         return super().idle and not self._held_items
 
 
-CHECKPOINTERS: Mapping[str, type[RestartCheckpointer]] = {
+CHECKPOINTERS: dict[str, type[RestartCheckpointer]] = {
     "restart": RestartCheckpointer,
     "exactly-once": ExactlyOnceCheckpointer,
 }

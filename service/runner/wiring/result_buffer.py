@@ -50,8 +50,7 @@ class Formed:
 
 
 class JsonForm:
-    """Converts the results of one app to JSON data. ``in_texts``: with the text of each. ``objects``: a program reads
-    the values themselves, so that any object will do."""
+    """Convert results to JSON data. ``in_texts``: with their texts. ``objects``: a program reads them; any will do."""
 
     def __init__(self, app: App, in_texts: bool = False, objects: bool = False) -> None:
         self._app, self._in_texts, self._objects = app, in_texts, objects
@@ -162,7 +161,6 @@ class ResultBatch:
         self.first, self.values, self.error, self.size_bytes = first, values, error, size_bytes
         # Looked for one by one: a journal of an earlier version has some that were never made by a call.
         self.several = Outputs in set(map(type, values)) if several is None else several
-        """Whether an item may have several values, or none."""
         self.texts = texts
         """The values as JSON, until they have been written to where results go."""
         rows = (len(value) if type(value) is Outputs else 1 for value in values)

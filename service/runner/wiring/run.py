@@ -22,6 +22,7 @@ from service.runner.wiring.sink import ResultSink, SinkWriter
 from service.schemas.figures import Budget, Budgets, Items
 from service.schemas.spec import PlannedLoad
 
+Count = Callable[[], int]
 DEMAND_EVERY_S = 0.1
 """What was asked for of the source is counted this often."""
 
@@ -36,13 +37,7 @@ class Intake:
     """
 
     def __init__(
-        self,
-        source: SourceThread,
-        engine: Engine,
-        monitor: Monitor,
-        bundling: Bundling,
-        workers: Callable[[], int],
-        pushed: Callable[[], int],
+        self, source: SourceThread, engine: Engine, monitor: Monitor, bundling: Bundling, workers: Count, pushed: Count
     ) -> None:
         self._source, self._engine, self._monitor, self._bundling = source, engine, monitor, bundling
         self._workers, self._pushed = workers, pushed
@@ -162,11 +157,11 @@ class Run:
     @property
     def blocked(self) -> dict[str, str]:
         """Reasons why nothing can be processed, read or stored now, by cause: workers, source, journal, sink."""
-        source = self.checked.source
+        source, stored = self.checked.source, self.checked.stored
         faults = {
             "workers": self._unstarted,
             "source": source.fault if isinstance(source, Elsewhere) else None,
-            "journal": self.checkpointer.fault,
+            "journal": stored and stored.fault,
             "sink": self.sink_writer and self.sink_writer.fault,
         }
         return {part: fault for part, fault in faults.items() if fault}
@@ -179,6 +174,15 @@ class Run:
             return None
         lacking = f" for {', '.join(view.unserved)}" if view.workers else ""
         return f"no worker is ready{lacking}, and starts are tried again: {broken.reason}"
+
+    @property
+    def failed(self) -> str | None:
+        """The reason why the run cannot go on."""
+        loop, stored = self.loop, self.checked.stored
+        why = loop.failures.given_up(loop.engine.now_s, kept_up=self.checked.spec.origin.kept_up)
+        if why is not None and loop.engine.view().unserved:
+            return f"workers cannot start: {why}"
+        return self.sink.failed or (stored.failed if stored else None)
 
     @property
     def undelivered(self) -> range:

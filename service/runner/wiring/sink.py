@@ -181,11 +181,8 @@ BUFFER_BYTES = 64 * 1024
 
 
 class ResultSink:
-    """Takes what leaves the dispatcher. ``decode`` turns a part of a payload into values of the last stage, ``app``
-    makes plain JSON of them, and writes them to a file of its own form where it has one.
-
-    Counts what must never happen, from the serial numbers alone: a skipped, repeated or late one.
-    """
+    """Takes what leaves the dispatcher. ``decode`` gives the values of a part of a payload; ``app`` makes JSON of them,
+    or a file of its own form. Counts what must never happen: skipped, repeated and late serial numbers."""
 
     KEPT = 2000
     KEPT_BYTES = 256 * 2**20
