@@ -134,6 +134,28 @@ def faults_of(stages: Sequence[Asking], asked: Resources) -> Iterator[tuple[str,
             yield from ((name, fault) for fault in resource_faults(changed))
 
 
+_MARGIN = 1.05
+
+
+def proposed(
+    cores: Mapping[str, float], peak_bytes: Mapping[tuple[str, ...], int], light: Sequence[Asking]
+) -> Resources:
+    """Return what to ask for where nothing is asked: the cores that a call of a stage keeps busy, and the memory of
+    workers with a margin, by the stages that only their class has loaded, beside the ``light`` ones that all have.
+    Memory that stages have loaded together counts for one of them, so that the sum is right."""
+    asked: dict[str, dict[str, Any]] = {
+        name: {"cpus": max(1, math.ceil(10 * each)) / 10} for name, each in cores.items()
+    }
+    used: dict[str, int] = {}
+    for loads in sorted(peak_bytes, key=len):
+        held = [*loads, *(stage.name for stage in light)]
+        rest = peak_bytes[loads] - sum(used.get(name, 0) for name in held)
+        if unknown := next((name for name in held if name not in used), None):
+            used[unknown] = max(0, rest)
+            asked.setdefault(unknown, {})["memory"] = f"{math.ceil(_MARGIN * used[unknown] / 1e7) * 10}MB"
+    return asked
+
+
 def size_bytes(memory: int | str) -> int:
     """Return a size in bytes: ``2GB`` is 2·10⁹, ``2GiB`` is 2·2³⁰. Raises: RecomposeError for anything else."""
     if isinstance(memory, int) and not isinstance(memory, bool) and 0 <= memory <= MOST_BYTES:

@@ -344,6 +344,13 @@ def on_gpus(profiles: Sequence[StageProfile], use: GpuUse) -> tuple[StageProfile
     return tuple(map(known, profiles))
 
 
+def cores_of(profile: StageProfile, crowd: float) -> float:
+    """Return the cores that a worker keeps busy while it runs the stage alone: more than one with threads of its own,
+    and at most one where it has several calls that wait."""
+    alone = profile.cpu_time_s / max(free_service_s(profile, crowd), 1e-12)
+    return alone if profile.at_once == 1 else min(1.0, profile.at_once * alone)
+
+
 def free_service_s(profile: StageProfile, crowd: float) -> float:
     """Service time the stage would have if no other worker wanted its core or its GPU, seconds.
 

@@ -74,6 +74,5 @@ def remove_composition(app: str, name: str, daemon: ThisDaemon) -> Response:
 def what_if(
     app: str, daemon: ThisDaemon, cores: Cores = None, replicas: Replicas = None, rate_per_s: Rate = None
 ) -> Response:
-    """Return predictions for every composition with other cores, replicas or input rate, from the profile of the
-    running app, and the choice of its manager."""
+    """Predict all compositions with other cores, replicas or input rate from the running app's profile, and choose."""
     return problems.Body(daemon.compositions.what_if(app, ReadWhatIf(cores, replicas, rate_per_s)))

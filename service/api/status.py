@@ -202,7 +202,6 @@ def owing(daemon: ThisDaemon) -> Response:
 
 @router.get("/comparison/{app}", responses=answers(list[RunFigures], 404))
 def comparison(app: str, daemon: ThisDaemon, run: Asked = None) -> Response:
-    """Return the figures and the timeline of each `run`: whether its objective was met, latency, rates, workers, CPU
-    time per item."""
+    """Return the figures and the timeline of each `run`: objective met or not, latency, rates, workers, CPU an item."""
     daemon.observation.status(app)
     return problems.Body(compared(daemon.telemetry, app, run or []))

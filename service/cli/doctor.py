@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -79,13 +80,9 @@ GIB = 2**30
 
 def findings(port: int, state: Path) -> list[Finding]:
     """Return what is found on this machine for a service with this port and state directory."""
-    looks = (_python, _libraries, _ray, _java, _cores, _memory, _shared_memory, _files)
-    return [*(look() for look in looks), _port(port), _disk(state), _sockets()]
-
-
-def _python() -> Finding:
-    """An older one would not have come so far."""
-    return Finding("Python", "good", ".".join(map(str, sys.version_info[:3])))
+    python = Finding("Python", "good", ".".join(map(str, sys.version_info[:3])))
+    looks = (_libraries, _ray, _java, _cores, _memory, _shared_memory, _files)
+    return [python, *(look() for look in looks), _port(port), _disk(state), _sockets()]
 
 
 def _libraries() -> Finding:
@@ -230,7 +227,11 @@ def _judged(reports: Sequence[Report], seen: Sequence[Report], here: dict[str, A
     wrong += _without(seen, "reached", "cannot connect to this machine")
     cure = "let the nodes open TCP connections to each other: Ray's ports, and any port to a runner's node"
     yield _finding("cluster network", wrong, "bad", "each node starts processes and can connect to this machine", cure)
-    wrong = [f"{each.address} {what}" for each in seen for what in _other_versions(each.seen, here)]
+    wrong = [
+        f"{each.address} has {name} {each.seen.get(name) or 'missing'}, here it is {here.get(name)}"
+        for each, name in product(seen, ("ray", "python", "recompose"))
+        if each.seen.get(name) != here.get(name)
+    ]
     cure = "install the same versions on all nodes, into the Python that Ray runs there"
     yield _finding("cluster versions", wrong, "bad", "the same Ray, Python and Recompose on each node", cure)
     late = [each for each in seen if abs(each.clock_off_s) > CLOCK_S]
@@ -257,9 +258,3 @@ def _without(seen: Sequence[Report], key: str, what: str) -> list[str]:
 
 def _finding(about: str, wrong: Sequence[str], grade: Grade, good: str, cure: str) -> Finding:
     return Finding(about, grade, "; ".join(wrong), cure) if wrong else Finding(about, "good", good)
-
-
-def _other_versions(seen: dict[str, Any], here: dict[str, Any]) -> Iterator[str]:
-    for name in ("ray", "python", "recompose"):
-        if seen.get(name) != here.get(name):
-            yield f"has {name} {seen.get(name) or 'missing'}, here it is {here.get(name)}"

@@ -27,7 +27,9 @@ def runs(app: str | None, owing: bool, client: Client, as_json: bool) -> None:
         found = [each for each in client.get("/owing") if app in (None, each["app"])]
         show(found, as_json, lambda found: _owing(read(list[OwingRun], found)))
     else:
-        show(client.get(f"/runs/{segment(app or '')}"), as_json, lambda found: _list(read(list[KnownRun], found)))
+        show(client.get(f"/runs/{segment(app or '')}"), as_json, lambda found: render.table(
+            "run", "began", "ended", rows=[(run.run, run.began_at, run.ended_at) for run in read(list[KnownRun], found)]
+        ))  # fmt: skip
 
 
 @click.command()
@@ -37,10 +39,6 @@ def runs(app: str | None, owing: bool, client: Client, as_json: bool) -> None:
 def compare(client: Client, app: str, run: tuple[str, ...]) -> Any:
     """Compare runs of APP: each RUN, or the two latest. Telemetry lags by some ten seconds."""
     return client.get(f"/comparison/{segment(app)}", run=list(run))
-
-
-def _list(known: Sequence[KnownRun]) -> RenderableType:
-    return render.table("run", "began", "ended", rows=[(each.run, each.began_at, each.ended_at) for each in known])
 
 
 def _owing(owing: Sequence[OwingRun]) -> RenderableType:
@@ -92,8 +90,7 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
 )
 @answered(lambda found: _table(read(list[Trace], found)))
 def trace(client: Client, app: str, serial: int | None, run: str | None, slowest: int, last_s: int) -> Any:
-    """Show where item SERIAL of APP waited and was processed, or the slowest items of the last minutes. Uses
-    telemetry, which is some ten seconds late."""
+    """Show where item SERIAL of APP spent its time, or the slowest of the last minutes, some ten seconds late."""
     of_run = {} if run is None else {"run": run}
     asked = {"slowest": slowest, "last_s": last_s} if serial is None else {"serial": serial, **of_run}
     return client.get(f"/traces/{segment(app)}", **asked)

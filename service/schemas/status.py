@@ -1,6 +1,6 @@
 """The body of ``GET /status/{app}``, nested by topic and flat in JSON; and the sample of it that the history keeps."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import time
 from typing import Literal, Self
 
@@ -161,7 +161,7 @@ class Resources(Answer):
     placement: list[figures.Placed] | None = None
     worker_memory: list[figures.ClassMemory] | None = None
     """By class of worker, those that had a group; null until one was seen."""
-    proposed_resources: dict[str, dict[str, float | str]] | None = None
+    proposed_resources: Mapping[str, Mapping[str, float | str]] | None = None
     """What each stage uses, as ``resources`` of a start would ask for it."""
     telemetry: TelemetryStatus | None = None
     spark: SparkStatus | None = None

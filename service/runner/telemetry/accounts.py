@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from math import ceil
 from time import monotonic, time
 from typing import Any, Self
 
@@ -15,10 +14,10 @@ import psutil
 
 from apps.contract import App
 from compositions.model import Composition, Loads, Stage, held_by
-from compositions.resources import Need, amounts
+from compositions.resources import Need, Resources, amounts, proposed
 from datapipe.sources.fed import Fed
 from datapipe.sources.inbox import Inbox
-from profiler.service_time import crowding, free_service_s
+from profiler.service_time import cores_of, crowding
 from profiler.snapshot import Snapshot
 from runtime.dispatch.views import WorkerView
 from service.runner.wiring.run import Run
@@ -83,24 +82,11 @@ class Usage:
                 memory=amounts(0, 0, own, {}), declared=amounts(0, 0, declared, {}),
             )  # fmt: skip
 
-    def proposed(self, stages: Sequence[Stage], snapshot: Snapshot) -> dict[str, dict[str, float | str]]:
-        """Return the resources that stages use, as a start would ask for them: the cores that a worker keeps busy with
-        each, and memory with a margin. Memory that stages have loaded together counts for one of them."""
-        asked: dict[str, dict[str, float | str]] = {}
+    def proposed(self, stages: Sequence[Stage], snapshot: Snapshot) -> Resources:
+        """Return the resources that stages use, as a start would ask for them."""
         crowd = crowding(snapshot.stages, snapshot.cores if snapshot.cores_left is None else snapshot.cores_left)
-        for each in snapshot.stages:
-            if each.samples and (alone_s := free_service_s(each, crowd)) > 0:
-                cores = each.cpu_time_s / alone_s
-                cores = cores if each.at_once == 1 else min(1.0, each.at_once * cores)
-                asked[each.name] = {"cpus": max(1, ceil(10 * cores)) / 10}
-        used: dict[str, int] = {}
-        for loads in sorted(self.memory, key=len):
-            held = [*loads, *(each.name for each in held_by(stages, ()))]
-            rest = self.memory[loads].peak_bytes - sum(used.get(name, 0) for name in held)
-            if unknown := next((name for name in held if name not in used), None):
-                used[unknown] = max(0, rest)
-                asked.setdefault(unknown, {})["memory"] = f"{ceil(_NEARLY * used[unknown] / 1e7) * 10}MB"
-        return asked
+        cores = {each.name: cores_of(each, crowd) for each in snapshot.stages if each.samples}
+        return proposed(cores, {loads: each.peak_bytes for loads, each in self.memory.items()}, held_by(stages, ()))
 
     def _look_at_others(self, passed_s: float) -> None:
         """What of the cores is busy and not with these workers: other programs, other apps, the runner itself."""

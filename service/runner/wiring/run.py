@@ -30,10 +30,8 @@ DEMAND_EVERY_S = 0.1
 class Intake:
     """Feeds a run. But for ``failure``, which anyone may read, it belongs to the loop's thread.
 
-    Reading begins when there are ``workers``: what was read before would have waited for them, and the first latencies
-    would tell of the start and not of the composition. A run that goes on waits for one, which every group shares until
-    the others are there, as does one of whose workers some cannot be started. ``pushed``: how many items were accepted
-    and not read yet.
+    Reading begins when there are ``workers``, or the first latencies would tell of the start. A run that goes on, or of
+    whose workers some cannot be started, waits for one, which every group shares. ``pushed``: items not read yet.
     """
 
     def __init__(
