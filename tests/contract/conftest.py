@@ -4,6 +4,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,13 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMq]:
     server = RabbitMq(tmp_path_factory.mktemp("rabbitmq"))
     yield server
     server.end()
+
+
+@pytest.fixture
+def place(make_place: Callable[[Path], Any], tmp_path: Path) -> Iterator[Any]:
+    """Of each kind that the test's module makes; servers for all of them started before the test."""
+    with closing(make_place(tmp_path)) as made:
+        yield made
 
 
 APPS = HERE / "apps"

@@ -20,38 +20,7 @@ from runtime.transport.connection import LobbySettings
 from runtime.transport.hub import Hub
 from runtime.transport.pending import Invitation, Network
 from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
-
-
-class Relay:
-    """A tcp relay to the hub's ZeroMQ port that a test can cut: the lifeline does not go through it."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._ends: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        near, _ = self._listener.accept()
-        self._listener.close()  # one connection: ZeroMQ does not get another
-        far = socket.create_connection(("127.0.0.1", self._port))
-        self._ends = [near, far]
-        for ends in ((near, far), (far, near)):
-            threading.Thread(target=self._carry, args=ends, daemon=True).start()
-
-    @staticmethod
-    def _carry(source: socket.socket, target: socket.socket) -> None:
-        try:
-            while data := source.recv(65536):
-                target.sendall(data)
-        except OSError:
-            return
-
-    def cut(self) -> None:
-        for end in self._ends:
-            end.shutdown(socket.SHUT_RDWR)
-            end.close()
+from tests.support.relay import Relay
 
 
 @contextmanager
@@ -132,7 +101,7 @@ def test_a_task_that_cannot_be_routed_is_the_loss_of_its_worker(hub: Hub) -> Non
 def test_a_zeromq_connection_that_breaks_under_an_idle_worker_is_its_loss(hub: Hub) -> None:
     relay, channel = by_relay(hub)
     assert [worker for worker, _ in next_of(hub)] == ["w1"]
-    relay.cut()
+    relay.end()
     hub.send("w1", [Message(Kind.TASK, 1)])  # ZeroMQ may take it, or not: it cannot arrive
     worker = threading.Thread(target=lambda: (channel.receive(), channel.close()))
     worker.start()
@@ -144,7 +113,7 @@ def test_a_zeromq_connection_that_breaks_under_an_idle_worker_is_its_loss(hub: H
 def test_a_worker_whose_zeromq_connection_broke_while_it_worked_does_not_answer_as_if_nothing_was(hub: Hub) -> None:
     relay, channel = by_relay(hub)
     next_of(hub)
-    relay.cut()
+    relay.end()
     channel._broken.poll(PATIENCE_S * 1000)
     with pytest.raises(ConnectionError, match="the ZeroMQ connection to the hub broke"):
         channel.send(Message(Kind.DONE, 1))
