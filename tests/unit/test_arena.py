@@ -18,7 +18,8 @@ from runtime.arena.frame_store import RunnerShelf, WorkerShelf
 from runtime.arena.reference import ArenaSettings, Block, Reference, Segment, in_pages, memory_bytes
 from runtime.transport.account import Account, Accounts
 from runtime.transport.values import FrameCodec
-from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
+from runtime.transport.wire import Kind, Message
+from tests.support.wire import through
 
 SIZE = 1 << 23
 FRAME = np.arange(100_000, dtype=np.uint8)
@@ -123,11 +124,6 @@ def test_the_share_is_of_what_the_machine_or_the_container_has(tmp_path, monkeyp
 FRAME_BYTES = 300_000
 
 
-def over_the_wire(message: Message) -> Message:
-    data = bytearray().join(pack(message)[0])
-    return unpack(HEAD.unpack_from(data), memoryview(data)[HEAD.size :])
-
-
 class One(FrameCodec):
     """A codec of single values."""
 
@@ -151,7 +147,7 @@ class Worker:
         """What the account makes of the worker's answer."""
         self._number += 1
         (going,) = account.going([Message(Kind.TASK, self._number, 0, 1, payload)])
-        return account.came(over_the_wire(self._answer(over_the_wire(going), stage)))
+        return account.came(through(self._answer(through(going), stage)))
 
     def _answer(self, task: Message, stage: Any) -> Message:
         self.shelf.enter(task.blocks)
@@ -224,7 +220,7 @@ def test_room_that_is_not_used_is_asked_for_no_more(arena: Arena, account: Accou
 def test_states_travel_by_reference_as_well(arena: Arena, account: Account, codec: One) -> None:
     state = codec.encode(frame())
     (going,) = account.going([Message(Kind.TASK, 1, 0, 1, codec.encode(1), {0: state})])
-    out = over_the_wire(going)
+    out = through(going)
     assert references(out.states[0]) == references(state)
     back = account.came(out._replace(kind=Kind.DONE, blocks=[references(state)[0].block]))
     del state, going, out
@@ -265,5 +261,5 @@ def test_a_worker_elsewhere_gets_the_bytes(arena: Arena, codec: One) -> None:
     full = Accounts(arena).in_full(message)
     assert references(full.payload) == []
     plain = One()
-    np.testing.assert_array_equal(plain.decode(over_the_wire(full).payload)[0], frame())
-    np.testing.assert_array_equal(plain.decode(over_the_wire(full).states[2]), frame(5))
+    np.testing.assert_array_equal(plain.decode(through(full).payload)[0], frame())
+    np.testing.assert_array_equal(plain.decode(through(full).states[2]), frame(5))

@@ -22,7 +22,7 @@ from runtime.pools.execute import run_now
 from runtime.pools.ray.language import Language, packed, packed_changes, unpacked, unpacked_changes
 from runtime.pools.ray.worker import Bench
 from runtime.transport.values import FrameCodec
-from runtime.transport.wire import HEAD, Message, pack, unpack
+from tests.support.wire import through
 
 PARTITIONS = 3
 
@@ -37,11 +37,6 @@ STEPS = [(Stage(name, StageKind.PARTITIONED, partitions=PARTITIONS), count, lamb
 CODEC = FrameCodec()
 
 
-def sent(message: Message) -> Message:
-    whole = bytearray(b"".join(map(bytes, pack(message)[0])))
-    return unpack(HEAD.unpack_from(whole), memoryview(whole)[HEAD.size :])
-
-
 def test_a_piece_of_a_payload_in_parts_goes_to_a_worker_and_its_changes_come_back():
     bench, language = Bench(pipeline(*STEPS)(), NAMES, AsTheyAre()), Language(NAMES, CODEC)
     mosaic = Mosaic((2, -1), (b"\1\0\1", b"\0\1\0"), (CODEC.encode(["a", "c"]), CODEC.encode(["b"])))
@@ -49,13 +44,13 @@ def test_a_piece_of_a_payload_in_parts_goes_to_a_worker_and_its_changes_come_bac
     every: dict[str, dict[int, KeyStates]] = {"count": {partition: {} for partition in range(PARTITIONS)}}
     keyed = KeyedTask(b"\1\1\0", every)
     task = language.message(Task(7, 0, ("count",), mosaic, {}, 0, 2, keyed))
-    done: Any = language.done(0.0, "w", sent(run_now(bench.work(sent(task)))))
+    done: Any = language.done(0.0, "w", through(run_now(bench.work(through(task)))))
     assert CODEC.decode(done.payload) == [("a", 1), ("b", 1)]
     assert len(done.keyed.routes.partitions) == 2
     kept = {key: state for states in done.keyed.changes["count"].values() for key, state in states.items()}
     assert {key: pickle.loads(state) for key, state in kept.items()} == {"a": 1, "b": 1}
     plain = language.message(Task(8, 0, ("count",), mosaic, {}, 0, 2, KeyedTask()))
-    done = language.done(0.0, "w", sent(run_now(bench.work(sent(plain)))))
+    done = language.done(0.0, "w", through(run_now(bench.work(through(plain)))))
     assert CODEC.decode(done.payload) == [Outputs([("a", 2), ("b", 2)]), ("c", 1)]
 
 
