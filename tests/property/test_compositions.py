@@ -108,16 +108,11 @@ def test_what_is_dumped_loads_to_the_same(
 @given(apps_and_compositions())
 def test_the_long_form_says_all_that_the_notation_says(case: tuple[list[Stage], list[Composition]]) -> None:
     stages, compositions = case
-    entries = [
-        {
-            "name": each.name,
-            "groups": [
-                {"stages": list(group.stages), "pattern": group.pattern.value, "replicas": group.replicas}
-                for group in each.groups
-            ],
-        }
+    groups = {
+        each.name: [{"stages": list(g.stages), "pattern": g.pattern.value, "replicas": g.replicas} for g in each.groups]
         for each in compositions
-    ]
+    }
+    entries = [{"name": name, "groups": each} for name, each in groups.items()]
     text = yaml.safe_dump({"app": "app", "compositions": entries}, allow_unicode=True)
     assert load(text, {"app": stages}).compositions == tuple(compositions)
 
@@ -140,19 +135,10 @@ def test_any_notation_is_a_composition_or_one_sentence(text: str) -> None:
     assert len(faults) == 1 if composition is None else composition.stages == ("a", "b")
 
 
-SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.dates(),
-    st.text(max_size=10),
-    st.sampled_from(["app", "a", "b", "f1", "f9", "Seq-Seq", "Par-Seq", "par"]),
-)
-TOP_KEYS = ["app", "defaults", "compositions", "generate"]
-KEYS = st.sampled_from(
-    [*TOP_KEYS, "name", "notation", "groups", "stages", "pattern", "replicas", "max_workers", "other"]
-)
+WORTH_A_TRY = st.sampled_from(["app", "a", "b", "f1", "f9", "Seq-Seq", "Par-Seq", "par"])
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.dates(), st.text(max_size=10), WORTH_A_TRY)
+TOP_KEYS = ["app", "defaults", "compositions", "generate", "replicas", "max_workers"]
+KEYS = st.sampled_from([*TOP_KEYS, "name", "notation", "groups", "stages", "pattern", "other"])
 DATA = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | SCALARS, inner, max_size=4),
@@ -266,11 +252,8 @@ def test_bundles_that_may_grow_lose_nothing_and_latency_ends_where_the_largest_a
 ) -> None:
     compositions, costs, conditions = case
     as_it_is = replace(conditions, bundle_items=items)
-    for fixed, grown in zip(
-        predict_all(compositions, costs, as_it_is),
-        predict_all(compositions, costs, replace(as_it_is, bundle_limit=limit)),
-        strict=True,
-    ):
+    both = (predict_all(compositions, costs, each) for each in (as_it_is, replace(as_it_is, bundle_limit=limit)))
+    for fixed, grown in zip(*both, strict=True):
         assert grown.throughput_per_s >= fixed.throughput_per_s * (1 - 1e-9)
         assert grown.overloaded == (grown.latency_s == float("inf"))
         if grown.latency_s is not None and fixed.latency_s is not None and not fixed.overloaded:
@@ -325,9 +308,7 @@ def test_a_higher_input_rate_never_lowers_utilization_or_cpu(case: Priced, one: 
     (composition, *_), costs, conditions = case
     assume(one != other)
     capacity = predict(composition, costs, conditions).throughput_per_s
-    low, high = (
-        predict(composition, costs, replace(conditions, input_rate_per_s=share * capacity))
-        for share in sorted((one, other))
-    )
+    rates_per_s = (share * capacity for share in sorted((one, other)))
+    low, high = (predict(composition, costs, replace(conditions, input_rate_per_s=rate)) for rate in rates_per_s)
     assert low.utilization <= high.utilization
     assert low.cpu_cores <= high.cpu_cores

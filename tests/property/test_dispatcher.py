@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import compress, pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -52,23 +53,15 @@ WAITING = (replace(STAGES[0], concurrency=2), replace(STAGES[1], concurrency=5),
 """A worker of a group with one of these and without a state has several tasks at once."""
 AT_ONCE = {"a": 2, "b": 5}
 KEYED = (STAGES[0], Stage("b", StageKind.PARTITIONED, partitions=3), *STAGES[2:])
-KEYED_FIRST = (
-    Stage("a", StageKind.PARTITIONED, partitions=4),
-    Stage("b", StageKind.PARTITIONED, partitions=3),
-    *STAGES[2:],
-)
+KEYED_FIRST = (Stage("a", StageKind.PARTITIONED, partitions=4), *KEYED[1:])
 HEAVY = (STAGES[0], replace(STAGES[1], setup="per-group"), replace(STAGES[2], setup="per-group"), STAGES[3])
 HEAVY_KEYED = (STAGES[0], replace(KEYED[1], setup="per-group"), *STAGES[2:])
 """Only the workers of their groups load some of them."""
 KEYS = 5
 LIMITS = DispatcherSettings(buffer_items=4, losses=2, time_limit_s=1e9, drain_limit_s=0.5)
 NAMES = tuple(stage.name for stage in STAGES)
-ACTIONS = [
-    *["leave", "join", "fail", "partly", "lose", "switch", "resize", "tick", "late"],
-    "call off",
-    *["admit"] * 3,
-    *["done"] * 4,
-]
+ACTIONS = ["leave", "join", "fail", "partly", "lose", "switch", "resize", "tick", "late", "call off"]
+ACTIONS += ["admit"] * 3 + ["done"] * 4
 
 WIDE_END = Group(NAMES[3:], Pattern.PAR, 3)
 FLAKY = (
@@ -118,6 +111,11 @@ def size_bytes(payload: Mosaic | tuple[tuple[object, ...] | None, ...] | int) ->
     return 8 if isinstance(payload, int) else sum(1 + 10 * len(history) for history in payload if history is not None)
 
 
+def copied(keyed: Any) -> Any:
+    """States of stages by partition and key."""
+    return {stage: {part: dict(states) for part, states in parts.items()} for stage, parts in keyed.items()}
+
+
 class World:
     """Plays all workers: carries out instructions, and answers tasks when told to."""
 
@@ -135,9 +133,7 @@ class World:
         """After each event, with how many outcomes are before it."""
         self.whole = [begin.next_serial]
         """The serial numbers behind the bundles that came in."""
-        self.kept = {
-            stage: {part: dict(states) for part, states in parts.items()} for stage, parts in begin.keyed.items()
-        }
+        self.kept = copied(begin.keyed)
         """Of partitioned stages, at the latest checkpoint."""
         self.now_s = 0.0
         self.tasks: dict[str, deque[Task]] = {}
@@ -175,9 +171,8 @@ class World:
         for stage, partitions in point.keyed.items():
             for partition, states in partitions.items():
                 self.kept.setdefault(stage, {}).setdefault(partition, {}).update(states)
-        whole = {stage: {part: dict(states) for part, states in parts.items()} for stage, parts in self.kept.items()}
         before = sum(out.serials[-1] < point.next_serial for out in self.out)
-        self.checkpoints.append((before, replace(point, keyed=whole)))
+        self.checkpoints.append((before, replace(point, keyed=copied(self.kept))))
 
     def carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
@@ -436,25 +431,27 @@ def play_flaky(world: World, chance: Random) -> None:
 
 def check(world: World) -> None:
     assert [serial for out in world.out for serial in out.serials] == list(range(world.admitted))
+    whole, counts = whole_items(world.out), seen_by_state(world.out)
     done = [out for out in world.out if isinstance(out, Delivered) and out.error is None]
-    whole = [history for out in done for history in out.payload[out.start : out.start + out.count]]
-    serials = [serial for out in done for serial in out.serials]
-    assert [history[0] for history in whole] == [f"item {serial}" for serial in serials]
-    assert sum(out.count for out in world.out) == world.admitted
-    counts = [next(entry for entry in payload if isinstance(entry, int)) for payload in whole]
-    assert [tuple(entry for entry in payload if entry in NAMES) for payload in whole] == [NAMES] * len(whole)
+    assert [serial_of(history) for history in whole] == [serial for out in done for serial in out.serials]
+    assert [tuple(entry for entry in history if entry in NAMES) for history in whole] == [NAMES] * len(whole)
     assert counts == sorted(set(counts)), "the stateful stage saw its items out of order or twice"
-    check_keys(world, [(history, serial) for history, serial in zip(whole, serials, strict=True)])
+    check_keys(world, whole)
     view = world.dispatcher.view(world.now_s)
     assert view.accepted == view.delivered + view.failed + view.shed == world.admitted
     assert (view.queued, view.in_flight, view.positions) == (0, 0, {})
     assert world.ended == world.requested
 
 
-def seen_by_state(out: Delivered | Shed) -> list[int]:
-    """What the stateful stage counted at each item that came out whole."""
-    whole = out.payload[out.start : out.start + out.count] if isinstance(out, Delivered) and out.error is None else ()
-    return [next(entry for entry in history if isinstance(entry, int)) for history in whole]
+def whole_items(outs: Sequence[Delivered | Shed]) -> list[tuple[object, ...]]:
+    """The history of each item that came out whole."""
+    done = [out for out in outs if isinstance(out, Delivered) and out.error is None]
+    return [history for out in done for history in out.payload[out.start : out.start + out.count]]
+
+
+def seen_by_state(outs: Sequence[Delivered | Shed]) -> list[int]:
+    """What the stateful stage counted at each of them."""
+    return [next(entry for entry in history if isinstance(entry, int)) for history in whole_items(outs)]
 
 
 @pytest.mark.parametrize("stages", [STAGES, KEYED_FIRST], ids=["one state", "states by key"])
@@ -468,8 +465,7 @@ def test_a_checkpoint_has_what_left_and_the_state_of_just_that(stages: tuple[Sta
     else:
         play(first, data)
     for outcomes, checkpoint in first.checkpoints:
-        before = [count for out in first.out[:outcomes] for count in seen_by_state(out)]
-        behind = [count for out in first.out[outcomes:] for count in seen_by_state(out)]
+        before, behind = seen_by_state(first.out[:outcomes]), seen_by_state(first.out[outcomes:])
         state = checkpoint.states.get("c") or 0
         assert max(before, default=0) <= state < min(behind, default=state + 1)
         assert checkpoint.next_serial == sum(out.count for out in first.out[:outcomes])
@@ -481,16 +477,14 @@ def test_a_checkpoint_has_what_left_and_the_state_of_just_that(stages: tuple[Sta
     second.finish()
     check_kept(stages, first.out, second.out, begin)
     assert [serial for out in second.out for serial in out.serials] == list(range(begin.next_serial, second.admitted))
-    counts = [count for out in [*first.out, *second.out] for count in seen_by_state(out)]
+    counts = seen_by_state([*first.out, *second.out])
     assert counts == sorted(set(counts)), "the second one began with another state than the first one left"
 
 
 def counted_by_key(outs: Sequence[Delivered | Shed], stage: str) -> Iterator[tuple[int, int]]:
     """Keys and their counts, of the items that came out whole."""
-    for out in outs:
-        if isinstance(out, Delivered) and out.error is None:
-            for history in out.payload[out.start : out.start + out.count]:
-                yield from ((entry[1], entry[2]) for entry in history if isinstance(entry, tuple) and entry[0] == stage)
+    for history in whole_items(outs):
+        yield from ((entry[1], entry[2]) for entry in history if isinstance(entry, tuple) and entry[0] == stage)
 
 
 def check_kept(
@@ -508,13 +502,13 @@ def check_kept(
             assert kept.get(key, 0) < count, f"{stage} has more of key {key} than left"
 
 
-def check_keys(world: World, whole: list[tuple[tuple[object, ...], int]]) -> None:
+def check_keys(world: World, whole: list[tuple[object, ...]]) -> None:
     """The count of each key went up by one with each of its items; those missing are no more than died on their way."""
     for stage in (stage for stage in world.stages if stage.kind is StageKind.PARTITIONED):
         counts: dict[int, list[int]] = {}
-        for history, serial in whole:
+        for history in whole:
             [(_, key, count)] = [each for each in history if isinstance(each, tuple) and each[0] == stage.name]
-            assert key == key_of(serial, stage.name)
+            assert key == key_of(serial_of(history), stage.name)
             counts.setdefault(key, []).append(count)
         dead = sum(out.error is not None for out in world.out if isinstance(out, Delivered))
         missing = 0

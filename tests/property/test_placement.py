@@ -29,14 +29,10 @@ def problems(draw: st.DrawFn) -> tuple[Cluster, list[Shape]]:
     shapes = some_shapes(rng, cluster, draw(st.sampled_from((2, 20, 100))))
     shapes = [replace(each, need=replace(each.need, cpus=rng.choice((None, each.need.cpus)))) for each in shapes]
     states = (NodeState.UP, NodeState.UP, NodeState.UP, NodeState.SUSPECT, NodeState.DRAINING, NodeState.LOST)
-    nodes = [
-        replace(
-            node,
-            state=rng.choice(states),
-            taken=Amounts(rng.choice((0, 0, 0.5)), rng.choice((0, 0, 0.5)) if node.has.gpus else 0),
-        )
-        for node in cluster.nodes
-    ]
+    nodes = []
+    for node in cluster.nodes:
+        taken = Amounts(rng.choice((0, 0, 0.5)), rng.choice((0, 0, 0.5)) if node.has.gpus else 0)
+        nodes.append(replace(node, state=rng.choice(states), taken=taken))
     near = rng.choice([None, *(node.id for node in nodes)])
     return Cluster(tuple(nodes), near), shapes
 
@@ -128,9 +124,7 @@ def test_an_app_can_be_as_large_as_a_solver_finds_within_5_percent() -> None:
             best.append(optimum)
             found.append(_largest_found(cluster, shapes, optimum))
     ratios = np.array(found) / np.array(best)
-    print(
-        f"{len(best)} clusters: mean {ratios.mean():.4f}, least {ratios.min():.3f}, {(ratios < 0.95).sum()} below 0.95"
-    )
+    print(f"{len(best)} clusters: mean {ratios.mean():.4f}, least {ratios.min():.3f}")
     assert len(best) >= 60
     assert ratios.max() <= 1.0
     assert ratios.min() >= 0.95
@@ -166,9 +160,8 @@ def largest(cluster: Cluster, shapes: Sequence[Shape]) -> int:
         rows.append(({at: need.memory_bytes / GB for at, need, _ in here}, node.has.memory_bytes / GB))
         rows.append(({at: need.custom.get("decoder", 0) for at, need, _ in here}, node.has.custom.get("decoder", 0)))
         own = [device for of, device in devices if of == node.id]
-        rows.append(
-            ({at: need.gpus for at, need, device in here if device is None} | {whole[node.id, d]: -1 for d in own}, 0)
-        )
+        alone = {at: need.gpus for at, need, device in here if device is None}
+        rows.append((alone | {whole[node.id, device]: -1 for device in own}, 0))
         for index in own:
             shares = {at: need.gpus for at, need, device in here if device == index}
             rows.append((shares | {whole[node.id, index]: 1}, 1))
@@ -184,9 +177,8 @@ def largest(cluster: Cluster, shapes: Sequence[Shape]) -> int:
     goal = np.zeros(times + 1)
     goal[times] = -1
     limits = LinearConstraint(matrix.tocsr(), -np.inf, np.array([limit for _, limit in rows]) + 1e-9)
-    solved = milp(
-        goal, constraints=limits, integrality=np.ones(times + 1), bounds=Bounds(0, most), options={"time_limit": 10}
-    )
+    how = {"integrality": np.ones(times + 1), "bounds": Bounds(0, most), "options": {"time_limit": 10}}
+    solved = milp(goal, constraints=limits, **how)
     return round(-solved.fun) if solved.status == 0 else 0
 
 

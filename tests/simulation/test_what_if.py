@@ -29,23 +29,18 @@ def simulated(
     cores: int, rate_per_s: float = FLOOD_PER_S, stages: tuple[SimulatedStage, ...] = STAGES
 ) -> tuple[float, Snapshot]:
     """Run on this number of cores; return the items/s delivered by the second half, and what was seen at its end."""
-    machine, rate = replace(Machine(), cores=cores), Fixed(rate_per_s)
-    scenario = Scenario(
-        stages, (WIDE,), rate=rate, duration_s=SIMULATED_S, machine=machine, mode=Mode.OBSERVE, first=WIDE
-    )
-    run = SimulatedRun(scenario)
+    how = {"machine": replace(Machine(), cores=cores), "mode": Mode.OBSERVE, "first": WIDE}
+    run = SimulatedRun(Scenario(stages, (WIDE,), rate=Fixed(rate_per_s), duration_s=SIMULATED_S, **how))
     run.advance(SIMULATED_S)
     trace, seen = run.finish(), run.loop.snapshot
-    if seen is None:
-        raise ValueError(f"nothing was measured within {SIMULATED_S:g} s on {cores} cores")
+    assert seen is not None
     return sum(each.at_s > SIMULATED_S / 2 for each in trace.delivered) / (SIMULATED_S / 2), seen
 
 
 def asked(seen: Snapshot, cores: int) -> Outlook:
     """Return what the manager predicts for other cores, having seen that."""
-    return outlook(
-        Question(cores=cores), Present(seen, WIDE, (WIDE,), None, make_strategy("expected-cost"), Settings())
-    )
+    present = Present(seen, WIDE, (WIDE,), None, make_strategy("expected-cost"), Settings())
+    return outlook(Question(cores=cores), present)
 
 
 @pytest.mark.parametrize(("here", "there"), SIMULATED)
