@@ -117,11 +117,6 @@ def test_where_a_state_is_kept_a_fault_is_the_end_of_the_task() -> None:
     assert (caught.value.stage, caught.value.position) == ("picky", 1)
 
 
-def test_a_state_passes_from_item_to_item() -> None:
-    done = run_stages(Small(), ("count",), [0, 0, 0], {"count": 4})
-    assert (done.values, done.states) == ([5, 6, 7], {"count": 7})
-
-
 # --- a task of one item through plain stages, which has a short way of its own ----------------------------------------
 
 

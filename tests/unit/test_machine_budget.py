@@ -17,7 +17,7 @@ from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
 from service.runner.rpc.port import ANSWER_S
 from service.runner.rpc.requests import AskBid, Request, SetGrant
-from service.schemas.refusals import BadValueError, NotStoredError
+from service.schemas.refusals import NotStoredError
 from service.schemas.slo import BudgetBody, MachineBudgetRequest, MachineShares
 from service.schemas.spec import RunSpec
 from tests.support.fakes import FakeRunner, PromptTicker
@@ -181,14 +181,6 @@ def test_an_app_that_ends_gives_its_share_back(rig: Rig) -> None:
 def test_what_is_pinned_is_limited_by_nobody_and_not_there_for_the_others(shared: Rig) -> None:
     shared.daemon.apps.set_mode("synthetic", Mode.PINNED, None)
     assert shared.turn() == {"ferret": 8 - shared.runners["synthetic"].active.workers, "synthetic": None}
-
-
-def test_a_budget_for_an_app_that_there_is_none_of_changes_nothing(rig: Rig) -> None:
-    rig.machine.set(eight())
-    with pytest.raises(BadValueError, match="there is no app 'words'; registered are ferret, synthetic") as refused:
-        rig.machine.set(eight(words={"priority": 2}))
-    assert [fault.path for fault in refused.value.faults] == ["apps.words"]
-    assert rig.machine.shares().apps == {}
 
 
 def test_a_budget_that_cannot_be_stored_is_not_in_force(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
