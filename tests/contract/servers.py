@@ -203,8 +203,8 @@ class Mosquitto(Server):
         client.disconnect()
         client.loop_stop()
 
-    def came(self, topic: str) -> list[tuple[list[tuple[str, str]], bytes]]:
-        """User properties and payload of each since the last call, in a session that the first call begins."""
+    def came(self, topic: str) -> list[Any]:
+        """The messages since the last call, in a session that the first call begins."""
         import paho.mqtt.client as mqtt
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
@@ -222,7 +222,7 @@ class Mosquitto(Server):
             assert time.monotonic() < until_s, "it did not come"
             client.loop(0.05)
         client.disconnect()
-        return [(message.properties.UserProperty, message.payload) for message in came[:-1]]
+        return came[:-1]
 
 
 class RabbitMq:

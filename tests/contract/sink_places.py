@@ -167,9 +167,10 @@ class AnMqttTopic(Place):
 
     def read(self) -> None:
         """What has come to the session."""
-        for properties, payload in self.server.came("results"):
-            told = dict(properties)
-            row = as_read(int(told["serial"]), told.get("part"), payload.decode() or None, told.get("error"))
+        for message in self.server.came("results"):
+            told, body = dict(message.properties.UserProperty), message.payload.decode()
+            assert (message.properties.PayloadFormatIndicator, "epoch" in told) == (1, True)
+            row = as_read(int(told["serial"]), told.get("part"), body or None, told.get("error"))
             self.rows.setdefault((told["run"], *row[:2]), row)
 
 
