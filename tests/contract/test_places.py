@@ -109,7 +109,6 @@ def redis(tmp_path: Path) -> Iterator[ARedis]:
 
 def opened(place: Place, positions: dict[str, Position] | None = None) -> Fed:
     source = source_of(place)
-    assert isinstance(source, Fed)
     source.seek(positions or {})
     return source
 
@@ -132,8 +131,6 @@ def read(source: Fed, count: int) -> tuple[list[int], list[dict[str, Position]]]
     behind: list[dict[str, Position]] = [{}]
     while len(values) < count:
         portion = source.read(7, math.inf)
-        assert portion is not None
-        assert portion.marks is not None
         values += portion.values
         for partition, position in portion.marks:
             behind.append(behind[-1] | {partition: position})

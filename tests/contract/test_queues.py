@@ -22,7 +22,6 @@ from compositions.errors import RecomposeError
 from datapipe.brokers.mqtt import source as mqtt_source
 from datapipe.brokers.mqtt.calls import Line, address_of
 from datapipe.brokers.mqtt.source import MqttBox
-from datapipe.brokers.rabbitmq.source import QueueBox, StreamFeed
 from datapipe.brokers.rabbitmq.source import opened as rabbitmq_feed
 from datapipe.sink_kinds import KINDS as SINKS
 from datapipe.sink_kinds import Opening
@@ -56,12 +55,6 @@ def make_place(request: pytest.FixtureRequest) -> Callable[[Path], Place]:
     return maker(request, PLACES)
 
 
-def opened(place: Place) -> Inbox:
-    source = source_of(place)
-    assert isinstance(source, Inbox)
-    return source
-
-
 def end(source: Inbox) -> None:
     source.close()
     while source.read(MOST, math.inf) is not None:
@@ -72,14 +65,13 @@ def read(source: Inbox, count: int) -> list[int]:
     values: list[int] = []
     while len(values) < count:
         portion = source.read(7, math.inf)
-        assert portion is not None
         values += portion.values
     return values
 
 
 def listening(place: Place) -> Inbox:
     """A queue keeps what comes while nobody is there, a topic once its session has begun."""
-    source = opened(place)
+    source = source_of(place)
     if place.kind == "mqtt":
         assert not source.at_hand(time.monotonic())
         wait_until(lambda: source.is_open)
@@ -93,7 +85,7 @@ def test_what_is_put_comes_in_order_and_what_was_acknowledged_never_again(place:
     assert read(source, 12) == list(range(12))
     end(source)
     place.put(bodies(range(12, 15)))
-    again = opened(place)
+    again = source_of(place)
     assert read(again, 3) == [12, 13, 14]
     end(again)
 
@@ -105,7 +97,7 @@ def test_what_could_not_be_stored_comes_again(place: Place) -> None:
     assert read(source, 3) == [0, 1, 2]
     end(source)
     place.put(bodies(range(3, 30)))
-    dies = opened(place)
+    dies = source_of(place)
 
     def stores_nothing(*_: object) -> None:
         raise RecomposeError("another epoch goes on with run r")
@@ -113,7 +105,7 @@ def test_what_could_not_be_stored_comes_again(place: Place) -> None:
     dies.by_way_of(stores_nothing)
     with pytest.raises(RecomposeError, match="another epoch goes on with run r"):
         dies.read(1, math.inf)
-    again = opened(place)
+    again = source_of(place)
     assert read(again, 27) == list(range(3, 30))
     end(again)
 
@@ -126,7 +118,7 @@ def test_what_the_app_does_not_take_has_its_place_and_never_comes_again(place: P
     wait_until(lambda: source.refused == 4)
     end(source)
     place.put([b"3"])
-    again = opened(place)
+    again = source_of(place)
     assert (read(again, 1), again.refused) == ([3], 0)
     end(again)
 
@@ -298,7 +290,6 @@ def test_what_rabbitmq_refuses_is_told(rabbitmq: RabbitMq) -> None:
     rabbitmq.publish("plain", [b"1"])
     assert "cannot read 'plain' so: PRECONDITION_FAILED" in refused("rabbitmq", f"amqp://{host}/?stream=plain")
     source = open_source(Numbers(), "rabbitmq", f"amqp://{host}/?queue=kept", clock=time.monotonic)
-    assert isinstance(source, Inbox)
     assert not source.at_hand(time.monotonic())
     wait_until(lambda: source.is_open)
     rabbitmq.publish("kept", [b"2"], "stream")
@@ -310,7 +301,7 @@ def test_what_rabbitmq_refuses_is_told(rabbitmq: RabbitMq) -> None:
 
 def test_a_queue_that_is_not_there_yet_is_asked_for_again(rabbitmq: RabbitMq) -> None:
     place = RabbitPlace(rabbitmq)
-    source = opened(place)
+    source = source_of(place)
     assert not source.at_hand(time.monotonic())
     place.put(bodies([1]))
     assert read(source, 1) == [1]
@@ -320,7 +311,6 @@ def test_a_queue_that_is_not_there_yet_is_asked_for_again(rabbitmq: RabbitMq) ->
 
 def test_what_limits_of_a_stream_dropped_before_it_was_read_is_told(rabbitmq: RabbitMq) -> None:
     feed = rabbitmq_feed(f"amqp://127.0.0.1:{rabbitmq.port}/?stream=a", {})
-    assert isinstance(feed, StreamFeed)
     feed._next = 3
     with pytest.raises(RecomposeError, match="stream 'a' has dropped 3 to 6, which were not read; start a new run"):
         feed._look_for_gap(7)
@@ -372,7 +362,6 @@ def test_a_message_of_a_queue_is_known_again_by_its_id_and_its_content(monkeypat
     """Publishers may give a kind as the id."""
     pytest.importorskip("pika", reason="pika is not installed; it is in extra rabbitmq")
     box = rabbitmq_feed("amqp://127.0.0.1/?queue=a", {})
-    assert isinstance(box, QueueBox)
     came = [(False, b"1"), (True, b"1"), (True, b"2")]
     acknowledged: list[int] = []
     monkeypatch.setattr(box._line, "acknowledge", lambda tag, **_: acknowledged.append(tag))

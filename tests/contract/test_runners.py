@@ -150,7 +150,6 @@ def test_what_a_change_says_is_in_the_status(make: MakeRunner) -> None:
     runner = started(make)
     runner.ask(ask.SetSlo(Slo("latency", 250.0)))
     slo = runner.ask(ask.ReadStatus()).requested.slo
-    assert slo is not None
     assert (slo.metric, slo.target) == ("latency", 250.0)
     runner.ask(ask.SetMode(Mode.PINNED, "7"))
     status = until(runner, lambda status: bool(status.composition and status.composition.name == "7"))
@@ -172,7 +171,6 @@ def test_a_grant_is_in_bid_and_status_told_before_the_start_or_after_it(make: Ma
     assert runner.ask(ask.AskBid((Budget(workers=4),))).grant == GRANT
     runner.ask(ask.Start(), timeout_s=PATIENCE_S)
     status = until(runner, lambda status: status.state not in ("starting", "failed") and bool(status.resources.grant))
-    assert status.resources.grant is not None
     assert (status.resources.grant.workers, status.resources.grant.reason) == (4, "it gains most")
     runner.ask(ask.SetGrant(None))
     assert runner.ask(ask.AskBid((Budget(workers=4),))).grant is None

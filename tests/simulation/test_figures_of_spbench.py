@@ -99,5 +99,4 @@ def test_a_path_is_what_the_app_reads_unless_the_pattern_needs_it(tmp_path: Path
     compositions = compositions_of(experiment)
     spec = LiveDriver(experiment, compositions).spec(contenders(experiment, compositions)[0])
     assert (spec.options["height"], spec.options["scale"]) == (360, 1.05)
-    assert spec.source.path is not None
     assert spec.source.path.endswith("person/short_hamilton_clip.mp4")

@@ -98,8 +98,6 @@ def scenario(slo: str, rate: float, gpu_share: float = 0.9) -> OnGpu:
 def outcome(found: SimulatedRun) -> tuple[int, float]:
     """Return the workers and the items a second at the end."""
     snapshot = found.loop.snapshot
-    assert snapshot is not None
-    assert snapshot.throughput_per_s is not None
     return found.loop.engine.view().composition.workers, snapshot.throughput_per_s
 
 

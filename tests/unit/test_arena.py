@@ -35,7 +35,6 @@ def arena() -> Iterator[Arena]:
 
 def test_a_frame_is_written_once_and_freed_when_nobody_refers_to_it(arena: Arena) -> None:
     reference = arena.store(FRAME)
-    assert reference is not None
     assert (len(reference), arena.used_bytes) == (len(FRAME), in_pages(len(FRAME)))
     assert bytes(arena.segment.view(reference.start, reference.size)) == FRAME.tobytes()
     again = Reference(reference.block, reference.start, 10, reference.keeper)
@@ -61,7 +60,6 @@ def test_memory_above_what_is_used_goes_back_to_the_system(monkeypatch: pytest.M
     assert os.stat(arena.segment.descriptor).st_blocks * 512 > 20 * len(FRAME)
     high.clear()
     assert os.stat(arena.segment.descriptor).st_blocks * 512 == in_pages(70_000) + 10 * PAGESIZE
-    assert low is not None
     assert bytes(arena.segment.view(low.start, low.size)) == FRAME[:70_000].tobytes()
     arena.close()
 
@@ -83,7 +81,6 @@ def test_an_arena_leaves_no_name_anywhere_and_no_descriptor() -> None:
 def test_room_of_a_worker_that_may_still_run_is_nobodys_until_its_connection_ends(arena: Arena) -> None:
     ours, its = socket.socketpair()
     room = arena.take(SIZE - PAGESIZE)
-    assert room is not None
     arena.leave_to(ours, [room])
     del room
     assert its.recv(1) == b""  # it is told
@@ -113,7 +110,6 @@ def test_the_share_is_of_what_the_machine_or_the_container_has(tmp_path, monkeyp
     monkeypatch.setattr("runtime.arena.reference._LIMITS", (tmp_path / "max", tmp_path / "none", tmp_path / "less"))
     assert memory_bytes() == min(whole, 1 << 30)
     arena = open_arena(ArenaSettings(shared_memory=0.5))
-    assert arena is not None
     assert arena.segment.size == memory_bytes() // 2
     arena.close()
 
@@ -167,9 +163,7 @@ def worker(arena: Arena) -> Iterator[Worker]:
 
 @pytest.fixture
 def account(arena: Arena) -> Account:
-    account = Accounts(arena).open()
-    assert account is not None
-    return account
+    return Accounts(arena).open()
 
 
 @pytest.fixture

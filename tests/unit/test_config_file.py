@@ -138,7 +138,6 @@ def test_apps_are_started_changed_and_stopped(tmp_path: Path, daemon: Daemon) ->
     assert daemon.objectives.of("synthetic").target == 400.0
     assert holds("apps: {synthetic: {input: {rate_per_s: 20}, slo: latency=400ms}}") == first
     running = daemon.apps.running_spec("synthetic")
-    assert running is not None
     assert running.input.rate_per_s == 20
     assert holds("apps: {synthetic: {input: {rate_per_s: 20}, batching: {items: 8}}}") == first
     assert daemon.objectives.all() == []

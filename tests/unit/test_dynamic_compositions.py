@@ -36,7 +36,6 @@ def test_a_group_a_stage_with_as_many_as_may_be_at_it() -> None:
     assert found.workers == 4
     assert format_notation(found) == short_notation(found) == "Dyn*4(ct)"
     told = ActiveComposition.of(found)
-    assert told.dyn is not None
     assert (told.dyn.workers, told.dyn.scheduler) == (4, "ct")
     assert parse(format_notation(found), STAGES, name="free") == found
 

@@ -127,7 +127,6 @@ def task(*stages: str, values: tuple[int, ...] = (5,)) -> Task:
 def test_one_item_through_plain_stages_comes_out_as_by_the_way_of_all_others() -> None:
     calls, given = Calls(Small()), task("double", "double")
     alone, others = perform_alone(calls, given.stages, given, CODEC), run_now(perform(calls, given, CODEC))
-    assert alone is not None
     payload, times_s = alone
     assert CODEC.decode(payload) == CODEC.decode(others.payload) == [20]
     assert len(times_s) == 2 * len(others.timings) == 4

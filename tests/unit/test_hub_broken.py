@@ -37,13 +37,8 @@ def hub() -> Iterator[Hub]:
         yield hub
 
 
-def network_of(invitation: Invitation) -> Network:
-    assert invitation.network is not None
-    return invitation.network
-
-
 def connected(invitation: Invitation) -> socket.socket:
-    network = network_of(invitation)
+    network = invitation.network
     return socket.create_connection((network.host, network.lifeline_port))
 
 
@@ -65,7 +60,7 @@ def packed(message: Message) -> bytes:
 
 def dealer_of(invitation: Invitation, keys: tuple[bytes, bytes] | None = None) -> zmq.Socket[bytes]:
     """A ZeroMQ end of the test's own, so that it can answer as it likes."""
-    network, dealer = network_of(invitation), zmq.Context().socket(zmq.DEALER)
+    network, dealer = invitation.network, zmq.Context().socket(zmq.DEALER)
     dealer.identity, dealer.linger = invitation.identity, 0
     dealer.curve_serverkey = network.server_key
     dealer.curve_publickey, dealer.curve_secretkey = keys or (invitation.curve_public, invitation.curve_secret)
@@ -81,7 +76,7 @@ def end(dealer: zmq.Socket[bytes]) -> None:
 def by_relay(hub: Hub) -> tuple[Relay, EncryptedChannel]:
     """A worker that is ready, and the relay that its items go through."""
     invitation = hub.invite("w1")
-    network = network_of(invitation)
+    network = invitation.network
     relay = Relay(int(network.items_endpoint.rpartition(":")[2]))
     return relay, ready(hub, invitation, replace(network, items_endpoint=f"tcp://127.0.0.1:{relay.port}"))
 
@@ -123,7 +118,7 @@ def test_a_worker_whose_zeromq_connection_broke_while_it_worked_does_not_answer_
 
 def test_what_comes_while_a_worker_looks_whether_the_hub_is_there_is_not_left_lying(hub: Hub) -> None:
     invitation = hub.invite("w1")
-    channel = ready(hub, invitation, network_of(invitation))
+    channel = ready(hub, invitation, invitation.network)
     next_of(hub)
     looks = channel._poller
 
@@ -219,7 +214,7 @@ def test_without_descriptors_the_hub_pauses_instead_of_spinning() -> None:
     now_s = 100.0
     with network_hub(settings=LobbySettings(full_pause_s=1.0), clock=lambda: now_s) as hub:
         invitation = hub.invite("w1")
-        network, knocking = network_of(invitation), socket.socket()
+        network, knocking = invitation.network, socket.socket()
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         spare = os.dup(0)
         os.close(spare)  # the lowest that is free: none is left below it

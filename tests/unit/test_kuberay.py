@@ -79,7 +79,6 @@ def test_every_container_has_tokens_from_the_secret_bounds_and_no_rights() -> No
 def test_ray_scales_between_bounds_and_a_pod_is_left_before_it_ends() -> None:
     spec = rendered(json.dumps(GPUS))[0]["RayCluster demo"]["spec"]
     version = re.search(r"^ray==(\S+)", (ROOT / "requirements-run.lock").read_text(), re.MULTILINE)
-    assert version is not None
     assert spec["rayVersion"] == version[1], "of the image"
     assert spec["enableInTreeAutoscaling"]
     cpu, gpu = spec["workerGroupSpecs"]

@@ -94,7 +94,6 @@ def test_each_gets_its_share_and_the_status_says_so_until_it_is_lifted(rig: Rig)
     assert rig.turn() == {"ferret": 6, "synthetic": 2}
     status = rig.daemon.observation.status("synthetic")
     grant = status.resources.grant
-    assert grant is not None
     assert (grant.workers, grant.reached, grant.reached_with_more) == (2, 0.5, 0.75)
     assert grant.more == BudgetBody(workers=1, cores=None)
     assert grant.composition_with_more == "3 wide"
@@ -162,7 +161,6 @@ def test_a_runner_that_could_not_hear_is_told_again(rig: Rig) -> None:
 def test_a_runner_that_is_started_again_gets_its_share_again(shared: Rig) -> None:
     shared.runners["ferret"].kill()
     watchdog = shared.daemon._runs.present("ferret")
-    assert watchdog is not None
     watchdog.step()  # it sees that the runner is dead
     assert shared.turn()["synthetic"] == 2, "what it had is not given away"
     watchdog.step()  # and brings up another
