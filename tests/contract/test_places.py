@@ -194,9 +194,7 @@ def test_a_server_that_is_started_again_is_read_on(place: Place) -> None:
     end(source)
 
 
-def test_a_reader_that_nats_has_dropped_begins_again_and_another_stream_of_its_name_is_told(
-    nats: ANats, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_nats_dropped_begins_again_but_in_no_other_stream(nats: ANats, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("datapipe.brokers.nats.source.QUIET_S", 0.1)
     nats.put(bodies(range(5)))
     source = opened(nats)
@@ -221,9 +219,7 @@ def test_a_stream_of_nats_that_never_had_a_message_has_dropped_none(nats: ANats)
 
 
 @pytest.mark.parametrize("on_gap", ["end", "go-on"])
-def test_what_limits_of_nats_drop_before_it_is_read_is_told(
-    nats: ANats, capsys: pytest.CaptureFixture[str], on_gap: str
-) -> None:
+def test_what_nats_drops_before_a_read_is_told(nats: ANats, capsys: pytest.CaptureFixture[str], on_gap: str) -> None:
     nats.options = {"on_gap": on_gap}
     nats.server.publish("numbers", bodies(range(5)), max_msgs=5)
     source = opened(nats)
@@ -266,9 +262,7 @@ def test_what_other_subjects_of_a_nats_stream_lose_ends_no_run(nats: ANats) -> N
 
 
 @pytest.mark.parametrize("on_gap", ["end", "go-on"])
-def test_what_redis_trims_before_it_is_read_is_told(
-    redis: ARedis, capsys: pytest.CaptureFixture[str], on_gap: str
-) -> None:
+def test_what_redis_trims_before_a_read_is_told(redis: ARedis, capsys: pytest.CaptureFixture[str], on_gap: str) -> None:
     redis.options = {"on_gap": on_gap}
     redis.put(bodies(range(8)))
     redis.server.client.xtrim("numbers", maxlen=5, approximate=False)
@@ -321,9 +315,7 @@ def test_what_redis_trims_behind_what_was_read_is_no_gap(redis: ARedis, there: b
     end(again)
 
 
-def test_what_is_deleted_of_a_redis_stream_by_itself_ends_no_run(
-    redis: ARedis, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_deleted_of_a_redis_stream_ends_no_run(redis: ARedis, capsys: pytest.CaptureFixture[str]) -> None:
     redis.put(bodies(range(3)))
     source = opened(redis)
     read(source, 3)
@@ -369,9 +361,7 @@ def test_a_key_of_redis_that_is_no_stream_ends_the_run(redis: ARedis) -> None:
 
 
 @pytest.mark.logs_errors("epoch 2 goes on with run r")
-def test_a_run_goes_on_where_the_runner_before_it_was(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_goes_on_where_its_last_runner_was(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.registry.create", lambda *_: Numbers())
     how = {"source": SourceSpec(kind=place.kind, path=place.path), "durability": "exactly-once", "pool": "local"}
     runners = []
@@ -417,9 +407,7 @@ def test_a_run_goes_on_where_the_runner_before_it_was(
         ("rabbitmq", "amqp://h/?stream=a", {"on_gap": "wait"}, "is 'wait'; give end or go-on"),
     ],
 )
-def test_a_place_that_cannot_be_is_refused_in_a_sentence(
-    kind: str, path: str, options: dict[str, Any], said: str
-) -> None:
+def test_a_place_that_cannot_be_is_told_in_a_sentence(kind: str, path: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(RecomposeError) as refused:
         open_source(Numbers(), kind, path, clock=time.monotonic, options=options)
     assert said in str(refused.value)

@@ -332,9 +332,7 @@ def publish(dup: bool, payload: bytes, qos: int = 1) -> Any:
     ],
     ids=["sent again", "another one", "identifiers are given anew at once"],
 )
-def test_a_message_is_known_again_where_its_identifier_says_so(
-    came: list[tuple[bool, bytes]], taken: list[bytes]
-) -> None:
+def test_a_message_is_known_again_by_its_identifier(came: list[tuple[bool, bytes]], taken: list[bytes]) -> None:
     """Its acknowledgement was given, and may be lost."""
     pytest.importorskip("paho.mqtt", reason="paho-mqtt is not installed; it is in extra mqtt")
     box, found = MqttBox("mqtt://h/a", {}, "numbers"), []

@@ -217,9 +217,7 @@ def test_who_is_followed_in_the_middle_of_its_beginning_removes_nothing(tmp_path
     assert place.there() == as_there(numbered(0, 4))
 
 
-def test_of_a_folder_of_parquet_the_last_file_alone_is_read_at_a_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_parquet_files_the_last_alone_is_read_at_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = AFolderOfParquet(tmp_path)
     old, new = place.open(1), place.open(2)
     old.begin(0, 0)

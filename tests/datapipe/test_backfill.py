@@ -57,9 +57,7 @@ def stream_results(tmp_path: Path) -> Counter[tuple[str | None, str | None]]:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.long)])
-def test_an_interrupted_backfill_ends_in_the_results_of_the_stream(
-    tmp_path: Path, kills: int, in_session: Callable[..., Any]
-) -> None:
+def test_a_killed_backfill_ends_as_the_stream_does(tmp_path: Path, kills: int, in_session: Callable[..., Any]) -> None:
     out = tmp_path / "out"
     write_table(tmp_path / "in")
     chunks = ["--chunk-rows", str(ROWS // (2 * kills + 2))]

@@ -77,9 +77,7 @@ def parts(tmp_path: Path) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kills", [2, pytest.param(3, marks=pytest.mark.long)])
-def test_rows_arrive_once_and_in_order_though_driver_and_runner_are_killed(
-    service: Daemon, tmp_path: Path, kills: int
-) -> None:
+def test_rows_arrive_once_in_order_though_driver_and_runner_die(service: Daemon, tmp_path: Path, kills: int) -> None:
     write_files(tmp_path / "in", FILES, LINES)
     live = {"kind": "spark", **source(tmp_path / "in", tmp_path)}
     sink = {"kind": "spark", "path": str(tmp_path / "table")}
@@ -145,9 +143,7 @@ def test_results_of_any_source_go_into_a_table(tmp_path: Path) -> None:
         ({"transform": "SELECT 1 AS n"}, "does not select from input"),
     ],
 )
-def test_what_spark_refuses_is_said_in_a_sentence(
-    spark: Any, tmp_path: Path, changes: dict[str, str], sentence: str
-) -> None:
+def test_what_spark_refuses_is_a_sentence(spark: Any, tmp_path: Path, changes: dict[str, str], sentence: str) -> None:
     write_files(tmp_path / "in", 1, 1)
     fields = source(tmp_path / "in", tmp_path) | {"transform": "SELECT * FROM input"} | changes
     with pytest.raises(RecomposeError, match=sentence) as caught:
@@ -166,9 +162,7 @@ def test_what_spark_refuses_is_said_in_a_sentence(
         ("SELECT n FROM input LIMIT 10", "Limit"),
     ],
 )
-def test_a_transform_that_gives_other_rows_each_time_is_refused(
-    spark: Any, tmp_path: Path, sql: str, what: str
-) -> None:
+def test_a_transform_with_other_rows_each_time_is_refused(spark: Any, tmp_path: Path, sql: str, what: str) -> None:
     write_files(tmp_path / "in", 1, 1)
     sentence = rf"the transform of the Spark source uses .*{what}.* gives other rows when a batch is computed again"
     with pytest.raises(RecomposeError, match=sentence):

@@ -94,9 +94,7 @@ def test_records_of_two_schema_versions_lie_in_one_table(spark: Any, out: Path) 
 
 
 @pytest.mark.filterwarnings("ignore:The return type of DataFrame.toJSON")
-def test_a_second_run_adds_nothing_and_the_command_line_asks(
-    spark: Any, out: Path, in_session: Callable[..., Any]
-) -> None:
+def test_a_second_run_adds_nothing_and_a_command_asks(spark: Any, out: Path, in_session: Callable[..., Any]) -> None:
     before = table(spark, out, "items").count()
     LiveTables(spark, out.parent, out, lambda _: None).run(once=True, wait=lambda: False)
     assert table(spark, out, "items").count() == before

@@ -26,6 +26,7 @@ from compositions.rules import most_replicas
 from tests.support.examples import examples
 
 T = TypeVar("T")
+Listed = tuple[list[Stage], list[Composition]]
 
 STAGE_NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,7}", fullmatch=True)
 COMPOSITION_NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(
@@ -58,7 +59,7 @@ def groups_of(draw: st.DrawFn, stages: list[Stage]) -> Group:
 
 
 @st.composite
-def apps_and_compositions(draw: st.DrawFn) -> tuple[list[Stage], list[Composition]]:
+def apps_and_compositions(draw: st.DrawFn) -> Listed:
     stages = draw(stage_lists())
     names = draw(st.lists(COMPOSITION_NAMES, min_size=1, max_size=4, unique=True))
     return stages, [draw(arranged(stages, name)) for name in names]
@@ -68,7 +69,7 @@ def apps_and_compositions(draw: st.DrawFn) -> tuple[list[Stage], list[Compositio
 
 
 @given(apps_and_compositions())
-def test_what_is_formatted_parses_to_the_same(case: tuple[list[Stage], list[Composition]]) -> None:
+def test_what_is_formatted_parses_to_the_same(case: Listed) -> None:
     stages, compositions = case
     for composition in compositions:
         assert parse(format_notation(composition), stages, name=composition.name) == composition
@@ -96,9 +97,7 @@ BATCHES = (
 
 
 @given(apps_and_compositions(), st.lists(BATCHES, min_size=4, max_size=4))
-def test_what_is_dumped_loads_to_the_same(
-    case: tuple[list[Stage], list[Composition]], batches: list[Batching | None]
-) -> None:
+def test_what_is_dumped_loads_to_the_same(case: Listed, batches: list[Batching | None]) -> None:
     stages, compositions = case
     told = tuple(replace(each, batch=batch) for each, batch in zip(compositions, batches, strict=False))
     assert load(dump("app", told), {"app": stages}).compositions == told
@@ -106,7 +105,7 @@ def test_what_is_dumped_loads_to_the_same(
 
 
 @given(apps_and_compositions())
-def test_the_long_form_says_all_that_the_notation_says(case: tuple[list[Stage], list[Composition]]) -> None:
+def test_the_long_form_says_all_that_the_notation_says(case: Listed) -> None:
     stages, compositions = case
     groups = {
         each.name: [{"stages": list(g.stages), "pattern": g.pattern.value, "replicas": g.replicas} for g in each.groups]
@@ -247,9 +246,7 @@ def test_a_bundle_is_an_item_that_costs_as_much_and_fills(case: Priced, items: i
 
 
 @given(priced(), st.floats(1, 1000), st.floats(1, 1000))
-def test_bundles_that_may_grow_lose_nothing_and_latency_ends_where_the_largest_are_too_small(
-    case: Priced, items: float, limit: float
-) -> None:
+def test_bundles_that_may_grow_lose_nothing_up_to_the_largest(case: Priced, items: float, limit: float) -> None:
     compositions, costs, conditions = case
     as_it_is = replace(conditions, bundle_items=items)
     both = (predict_all(compositions, costs, each) for each in (as_it_is, replace(as_it_is, bundle_limit=limit)))
@@ -287,9 +284,7 @@ def test_predictions_hang_together(case: Priced) -> None:
 
 
 @given(priced(), st.data())
-def test_more_replicas_or_cores_never_lower_the_capacity_and_more_work_never_raises_it(
-    case: Priced, data: st.DataObject
-) -> None:
+def test_replicas_and_cores_never_lower_the_capacity_nor_work_raises_it(case: Priced, data: st.DataObject) -> None:
     (composition, *_), costs, conditions = case
     capacity = predict(composition, costs, conditions).throughput_per_s
     place = data.draw(st.integers(0, len(composition.groups) - 1))

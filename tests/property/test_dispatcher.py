@@ -60,6 +60,9 @@ HEAVY_KEYED = (STAGES[0], replace(KEYED[1], setup="per-group"), *STAGES[2:])
 KEYS = 5
 LIMITS = DispatcherSettings(buffer_items=4, losses=2, time_limit_s=1e9, drain_limit_s=0.5)
 NAMES = tuple(stage.name for stage in STAGES)
+History = tuple[object, ...]
+"""All that happened to an item."""
+Outs = Sequence[Delivered | Shed]
 ACTIONS = ["leave", "join", "fail", "partly", "lose", "switch", "resize", "tick", "late", "call off"]
 ACTIONS += ["admit"] * 3 + ["done"] * 4
 
@@ -104,7 +107,7 @@ def resized(draw: st.DrawFn, composition: Composition, stages: tuple[Stage, ...]
     return Composition(draw(st.sampled_from(["this", "that"])), built)
 
 
-def size_bytes(payload: Mosaic | tuple[tuple[object, ...] | None, ...] | int) -> int:
+def size_bytes(payload: Mosaic | tuple[History | None, ...] | int) -> int:
     """Of a state, a number; of items, which grow from stage to stage."""
     if isinstance(payload, Mosaic):
         return sum(map(size_bytes, payload.parts))
@@ -260,7 +263,7 @@ class World:
             keyed = KeyedDone(self.routes(payload, NAMES.index(task.stages[-1]) + 1), {})
         self.handle(TaskDone(self.now_s, worker, task.task_id, tuple(payload), (), states, faults, keyed))
 
-    def values_of(self, task: Task) -> list[tuple[object, ...]]:
+    def values_of(self, task: Task) -> list[History]:
         payload = task.payload
         if isinstance(payload, Mosaic):
             payload = payload.in_order(payload.parts)
@@ -268,7 +271,7 @@ class World:
         picked = task.keyed.picked if task.keyed else None
         return list(items if picked is None else compress(items, picked))
 
-    def routes(self, payload: Sequence[tuple[object, ...] | None], stage: int) -> Routes | None:
+    def routes(self, payload: Sequence[History | None], stage: int) -> Routes | None:
         """Every worker tells them, and who admits."""
         if stage >= len(self.stages) or self.stages[stage].kind is not StageKind.PARTITIONED:
             return None
@@ -281,9 +284,7 @@ class World:
             for partition, states in kept.items():
                 self.tables[worker, name, partition] = {key: int(state) for key, state in states.items()}
 
-    def count_keys(
-        self, worker: str, task: Task, payload: list[tuple[object, ...]]
-    ) -> tuple[list[tuple[object, ...]], KeyedDone]:
+    def count_keys(self, worker: str, task: Task, payload: list[History]) -> tuple[list[History], KeyedDone]:
         """Each value gets, of each partitioned stage, the count of its key."""
         changes: dict[str, dict[int, dict[int, int]]] = {}
         for name in task.stages:
@@ -356,7 +357,7 @@ class World:
         raise AssertionError(f"stuck: {self.dispatcher.view(self.now_s)}")
 
 
-def serial_of(history: tuple[object, ...]) -> int:
+def serial_of(history: History) -> int:
     return int(str(history[0]).removeprefix("item "))
 
 
@@ -443,13 +444,13 @@ def check(world: World) -> None:
     assert world.ended == world.requested
 
 
-def whole_items(outs: Sequence[Delivered | Shed]) -> list[tuple[object, ...]]:
+def whole_items(outs: Outs) -> list[History]:
     """The history of each item that came out whole."""
     done = [out for out in outs if isinstance(out, Delivered) and out.error is None]
     return [history for out in done for history in out.payload[out.start : out.start + out.count]]
 
 
-def seen_by_state(outs: Sequence[Delivered | Shed]) -> list[int]:
+def seen_by_state(outs: Outs) -> list[int]:
     """What the stateful stage counted at each of them."""
     return [next(entry for entry in history if isinstance(entry, int)) for history in whole_items(outs)]
 
@@ -481,18 +482,13 @@ def test_a_checkpoint_has_what_left_and_the_state_of_just_that(stages: tuple[Sta
     assert counts == sorted(set(counts)), "the second one began with another state than the first one left"
 
 
-def counted_by_key(outs: Sequence[Delivered | Shed], stage: str) -> Iterator[tuple[int, int]]:
+def counted_by_key(outs: Outs, stage: str) -> Iterator[tuple[int, int]]:
     """Keys and their counts, of the items that came out whole."""
     for history in whole_items(outs):
         yield from ((entry[1], entry[2]) for entry in history if isinstance(entry, tuple) and entry[0] == stage)
 
 
-def check_kept(
-    stages: tuple[Stage, ...],
-    before: Sequence[Delivered | Shed],
-    behind: Sequence[Delivered | Shed],
-    checkpoint: Checkpoint,
-) -> None:
+def check_kept(stages: tuple[Stage, ...], before: Outs, behind: Outs, checkpoint: Checkpoint) -> None:
     """What is kept of each key is not behind what left, and before what leaves next."""
     for stage in (stage.name for stage in stages if stage.kind is StageKind.PARTITIONED):
         kept = {key: int(count) for states in checkpoint.keyed.get(stage, {}).values() for key, count in states.items()}
@@ -502,7 +498,7 @@ def check_kept(
             assert kept.get(key, 0) < count, f"{stage} has more of key {key} than left"
 
 
-def check_keys(world: World, whole: list[tuple[object, ...]]) -> None:
+def check_keys(world: World, whole: list[History]) -> None:
     """The count of each key went up by one with each of its items; those missing are no more than died on their way."""
     for stage in (stage for stage in world.stages if stage.kind is StageKind.PARTITIONED):
         counts: dict[int, list[int]] = {}

@@ -22,6 +22,7 @@ from tests.support.examples import examples
 STORED = 20
 FRAME_BYTES = FRAME_HEADER_BYTES + 4096
 NAME = "run.journal"
+Killed = tuple[Path, bool]
 PROCESS = """
 import sys, time
 from pathlib import Path
@@ -40,7 +41,7 @@ time.sleep(600)
 
 
 @pytest.fixture(scope="module", params=[(True, False), (False, False), (True, True)], ids=["sync", "none", "anew"])
-def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bool]:
+def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Killed:
     """What a process left that stored so many items one by one and was killed; and whether it waited for the disk."""
     sync, begun_anew = request.param
     folder = tmp_path_factory.mktemp("killed")
@@ -87,7 +88,7 @@ def all_of_it() -> list[object]:
 
 @examples(30)
 @given(data=st.data())
-def test_a_flipped_bit_in_what_was_stored_is_told(killed: tuple[Path, bool], data: st.DataObject) -> None:
+def test_a_flipped_bit_in_what_was_stored_is_told(killed: Killed, data: st.DataObject) -> None:
     folder, sync = killed
     bit = data.draw(st.integers(0, 8 * stored_bytes(folder) - 1))
     with copy_of(folder) as journal:
@@ -101,9 +102,7 @@ def test_a_flipped_bit_in_what_was_stored_is_told(killed: tuple[Path, bool], dat
 
 @examples(30)
 @given(data=st.data())
-def test_a_flipped_bit_in_the_index_refuses_no_journal_that_is_whole(
-    killed: tuple[Path, bool], data: st.DataObject
-) -> None:
+def test_a_flipped_bit_in_the_index_refuses_no_journal_that_is_whole(killed: Killed, data: st.DataObject) -> None:
     folder, sync = killed
     head, index = st.integers(0, 8 * 136 - 1), st.integers(0, 8 * (folder / f"{NAME}-shm").stat().st_size - 1)
     with copy_of(folder) as journal:
@@ -111,7 +110,7 @@ def test_a_flipped_bit_in_the_index_refuses_no_journal_that_is_whole(
         assert opened(journal, sync) == all_of_it()
 
 
-def test_a_last_transaction_that_was_stored_is_missed_however_much_of_it_is_gone(killed: tuple[Path, bool]) -> None:
+def test_a_last_transaction_that_was_stored_is_missed_however_much_of_it_is_gone(killed: Killed) -> None:
     folder, sync = killed
     for left in (stored_bytes(folder) - 1, stored_bytes(folder) - FRAME_BYTES, HEADER_BYTES, 5, 0):
         with copy_of(folder) as journal:
@@ -121,7 +120,7 @@ def test_a_last_transaction_that_was_stored_is_missed_however_much_of_it_is_gone
 
 
 @pytest.mark.parametrize("index", [b"", b"short", None])
-def test_an_index_that_says_nothing_refuses_nothing(killed: tuple[Path, bool], index: bytes | None) -> None:
+def test_an_index_that_says_nothing_refuses_nothing(killed: Killed, index: bytes | None) -> None:
     folder, sync = killed
     with copy_of(folder) as journal:
         beside(journal, "-shm").unlink()
@@ -130,9 +129,7 @@ def test_an_index_that_says_nothing_refuses_nothing(killed: tuple[Path, bool], i
         assert opened(journal, sync) == all_of_it()
 
 
-def test_an_index_from_before_the_machine_started_may_be_ahead_of_its_log(
-    killed: tuple[Path, bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_of_an_earlier_boot_may_be_ahead_of_its_log(killed: Killed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Power was lost: what a disk has of the two is not of one moment, and of what nobody waited for it has less."""
     folder, _ = killed
     with copy_of(folder) as journal:
@@ -143,7 +140,7 @@ def test_an_index_from_before_the_machine_started_may_be_ahead_of_its_log(
         assert opened(journal, False) == all_of_it()[:-1]
 
 
-def test_the_index_of_another_log_says_nothing_of_this_one(killed: tuple[Path, bool]) -> None:
+def test_the_index_of_another_log_says_nothing_of_this_one(killed: Killed) -> None:
     folder, sync = killed
     with copy_of(folder) as other, copy_of(folder) as journal:
         assert opened(other, sync) == all_of_it()

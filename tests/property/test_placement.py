@@ -17,11 +17,12 @@ from runtime.placement.place import Placement, Seats, Shape, place
 from tests.support.examples import examples
 
 GB = 10**9
+Problem = tuple[Cluster, list[Shape]]
 LAW = examples(400)
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> tuple[Cluster, list[Shape]]:
+def problems(draw: st.DrawFn) -> Problem:
     """Clusters of 2 to 100 nodes, in several states, of which others have taken some; shapes of which some reserve no
     CPU."""
     rng = random.Random(draw(st.integers(0, 2**32)))
@@ -71,9 +72,7 @@ def _fit(shares: Sequence[float], devices: int, taken: float) -> bool:
 
 
 @given(problems(), st.data())
-def test_no_node_has_more_workers_than_it_has_resources_for(
-    problem: tuple[Cluster, list[Shape]], data: st.DataObject
-) -> None:
+def test_no_node_has_more_workers_than_it_has_resources_for(problem: Problem, data: st.DataObject) -> None:
     cluster, shapes = problem
     found = place(cluster, shapes, {})
     assert overruns(cluster, shapes, found) == []
@@ -89,7 +88,7 @@ def test_no_node_has_more_workers_than_it_has_resources_for(
 
 @examples(200)
 @given(problems())
-def test_workers_that_are_there_stay_where_they_are(problem: tuple[Cluster, list[Shape]]) -> None:
+def test_workers_that_are_there_stay_where_they_are(problem: Problem) -> None:
     cluster, shapes = problem
     before = place(cluster, shapes, {})
     after = place(cluster, shapes, before.seats)

@@ -89,9 +89,7 @@ def fresh(number: int) -> Array:
 
 
 @given(STEPS)
-def test_every_stage_gets_what_the_last_one_returned_and_keeps_what_it_kept(
-    steps: list[tuple[str, int, int, int]],
-) -> None:
+def test_a_stage_gets_what_the_last_one_returned_and_keeps_what_it_kept(steps: list[tuple[str, int, int, int]]) -> None:
     arena = Arena(Segment.create(1_000_000))
     accounts = Accounts(arena)
     codec = FrameCodec(RunnerShelf(arena))
