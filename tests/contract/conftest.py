@@ -49,7 +49,6 @@ def place(make_place: Callable[[Path], Any], tmp_path: Path) -> Iterator[Any]:
 APPS = HERE / "apps"
 MakeRig = Callable[..., Rig]
 
-
 Made = tuple[WorkerPool, Codec, Callable[[WorkerView], None]]
 
 

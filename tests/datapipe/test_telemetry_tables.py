@@ -42,9 +42,6 @@ def whole(table: dict[tuple[Any, ...], dict[str, Any]], app: str, length_s: int 
     return found
 
 
-# --- SLO metrics ------------------------------------------------------------------------------------------------------
-
-
 def batches(app: str, sizes_latencies: list[tuple[int, int]], target_us: int, threshold: float) -> list[dict[str, Any]]:
     """One record for each batch: the item that ends it."""
     slo = {"target_us": target_us, "threshold": threshold}
@@ -80,9 +77,6 @@ def test_the_thesis_example_of_hits_and_random_cases_against_plain_python(spark:
         assert row["mad_distance"] == pytest.approx(distance, rel=1e-12)
         deviation = math.sqrt(statistics.mean((target - w) ** 2 for _, w in pairs)) / target
         assert row["sd_distance"] == pytest.approx(deviation, rel=1e-12)
-
-
-# --- windows ----------------------------------------------------------------------------------------------------------
 
 
 def test_windows_against_numpy(spark: Any, tmp_path: Path) -> None:
@@ -121,9 +115,6 @@ def expect(row: dict[str, Any], kind: str, values_ms: list[float]) -> None:
         return
     expected = [np.mean(values_ms), *np.percentile(values_ms, (50, 95, 99))]
     assert [row[f"{kind}_{name}_ms"] for name in names] == pytest.approx(expected)
-
-
-# --- streaming --------------------------------------------------------------------------------------------------------
 
 
 def late_files(seed: int, count: int, span_s: float, files: int) -> list[list[dict[str, Any]]]:

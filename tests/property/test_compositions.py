@@ -179,9 +179,6 @@ def test_the_loader_only_ever_refuses_structures(data: Any) -> None:
     load_or_refuse(yaml.dump(data, Dumper=yaml.SafeDumper, allow_unicode=True))
 
 
-# --- enumeration ----------------------------------------------------------------------------------------------------
-
-
 @given(stage_lists(most=5), st.integers(1, 12), st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data())
 def test_enumeration_is_sound_ordered_and_complete(
     stages: list[Stage], max_workers: int, replicas: list[int], data: st.DataObject

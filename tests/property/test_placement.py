@@ -109,9 +109,6 @@ def test_what_fits_on_the_runners_node_is_there(seed: int, count: int) -> None:
         assert place(replace(cluster, near=near.id), shapes, {}).seats == alone.seats
 
 
-# --- against the optimum ----------------------------------------------------------------------------------------------
-
-
 def test_an_app_can_be_as_large_as_a_solver_finds_within_5_percent() -> None:
     """The size of an app is how many times its shapes fit: its throughput is in proportion."""
     found, best = [], []
@@ -179,9 +176,6 @@ def largest(cluster: Cluster, shapes: Sequence[Shape]) -> int:
     how = {"integrality": np.ones(times + 1), "bounds": Bounds(0, most), "options": {"time_limit": 10}}
     solved = milp(goal, constraints=limits, **how)
     return round(-solved.fun) if solved.status == 0 else 0
-
-
-# --- moves ------------------------------------------------------------------------------------------------------------
 
 
 def test_after_a_change_at_most_half_as_many_workers_move_as_by_a_fresh_placement() -> None:

@@ -11,7 +11,6 @@ from tests.simulation.test_scenarios import SCENARIOS, held_share, scenario_of
 LANE = SCENARIOS["regulator_spar"]
 SPAN: dict[str, Any] = LANE["spans"][0]
 
-
 pytestmark = pytest.mark.long
 
 

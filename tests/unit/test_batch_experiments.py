@@ -82,9 +82,6 @@ def test_noise_leaves_a_share_to_hit() -> None:
         assert least <= itemized_hit(reachable(SMALL, Pipeline(law))) <= most
 
 
-# --- data of figures -------------------------------------------------------------------------------------------------
-
-
 def test_data_of_figures() -> None:
     thinned = over_tuples({"one": fixed(1), "ours": Setup(OURS)}, SMALL, Pipeline())
     assert len(thinned.lines) <= 2 * 2000

@@ -177,9 +177,6 @@ def test_a_change_of_the_file_is_noticed_and_a_broken_one_changes_nothing(file: 
         wait_until(lambda: daemon.apps.running_spec("synthetic") is None)
 
 
-# --- the machine's budget ---------------------------------------------------------------------------------------------
-
-
 def test_it_sets_what_all_apps_may_spend_or_leaves_that_alone(daemon: Daemon, tmp_path: Path) -> None:
     state = Configured(daemon)
     first = "budget: {workers: 8, apps: {ferret: {floor: 2}}}"

@@ -368,9 +368,6 @@ def test_a_composition_of_another_app_is_refused():
     assert "does not run" in bench.of(SwitchEnded)[0].error
 
 
-# --- ordering --------------------------------------------------------------------------------------------------------
-
-
 def test_bundles_larger_than_the_reorder_limit_keep_every_group_at_work() -> None:
     bench = Bench("Seq-Seq-Seq", workers=3, reorder_items=1024)
     for _ in range(8):

@@ -128,8 +128,6 @@ def test_timers_of_random_streams_fire_when_and_in_the_order_that_duckdb_finds(t
     assert by_hearing == found(ticks=ticks)
 
 
-# --- as stages --------------------------------------------------------------------------------------------------------
-
 Value = tuple[int, float, Event | None, int]
 """Of a part: how far the stream is, the event of one of its keys unless it is a tick, and who told the time."""
 

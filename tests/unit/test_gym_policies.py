@@ -179,9 +179,6 @@ def test_an_impossible_number_of_replicas_is_refused(asked: Replicas) -> None:
         granted(asked, {"a": 1}, 10)
 
 
-# --- all rules on a queue of fluid ------------------------------------------------------------------------------------
-
-
 def played(make: MakePolicy, rate_per_s: float, duration_s: float) -> tuple[float, int]:
     """Return the items that are left and the workers at the end, where items of 0.05 and 0.2 s flow through.
 
