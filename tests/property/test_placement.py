@@ -18,7 +18,6 @@ from tests.support.examples import examples
 
 GB = 10**9
 Problem = tuple[Cluster, list[Shape]]
-LAW = examples(400)
 
 
 @st.composite
