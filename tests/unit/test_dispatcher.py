@@ -17,6 +17,7 @@ from runtime.dispatch.events import (
     WorkerStartFailed,
 )
 from runtime.dispatch.instructions import AskWorker, StartWorkers, StopWorker
+from runtime.dispatch.outbox import ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, StartFailed, SwitchEnded, SwitchOverdue, TaskTimed
 
 WHOLE = ("a", "b", "c")
@@ -366,6 +367,14 @@ def test_a_composition_of_another_app_is_refused():
     bench = Bench("Seq-Seq-Seq")
     bench.handle(SwitchRequested(0.0, composition("Seq", (Stage("z"),)), SwitchStyle.DRAIN))
     assert "does not run" in bench.of(SwitchEnded)[0].error
+
+
+def test_the_reorder_buffer_refuses_a_doubled_serial():
+    buffer: ReorderBuffer[str] = ReorderBuffer()
+    assert buffer.put(1, "b") == []
+    assert buffer.put(0, "a") == ["a", "b"]
+    with pytest.raises(ValueError, match="serial 1 was delivered before; next is 2"):
+        buffer.put(1, "b")
 
 
 def test_bundles_larger_than_the_reorder_limit_keep_every_group_at_work() -> None:
