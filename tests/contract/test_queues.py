@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from plain_numbers import Numbers, bodies, source_of
@@ -28,7 +30,7 @@ from datapipe.sink_kinds import Opening
 from datapipe.sinks.port import Row, Sink
 from datapipe.source_kinds import open_source
 from datapipe.sources.fed import MOST, Fed
-from datapipe.sources.inbox import Inbox
+from datapipe.sources.inbox import Inbox, Letter
 from datapipe.sources.portions import Refused
 from service.runner.rpc.requests import PushMany, ReadResults, ReadStatus, Start
 from service.runner.runner import Runner
@@ -356,21 +358,40 @@ def test_what_no_broker_holds_back_does_not_pile_up(monkeypatch: pytest.MonkeyPa
     assert [letter.body for letter in box._came] == [b"4"]
 
 
+def test_who_stops_while_messages_are_taken_is_not_kept_waiting_for_them() -> None:
+    letters = [Letter("here", b"%d" % number, number) for number in range(3)]
+    box, times = MagicMock(**{"poll.return_value": letters}), count()
+
+    def closes_at_the_second() -> float:
+        if (now := next(times)) == 1:
+            source.close()
+        return float(now)
+
+    source, found = Inbox(Numbers(), box, closes_at_the_second), list[Any]()
+    reader = threading.Thread(target=lambda: found.append(source.read(10, math.inf)), daemon=True)
+    reader.start()
+    reader.join(30.0)
+    assert found == [None], "reading ends, and nothing was taken"
+    assert not box.acknowledge.called
+
+
 def test_a_message_of_a_queue_is_known_again_by_its_id_and_its_content(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Publishers may give a kind as the id."""
+    """Publishers may give a kind as the id; another consumer may have given back what is before it in the queue."""
     pytest.importorskip("pika", reason="pika is not installed; it is in extra rabbitmq")
-    box = rabbitmq_feed("amqp://127.0.0.1/?queue=a", {})
-    came = [(False, b"1"), (True, b"1"), (True, b"2")]
-    acknowledged: list[int] = []
-    monkeypatch.setattr(box._line, "acknowledge", lambda tag, **_: acknowledged.append(tag))
-    found = []
-    for tag, (redelivered, body) in enumerate(came):
-        delivered = SimpleNamespace(redelivered=redelivered, delivery_tag=tag)
-        properties = SimpleNamespace(headers=None, message_id="order")
-        monkeypatch.setattr(box._line, "taken", lambda *_, it=(delivered, properties, body): [it])
-        letters = box.poll(1, 0.0)
-        found += [letter.body for letter in letters]
-        if letters:
-            box.acknowledge(letters)
-    assert found == [b"1", b"2"]
-    assert acknowledged == [0, 1, 2]
+    box, acknowledged = rabbitmq_feed("amqp://127.0.0.1/?queue=a", {}), list[tuple[int, bool]]()
+    monkeypatch.setattr(box._line, "acknowledge", lambda tag, alone=False: acknowledged.append((tag, alone)))
+    monkeypatch.setattr(box._line, "move", lambda _: None)
+
+    def letters_of(*came: tuple[int, bool, bytes]) -> Any:
+        for tag, redelivered, body in came:
+            delivered = SimpleNamespace(redelivered=redelivered, delivery_tag=tag)
+            box._line._message(None, delivered, SimpleNamespace(headers=None, message_id="order"), body)
+        return box.poll(9, 0.0)
+
+    first = letters_of((1, False, b"1"))
+    box.acknowledge(first)
+    later = letters_of((2, True, b"2"), (3, True, b"1"))
+    assert [letter.body for letter in [*first, *later]] == [b"1", b"2"]
+    assert acknowledged == [(1, False), (3, True)], "alone: the one before it is not stored yet"
+    box.acknowledge(later)
+    assert acknowledged[-1] == (2, False)
