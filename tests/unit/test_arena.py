@@ -3,7 +3,6 @@ account of it: blocks that it reads, room that it writes, and what a reply may r
 
 import gc
 import os
-import socket
 from collections.abc import Iterator
 from mmap import PAGESIZE
 from pathlib import Path
@@ -44,15 +43,6 @@ def test_a_frame_is_written_once_and_freed_when_nobody_refers_to_it(arena: Arena
     assert arena.used_bytes == 0
 
 
-def test_frames_that_come_and_go_take_no_more_memory() -> None:
-    arena = Arena(Segment.create(1 << 30))
-    for _ in range(50):
-        held = [arena.store(FRAME) for _ in range(10)]
-    assert os.stat(arena.segment.descriptor).st_blocks * 512 <= 20 * in_pages(len(FRAME))
-    del held
-    arena.close()
-
-
 def test_memory_above_what_is_used_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arena_module, "_WARM_BYTES", 10 * PAGESIZE)
     arena = Arena(Segment.create(1 << 24))
@@ -76,18 +66,6 @@ def test_an_arena_leaves_no_name_anywhere_and_no_descriptor() -> None:
     del arena
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) == descriptors
-
-
-def test_room_of_a_worker_that_may_still_run_is_nobodys_until_its_connection_ends(arena: Arena) -> None:
-    ours, its = socket.socketpair()
-    room = arena.take(SIZE - PAGESIZE)
-    arena.leave_to(ours, [room])
-    del room
-    assert its.recv(1) == b""  # it is told
-    its.send(b"an answer that nobody waits for")
-    assert arena.take(SIZE - PAGESIZE) is None
-    its.close()
-    assert arena.take(SIZE - PAGESIZE) is not None
 
 
 @pytest.mark.parametrize("start", [0, PAGESIZE])
@@ -179,28 +157,6 @@ def references(payload: Any) -> list[Reference]:
     return [each for each in payload if isinstance(each, Reference)]
 
 
-def test_a_frame_that_is_passed_on_stays_in_place(arena: Arena, account: Account, worker: Worker, codec: One) -> None:
-    payload = codec.encode([frame(), "text"])
-    for _ in range(5):
-        payload = worker.does(account, payload).payload
-        assert arena.used_bytes == in_pages(FRAME_BYTES)
-    np.testing.assert_array_equal(codec.decode(payload)[0], frame())
-    del payload
-    assert arena.used_bytes == 0
-
-
-def test_a_new_frame_has_room_the_second_time(arena: Arena, account: Account, worker: Worker, codec: One) -> None:
-    payload = codec.encode(frame())
-    first = worker.does(account, payload, lambda value: value + 1)
-    assert references(first.payload) == []
-    second = worker.does(account, payload, lambda value: value + 2)
-    assert len(references(second.payload)) == 1
-    np.testing.assert_array_equal(codec.decode(first.payload), frame(4))
-    np.testing.assert_array_equal(codec.decode(second.payload), frame(5))
-    del first, second, payload
-    assert arena.used_bytes == 0
-
-
 def test_room_that_is_not_used_is_asked_for_no_more(arena: Arena, account: Account, worker: Worker, codec: One) -> None:
     payload = codec.encode(frame())
     for _ in range(3):
@@ -221,22 +177,6 @@ def test_states_travel_by_reference_as_well(arena: Arena, account: Account, code
     np.testing.assert_array_equal(codec.decode(back.states[0]), frame())
     del back
     assert arena.used_bytes == 0
-
-
-def test_a_lost_worker_frees_its_room_at_its_end(arena: Arena, account: Account, worker: Worker, codec: One) -> None:
-    payload = codec.encode(frame())
-    worker.does(account, payload, lambda value: value + 1)
-    (going,) = account.going([Message(Kind.TASK, 9, 0, 1, payload)])
-    assert len(going.blocks) == 2
-    del payload, going
-    assert arena.used_bytes == 2 * in_pages(FRAME_BYTES)
-    ours, its = socket.socketpair()
-    account.close(ours)
-    assert arena.used_bytes == in_pages(FRAME_BYTES)
-    its.close()
-    held = arena.take(1)
-    assert arena.used_bytes == in_pages(1)
-    assert held is not None
 
 
 def test_a_worker_that_refers_to_what_it_was_not_given_is_refused(account: Account, codec: One) -> None:
