@@ -28,10 +28,8 @@ TOGETHER |= {f"tests/contract/test_{name}.py": "one RabbitMQ" for name in ("plac
 GRACE_S = 30.0
 """Ray takes seconds to end a process, and more than ten where the machine is busy."""
 
-
 settings.register_profile("house", examples(100))
 settings.load_profile("house")
-
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 """A JVM of the tests lives for seconds: what its second compiler takes for code that then runs faster, it never gives

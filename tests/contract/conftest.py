@@ -4,6 +4,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,15 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMq]:
     server.end()
 
 
+@pytest.fixture
+def place(make_place: Callable[[Path], Any], tmp_path: Path) -> Iterator[Any]:
+    """Of each kind that the test's module makes; servers for all of them started before the test."""
+    with closing(make_place(tmp_path)) as made:
+        yield made
+
+
 APPS = HERE / "apps"
 MakeRig = Callable[..., Rig]
-
 
 Made = tuple[WorkerPool, Codec, Callable[[WorkerView], None]]
 
@@ -60,10 +67,7 @@ def make_ray(name: str, options: dict[str, object]) -> Made:
     return pool, pool.codec, lambda lost: kill(lost.pid, lost.node)
 
 
-NO_WAIT: dict[str, dict[str, object]] = {
-    "chain": {"work_s": 0.0, "hang_at": None, "setup_waits": None},
-    "calls": {"until": 0},
-}
+NO_WAIT: Any = {"chain": {"work_s": 0.0, "hang_at": None, "setup_waits": None}, "calls": {"until": 0}}
 """In virtual time that is what tasks cost, not what stages do."""
 
 

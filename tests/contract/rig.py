@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 from apps.contract import App
 from compositions.model import Composition, Stage
 from compositions.notation import parse
 from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.outcomes import Delivered, Outcome, Shed, SwitchEnded
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.views import WorkerView
@@ -73,6 +75,22 @@ class Rig:
     def switch(self, notation: str, style: Any, **estimates: float) -> None:
         self.engine.switch(self.composition(notation), style, **estimates)
 
+    def mix(self, chance: Random, rounds: int, shapes: Sequence[str], lose_every: int) -> int:
+        """Bundles of several sizes, switches, resizes and kills. Returns how many items were fed."""
+        fed = 0
+        for round_ in range(rounds):
+            for size in chance.choices([1, 2, 30, 64, 500], k=4):
+                self.feed_bundle(range(fed, fed + size))
+                fed += size
+            self.switch(chance.choice(shapes), SwitchStyle.SEAMLESS)
+            if round_ % lose_every == 1:
+                self.run_until(lambda: bool(self.engine.view().workers))
+                self.lose(chance.choice(self.engine.view().workers))
+            self.run_until(lambda: not self.engine.view().switching)
+        self.finish()
+        self.check_order(fed)
+        return fed
+
     def lose_a_busy_worker(self) -> None:
         def busy() -> list[WorkerView]:
             return [worker for worker in self.engine.view().workers if worker.outstanding]
@@ -94,6 +112,16 @@ class Rig:
             if out.error is None
             for value in self.codec.decode(out.payload, out.start, out.start + out.count)
         ]
+
+    @property
+    def by_serial(self) -> dict[int, list[Any]]:
+        """The values of each item, where a stage makes any number of them."""
+        found = {}
+        for out in self.delivered:
+            if out.error is None:
+                decoded = self.codec.decode(out.payload, out.start, out.start + out.count)
+                found.update(zip(out.serials, map(list, decoded), strict=True))
+        return found
 
     @property
     def switches(self) -> list[SwitchEnded]:

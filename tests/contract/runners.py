@@ -51,7 +51,6 @@ class Process:
         assert self._read() == "up"
 
     def ask(self, *question: Any) -> Any:
-        assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
         return json.loads(self._read())
@@ -65,7 +64,6 @@ class Process:
         raise AssertionError(f"{len(found)} of {count} results")
 
     def _read(self) -> str:
-        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, "the runner has ended"
         return str(line).strip()
@@ -82,7 +80,6 @@ class Process:
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
             stream.close()
 
 

@@ -7,26 +7,22 @@ import shutil
 import signal
 import socket
 import subprocess
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.relay import Relay, free_port
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 30.0
+PROGRAMS = f"{os.environ['PATH']}:/usr/sbin"
 LAST = b"no more"
 """Payload of a message that ends what is read of a topic."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def answers(port: int) -> bool:
@@ -34,10 +30,28 @@ def answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def needed(program: str, module: str, extra: str) -> Any:
+    """The module, where there is a server for it."""
+    if shutil.which(program, path=PROGRAMS) is None:
+        pytest.skip(f"{program} is not installed; make setup-brokers installs it")
+    return pytest.importorskip(module, reason=f"{module} is not installed; it is in extra {extra}")
+
+
 class Server:
-    """A process that a test starts and ends."""
+    """A process that a test starts and ends, with a port and a folder for what it keeps."""
 
     server: subprocess.Popen[bytes]
+
+    def __init__(self, folder: Path, *command: str) -> None:
+        self.folder, self.port = folder, free_port()
+        program, *words = (each.format(port=self.port, folder=folder) for each in command)
+        self._command = [shutil.which(program, path=PROGRAMS) or program, *words]
+        self.start()
+
+    def start(self) -> None:
+        how = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+        self.server = subprocess.Popen(self._command, **how)
+        wait_until(lambda: answers(self.port))
 
     def end(self) -> None:
         self.server.terminate()
@@ -50,6 +64,8 @@ class Place:
     kind: str
     path: str
     options: dict[str, Any] = {}
+    shared = False
+    """One server for all places, which is given to each."""
     down: Any = None
     """The server, or the way to it, that a test can end and start; None: there is none."""
 
@@ -70,25 +86,23 @@ class Place:
             self.down.end()
 
 
+def maker(request: pytest.FixtureRequest, kinds: Mapping[str, Any]) -> Callable[[Path], Any]:
+    """What makes a place of one of these kinds from a folder."""
+    kind = kinds[request.param]
+    if not kind.shared:
+        return kind  # type: ignore[no-any-return]
+    server = request.getfixturevalue("rabbitmq")
+    return lambda _: kind(server)
+
+
 class RedisServer(Server):
     """Debian's; what it answered is on its disk."""
 
     def __init__(self, folder: Path) -> None:
-        if shutil.which("redis-server") is None:
-            pytest.skip("redis-server is not installed; make setup-brokers installs it")
-        redis = pytest.importorskip("redis", reason="the package redis is not installed; it is in extra redis")
-        self.folder, self.port = folder, free_port()
+        redis = needed("redis-server", "redis", "redis")
+        where = "redis-server --port {port} --dir {folder} --bind 127.0.0.1"
+        super().__init__(folder, *where.split(), *["--appendonly", "yes", "--appendfsync", "always", "--save"], "")
         self.client = redis.Redis(port=self.port, decode_responses=True)
-        self.start()
-
-    def url(self, stream: str) -> str:
-        return f"redis://127.0.0.1:{self.port}/0?stream={stream}"
-
-    def start(self) -> None:
-        where = ["--port", str(self.port), "--dir", str(self.folder), "--bind", "127.0.0.1"]
-        how = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
-        self.server = subprocess.Popen(["redis-server", *where, *how], stdout=subprocess.DEVNULL)
-        wait_until(lambda: answers(self.port))
 
     def close(self) -> None:
         self.client.close()
@@ -99,16 +113,8 @@ class NatsServer(Server):
     """Debian's, with a stream on its disk."""
 
     def __init__(self, folder: Path) -> None:
-        if shutil.which("nats-server") is None:
-            pytest.skip("nats-server is not installed; make setup-brokers installs it")
-        self.nats: Any = pytest.importorskip("nats", reason="nats-py is not installed; it is in extra nats")
-        self.folder, self.port = folder, free_port()
-        self.start()
-
-    def start(self) -> None:
-        where = ["-p", str(self.port), "-a", "127.0.0.1", "-sd", str(self.folder)]
-        self.server = subprocess.Popen(["nats-server", "-js", *where], stderr=subprocess.DEVNULL)
-        wait_until(lambda: answers(self.port))
+        self.nats = needed("nats-server", "nats", "nats")
+        super().__init__(folder, *["nats-server", "-js", "-p", "{port}", "-a", "127.0.0.1", "-sd", "{folder}"])
 
     def publish(self, stream: str, bodies: Sequence[bytes], subject: str | None = None, **limits: Any) -> None:
         async def all_of_them(jetstream: Any) -> None:
@@ -153,108 +159,52 @@ class NatsServer(Server):
         asyncio.run(connected())
 
 
-class KafkaBroker:
+class KafkaBroker(Server):
     """Whatever ``RECOMPOSE_KAFKA`` starts, with ``{port}`` and ``{folder}`` in it: a command that stays in the
     foreground, such as a script around Apache's ``kafka-server-start.sh``. It makes topics of one partition when they
     are asked for. librdkafka's mock cluster keeps no offsets of transactions and shuts no producer out."""
 
     def __init__(self, folder: Path) -> None:
-        self._command = os.environ.get("RECOMPOSE_KAFKA", "")
-        if not self._command:
+        command = os.environ.get("RECOMPOSE_KAFKA", "")
+        if not command:
             pytest.skip("no Kafka broker with transactions: RECOMPOSE_KAFKA names no command that starts one")
         pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed; it is in extra kafka")
-        self.folder, self.port = folder, free_port()
-        self.start()
-
-    def start(self) -> None:
-        command = shlex.split(self._command.format(port=self.port, folder=self.folder))
-        self.server = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
-        wait_until(lambda: answers(self.port))
+        super().__init__(folder, *shlex.split(command))
 
     def end(self) -> None:
         os.killpg(self.server.pid, signal.SIGTERM)
         self.server.wait()
 
 
-class Relay:
-    """To a server on loopback. Whoever comes by way of it finds the server gone when it ends, and there again when it
-    starts: for one that takes long to start."""
-
-    def __init__(self, server_port: int) -> None:
-        self._server_port, self.port = server_port, free_port()
-        self.start()
-
-    def start(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", self.port))
-        self._ends: list[socket.socket] = []
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
-
-    def end(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._threads[0].join()
-        self._listener.close()
-        for end in self._ends:
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
-        for end in self._ends:
-            end.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                far = socket.create_connection(("127.0.0.1", self._server_port))
-                self._ends += [near, far]
-                for way in ((near, far), (far, near)):
-                    self._threads.append(threading.Thread(target=self._carry, args=way))
-                    self._threads[-1].start()
-
-    @staticmethod
-    def _carry(near: socket.socket, far: socket.socket) -> None:
-        with suppress(OSError):
-            while came := near.recv(65536):
-                far.sendall(came)
-        with suppress(OSError):
-            far.shutdown(socket.SHUT_WR)
-
-
 class Mosquitto(Server):
     """Debian's; sessions and what waits in them are on its disk when it has ended."""
 
     def __init__(self, folder: Path, *settings: str) -> None:
-        program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
-        if program is None:
-            pytest.skip("mosquitto is not installed; make setup-brokers installs it")
-        pytest.importorskip("paho.mqtt", reason="paho-mqtt is not installed; it is in extra mqtt")
-        self.folder, self.port = folder, free_port()
-        own = "persistence true", f"persistence_location {folder}/", "max_queued_messages 0"
-        root = ("user root",) if os.geteuid() == 0 else ()
-        lines = *root, f"listener {self.port} 127.0.0.1", *own, *(settings or ("allow_anonymous true",))
-        (folder / "mosquitto.conf").write_text("\n".join(lines) + "\n")
-        self._command = [program, "-c", str(folder / "mosquitto.conf")]
-        self.start()
+        needed("mosquitto", "paho.mqtt", "mqtt")
+        self._settings = settings or ("allow_anonymous true",)
+        super().__init__(folder, "mosquitto", "-c", "{folder}/mosquitto.conf")
 
     def start(self) -> None:
-        self.server = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(lambda: answers(self.port))
+        own = "persistence true", f"persistence_location {self.folder}/", "max_queued_messages 0"
+        root = ("user root",) if os.geteuid() == 0 else ()
+        lines = *root, f"listener {self.port} 127.0.0.1", *own, *self._settings
+        (self.folder / "mosquitto.conf").write_text("\n".join(lines) + "\n")
+        super().start()
 
-    def publish(self, topic: str, bodies: Sequence[bytes], qos: int = 1, retain: bool = False) -> None:
+    def publish(self, topic: str, bodies: Sequence[bytes]) -> None:
         import paho.mqtt.client as mqtt
 
         client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
         client.connect("127.0.0.1", self.port)
         client.loop_start()
-        for sent in [client.publish(topic, body, qos=qos, retain=retain) for body in bodies]:
+        for sent in [client.publish(topic, body, qos=1) for body in bodies]:
             sent.wait_for_publish(PATIENCE_S)
             assert sent.is_published()
         client.disconnect()
         client.loop_stop()
 
-    def came(self, topic: str) -> list[tuple[list[tuple[str, str]], bytes]]:
-        """User properties and payload of each since the last call, in a session that the first call begins."""
+    def came(self, topic: str) -> list[Any]:
+        """The messages since the last call, in a session that the first call begins."""
         import paho.mqtt.client as mqtt
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
@@ -272,7 +222,7 @@ class Mosquitto(Server):
             assert time.monotonic() < until_s, "it did not come"
             client.loop(0.05)
         client.disconnect()
-        return [(message.properties.UserProperty, message.payload) for message in came[:-1]]
+        return came[:-1]
 
 
 class RabbitMq:
@@ -331,18 +281,16 @@ class RabbitMq:
         self._mapper.terminate()
         self._mapper.wait()
 
-    def url(self, place: str) -> str:
-        return f"amqp://127.0.0.1:{self.port}/?{place}"
-
-    def publish(self, queue: str, bodies: Sequence[bytes], arguments: Any = None, **told: Any) -> None:
-        """With ids as they are told (``ids``)."""
+    def publish(self, queue: str, bodies: Sequence[bytes], what: str = "queue") -> None:
+        """Each with an id of its own."""
         import pika
 
         with self._connected() as channel:
-            channel.queue_declare(queue, durable=True, arguments=arguments)
+            channel.queue_declare(queue, durable=True, arguments={"x-queue-type": what} if what == "stream" else None)
             channel.confirm_delivery()
-            for body, identity in zip(bodies, told.get("ids") or [None] * len(bodies), strict=True):
-                channel.basic_publish("", queue, body, pika.BasicProperties(delivery_mode=2, message_id=identity))
+            for body in bodies:
+                properties = pika.BasicProperties(delivery_mode=2, message_id=uuid.uuid4().hex)
+                channel.basic_publish("", queue, body, properties)
 
     def drop(self, queue: str) -> None:
         with self._connected() as channel:
@@ -370,3 +318,21 @@ class RabbitMq:
             yield connection.channel()
         finally:
             connection.close()
+
+
+class RabbitPlace(Place):
+    """A queue with a name of its own."""
+
+    kind, shared, what = "rabbitmq", True, "queue"
+
+    def __init__(self, server: RabbitMq) -> None:
+        self.server, self.down = server, Relay(server.port)
+        self.name = f"numbers-{uuid.uuid4().hex}"
+        self.path = f"amqp://127.0.0.1:{self.down.port}/?{self.what}={self.name}"
+
+    def put(self, bodies: Sequence[bytes]) -> None:
+        self.server.publish(self.name, bodies, self.what)
+
+    def close(self) -> None:
+        super().close()
+        self.server.drop(self.name)

@@ -10,10 +10,11 @@ from typing import Any
 
 import pyarrow.dataset
 import pytest
-from servers import KafkaBroker, Mosquitto, NatsServer, RabbitMq, RedisServer, Relay, free_port
+from servers import KafkaBroker, Mosquitto, NatsServer, RabbitMq, RedisServer
 
 from datapipe.sink_kinds import KINDS, Opening
 from datapipe.sinks.port import Sink
+from tests.support.relay import Relay, free_port
 
 There = tuple[int, int, Any, str | None]
 """Serial number, part, value, error."""
@@ -26,6 +27,7 @@ class Place(ABC):
     path: str
     shuts_out = True
     """Whoever was followed can write nothing there."""
+    server: Any = None
     port = 0
     """Of the server on loopback, where it is one."""
     is_server = False
@@ -39,6 +41,11 @@ class Place(ABC):
     def there(self) -> list[There]:
         """What readers find, of all runs."""
 
+    def is_at(self, server: Any, path: str) -> None:
+        """What a test ends and starts, and where writers find it."""
+        self.server, self.port, self.path = server, server.port, path.format(port=server.port)
+        self.end, self.start = server.end, server.start
+
     def end(self) -> None:
         pytest.skip(f"{self.kind} is no server that a test can stop and start")
 
@@ -46,8 +53,9 @@ class Place(ABC):
         """After ``end``."""
         raise NotImplementedError
 
-    @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        if self.server is not None:
+            self.end()
 
     def by_way_of(self, port: int) -> str:
         """The path, through another port."""
@@ -76,9 +84,6 @@ class ADatabase(Place):
         engine.dispose()
         return rows
 
-    def close(self) -> None:
-        """There is nothing to."""
-
 
 class AFolderOfParquet(Place):
     kind = "parquet"
@@ -95,17 +100,12 @@ class AFolderOfParquet(Place):
             return []
         return sorted(as_read(r["serial"], r["part"], r["value"], r["error"]) for r in found.to_pylist())
 
-    def close(self) -> None:
-        """There is nothing to."""
-
 
 class ARedis(Place):
     kind, is_server = "redis", True
 
     def __init__(self, folder: Path) -> None:
-        self.server = RedisServer(folder)
-        self.port = self.server.port
-        self.path, self.end, self.start = self.server.url("results"), self.server.end, self.server.start
+        self.is_at(RedisServer(folder), "redis://127.0.0.1:{port}/0?stream=results")
 
     def there(self) -> list[There]:
         """In the order of the stream."""
@@ -120,9 +120,7 @@ class AKafka(Place):
     kind, forgets = "kafka", False
 
     def __init__(self, folder: Path) -> None:
-        self.server = KafkaBroker(folder)
-        self.port, self.end, self.start = self.server.port, self.server.end, self.server.start
-        self.path = f"kafka://127.0.0.1:{self.port}/results"
+        self.is_at(KafkaBroker(folder), "kafka://127.0.0.1:{port}/results")
 
     def there(self) -> list[There]:
         """What is committed, in the order of the topic's partition."""
@@ -139,25 +137,17 @@ class AKafka(Place):
         consumer.close()
         return rows
 
-    def close(self) -> None:
-        self.server.end()
-
 
 class ANats(Place):
     kind, is_server, forgets = "nats", True, False
 
     def __init__(self, folder: Path) -> None:
-        self.server = NatsServer(folder)
-        self.port, self.end, self.start = self.server.port, self.server.end, self.server.start
-        self.path = f"nats://127.0.0.1:{self.port}/results"
+        self.is_at(NatsServer(folder), "nats://127.0.0.1:{port}/results")
 
     def there(self) -> list[There]:
         """In the order of the stream."""
         told = [(headers, body) for headers, body in self.server.messages("results") if "serial" in headers]
         return [as_read(int(h["serial"]), h.get("part"), body.decode() or None, h.get("error")) for h, body in told]
-
-    def close(self) -> None:
-        self.server.end()
 
 
 class AnMqttTopic(Place):
@@ -167,9 +157,7 @@ class AnMqttTopic(Place):
     shuts_out = forgets = False
 
     def __init__(self, folder: Path) -> None:
-        self.server = Mosquitto(folder)
-        self.port, self.end, self.start = self.server.port, self.server.end, self.server.start
-        self.path = f"mqtt://127.0.0.1:{self.port}/results"
+        self.is_at(Mosquitto(folder), "mqtt://127.0.0.1:{port}/results")
         self.rows: dict[tuple[str, int, int], There] = {}
         self.read()
 
@@ -179,13 +167,11 @@ class AnMqttTopic(Place):
 
     def read(self) -> None:
         """What has come to the session."""
-        for properties, payload in self.server.came("results"):
-            told = dict(properties)
-            row = as_read(int(told["serial"]), told.get("part"), payload.decode() or None, told.get("error"))
+        for message in self.server.came("results"):
+            told, body = dict(message.properties.UserProperty), message.payload.decode()
+            assert (message.properties.PayloadFormatIndicator, "epoch" in told) == (1, True)
+            row = as_read(int(told["serial"]), told.get("part"), body or None, told.get("error"))
             self.rows.setdefault((told["run"], *row[:2]), row)
-
-    def close(self) -> None:
-        self.server.end()
 
 
 class ARabbitQueue(Place):
@@ -193,13 +179,12 @@ class ARabbitQueue(Place):
     shuts_out = forgets = False
 
     def __init__(self, server: RabbitMq) -> None:
-        self.server, self.relay, self.queue = server, Relay(server.port), f"results-{uuid.uuid4().hex}"
-        self.port, self.end, self.start = self.relay.port, self.relay.end, self.relay.start
-        self.path = f"amqp://127.0.0.1:{self.port}/?queue={self.queue}"
+        self.queue, self.broker = f"results-{uuid.uuid4().hex}", server
+        self.is_at(Relay(server.port), f"amqp://127.0.0.1:{{port}}/?queue={self.queue}")
 
     def there(self) -> list[There]:
         rows: dict[str, There] = {}
-        for properties, body in self.server.messages(self.queue):
+        for properties, body in self.broker.messages(self.queue):
             told = properties.headers
             row = as_read(told["serial"], told.get("part"), body.decode() or None, told.get("error"))
             assert properties.message_id.startswith(f"{told['run']}-{told['serial']}")
@@ -207,8 +192,8 @@ class ARabbitQueue(Place):
         return list(rows.values())
 
     def close(self) -> None:
-        self.relay.end()
-        self.server.drop(self.queue)
+        super().close()
+        self.broker.drop(self.queue)
 
 
 class AWebhook(Place):
@@ -255,8 +240,6 @@ class AWebhook(Place):
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
-
-    close = end
 
 
 def as_read(serial: int, part: Any, value: str | None, error: str | None) -> There:

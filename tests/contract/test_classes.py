@@ -10,11 +10,8 @@ from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.settings import DispatcherSettings
 
 NO_SPARES = DispatcherSettings(spares=0, idle_worker_s=0.0)
-SPLIT, WIDE, FUSED = (
-    "Par*2(read)-Par*2(find)-Seq-Seq",
-    "Seq-Par*3(find)-Seq-Seq",
-    "Seq(read)-Par*2(find,rank)-Seq(write)",
-)
+SPLIT, WIDE = "Par*2(read)-Par*2(find)-Seq-Seq", "Seq-Par*3(find)-Seq-Seq"
+FUSED = "Seq(read)-Par*2(find,rank)-Seq(write)"
 
 
 def notes(folder: Path, what: str = "set up") -> Counter[str]:

@@ -9,7 +9,6 @@ import pytest
 from rig import Rig
 
 from apps.contract import Outputs
-from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.settings import DispatcherSettings
 
 sys.path.append(str(Path(__file__).parent / "apps"))
@@ -58,15 +57,6 @@ def loop(numbers: range, fail_at: int | None = None) -> dict[int, list[str]]:
     return out
 
 
-def values(rig: Rig) -> dict[int, list[str]]:
-    found = {}
-    for out in rig.delivered:
-        if out.error is None:
-            decoded = rig.codec.decode(out.payload, out.start, out.start + out.count)
-            found.update(zip(out.serials, map(list, decoded), strict=True))
-    return found
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_any_composition_and_size_of_bundle_gives_what_a_loop_gives(make_rig, shape):
     rig: Rig = make_rig("keys").open(shape)
@@ -77,26 +67,14 @@ def test_any_composition_and_size_of_bundle_gives_what_a_loop_gives(make_rig, sh
         fed += 120
         rig.finish()
         rig.check_order(fed)
-        assert values(rig) == loop(range(fed))
+        assert rig.by_serial == loop(range(fed))
 
 
 def test_a_mixed_run(make_rig):
-    """Switches, resizes, kills, and bundles of several sizes."""
-    chance, fed = random.Random(5), 0
     rig: Rig = make_rig("keys", settings=DispatcherSettings()).open(SPLIT)
     rig.patience_s = 120.0  # a worker of Ray's takes seconds to start where the machine is busy
-    for round_ in range(10):
-        for size in chance.choices([1, 2, 30, 64, 500], k=4):
-            rig.feed_bundle(range(fed, fed + size))
-            fed += size
-        rig.switch(chance.choice([*SHAPES, SPLIT, RESIZED, RESIZED]), SwitchStyle.SEAMLESS)
-        if round_ % 2 == 1:
-            rig.run_until(lambda: bool(rig.engine.view().workers))
-            rig.lose(chance.choice(rig.engine.view().workers))
-        rig.run_until(lambda: not rig.engine.view().switching)
-    rig.finish()
-    rig.check_order(fed)
-    assert values(rig) == loop(range(fed))
+    fed = rig.mix(random.Random(5), 10, [*SHAPES, SPLIT, RESIZED, RESIZED], lose_every=2)
+    assert rig.by_serial == loop(range(fed))
 
 
 def test_a_value_at_fault_dies_with_its_item_and_leaves_its_key_as_it_was(make_rig):
@@ -109,4 +87,4 @@ def test_a_value_at_fault_dies_with_its_item_and_leaves_its_key_as_it_was(make_r
     dead = [out.serial for out in rig.delivered if out.error is not None]
     assert dead == [serial for serial in range(7, 14) if serial % 4]
     assert all("cannot count 2" in out.error for out in rig.delivered if out.error is not None)
-    assert values(rig) == loop(range(120), fail_at=2)
+    assert rig.by_serial == loop(range(120), fail_at=2)

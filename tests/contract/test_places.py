@@ -1,17 +1,15 @@
 """Places that others fill, all to one contract: read in order, from positions, on after trouble. Servers are real."""
 
 import gc
-import json
 import math
 import time
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from plain_numbers import Numbers
-from servers import NatsServer, Place, RabbitMq, RedisServer, Relay
+from plain_numbers import Numbers, bodies, source_of
+from servers import NatsServer, Place, RabbitPlace, RedisServer, maker
 
 from compositions.errors import RecomposeError
 from datapipe.source_kinds import open_source
@@ -43,7 +41,7 @@ class ARedis(Place):
 
     def __init__(self, folder: Path) -> None:
         self.server = self.down = RedisServer(folder)
-        self.path = self.server.url("numbers")
+        self.path = f"redis://127.0.0.1:{self.server.port}/0?stream=numbers"
 
     def put(self, bodies: Sequence[bytes]) -> None:
         for body in bodies:
@@ -83,44 +81,34 @@ class ANats(Place):
         self.server.publish("numbers", bodies)
 
 
-class ARabbitStream(Place):
-    kind = "rabbitmq"
-
-    def __init__(self, server: RabbitMq) -> None:
-        self.server, self.down = server, Relay(server.port)
-        self.name = f"numbers-{uuid.uuid4().hex}"
-        self.path = f"amqp://127.0.0.1:{self.down.port}/?stream={self.name}"
-
-    def put(self, bodies: Sequence[bytes]) -> None:
-        self.server.publish(self.name, bodies, {"x-queue-type": "stream"})
-
-    def close(self) -> None:
-        super().close()
-        self.server.drop(self.name)
+class ARabbitStream(RabbitPlace):
+    what = "stream"
 
 
-PLACES: dict[str, type[Any]] = {each.kind: each for each in (AFolder, ARedis, AKafka, ANats)}
+PLACES: dict[str, type[Any]] = {each.kind: each for each in (AFolder, AKafka, ANats, ARedis, ARabbitStream)}
 
 
-@pytest.fixture(scope="module", params=[*sorted(PLACES), ARabbitStream.kind])
-def server(request: pytest.FixtureRequest) -> Any:
-    """What makes a place from a folder."""
-    if request.param != ARabbitStream.kind:
-        return PLACES[request.param]
-    rabbitmq = request.getfixturevalue("rabbitmq")
-    return lambda _: ARabbitStream(rabbitmq)
+@pytest.fixture(scope="module", params=PLACES)
+def make_place(request: pytest.FixtureRequest) -> Callable[[Path], Place]:
+    return maker(request, PLACES)
 
 
 @pytest.fixture
-def place(server: Any, tmp_path: Path) -> Iterator[Place]:
-    made = server(tmp_path)
+def nats(tmp_path: Path) -> Iterator[ANats]:
+    made = ANats(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[ARedis]:
+    made = ARedis(tmp_path)
     yield made
     made.close()
 
 
 def opened(place: Place, positions: dict[str, Position] | None = None) -> Fed:
-    source = open_source(Numbers(), place.kind, place.path, clock=time.monotonic, options=place.options)
-    assert isinstance(source, Fed)
+    source = source_of(place)
     source.seek(positions or {})
     return source
 
@@ -130,22 +118,23 @@ def end(source: Fed) -> None:
     assert source.read(1, math.inf) is None
 
 
+def stop(*sources: Fed) -> None:
+    """Of which some have something left."""
+    for source in sources:
+        source.close()
+        source.read(1, math.inf)
+
+
 def read(source: Fed, count: int) -> tuple[list[int], list[dict[str, Position]]]:
     """So many items, and behind each where the source goes on."""
     values: list[int] = []
     behind: list[dict[str, Position]] = [{}]
     while len(values) < count:
         portion = source.read(7, math.inf)
-        assert portion is not None
-        assert portion.marks is not None
         values += portion.values
         for partition, position in portion.marks:
             behind.append(behind[-1] | {partition: position})
     return values, behind
-
-
-def bodies(numbers: Sequence[int]) -> list[bytes]:
-    return [json.dumps(number).encode() for number in numbers]
 
 
 def test_what_is_put_comes_in_order_and_again_from_every_position(place: Place) -> None:
@@ -168,8 +157,7 @@ def test_what_comes_later_is_waited_for_and_closing_ends_the_wait(place: Place) 
     assert not source.at_hand(time.monotonic())
     place.put(bodies([1]))
     assert read(source, 1)[0] == [1]
-    source.close()
-    assert source.read(1, math.inf) is None
+    end(source)
 
 
 def test_what_the_app_does_not_take_has_its_place_and_a_position(place: Place) -> None:
@@ -206,33 +194,19 @@ def test_a_server_that_is_started_again_is_read_on(place: Place) -> None:
     end(source)
 
 
-def test_a_reader_that_nats_has_dropped_begins_again_and_another_stream_of_its_name_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_nats_dropped_begins_again_but_in_no_other_stream(nats: ANats, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("datapipe.brokers.nats.source.QUIET_S", 0.1)
-    place = ANats(tmp_path)
-    try:
-        place.put(bodies(range(5)))
-        source = opened(place)
-        assert read(source, 5)[0] == list(range(5))
-        place.server.drop_consumers("numbers")
-        place.put(bodies(range(5, 10)))
-        assert read(source, 5)[0] == list(range(5, 10))
-        place.server.drop("numbers")
-        place.put(bodies(range(3)))
-        with pytest.raises(RecomposeError, match="no longer has what comes next in stream 'numbers'"):
-            read(source, 1)
-        source.close()
-        source.read(1, math.inf)
-    finally:
-        place.close()
-
-
-@pytest.fixture
-def nats(tmp_path: Path) -> Iterator[ANats]:
-    made = ANats(tmp_path)
-    yield made
-    made.close()
+    nats.put(bodies(range(5)))
+    source = opened(nats)
+    assert read(source, 5)[0] == list(range(5))
+    nats.server.drop_consumers("numbers")
+    nats.put(bodies(range(5, 10)))
+    assert read(source, 5)[0] == list(range(5, 10))
+    nats.server.drop("numbers")
+    nats.put(bodies(range(3)))
+    with pytest.raises(RecomposeError, match="no longer has what comes next in stream 'numbers'"):
+        read(source, 1)
+    stop(source)
 
 
 def test_a_stream_of_nats_that_never_had_a_message_has_dropped_none(nats: ANats) -> None:
@@ -245,9 +219,7 @@ def test_a_stream_of_nats_that_never_had_a_message_has_dropped_none(nats: ANats)
 
 
 @pytest.mark.parametrize("on_gap", ["end", "go-on"])
-def test_what_limits_of_nats_drop_before_it_is_read_is_told(
-    nats: ANats, capsys: pytest.CaptureFixture[str], on_gap: str
-) -> None:
+def test_what_nats_drops_before_a_read_is_told(nats: ANats, capsys: pytest.CaptureFixture[str], on_gap: str) -> None:
     nats.options = {"on_gap": on_gap}
     nats.server.publish("numbers", bodies(range(5)), max_msgs=5)
     source = opened(nats)
@@ -261,9 +233,7 @@ def test_what_limits_of_nats_drop_before_it_is_read_is_told(
         else:
             assert read(reader, 5)[0] == [15, 16, 17, 18, 19]
     assert capsys.readouterr().out.count("has dropped 6 to 15, which were not read") == (0 if on_gap == "end" else 2)
-    for reader in readers:
-        reader.close()
-        reader.read(1, math.inf)
+    stop(*readers)
 
 
 def test_what_nats_keeps_too_few_of_by_subject_is_counted(nats: ANats, capsys: pytest.CaptureFixture[str]) -> None:
@@ -291,17 +261,8 @@ def test_what_other_subjects_of_a_nats_stream_lose_ends_no_run(nats: ANats) -> N
     end(again)
 
 
-@pytest.fixture
-def redis(tmp_path: Path) -> Iterator[ARedis]:
-    made = ARedis(tmp_path)
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize("on_gap", ["end", "go-on"])
-def test_what_redis_trims_before_it_is_read_is_told(
-    redis: ARedis, capsys: pytest.CaptureFixture[str], on_gap: str
-) -> None:
+def test_what_redis_trims_before_a_read_is_told(redis: ARedis, capsys: pytest.CaptureFixture[str], on_gap: str) -> None:
     redis.options = {"on_gap": on_gap}
     redis.put(bodies(range(8)))
     redis.server.client.xtrim("numbers", maxlen=5, approximate=False)
@@ -319,9 +280,7 @@ def test_what_redis_trims_before_it_is_read_is_told(
         else:
             assert read(reader, 4)[0] == [16, 17, 18, 19]
     assert capsys.readouterr().out.count("has dropped 8 entries") == (0 if on_gap == "end" else 2)
-    for reader in readers:
-        reader.close()
-        reader.read(1, math.inf)
+    stop(*readers)
 
 
 def test_what_redis_trims_behind_a_reader_that_stands_within_is_told(redis: ARedis) -> None:
@@ -356,9 +315,7 @@ def test_what_redis_trims_behind_what_was_read_is_no_gap(redis: ARedis, there: b
     end(again)
 
 
-def test_what_is_deleted_of_a_redis_stream_by_itself_ends_no_run(
-    redis: ARedis, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_deleted_of_a_redis_stream_ends_no_run(redis: ARedis, capsys: pytest.CaptureFixture[str]) -> None:
     redis.put(bodies(range(3)))
     source = opened(redis)
     read(source, 3)
@@ -404,9 +361,7 @@ def test_a_key_of_redis_that_is_no_stream_ends_the_run(redis: ARedis) -> None:
 
 
 @pytest.mark.logs_errors("epoch 2 goes on with run r")
-def test_a_run_goes_on_where_the_runner_before_it_was(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_goes_on_where_its_last_runner_was(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.registry.create", lambda *_: Numbers())
     how = {"source": SourceSpec(kind=place.kind, path=place.path), "durability": "exactly-once", "pool": "local"}
     runners = []
@@ -424,22 +379,36 @@ def test_a_run_goes_on_where_the_runner_before_it_was(
 
 
 @pytest.mark.parametrize(
-    ("kind", "path", "said"),
+    ("kind", "path", "options", "said"),
     [
-        ("folder", "/nowhere", "source path '/nowhere' is no folder; give one with .jsonl"),
-        ("redis", "redis://:secret@h:1/0", "names no stream; give redis://HOST:PORT/0"),
-        ("redis", "redis://:secret@h:port/0?stream=a", "is no URL; give redis://HOST:PORT/0"),
-        ("redis", "redis://:secret@h:1/0?stream=a&db=3", "has a parameter 'db'; it takes stream only"),
-        ("nats", "nats://me:secret@h:4222", "names no server and stream; give nats://HOST:4222/STREAM"),
-        ("nats", "nats://me:secret@h:port/a", "is no URL; give nats://HOST:4222/STREAM"),
-        ("nats", "nats://h:4222/a?subject=secret", "has a parameter 'subject'; it takes none"),
-        ("kafka", "kafka://[secret", "is no URL; give kafka://HOST:9092/TOPIC"),
-        ("kafka", "kafka://me:secret@h:9092/a", "has a user in it; give kafka://HOST:9092/TOPIC, and sasl.username"),
-        ("kafka", "kafka://h:9092", "names no broker and topic; give kafka://HOST:9092/TOPIC"),
+        ("folder", "/nowhere", {}, "source path '/nowhere' is no folder; give one with .jsonl"),
+        ("redis", "redis://:secret@h:1/0", {}, "names no stream; give redis://HOST:PORT/0"),
+        ("redis", "redis://:secret@h:port/0?stream=a", {}, "is no URL; give redis://HOST:PORT/0"),
+        ("redis", "redis://:secret@h:1/0?stream=a&db=3", {}, "has a parameter 'db'; it takes stream only"),
+        ("nats", "nats://me:secret@h:4222", {}, "names no server and stream; give nats://HOST:4222/STREAM"),
+        ("nats", "nats://me:secret@h:port/a", {}, "is no URL; give nats://HOST:4222/STREAM"),
+        ("nats", "nats://h:4222/a?subject=secret", {}, "has a parameter 'subject'; it takes none"),
+        ("kafka", "kafka://[secret", {}, "is no URL; give kafka://HOST:9092/TOPIC"),
+        ("kafka", "kafka://me:secret@h:9092/a", {}, "has a user in it; give kafka://HOST:9092/TOPIC, and sasl.user"),
+        ("kafka", "kafka://h:9092", {}, "names no broker and topic; give kafka://HOST:9092/TOPIC"),
+        ("mqtt", "mqtt://me:secret@h", {}, "names no broker and topic; give mqtt://HOST:1883/TOPIC"),
+        ("mqtt", "mqtt://me:secret@h:port/a", {}, "is no URL; give mqtt://HOST:1883/TOPIC"),
+        ("mqtt", "http://me:secret@h/a", {}, "names no broker and topic; give mqtt://HOST:1883/TOPIC"),
+        ("mqtt", "mqtt://h/a?token=secret", {}, "has a parameter 'token'; it takes none"),
+        ("mqtt", "mqtt://h/a", {"qos": 2}, "has no option 'qos'; it has client_id, session_s, prefetch"),
+        ("mqtt", "mqtt://h/a", {"client_id": ""}, "option client_id of source mqtt is ''; give a name"),
+        ("mqtt", "mqtt://h/a", {"session_s": 0.5}, "is 0.5; give a whole number from 1 to 4,294,967,295"),
+        ("rabbitmq", "amqp://me:secret@h", {}, "one broker and one place in it; give amqp://HOST:5672/VHOST?queue"),
+        ("rabbitmq", "amqp://me:secret@h:port/?queue=a", {}, "is no URL; give amqp://HOST:5672/VHOST?queue=NAME"),
+        ("rabbitmq", "amqp://me:secret@h/?queue=a&stream=b", {}, "must name one broker and one place in it"),
+        ("rabbitmq", "amqp://h/?queue=a&token=secret", {}, "has a parameter 'token'; it takes queue, stream"),
+        ("rabbitmq", "amqp://h/?queue=a", {"on_gap": "end"}, "no option 'on_gap' for a queue; it has prefetch"),
+        ("rabbitmq", "amqp://h/?queue=a", {"prefetch": True}, "is True; give a whole number from 1 to 65,535"),
+        ("rabbitmq", "amqp://h/?stream=a", {"on_gap": "wait"}, "is 'wait'; give end or go-on"),
     ],
 )
-def test_a_place_that_cannot_be_is_refused_in_a_sentence(kind: str, path: str, said: str) -> None:
+def test_a_place_that_cannot_be_is_told_in_a_sentence(kind: str, path: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(RecomposeError) as refused:
-        open_source(Numbers(), kind, path, clock=time.monotonic)
+        open_source(Numbers(), kind, path, clock=time.monotonic, options=options)
     assert said in str(refused.value)
     assert "secret" not in str(refused.value)

@@ -41,11 +41,7 @@ def on_ray(spec: RunSpec) -> RunnerPort:
     return RayHost(os.environ.get("RAY_ADDRESS")).spawn("contract", spec)
 
 
-MAKERS: dict[str, MakeRunner] = {
-    "fake": FakeRunner,
-    "local": lambda spec: Runner(having(spec, {"pool": "local"})),
-    "ray": on_ray,
-}
+MAKERS: Any = {"fake": FakeRunner, "local": lambda spec: Runner(having(spec, {"pool": "local"})), "ray": on_ray}
 
 
 @pytest.fixture(params=sorted(MAKERS))
@@ -146,18 +142,10 @@ def test_a_cursor_of_another_run_is_told_what_is_kept(make: MakeRunner) -> None:
         assert (error.value.run, error.value.first, error.value.last) == ("this one", 0, 0)
 
 
-def test_a_refusal_is_a_sentence_and_the_runner_goes_on(make: MakeRunner) -> None:
-    runner = started(make)
-    with pytest.raises(RecomposeError, match="refuse me"):
-        _ = runner.ask(ask.PushMany(("refuse me",))).serial
-    assert runner.ask(ask.PushMany((1,))).serial == 0
-
-
 def test_what_a_change_says_is_in_the_status(make: MakeRunner) -> None:
     runner = started(make)
     runner.ask(ask.SetSlo(Slo("latency", 250.0)))
     slo = runner.ask(ask.ReadStatus()).requested.slo
-    assert slo is not None
     assert (slo.metric, slo.target) == ("latency", 250.0)
     runner.ask(ask.SetMode(Mode.PINNED, "7"))
     status = until(runner, lambda status: bool(status.composition and status.composition.name == "7"))
@@ -179,7 +167,6 @@ def test_a_grant_is_in_bid_and_status_told_before_the_start_or_after_it(make: Ma
     assert runner.ask(ask.AskBid((Budget(workers=4),))).grant == GRANT
     runner.ask(ask.Start(), timeout_s=PATIENCE_S)
     status = until(runner, lambda status: status.state not in ("starting", "failed") and bool(status.resources.grant))
-    assert status.resources.grant is not None
     assert (status.resources.grant.workers, status.resources.grant.reason) == (4, "it gains most")
     runner.ask(ask.SetGrant(None))
     assert runner.ask(ask.AskBid((Budget(workers=4),))).grant is None
@@ -198,5 +185,7 @@ def test_a_killed_runner_is_gone(make: MakeRunner) -> None:
 def test_of_many_items_those_before_one_that_is_refused_are_taken(make: MakeRunner) -> None:
     runner = started(make)
     taken = runner.ask(ask.PushMany((1, 2, "refuse me", 3)))
-    assert (taken.serials, "refuse me" in str(taken.refusal)) == ([0, 1], True)
+    assert taken.serials == [0, 1]
+    with pytest.raises(RecomposeError, match="refuse me"):
+        _ = taken.serial
     assert runner.ask(ask.PushMany((4, 5))) == ask.Taken([2, 3], None, runner.ask(ask.ReadStatus()).origin.run)

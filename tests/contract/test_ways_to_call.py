@@ -6,8 +6,6 @@ from collections.abc import Sequence
 import pytest
 from rig import Rig
 
-from apps.contract import Outputs
-from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.settings import DispatcherSettings
 
 SHAPES = [
@@ -35,16 +33,6 @@ def expected(numbers: Sequence[int]) -> dict[int, list[int]]:
     return out
 
 
-def values(rig: Rig) -> dict[int, list[int]]:
-    found = {}
-    for out in rig.delivered:
-        if out.error is None:
-            decoded = rig.codec.decode(out.payload, out.start, out.start + out.count)
-            assert {type(value) for value in decoded} <= {Outputs}
-            found.update(zip(out.serials, map(list, decoded), strict=True))
-    return found
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_any_composition_and_size_of_bundle_gives_what_a_loop_gives(make_rig, shape):
     """The sizes one after the other, with the same workers; the item at fault comes once a size."""
@@ -56,26 +44,14 @@ def test_any_composition_and_size_of_bundle_gives_what_a_loop_gives(make_rig, sh
         numbers += range(100)
         rig.finish()
         rig.check_order(len(numbers))
-        assert values(rig) == expected(numbers)
+        assert rig.by_serial == expected(numbers)
     assert ["no 113 here" in out.error for out in rig.delivered if out.error is not None] == [True] * 3
 
 
 def test_a_mixed_run(make_rig):
-    """Switches, resizes, kills, and bundles of several sizes."""
-    chance, fed = random.Random(11), 0
     rig: Rig = make_rig("calls", settings=DispatcherSettings()).open(SHAPES[0])
-    for round_ in range(12):
-        for size in chance.choices([1, 2, 30, 64, 500], k=4):
-            rig.feed_bundle(range(fed, fed + size))
-            fed += size
-        rig.switch(chance.choice([*SHAPES, RESIZED, RESIZED]), SwitchStyle.SEAMLESS)
-        if round_ % 4 == 1:
-            rig.run_until(lambda: bool(rig.engine.view().workers))
-            rig.lose(chance.choice(rig.engine.view().workers))
-        rig.run_until(lambda: not rig.engine.view().switching)
-    rig.finish()
-    rig.check_order(fed)
-    assert values(rig) == expected(range(fed))
+    fed = rig.mix(random.Random(11), 12, [*SHAPES, RESIZED, RESIZED], lose_every=4)
+    assert rig.by_serial == expected(range(fed))
 
 
 def test_many_calls_wait_in_one_worker_also_of_bundles_of_one(make_rig):
@@ -85,7 +61,7 @@ def test_many_calls_wait_in_one_worker_also_of_bundles_of_one(make_rig):
     rig.feed([1] * 20)
     rig.finish()
     rig.check_order(20)
-    assert [value[::2] for value in values(rig).values()] == [[101]] * 20
+    assert [value[::2] for value in rig.by_serial.values()] == [[101]] * 20
 
 
 @pytest.mark.parametrize("shape", ["Seq-Seq-Seq", "Seq(spread,wait)-Par*2(total)", "Dyn*2", "Seq(spread,wait,total)"])
@@ -98,7 +74,7 @@ def test_a_stage_that_waits_for_one_at_a_time_answers_in_turn(make_rig, shape, s
         rig.feed_bundle(numbers[first : first + size])
     rig.finish()
     rig.check_order(len(numbers))
-    for serial, found in values(rig).items():
+    for serial, found in rig.by_serial.items():
         for value in found:
             totals[numbers[serial] % 5] = totals.get(numbers[serial] % 5, 0) + numbers[serial]
             assert value == totals[numbers[serial] % 5]

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -19,14 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from test_live import APPS, finished, rows_in
-from test_telemetry_tables import until
+from test_live import APPS, finished, rows_in, spec_of
+from test_telemetry_tables import killed_when
 
 from compositions.errors import RecomposeError
 from datapipe.datasets.backfill import Into, Range, _begun, column_of
 from datapipe.datasets.json_rows import json_rows
 from datapipe.spark.query import as_json
-from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
+from service.schemas.spec import SinkSpec, SourceSpec
 
 ROWS = 4000
 
@@ -54,32 +50,23 @@ def stream_results(tmp_path: Path) -> Counter[tuple[str | None, str | None]]:
     options = {"schema": "n INT, file STRING, line INT"}
     live = SourceSpec(kind="spark", format="parquet", path=str(tmp_path / "in"), options=options, loop=False)
     sink = SinkSpec(path=str(tmp_path / "table"))
-    assert (
-        finished(RunSpec(app="passing", apps_dirs=(str(APPS),), pool="local", source=live, sink=sink)).failure is None
-    )
+    assert finished(spec_of(source=live, sink=sink)).failure is None
     return Counter((row["value"], row["error"]) for row in rows_in(tmp_path / "table"))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.long)])
-def test_an_interrupted_backfill_ends_in_the_results_of_the_stream(
-    tmp_path: Path, kills: int, in_session: Callable[..., Any]
-) -> None:
+def test_a_killed_backfill_ends_as_the_stream_does(tmp_path: Path, kills: int, in_session: Callable[..., Any]) -> None:
+    out = tmp_path / "out"
     write_table(tmp_path / "in")
     chunks = ["--chunk-rows", str(ROWS // (2 * kills + 2))]
     for _ in range(kills):
-        seen = sum(results(tmp_path / "out").values())
-        command = [sys.executable, "-m", "service.cli", *words(tmp_path, *chunks)]
-        job = subprocess.Popen(command, start_new_session=True)
-        try:
-            until(lambda: sum(results(tmp_path / "out").values()) > seen, job)  # noqa: B023 - called at once
-        finally:
-            os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
+        seen = results(out).total()
+        killed_when(lambda: results(out).total() > seen, *words(tmp_path, *chunks))  # noqa: B023 - called at once
     assert "results added" in in_session(*words(tmp_path)).stdout
-    found = results(tmp_path / "out")
-    assert sum(found.values()) == ROWS
+    found = results(out)
+    assert found.total() == ROWS
     assert found == stream_results(tmp_path)
     assert found[None, "passing does not take this row: n is negative"] == 1
     assert ": 0 results added" in in_session(*words(tmp_path)).stdout
@@ -147,9 +134,8 @@ def test_rows_are_those_that_spark_writes_as_json(tmp_path: Path, spark: Any, by
     pq.write_table(every_type(), tmp_path / "t.parquet", row_group_size=4)
     frame = spark.read.parquet(str(tmp_path / "t.parquet"))
     if by_spark:  # with times as 96 bits, and columns as names of folders
-        frame = frame.selectExpr(
-            "*", "hash(c0) % 3 AS part", "DATE '2026-11-01' + hash(c0) % 2 AS day", "'x=1' AS text"
-        )
+        folders = "hash(c0) % 3 AS part", "DATE '2026-11-01' + hash(c0) % 2 AS day", "'x=1' AS text"
+        frame = frame.selectExpr("*", *folders)
         frame.write.partitionBy("part", "day", "text").parquet(str(tmp_path / "out"))
         frame = spark.read.parquet(str(tmp_path / "out"))
     place = tmp_path / ("out" if by_spark else "t.parquet")

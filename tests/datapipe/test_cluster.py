@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
-import cv2
-import numpy as np
 import pyspark
 import pytest
 from telemetry_records import random_items, write
+from test_ingest_spark import write_photos
 
 GIVE_UP_S = 180
 SUBMITTED = Path(__file__).parents[2] / "deploy" / "submit.py"
@@ -27,14 +26,10 @@ def process(log: Path, name: str, *arguments: str) -> Iterator[Path]:
     home = Path(pyspark.__file__).parent
     own = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(log.parent / "work")}
     command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1"]
+    command += ["--port", "0", "--webui-port", "0", *arguments]
     with log.open("wb") as output:
-        job = subprocess.Popen(
-            [*command, "--port", "0", "--webui-port", "0", *arguments],
-            stdout=output,
-            stderr=output,
-            env=os.environ | own,
-            start_new_session=True,
-        )
+        how = {"stdout": output, "stderr": output, "env": os.environ | own, "start_new_session": True}
+        job = subprocess.Popen(command, **how)
     try:
         yield log
     finally:
@@ -65,10 +60,6 @@ def cluster(tmp_path: Path) -> Iterator[str]:
             yield master
 
 
-def recompose(*arguments: str) -> str:
-    return ran([sys.executable, "-m", "service.cli", *arguments])
-
-
 def ran(command: list[str]) -> str:
     own = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     done = subprocess.run(command, capture_output=True, text=True, timeout=GIVE_UP_S, check=False, env=os.environ | own)
@@ -79,12 +70,9 @@ def ran(command: list[str]) -> str:
 @pytest.mark.long
 @pytest.mark.timeout(500)
 def test_ingest_and_telemetry_run_on_both_workers(cluster: str, tmp_path: Path) -> None:
-    photos = tmp_path / "photos"
-    photos.mkdir()
-    for number in range(80):
-        coarse = np.random.default_rng(number).integers(0, 256, (3, 4, 3), dtype=np.uint8)
-        cv2.imwrite(str(photos / f"{number:03d}.png"), coarse.repeat(30, 0).repeat(40, 1))
-    out = recompose("ingest", "ferret", str(photos), "--out", str(tmp_path / "data"), "--master", cluster)
+    photos = write_photos(tmp_path / "photos", 80)
+    ingest = ["ingest", "ferret", str(photos), "--out", str(tmp_path / "data"), "--master", cluster]
+    out = ran([sys.executable, "-m", "service.cli", *ingest])
     assert "80 files computed" in out
     for worker in ("first", "second"):
         assert said(tmp_path / f"{worker}.log", "Asked to launch executor"), "both workers had a part in it"

@@ -42,9 +42,6 @@ def whole(table: dict[tuple[Any, ...], dict[str, Any]], app: str, length_s: int 
     return found
 
 
-# --- SLO metrics ------------------------------------------------------------------------------------------------------
-
-
 def batches(app: str, sizes_latencies: list[tuple[int, int]], target_us: int, threshold: float) -> list[dict[str, Any]]:
     """One record for each batch: the item that ends it."""
     slo = {"target_us": target_us, "threshold": threshold}
@@ -76,14 +73,10 @@ def test_the_thesis_example_of_hits_and_random_cases_against_plain_python(spark:
         inside = [(size, w) for size, w in pairs if target * (1 - threshold) <= w <= target * (1 + threshold)]
         assert row["slo_hit_batched"] == len(inside) / len(pairs)
         assert row["slo_hit_itemized"] == sum(s for s, _ in inside) / sum(s for s, _ in pairs)
-        assert row["mad_distance"] == pytest.approx(
-            statistics.mean(abs(target - w) for _, w in pairs) / target, rel=1e-12
-        )
+        distance = statistics.mean(abs(target - w) for _, w in pairs) / target
+        assert row["mad_distance"] == pytest.approx(distance, rel=1e-12)
         deviation = math.sqrt(statistics.mean((target - w) ** 2 for _, w in pairs)) / target
         assert row["sd_distance"] == pytest.approx(deviation, rel=1e-12)
-
-
-# --- windows ----------------------------------------------------------------------------------------------------------
 
 
 def test_windows_against_numpy(spark: Any, tmp_path: Path) -> None:
@@ -110,11 +103,9 @@ def test_windows_against_numpy(spark: Any, tmp_path: Path) -> None:
             stages = [stage for each in delivered for stage in each["stages"] if stage["stage"] == row["stage"]]
             expect(row, "service", [stage["wall_ns"] / 1e6 for stage in stages])
             assert row["cpu_mean_ms"] == pytest.approx(np.mean([stage["cpu_ns"] / 1e6 for stage in stages]))
-    counts = {
-        length: sum(r["items"] for r in found.values() if (r["length_s"], r["stage"]) == (length, ""))
-        for length in (1, 10, 60)
-    }
-    assert set(counts.values()) == {sum(each["outcome"] == "delivered" for each in items)}
+    for length_s in (1, 10, 60):
+        counts = [row["items"] for row in found.values() if (row["length_s"], row["stage"]) == (length_s, "")]
+        assert sum(counts) == sum(each["outcome"] == "delivered" for each in items)
 
 
 def expect(row: dict[str, Any], kind: str, values_ms: list[float]) -> None:
@@ -126,17 +117,14 @@ def expect(row: dict[str, Any], kind: str, values_ms: list[float]) -> None:
     assert [row[f"{kind}_{name}_ms"] for name in names] == pytest.approx(expected)
 
 
-# --- streaming --------------------------------------------------------------------------------------------------------
-
-
 def late_files(seed: int, count: int, span_s: float, files: int) -> list[list[dict[str, Any]]]:
     """Items in the order in which they are written: each up to 30 s after its delivery."""
     chance = random.Random(seed)
-    late = {
-        each["serial"]: each["delivered"] + chance.choice([0, 0, chance.randrange(30_000_000)])
-        for each in random_items(seed, count, span_s)
-    }
-    ordered = sorted(random_items(seed, count, span_s), key=lambda each: late[each["serial"]])
+
+    def written(record: dict[str, Any]) -> int:
+        return int(record["delivered"]) + chance.choice([0, 0, chance.randrange(30_000_000)])
+
+    ordered = sorted(random_items(seed, count, span_s), key=written)
     size = -(-count // files)
     return [ordered[begin : begin + size] for begin in range(0, count, size)]
 
@@ -171,21 +159,14 @@ def test_a_batch_that_is_in_the_table_and_not_in_the_checkpoint_is_added_once(sp
 @pytest.mark.slow
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
-def test_streaming_equals_batch_when_the_job_is_killed(
-    spark: Any, tmp_path: Path, kills: int, in_session: Callable[..., Any]
-) -> None:
+def test_a_killed_stream_equals_batch(spark: Any, tmp_path: Path, kills: int, in_session: Callable[..., Any]) -> None:
     parts = late_files(3, 1600, 240.0, 2 * kills + 2)
     out = tmp_path / "out"
     for turn in range(kills):
         for number in (2 * turn, 2 * turn + 1):
             write(tmp_path, f"{number:03}", parts[number])
         seen = versions(out)
-        process = job(tmp_path, out)
-        try:
-            until(lambda: versions(out) > seen, process)  # noqa: B023 - called at once
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        killed_when(lambda: versions(out) > seen, "telemetry", tmp_path, "--out", out)  # noqa: B023 - called at once
     for number in (2 * kills, 2 * kills + 1):
         write(tmp_path, f"{number:03}", parts[number])
     in_session("telemetry", tmp_path, "--out", out, "--once")
@@ -197,14 +178,15 @@ def versions(out: Path) -> int:
     return len(list((out / TABLE / "_delta_log").glob("*.json")))
 
 
-def job(source: Path, out: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "service.cli", "telemetry", str(source), "--out", str(out)]
-    return subprocess.Popen(command, start_new_session=True)
-
-
-def until(true: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    give_up_s = time.monotonic() + LIMIT_S
-    while not true():
-        assert process.poll() is None, "the job ended by itself"
-        assert time.monotonic() < give_up_s, "the job wrote nothing"
-        time.sleep(0.1)
+def killed_when(true: Callable[[], bool], *words: object) -> None:
+    """Run a command in a process of its own, and kill it when it has done so much."""
+    command = [sys.executable, "-m", "service.cli", *map(str, words)]
+    process, give_up_s = subprocess.Popen(command, start_new_session=True), time.monotonic() + LIMIT_S
+    try:
+        while not true():
+            assert process.poll() is None, "the job ended by itself"
+            assert time.monotonic() < give_up_s, "the job wrote nothing"
+            time.sleep(0.1)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -69,22 +69,12 @@ def test_what_is_needed_moves_at_once_and_what_is_not_stays() -> None:
     assert arbiter.share(2.0, [Claim("a", high), Claim("b", low)], 8) == {"a": 6, "b": 2}
 
 
-def test_apps_come_and_go() -> None:
-    arbiter, some = Arbiter(), _reaching(3, 8)
-    assert arbiter.share(0.0, [Claim("a", some)], 8) == {"a": 8}
-    assert arbiter.share(1.0, [Claim("a", some), Claim("b", some)], 8) == {"a": 5, "b": 3}
-    assert arbiter.share(2.0, [Claim("b", some)], 8) == {"b": 8}
-    assert arbiter.share(3.0, [], 8) == {}
-
-
 def test_a_gift_that_was_asked_back_is_made_more_slowly() -> None:
     arbiter, given_s = Arbiter(), []
     for second in range(300):
-        wants = second % 20 < 10  # the first needs for ten seconds what the second could use all the time
-        shares = arbiter.share(
-            float(second), [Claim("a", _reaching(6 if wants else 2, 8), 2.0), Claim("b", _reaching(6, 8))], 8
-        )
-        if shares["a"] < 6:
+        needs = 6 if second % 20 < 10 else 2  # the first needs for ten seconds what the second could use all the time
+        claims = [Claim("a", _reaching(needs, 8), 2.0), Claim("b", _reaching(6, 8))]
+        if arbiter.share(float(second), claims, 8)["a"] < 6:
             given_s.append(second)
     assert given_s
     assert max(given_s) < 100, "after a few mistakes it keeps what it needs every other moment"

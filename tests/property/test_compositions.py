@@ -26,6 +26,7 @@ from compositions.rules import most_replicas
 from tests.support.examples import examples
 
 T = TypeVar("T")
+Listed = tuple[list[Stage], list[Composition]]
 
 STAGE_NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,7}", fullmatch=True)
 COMPOSITION_NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(
@@ -58,7 +59,7 @@ def groups_of(draw: st.DrawFn, stages: list[Stage]) -> Group:
 
 
 @st.composite
-def apps_and_compositions(draw: st.DrawFn) -> tuple[list[Stage], list[Composition]]:
+def apps_and_compositions(draw: st.DrawFn) -> Listed:
     stages = draw(stage_lists())
     names = draw(st.lists(COMPOSITION_NAMES, min_size=1, max_size=4, unique=True))
     return stages, [draw(arranged(stages, name)) for name in names]
@@ -68,7 +69,7 @@ def apps_and_compositions(draw: st.DrawFn) -> tuple[list[Stage], list[Compositio
 
 
 @given(apps_and_compositions())
-def test_what_is_formatted_parses_to_the_same(case: tuple[list[Stage], list[Composition]]) -> None:
+def test_what_is_formatted_parses_to_the_same(case: Listed) -> None:
     stages, compositions = case
     for composition in compositions:
         assert parse(format_notation(composition), stages, name=composition.name) == composition
@@ -96,9 +97,7 @@ BATCHES = (
 
 
 @given(apps_and_compositions(), st.lists(BATCHES, min_size=4, max_size=4))
-def test_what_is_dumped_loads_to_the_same(
-    case: tuple[list[Stage], list[Composition]], batches: list[Batching | None]
-) -> None:
+def test_what_is_dumped_loads_to_the_same(case: Listed, batches: list[Batching | None]) -> None:
     stages, compositions = case
     told = tuple(replace(each, batch=batch) for each, batch in zip(compositions, batches, strict=False))
     assert load(dump("app", told), {"app": stages}).compositions == told
@@ -106,18 +105,13 @@ def test_what_is_dumped_loads_to_the_same(
 
 
 @given(apps_and_compositions())
-def test_the_long_form_says_all_that_the_notation_says(case: tuple[list[Stage], list[Composition]]) -> None:
+def test_the_long_form_says_all_that_the_notation_says(case: Listed) -> None:
     stages, compositions = case
-    entries = [
-        {
-            "name": each.name,
-            "groups": [
-                {"stages": list(group.stages), "pattern": group.pattern.value, "replicas": group.replicas}
-                for group in each.groups
-            ],
-        }
+    groups = {
+        each.name: [{"stages": list(g.stages), "pattern": g.pattern.value, "replicas": g.replicas} for g in each.groups]
         for each in compositions
-    ]
+    }
+    entries = [{"name": name, "groups": each} for name, each in groups.items()]
     text = yaml.safe_dump({"app": "app", "compositions": entries}, allow_unicode=True)
     assert load(text, {"app": stages}).compositions == tuple(compositions)
 
@@ -140,19 +134,10 @@ def test_any_notation_is_a_composition_or_one_sentence(text: str) -> None:
     assert len(faults) == 1 if composition is None else composition.stages == ("a", "b")
 
 
-SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.dates(),
-    st.text(max_size=10),
-    st.sampled_from(["app", "a", "b", "f1", "f9", "Seq-Seq", "Par-Seq", "par"]),
-)
-TOP_KEYS = ["app", "defaults", "compositions", "generate"]
-KEYS = st.sampled_from(
-    [*TOP_KEYS, "name", "notation", "groups", "stages", "pattern", "replicas", "max_workers", "other"]
-)
+WORTH_A_TRY = st.sampled_from(["app", "a", "b", "f1", "f9", "Seq-Seq", "Par-Seq", "par"])
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.dates(), st.text(max_size=10), WORTH_A_TRY)
+TOP_KEYS = ["app", "defaults", "compositions", "generate", "replicas", "max_workers"]
+KEYS = st.sampled_from([*TOP_KEYS, "name", "notation", "groups", "stages", "pattern", "other"])
 DATA = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | SCALARS, inner, max_size=4),
@@ -192,9 +177,6 @@ def test_the_loader_only_ever_refuses_text(text: str | bytes) -> None:
 @given(DOCUMENTS)
 def test_the_loader_only_ever_refuses_structures(data: Any) -> None:
     load_or_refuse(yaml.dump(data, Dumper=yaml.SafeDumper, allow_unicode=True))
-
-
-# --- enumeration ----------------------------------------------------------------------------------------------------
 
 
 @given(stage_lists(most=5), st.integers(1, 12), st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data())
@@ -261,16 +243,11 @@ def test_a_bundle_is_an_item_that_costs_as_much_and_fills(case: Priced, items: i
 
 
 @given(priced(), st.floats(1, 1000), st.floats(1, 1000))
-def test_bundles_that_may_grow_lose_nothing_and_latency_ends_where_the_largest_are_too_small(
-    case: Priced, items: float, limit: float
-) -> None:
+def test_bundles_that_may_grow_lose_nothing_up_to_the_largest(case: Priced, items: float, limit: float) -> None:
     compositions, costs, conditions = case
     as_it_is = replace(conditions, bundle_items=items)
-    for fixed, grown in zip(
-        predict_all(compositions, costs, as_it_is),
-        predict_all(compositions, costs, replace(as_it_is, bundle_limit=limit)),
-        strict=True,
-    ):
+    both = (predict_all(compositions, costs, each) for each in (as_it_is, replace(as_it_is, bundle_limit=limit)))
+    for fixed, grown in zip(*both, strict=True):
         assert grown.throughput_per_s >= fixed.throughput_per_s * (1 - 1e-9)
         assert grown.overloaded == (grown.latency_s == float("inf"))
         if grown.latency_s is not None and fixed.latency_s is not None and not fixed.overloaded:
@@ -304,9 +281,7 @@ def test_predictions_hang_together(case: Priced) -> None:
 
 
 @given(priced(), st.data())
-def test_more_replicas_or_cores_never_lower_the_capacity_and_more_work_never_raises_it(
-    case: Priced, data: st.DataObject
-) -> None:
+def test_replicas_and_cores_never_lower_the_capacity_nor_work_raises_it(case: Priced, data: st.DataObject) -> None:
     (composition, *_), costs, conditions = case
     capacity = predict(composition, costs, conditions).throughput_per_s
     place = data.draw(st.integers(0, len(composition.groups) - 1))
@@ -325,9 +300,7 @@ def test_a_higher_input_rate_never_lowers_utilization_or_cpu(case: Priced, one: 
     (composition, *_), costs, conditions = case
     assume(one != other)
     capacity = predict(composition, costs, conditions).throughput_per_s
-    low, high = (
-        predict(composition, costs, replace(conditions, input_rate_per_s=share * capacity))
-        for share in sorted((one, other))
-    )
+    rates_per_s = (share * capacity for share in sorted((one, other)))
+    low, high = (predict(composition, costs, replace(conditions, input_rate_per_s=rate)) for rate in rates_per_s)
     assert low.utilization <= high.utilization
     assert low.cpu_cores <= high.cpu_cores

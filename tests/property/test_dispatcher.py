@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import compress, pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -52,23 +53,18 @@ WAITING = (replace(STAGES[0], concurrency=2), replace(STAGES[1], concurrency=5),
 """A worker of a group with one of these and without a state has several tasks at once."""
 AT_ONCE = {"a": 2, "b": 5}
 KEYED = (STAGES[0], Stage("b", StageKind.PARTITIONED, partitions=3), *STAGES[2:])
-KEYED_FIRST = (
-    Stage("a", StageKind.PARTITIONED, partitions=4),
-    Stage("b", StageKind.PARTITIONED, partitions=3),
-    *STAGES[2:],
-)
+KEYED_FIRST = (Stage("a", StageKind.PARTITIONED, partitions=4), *KEYED[1:])
 HEAVY = (STAGES[0], replace(STAGES[1], setup="per-group"), replace(STAGES[2], setup="per-group"), STAGES[3])
 HEAVY_KEYED = (STAGES[0], replace(KEYED[1], setup="per-group"), *STAGES[2:])
 """Only the workers of their groups load some of them."""
 KEYS = 5
 LIMITS = DispatcherSettings(buffer_items=4, losses=2, time_limit_s=1e9, drain_limit_s=0.5)
 NAMES = tuple(stage.name for stage in STAGES)
-ACTIONS = [
-    *["leave", "join", "fail", "partly", "lose", "switch", "resize", "tick", "late"],
-    "call off",
-    *["admit"] * 3,
-    *["done"] * 4,
-]
+History = tuple[object, ...]
+"""All that happened to an item."""
+Outs = Sequence[Delivered | Shed]
+ACTIONS = ["leave", "join", "fail", "partly", "lose", "switch", "resize", "tick", "late", "call off"]
+ACTIONS += ["admit"] * 3 + ["done"] * 4
 
 WIDE_END = Group(NAMES[3:], Pattern.PAR, 3)
 FLAKY = (
@@ -111,11 +107,16 @@ def resized(draw: st.DrawFn, composition: Composition, stages: tuple[Stage, ...]
     return Composition(draw(st.sampled_from(["this", "that"])), built)
 
 
-def size_bytes(payload: Mosaic | tuple[tuple[object, ...] | None, ...] | int) -> int:
+def size_bytes(payload: Mosaic | tuple[History | None, ...] | int) -> int:
     """Of a state, a number; of items, which grow from stage to stage."""
     if isinstance(payload, Mosaic):
         return sum(map(size_bytes, payload.parts))
     return 8 if isinstance(payload, int) else sum(1 + 10 * len(history) for history in payload if history is not None)
+
+
+def copied(keyed: Any) -> Any:
+    """States of stages by partition and key."""
+    return {stage: {part: dict(states) for part, states in parts.items()} for stage, parts in keyed.items()}
 
 
 class World:
@@ -135,9 +136,7 @@ class World:
         """After each event, with how many outcomes are before it."""
         self.whole = [begin.next_serial]
         """The serial numbers behind the bundles that came in."""
-        self.kept = {
-            stage: {part: dict(states) for part, states in parts.items()} for stage, parts in begin.keyed.items()
-        }
+        self.kept = copied(begin.keyed)
         """Of partitioned stages, at the latest checkpoint."""
         self.now_s = 0.0
         self.tasks: dict[str, deque[Task]] = {}
@@ -175,9 +174,8 @@ class World:
         for stage, partitions in point.keyed.items():
             for partition, states in partitions.items():
                 self.kept.setdefault(stage, {}).setdefault(partition, {}).update(states)
-        whole = {stage: {part: dict(states) for part, states in parts.items()} for stage, parts in self.kept.items()}
         before = sum(out.serials[-1] < point.next_serial for out in self.out)
-        self.checkpoints.append((before, replace(point, keyed=whole)))
+        self.checkpoints.append((before, replace(point, keyed=copied(self.kept))))
 
     def carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
@@ -265,7 +263,7 @@ class World:
             keyed = KeyedDone(self.routes(payload, NAMES.index(task.stages[-1]) + 1), {})
         self.handle(TaskDone(self.now_s, worker, task.task_id, tuple(payload), (), states, faults, keyed))
 
-    def values_of(self, task: Task) -> list[tuple[object, ...]]:
+    def values_of(self, task: Task) -> list[History]:
         payload = task.payload
         if isinstance(payload, Mosaic):
             payload = payload.in_order(payload.parts)
@@ -273,7 +271,7 @@ class World:
         picked = task.keyed.picked if task.keyed else None
         return list(items if picked is None else compress(items, picked))
 
-    def routes(self, payload: Sequence[tuple[object, ...] | None], stage: int) -> Routes | None:
+    def routes(self, payload: Sequence[History | None], stage: int) -> Routes | None:
         """Every worker tells them, and who admits."""
         if stage >= len(self.stages) or self.stages[stage].kind is not StageKind.PARTITIONED:
             return None
@@ -286,9 +284,7 @@ class World:
             for partition, states in kept.items():
                 self.tables[worker, name, partition] = {key: int(state) for key, state in states.items()}
 
-    def count_keys(
-        self, worker: str, task: Task, payload: list[tuple[object, ...]]
-    ) -> tuple[list[tuple[object, ...]], KeyedDone]:
+    def count_keys(self, worker: str, task: Task, payload: list[History]) -> tuple[list[History], KeyedDone]:
         """Each value gets, of each partitioned stage, the count of its key."""
         changes: dict[str, dict[int, dict[int, int]]] = {}
         for name in task.stages:
@@ -361,7 +357,7 @@ class World:
         raise AssertionError(f"stuck: {self.dispatcher.view(self.now_s)}")
 
 
-def serial_of(history: tuple[object, ...]) -> int:
+def serial_of(history: History) -> int:
     return int(str(history[0]).removeprefix("item "))
 
 
@@ -436,25 +432,27 @@ def play_flaky(world: World, chance: Random) -> None:
 
 def check(world: World) -> None:
     assert [serial for out in world.out for serial in out.serials] == list(range(world.admitted))
+    whole, counts = whole_items(world.out), seen_by_state(world.out)
     done = [out for out in world.out if isinstance(out, Delivered) and out.error is None]
-    whole = [history for out in done for history in out.payload[out.start : out.start + out.count]]
-    serials = [serial for out in done for serial in out.serials]
-    assert [history[0] for history in whole] == [f"item {serial}" for serial in serials]
-    assert sum(out.count for out in world.out) == world.admitted
-    counts = [next(entry for entry in payload if isinstance(entry, int)) for payload in whole]
-    assert [tuple(entry for entry in payload if entry in NAMES) for payload in whole] == [NAMES] * len(whole)
+    assert [serial_of(history) for history in whole] == [serial for out in done for serial in out.serials]
+    assert [tuple(entry for entry in history if entry in NAMES) for history in whole] == [NAMES] * len(whole)
     assert counts == sorted(set(counts)), "the stateful stage saw its items out of order or twice"
-    check_keys(world, [(history, serial) for history, serial in zip(whole, serials, strict=True)])
+    check_keys(world, whole)
     view = world.dispatcher.view(world.now_s)
     assert view.accepted == view.delivered + view.failed + view.shed == world.admitted
     assert (view.queued, view.in_flight, view.positions) == (0, 0, {})
     assert world.ended == world.requested
 
 
-def seen_by_state(out: Delivered | Shed) -> list[int]:
-    """What the stateful stage counted at each item that came out whole."""
-    whole = out.payload[out.start : out.start + out.count] if isinstance(out, Delivered) and out.error is None else ()
-    return [next(entry for entry in history if isinstance(entry, int)) for history in whole]
+def whole_items(outs: Outs) -> list[History]:
+    """The history of each item that came out whole."""
+    done = [out for out in outs if isinstance(out, Delivered) and out.error is None]
+    return [history for out in done for history in out.payload[out.start : out.start + out.count]]
+
+
+def seen_by_state(outs: Outs) -> list[int]:
+    """What the stateful stage counted at each of them."""
+    return [next(entry for entry in history if isinstance(entry, int)) for history in whole_items(outs)]
 
 
 @pytest.mark.parametrize("stages", [STAGES, KEYED_FIRST], ids=["one state", "states by key"])
@@ -468,8 +466,7 @@ def test_a_checkpoint_has_what_left_and_the_state_of_just_that(stages: tuple[Sta
     else:
         play(first, data)
     for outcomes, checkpoint in first.checkpoints:
-        before = [count for out in first.out[:outcomes] for count in seen_by_state(out)]
-        behind = [count for out in first.out[outcomes:] for count in seen_by_state(out)]
+        before, behind = seen_by_state(first.out[:outcomes]), seen_by_state(first.out[outcomes:])
         state = checkpoint.states.get("c") or 0
         assert max(before, default=0) <= state < min(behind, default=state + 1)
         assert checkpoint.next_serial == sum(out.count for out in first.out[:outcomes])
@@ -481,24 +478,17 @@ def test_a_checkpoint_has_what_left_and_the_state_of_just_that(stages: tuple[Sta
     second.finish()
     check_kept(stages, first.out, second.out, begin)
     assert [serial for out in second.out for serial in out.serials] == list(range(begin.next_serial, second.admitted))
-    counts = [count for out in [*first.out, *second.out] for count in seen_by_state(out)]
+    counts = seen_by_state([*first.out, *second.out])
     assert counts == sorted(set(counts)), "the second one began with another state than the first one left"
 
 
-def counted_by_key(outs: Sequence[Delivered | Shed], stage: str) -> Iterator[tuple[int, int]]:
+def counted_by_key(outs: Outs, stage: str) -> Iterator[tuple[int, int]]:
     """Keys and their counts, of the items that came out whole."""
-    for out in outs:
-        if isinstance(out, Delivered) and out.error is None:
-            for history in out.payload[out.start : out.start + out.count]:
-                yield from ((entry[1], entry[2]) for entry in history if isinstance(entry, tuple) and entry[0] == stage)
+    for history in whole_items(outs):
+        yield from ((entry[1], entry[2]) for entry in history if isinstance(entry, tuple) and entry[0] == stage)
 
 
-def check_kept(
-    stages: tuple[Stage, ...],
-    before: Sequence[Delivered | Shed],
-    behind: Sequence[Delivered | Shed],
-    checkpoint: Checkpoint,
-) -> None:
+def check_kept(stages: tuple[Stage, ...], before: Outs, behind: Outs, checkpoint: Checkpoint) -> None:
     """What is kept of each key is not behind what left, and before what leaves next."""
     for stage in (stage.name for stage in stages if stage.kind is StageKind.PARTITIONED):
         kept = {key: int(count) for states in checkpoint.keyed.get(stage, {}).values() for key, count in states.items()}
@@ -508,13 +498,13 @@ def check_kept(
             assert kept.get(key, 0) < count, f"{stage} has more of key {key} than left"
 
 
-def check_keys(world: World, whole: list[tuple[tuple[object, ...], int]]) -> None:
+def check_keys(world: World, whole: list[History]) -> None:
     """The count of each key went up by one with each of its items; those missing are no more than died on their way."""
     for stage in (stage for stage in world.stages if stage.kind is StageKind.PARTITIONED):
         counts: dict[int, list[int]] = {}
-        for history, serial in whole:
+        for history in whole:
             [(_, key, count)] = [each for each in history if isinstance(each, tuple) and each[0] == stage.name]
-            assert key == key_of(serial, stage.name)
+            assert key == key_of(serial_of(history), stage.name)
             counts.setdefault(key, []).append(count)
         dead = sum(out.error is not None for out in world.out if isinstance(out, Delivered))
         missing = 0

@@ -1,12 +1,13 @@
-"""Bits that flip in the write-ahead log of a journal whose process was killed (SIGKILL), and in the log's index."""
+"""Bits that flip in the write-ahead log of a journal whose process was killed (SIGKILL), or in the log's index."""
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psutil
@@ -17,11 +18,13 @@ from hypothesis import strategies as st
 from compositions.errors import RecomposeError
 from service.runner.durable.journal import Journal
 from service.runner.durable.log_check import FRAME_HEADER_BYTES, HEADER_BYTES, log_damage, log_index
+from service.runner.durable.values import Pushed
 from tests.support.examples import examples
 
 STORED = 20
 FRAME_BYTES = FRAME_HEADER_BYTES + 4096
 NAME = "run.journal"
+Killed = tuple[Path, bool]
 PROCESS = """
 import sys, time
 from pathlib import Path
@@ -40,7 +43,7 @@ time.sleep(600)
 
 
 @pytest.fixture(scope="module", params=[(True, False), (False, False), (True, True)], ids=["sync", "none", "anew"])
-def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bool]:
+def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Killed:
     """What a process left that stored so many items one by one and was killed; and whether it waited for the disk."""
     sync, begun_anew = request.param
     folder = tmp_path_factory.mktemp("killed")
@@ -87,7 +90,7 @@ def all_of_it() -> list[object]:
 
 @examples(30)
 @given(data=st.data())
-def test_a_flipped_bit_in_what_was_stored_is_told(killed: tuple[Path, bool], data: st.DataObject) -> None:
+def test_a_flipped_bit_in_what_was_stored_is_told(killed: Killed, data: st.DataObject) -> None:
     folder, sync = killed
     bit = data.draw(st.integers(0, 8 * stored_bytes(folder) - 1))
     with copy_of(folder) as journal:
@@ -101,9 +104,7 @@ def test_a_flipped_bit_in_what_was_stored_is_told(killed: tuple[Path, bool], dat
 
 @examples(30)
 @given(data=st.data())
-def test_a_flipped_bit_in_the_index_refuses_no_journal_that_is_whole(
-    killed: tuple[Path, bool], data: st.DataObject
-) -> None:
+def test_a_flipped_bit_in_the_index_refuses_no_journal_that_is_whole(killed: Killed, data: st.DataObject) -> None:
     folder, sync = killed
     head, index = st.integers(0, 8 * 136 - 1), st.integers(0, 8 * (folder / f"{NAME}-shm").stat().st_size - 1)
     with copy_of(folder) as journal:
@@ -111,7 +112,7 @@ def test_a_flipped_bit_in_the_index_refuses_no_journal_that_is_whole(
         assert opened(journal, sync) == all_of_it()
 
 
-def test_a_last_transaction_that_was_stored_is_missed_however_much_of_it_is_gone(killed: tuple[Path, bool]) -> None:
+def test_a_last_transaction_that_was_stored_is_missed_however_much_of_it_is_gone(killed: Killed) -> None:
     folder, sync = killed
     for left in (stored_bytes(folder) - 1, stored_bytes(folder) - FRAME_BYTES, HEADER_BYTES, 5, 0):
         with copy_of(folder) as journal:
@@ -121,7 +122,7 @@ def test_a_last_transaction_that_was_stored_is_missed_however_much_of_it_is_gone
 
 
 @pytest.mark.parametrize("index", [b"", b"short", None])
-def test_an_index_that_says_nothing_refuses_nothing(killed: tuple[Path, bool], index: bytes | None) -> None:
+def test_an_index_that_says_nothing_refuses_nothing(killed: Killed, index: bytes | None) -> None:
     folder, sync = killed
     with copy_of(folder) as journal:
         beside(journal, "-shm").unlink()
@@ -130,9 +131,7 @@ def test_an_index_that_says_nothing_refuses_nothing(killed: tuple[Path, bool], i
         assert opened(journal, sync) == all_of_it()
 
 
-def test_an_index_from_before_the_machine_started_may_be_ahead_of_its_log(
-    killed: tuple[Path, bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_of_an_earlier_boot_may_be_ahead_of_its_log(killed: Killed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Power was lost: what a disk has of the two is not of one moment, and of what nobody waited for it has less."""
     folder, _ = killed
     with copy_of(folder) as journal:
@@ -143,7 +142,7 @@ def test_an_index_from_before_the_machine_started_may_be_ahead_of_its_log(
         assert opened(journal, False) == all_of_it()[:-1]
 
 
-def test_the_index_of_another_log_says_nothing_of_this_one(killed: tuple[Path, bool]) -> None:
+def test_the_index_of_another_log_says_nothing_of_this_one(killed: Killed) -> None:
     folder, sync = killed
     with copy_of(folder) as other, copy_of(folder) as journal:
         assert opened(other, sync) == all_of_it()
@@ -152,3 +151,76 @@ def test_the_index_of_another_log_says_nothing_of_this_one(killed: tuple[Path, b
         assert log_index(beside(journal, "-shm")) is not None
         later.close()
         assert opened(journal, sync) == all_of_it()
+
+
+# --- without an index -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Path:
+    """As a runner leaves it, but for the index of its log; nothing is in the file of the database itself yet."""
+    living = tmp_path / "living"
+    journal = Journal(living / NAME, "r", 1)
+    for serial in range(STORED):
+        journal.store(None, [Pushed(serial, (f"item {serial}",))])
+    left = tmp_path / "left"
+    shutil.copytree(living, left, ignore=shutil.ignore_patterns("*-shm"))
+    journal.close()
+    return left / NAME
+
+
+def frame(number: int, behind: int) -> int:
+    """A bit in a frame of the log."""
+    return 8 * (HEADER_BYTES + number * FRAME_BYTES + behind)
+
+
+@pytest.mark.parametrize(
+    "bit",
+    [frame(9, FRAME_HEADER_BYTES + 4000), frame(9, 18), frame(9, 9), frame(0, FRAME_HEADER_BYTES), 8 * 26],
+    ids=["page", "sum", "salt", "first page", "sum of the header"],
+)
+def test_what_is_behind_a_flipped_bit_is_not_given_up_without_a_word(alone: Path, bit: int) -> None:
+    flip(beside(alone, "-wal"), bit)
+    before = {each.name: each.read_bytes() for each in alone.parent.iterdir()}
+    with pytest.raises(RecomposeError, match=r"is damaged \(\d+ transactions of its log are behind a page that is not"):
+        Journal(alone, "r", 2)
+    after = {each.name: each.read_bytes() for each in alone.parent.iterdir()}
+    assert {name: after[name] for name in before} == before, "nothing was changed"
+
+
+@pytest.mark.parametrize(("missing", "lost"), [(0, 0), (1, 1), (FRAME_BYTES // 2, 1), (FRAME_BYTES + 1, 2)])
+def test_a_transaction_that_was_cut_short_never_was(alone: Path, missing: int, lost: int) -> None:
+    log = beside(alone, "-wal")
+    os.truncate(log, log.stat().st_size - missing)
+    assert log_damage(alone, synced=True) is None
+    assert opened(alone, True) == all_of_it()[: STORED - lost]
+
+
+def test_a_last_transaction_that_the_disk_did_not_take_in_its_order_never_was(alone: Path) -> None:
+    """Without power a later page may be there and an earlier one not; nobody was told that it is stored."""
+    log = beside(alone, "-wal")
+    flip(log, 8 * (log.stat().st_size - 4096))
+    assert log_damage(alone, synced=True) is None
+    assert opened(alone, True) == all_of_it()[:-1]
+
+
+@pytest.mark.parametrize("sizes", [(40_000, 24_000, 8_000), (24_000, 20_000, 16_000), (8_000, 24_000, 16_000)])
+def test_what_was_given_up_is_not_missed(alone: Path, tmp_path: Path, sizes: tuple[int, ...]) -> None:
+    """Each was written, its fsync failed, and the next one was written over it; the last one was stored."""
+    written = b""
+    for number, size in enumerate(sizes):
+        shutil.copytree(alone.parent, again := tmp_path / str(number))
+        with closing(sqlite3.connect(again / NAME, isolation_level=None)) as db:
+            db.execute("INSERT INTO pushed VALUES (?, 1, ?)", (STORED, bytes([number]) * size))
+            log = beside(again / NAME, "-wal").read_bytes()
+        written = log + written[len(log) :]
+    beside(alone, "-wal").write_bytes(written)
+    assert log_damage(alone, synced=True) is None
+    flip(beside(alone, "-wal"), frame(9, 18))
+    assert log_damage(alone, synced=True) is not None, "what was stored is missed all the same"
+
+
+def test_without_waiting_for_the_disk_a_log_may_have_holes(alone: Path) -> None:
+    """``journal_sync`` false promises a journal that is whole, and lacks the last moments, after the power was lost."""
+    flip(beside(alone, "-wal"), frame(12, FRAME_HEADER_BYTES))
+    assert 0 < len(opened(alone, False)) < STORED

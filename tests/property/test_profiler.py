@@ -20,6 +20,7 @@ from profiler.stats import Samples, latency_stats, percentiles
 from profiler.windows import mean_of_steps, rate_per_s
 
 SECONDS = st.floats(1e-6, 1e3)
+Pipeline = tuple[Composition, dict[str, StageCost], dict[str, int]]
 
 
 @given(st.floats(0.02, 2000.0), st.floats(0.0, 0.999), st.floats(0.1, 30.0), st.integers(3, 300))
@@ -32,9 +33,7 @@ def test_a_regular_stream_is_exact_in_any_window(per_s: float, phase: float, win
 
 
 @given(st.lists(st.floats(0.0, 100.0), max_size=60).map(sorted), st.floats(0.0, 200.0), st.floats(0.0, 100.0))
-def test_a_rate_is_unknown_or_a_finite_number_not_below_zero(
-    times_s: list[float], now_s: float, since_s: float
-) -> None:
+def test_a_rate_is_unknown_or_finite_and_not_below_zero(times_s: list[float], now_s: float, since_s: float) -> None:
     events = Samples(1000)
     for at_s in times_s:
         events.add(at_s)
@@ -135,7 +134,7 @@ def test_the_drain_estimate_stays_within_its_samples(samples_s: list[float]) -> 
 
 
 @st.composite
-def pipelines(draw: st.DrawFn) -> tuple[Composition, dict[str, StageCost], dict[str, int]]:
+def pipelines(draw: st.DrawFn) -> Pipeline:
     """What waits: nothing is in work yet."""
     names = [f"s{i}" for i in range(draw(st.integers(1, 5)))]
     groups = tuple(Group((name,), Pattern.PAR, draw(st.integers(1, 4))) for name in names)
@@ -148,9 +147,7 @@ def waiting_items(positions: dict[str, int]) -> dict[str, list[Pending]]:
 
 
 @given(pipelines(), st.integers(1, 16))
-def test_a_drain_takes_at_least_its_work_and_at_most_all_of_it_in_a_row(
-    pipeline: tuple[Composition, dict[str, StageCost], dict[str, int]], cores: int
-) -> None:
+def test_a_drain_takes_at_least_its_work_and_at_most_all_of_it_in_a_row(pipeline: Pipeline, cores: int) -> None:
     shape, costs, positions = pipeline
     found = schedule_sample(shape, waiting_items(positions), costs, cores=cores)
     if found is None:
@@ -185,9 +182,7 @@ def test_a_power_law_between_size_and_time_is_found(exponent: float, sizes: list
 
 
 @given(pipelines())
-def test_an_item_more_at_the_source_end_never_shortens_a_drain(
-    pipeline: tuple[Composition, dict[str, StageCost], dict[str, int]],
-) -> None:
+def test_an_item_more_at_the_source_end_never_shortens_a_drain(pipeline: Pipeline) -> None:
     shape, costs, positions = pipeline
     more = {**positions, "s0": positions["s0"] + 1}
     before = schedule_sample(shape, waiting_items(positions), costs, cores=4) or 0.0

@@ -8,9 +8,8 @@ from lab.simulation.simulation import simulate
 
 @pytest.mark.parametrize("apps", [6, pytest.param(20, marks=pytest.mark.long)])
 def test_it_settles_on_the_right_composition_for_random_apps(apps: int) -> None:
-    outcomes = [
-        outcome for seed in range(1000, 1000 + apps) for outcome in right_choice.run_case(seed, ["expected-cost"])
-    ]
+    seeds = range(1000, 1000 + apps)
+    outcomes = [outcome for seed in seeds for outcome in right_choice.run_case(seed, ["expected-cost"])]
     figures = right_choice.summary(outcomes, "expected-cost")
     wrong = right_choice.wrong(outcomes)
     assert figures["within one worker"] >= 0.9, wrong
@@ -21,9 +20,6 @@ def test_it_settles_on_the_right_composition_for_random_apps(apps: int) -> None:
 def test_the_truth_finds_the_cheapest_by_running_each_alone() -> None:
     case = right_choice.random_case(1003)
     truth = right_choice.truth_of(case)
-    ordered = sorted((c.workers, len(c.groups)) for c in case.compositions)
-    assert [c.workers for c in case.compositions if c.name in truth.slack]
-    assert truth.fewest in {workers for workers, _ in ordered}
     met = [name for name, slack in truth.slack.items() if slack >= 0]
     assert min(c.workers for c in case.compositions if c.name in met) == truth.fewest
 

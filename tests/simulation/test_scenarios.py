@@ -150,25 +150,30 @@ def one_span(span: dict[str, Any], trace: Trace) -> list[str]:
     moments = trace.between(start_s, end_s)
     assert moments, f"nothing was recorded between {start_s} and {end_s} s"
     latencies = [m.latency_s * 1e3 for m in moments if m.latency_s is not None]
-    problems = []
-    for key, found in (
-        ("compositions", {m.composition for m in moments}),
-        ("statuses", {str(m.slo_status) for m in moments}),
-    ):
-        if key in span and not found <= set(span[key]):
-            problems.append(f"{start_s}–{end_s} s: {key} {sorted(found)}, expected {span[key]}")
-    for key, value in (
-        ("switches", trace.switches_between(start_s, end_s)),
-        ("met_share", trace.met_share(start_s, end_s)),
-        ("workers", max(m.workers for m in moments)),
-        ("mean_workers", fmean(m.workers for m in moments)),
-        ("within_share", within_share(span, trace)),
-        ("held_share", held_share(span, trace)),
-        ("latency_ms", max(latencies, default=0.0)),
-    ):
-        if key in span and not span[key][0] <= value <= span[key][1]:
-            problems.append(f"{start_s}–{end_s} s: {key} {value:.4g}, expected {span[key]}")
-    return problems
+    seen = {"compositions": {m.composition for m in moments}, "statuses": {str(m.slo_status) for m in moments}}
+    figures = {
+        "switches": trace.switches_between(start_s, end_s),
+        "met_share": trace.met_share(start_s, end_s),
+        "workers": max(m.workers for m in moments),
+        "mean_workers": fmean(m.workers for m in moments),
+        "within_share": within_share(span, trace),
+        "held_share": held_share(span, trace),
+        "latency_ms": max(latencies, default=0.0),
+    }
+    wrong = [*strangers(span, seen), *out_of_range(span, figures)]
+    return [f"{start_s}–{end_s} s: {each}" for each in wrong]
+
+
+def strangers(expected: dict[str, Any], seen: dict[str, set[str]]) -> Iterator[str]:
+    for key, found in seen.items():
+        if key in expected and not found <= set(expected[key]):
+            yield f"{key} {sorted(found)}, expected {expected[key]}"
+
+
+def out_of_range(expected: dict[str, Any], figures: dict[str, float]) -> Iterator[str]:
+    for key, value in figures.items():
+        if key in expected and not expected[key][0] <= value <= expected[key][1]:
+            yield f"{key} {value:.4g}, expected {expected[key]}"
 
 
 def within_share(span: dict[str, Any], trace: Trace) -> float:
@@ -208,22 +213,12 @@ def decision_problems(document: dict[str, Any], trace: Trace) -> list[str]:
 def one_decision(number: int, wanted: dict[str, Any], decision: Decision) -> list[str]:
     """Any of: trigger, to, shortlist, trials, at_s, duration_s, infeasible, acted, transition, reason (a part)."""
     shortlist = sorted(c.name for c in decision.candidates if c.status is not CandidateStatus.REJECTED)
-    problems = []
-    for key, found in (
-        ("trigger", str(decision.trigger)),
-        ("infeasible", decision.infeasible),
-        ("acted", decision.acted),
-        ("transition", decision.transition),
-        ("shortlist", shortlist),
-    ):
-        asked = sorted(wanted[key]) if key == "shortlist" and key in wanted else wanted.get(key)
-        if key in wanted and found != asked:
-            problems.append(f"decision {number}: {key} {found}, expected {asked}")
-    for key, value in (("trials", decision.trials), ("at_s", decision.at_s), ("duration_s", decision.duration_s)):
-        if key in wanted and not wanted[key][0] <= value <= wanted[key][1]:
-            problems.append(f"decision {number}: {key} {value}, expected {wanted[key]}")
-    if "to" in wanted and decision.to_name not in wanted["to"]:
-        problems.append(f"decision {number}: to {decision.to_name}, expected {wanted['to']}")
+    said = {"infeasible": decision.infeasible, "acted": decision.acted, "transition": decision.transition}
+    said |= {"trigger": str(decision.trigger), "shortlist": shortlist}
+    told = wanted | {"shortlist": sorted(wanted["shortlist"])} if "shortlist" in wanted else wanted
+    wrong = [f"{key} {found}, expected {told[key]}" for key, found in said.items() if told.get(key, found) != found]
+    figures = {name: getattr(decision, name) for name in ("trials", "at_s", "duration_s")}
+    wrong += [*out_of_range(wanted, figures), *strangers(wanted, {"to": {decision.to_name}})]
     if wanted.get("reason", "") not in decision.reason:
-        problems.append(f"decision {number}: reason {decision.reason!r} without {wanted['reason']!r}")
-    return problems
+        wrong.append(f"reason {decision.reason!r} without {wanted['reason']!r}")
+    return [f"decision {number}: {each}" for each in wrong]

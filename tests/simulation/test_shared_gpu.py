@@ -60,9 +60,8 @@ class OneGpu(SimulatedPool):
         begin_s = max(now_s, self._free_s)
         self._free_s = begin_s + work_s
         self._worked.append((begin_s, self._free_s))
-        worker.costs = tuple(
-            replace(cost, wait_s=cost.wait_s + begin_s - now_s) if cost.wait_s else cost for cost in worker.costs
-        )
+        queued_s = begin_s - now_s
+        worker.costs = tuple(replace(each, wait_s=each.wait_s + queued_s * (each.wait_s > 0)) for each in worker.costs)
         self._time.at(self._free_s, lambda: self._ended(worker))
         return None
 
@@ -79,18 +78,10 @@ class OneGpu(SimulatedPool):
 
 
 def run(monkeypatch: pytest.MonkeyPatch, scenario: OnGpu, *, measured: bool) -> SimulatedRun:
-    pools: list[OneGpu] = []
-
-    def busy() -> float:
-        return pools[0].busy()
-
-    def pool_of(scenario: OnGpu) -> SimulatedPool:
-        pools.append(OneGpu(scenario))
-        return pools[0]
-
-    monkeypatch.setattr(simulation, "pool_of", pool_of)
+    pool = OneGpu(scenario)
+    monkeypatch.setattr(simulation, "pool_of", lambda _: pool)
     if measured:
-        settings = partial(LoopSettings, gpus_busy=busy, room=lambda: {("embed",): 10})
+        settings = partial(LoopSettings, gpus_busy=pool.busy, room=lambda: {("embed",): 10})
         monkeypatch.setattr(simulation, "LoopSettings", settings)
     found = SimulatedRun(scenario)
     found.advance(scenario.duration_s)
@@ -107,8 +98,6 @@ def scenario(slo: str, rate: float, gpu_share: float = 0.9) -> OnGpu:
 def outcome(found: SimulatedRun) -> tuple[int, float]:
     """Return the workers and the items a second at the end."""
     snapshot = found.loop.snapshot
-    assert snapshot is not None
-    assert snapshot.throughput_per_s is not None
     return found.loop.engine.view().composition.workers, snapshot.throughput_per_s
 
 

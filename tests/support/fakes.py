@@ -9,6 +9,7 @@ from compositions.errors import RecomposeError
 from compositions.model import Composition, all_sequential
 from control.arbitration.arbiter import Bid, Reach
 from control.decisions import Grant, Mode, State, Trigger
+from control.what_if import Option, Outlook, Question
 from datapipe.sources.push import BufferFull
 from profiler.budget import Budget
 from profiler.slo import Slo
@@ -18,11 +19,11 @@ from service.daemon.supervision.runner_slot import LocalHost
 from service.daemon.supervision.ticker import Ticker, TurnOnce
 from service.runner.rpc import requests as r
 from service.runner.rpc.port import ANSWER_S, Answers
-from service.runner.rpc.requests import AskBid, ReadWhatIf, SetGrant, SetMode, SetSlo, changed
+from service.runner.rpc.requests import AskBid, SetGrant, SetMode, SetSlo, changed
 from service.runner.rpc.vital import Vital
 from service.runner.rpc.window import Window
 from service.schemas.base import utc_now
-from service.schemas.compositions import ActiveComposition, Choice, Possibility, WhatIf
+from service.schemas.compositions import ActiveComposition, Choice, WhatIf, what_if_body
 from service.schemas.decisions import Decision, QuietRun
 from service.schemas.figures import Items
 from service.schemas.results import Result, Summary
@@ -32,50 +33,15 @@ from service.schemas.status import Sample, Status, resting
 from tests.support.bodies import having
 
 
-def figures(active: Composition, spec: RunSpec, waiting: int, delivered: int) -> dict[str, object]:
-    """Of a status."""
-    return {
-        "composition": ActiveComposition.of(active),
-        "input_rate_per_s": spec.input.rate_per_s,
-        "queued": waiting,
-        "items": Items(accepted=delivered + waiting, delivered=delivered, failed=0, shed=0),
-    }
-
-
 def quiet_run(at: str, run: str | None) -> QuietRun:
     return QuietRun(reason="no SLO is set", first_at=at, last_at=at, count=1, run=run)
 
 
 def decision(number: int, trigger: Trigger, before: str, to: str, run: str | None) -> Decision:
-    return Decision(
-        id=number,
-        at=utc_now(),
-        trigger=trigger,
-        from_=before,
-        to=to,
-        reason=f"told to run {to}",
-        candidates=[],
-        trials=0,
-        duration_s=0.0,
-        gap_ms=None,
-        drain_estimate_ms=None,
-        drain_actual_ms=None,
-        run=run,
-    )
-
-
-def what_if(question: ReadWhatIf, app: str, choices: Sequence[Composition], active: str) -> WhatIf:
-    """Nothing is predicted."""
-    return WhatIf(
-        app=app,
-        cores=question.cores,
-        replicas=question.replicas,
-        input_rate_per_s=question.rate_per_s,
-        choice=None,
-        reason="nothing is measured here",
-        compositions=[_unknown(each, each.name == active) for each in choices],
-        left_out=0,
-    )
+    nothing = {"candidates": [], "trials": 0, "duration_s": 0.0}
+    nothing |= dict.fromkeys(("gap_ms", "drain_estimate_ms", "drain_actual_ms"))
+    reason = f"told to run {to}"
+    return Decision(id=number, at=utc_now(), trigger=trigger, from_=before, to=to, reason=reason, run=run, **nothing)
 
 
 @dataclass(slots=True)
@@ -91,10 +57,6 @@ class Share:
     def keep_to(self, request: SetGrant) -> None:
         self.grant = request.grant
 
-    def told(self) -> dict[str, object]:
-        """Of a status."""
-        return {"grant": GrantBody.of(self.grant)}
-
     def bid(self, request: AskBid, mode: Mode, active: Composition) -> Bid:
         """With fewer units it does in proportion."""
         uses = Budget(workers=active.workers)
@@ -102,15 +64,6 @@ class Share:
             return Bid(None, mode is Mode.AUTO, uses, self.grant)
         reach = tuple(Reach(min(1.0, units / self.needs), f"{units} wide") for units, _ in enumerate(request.limits, 1))
         return Bid(reach, uses=uses, grant=self.grant)
-
-
-def _unknown(composition: Composition, active: bool) -> Possibility:
-    return Possibility(
-        active=active,
-        predicted_throughput_per_s=None,
-        predicted_latency_ms=None,
-        **dict(ActiveComposition.of(composition)),
-    )
 
 
 BUFFER = 4
@@ -142,9 +95,15 @@ class FakeRun:
 
     def status(self) -> Status:
         last = self.decided[-1] if self.decided else None
-        known = resting(self.app, self.state, self.spec, last)
-        moved = figures(self.active, self.spec, len(self.waiting), len(self.delivered))
-        return having(known, moved | {"switches": max(len(self.decided) - 1, 0)})
+        known, waiting, out = resting(self.app, self.state, self.spec, last), len(self.waiting), len(self.delivered)
+        moved = {
+            "composition": ActiveComposition.of(self.active),
+            "input_rate_per_s": self.spec.input.rate_per_s,
+            "queued": waiting,
+            "items": Items(accepted=out + waiting, delivered=out, failed=0, shed=0),
+            "switches": max(len(self.decided) - 1, 0),
+        }
+        return having(known, moved)
 
     def set_slo(self, slo: Slo | None) -> None:
         self.spec = changed(self.spec, SetSlo(slo))
@@ -251,7 +210,7 @@ class FakeRunner(FakeRun):
         self.spec = r.changed(self.spec, request)
 
     def status(self) -> Status:
-        return having(super().status(), self.share.told())
+        return having(super().status(), {"grant": GrantBody.of(self.share.grant)})
 
     def summary(self) -> Summary:
         return Summary(app=self.spec.app, run=self.spec.origin.run, composition=self.active.name)
@@ -270,8 +229,11 @@ class FakeRunner(FakeRun):
     def compositions(self) -> list[Choice]:
         return [Choice.offered(self.spec.app, each, each.name == self.active.name) for each in self._choices()]
 
-    def what_if(self, question: r.ReadWhatIf) -> WhatIf:
-        return what_if(question, self.spec.app, self._choices(), self.active.name)
+    def what_if(self, asked: r.ReadWhatIf) -> WhatIf:
+        options = tuple(Option(each, None, None, each.name == self.active.name) for each in self._choices())
+        question = Question(asked.cores, asked.replicas, asked.rate_per_s)
+        found = Outlook(question, asked.cores, asked.rate_per_s, None, "nothing is measured here", options)
+        return what_if_body(self.spec.app, found)
 
 
 class PromptTicker(Ticker):

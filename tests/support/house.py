@@ -6,7 +6,7 @@
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,27 +123,25 @@ def packages_in_circles(house: House) -> Iterator[Offence]:
                 yield Offence(inside, f"imports {package}, which imports it")
 
 
-def classes_with_many_methods(house: House) -> Iterator[Offence]:
+def classes(size: Callable[[ast.ClassDef], int], most: int, house: House) -> Iterator[Offence]:
     for module in house.modules:
         for each in module.classes():
-            if (count := sum(isinstance(node, Function) for node in each.body)) > METHODS:
-                yield Offence(f"{module.at(each)} {each.name}", f"{count} methods")
+            if (count := size(each)) > most:
+                yield Offence(f"{module.at(each)} {each.name}", f"{count} {size.__name__}")
 
 
-def classes_with_many_attributes(house: House) -> Iterator[Offence]:
-    """Count what an object stores and changes: fields, and what methods put on ``self``."""
-    for module in house.modules:
-        for each in module.classes():
-            if _stored(each) and (count := len(_attributes(each))) > ATTRIBUTES:
-                yield Offence(f"{module.at(each)} {each.name}", f"{count} attributes")
+def methods(of: ast.ClassDef) -> int:
+    return sum(isinstance(node, Function) for node in of.body)
 
 
-def values_with_many_fields(house: House) -> Iterator[Offence]:
-    """Values and documents, which keep no state: what they say is their interface, and still one thing."""
-    for module in house.modules:
-        for each in module.classes():
-            if not _stored(each) and (count := len(_attributes(each))) > FIELDS:
-                yield Offence(f"{module.at(each)} {each.name}", f"{count} fields")
+def attributes(of: ast.ClassDef) -> int:
+    """What an object stores and changes: fields, and what methods put on ``self``."""
+    return len(_attributes(of)) if _stored(of) else 0
+
+
+def fields(of: ast.ClassDef) -> int:
+    """Of values and documents, which keep no state: what they say is their interface, and still one thing."""
+    return 0 if _stored(of) else len(_attributes(of))
 
 
 def _attributes(of: ast.ClassDef) -> set[str]:
@@ -243,9 +241,9 @@ class Rule:
 
 RULES = (
     Rule("packages that import who imports them", 0, packages_in_circles),
-    Rule(f"classes above {METHODS} methods", 0, classes_with_many_methods),
-    Rule(f"classes above {ATTRIBUTES} attributes", 0, classes_with_many_attributes),
-    Rule(f"values above {FIELDS} fields", 0, values_with_many_fields),
+    Rule(f"classes above {METHODS} methods", 0, partial(classes, methods, METHODS)),
+    Rule(f"classes above {ATTRIBUTES} attributes", 0, partial(classes, attributes, ATTRIBUTES)),
+    Rule(f"values above {FIELDS} fields", 0, partial(classes, fields, FIELDS)),
     Rule(f"rooms above {ROOM_FILES} files", 3, rooms_with_many_files),
     Rule(f"rooms above {ROOM_ARROWS} arrows between their files", 6, rooms_with_many_arrows),
     Rule(f"files below {SCRAP_LINES} lines with one reader", 2, scraps),

@@ -145,7 +145,6 @@ def test_a_file_of_the_service_may_have_rules(tmp_path: Any) -> None:
     file = tmp_path / "service.yaml"
     file.write_text("alerts:\n  rules: [{about: objective}, {about: restarts}]\n  webhook: https://h/secret\n")
     config = read_config(file)
-    assert config.alerts is not None
     assert [rule.about for rule in config.alerts.rules] == ["objective", "restarts"]
     file.write_text("alerts:\n  webhook: ftp://hook/secret\n")
     with pytest.raises(ConfigRefused) as refused:

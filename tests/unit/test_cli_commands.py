@@ -218,7 +218,6 @@ UNWRITTEN = {"items": items(delivered=3, failed=1), "unwritten": 1, "first_error
 )
 def test_what_went_wrong_has_a_code_and_a_sentence(known: dict[str, Any], code: int, sentence: str) -> None:
     told = ending(Summary(**known), interrupted=False, fail_on_slo=True)
-    assert told is not None
     assert (told.exit_code, told.message) == (code, sentence)
 
 
@@ -232,7 +231,6 @@ def test_what_went_wrong_has_a_code_and_a_sentence(known: dict[str, Any], code: 
 )
 def test_an_interruption_is_told_but_not_before_a_failure(known: dict[str, Any], code: int, sentence: str) -> None:
     told = ending(Summary(**known), interrupted=True, fail_on_slo=False)
-    assert told is not None
     assert (told.exit_code, told.message) == (code, sentence)
 
 

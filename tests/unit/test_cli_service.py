@@ -109,9 +109,6 @@ def test_logs_are_the_latest_lines_of_all_or_of_one_app(invoke: Invoke, recent: 
     assert "nothing" in told(invoke("logs", "nothing"), 1)
 
 
-# --- without a service ------------------------------------------------------------------------------------------------
-
-
 def test_a_new_app_passes_its_own_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made = CliRunner().invoke(main, ["new", "word_count"])

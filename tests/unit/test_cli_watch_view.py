@@ -29,9 +29,7 @@ DECISION = decision(1, Trigger.VIOLATION, "1", "13", None)
 
 def stages(times_ms: dict[str, float], bottleneck: str = "") -> list[StageStatus]:
     rest = {"kind": "stateless", "samples": 9, "cpu_time_ms": None, "cv": None}
-    return [
-        StageStatus(name=k, service_time_ms=each, bottleneck=k == bottleneck, **rest) for k, each in times_ms.items()
-    ]
+    return [StageStatus(name=k, service_time_ms=ms, bottleneck=k == bottleneck, **rest) for k, ms in times_ms.items()]
 
 
 def a_status(**more: Any) -> Status:

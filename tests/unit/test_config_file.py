@@ -138,7 +138,6 @@ def test_apps_are_started_changed_and_stopped(tmp_path: Path, daemon: Daemon) ->
     assert daemon.objectives.of("synthetic").target == 400.0
     assert holds("apps: {synthetic: {input: {rate_per_s: 20}, slo: latency=400ms}}") == first
     running = daemon.apps.running_spec("synthetic")
-    assert running is not None
     assert running.input.rate_per_s == 20
     assert holds("apps: {synthetic: {input: {rate_per_s: 20}, batching: {items: 8}}}") == first
     assert daemon.objectives.all() == []
@@ -176,9 +175,6 @@ def test_a_change_of_the_file_is_noticed_and_a_broken_one_changes_nothing(file: 
         assert daemon.apps.running_spec("synthetic") is not None
         replaced("apps: {}")
         wait_until(lambda: daemon.apps.running_spec("synthetic") is None)
-
-
-# --- the machine's budget ---------------------------------------------------------------------------------------------
 
 
 def test_it_sets_what_all_apps_may_spend_or_leaves_that_alone(daemon: Daemon, tmp_path: Path) -> None:

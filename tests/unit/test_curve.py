@@ -13,6 +13,11 @@ from profiler.snapshot import StageProfile, StageTiming
 
 SPLIT = Composition("split", (Group(("read",)), Group(("infer",))))
 MERGED = Composition("merged", (Group(("read", "infer")),))
+ALONE = Composition("one", (Group(("infer",)),))
+
+
+def profile(time_s: float = 1e-3) -> StageProfile:
+    return StageProfile("infer", time_s, time_s, 0.0, time_s, time_s, 20)
 
 
 class Stream:
@@ -48,9 +53,7 @@ def test_the_rate_is_within_three_percent_of_the_best_size(fixed_s: float, each_
     stream = Stream(lambda size: fixed_s + each_s * size, form)
     settled = stream.settled()
     larger = [2**power for power in range(1, MOST_ITEMS.bit_length())]
-    bearable = [
-        size for size in larger if 2 * (stream.call_s(size // 2) + 100e-6) <= 0.25
-    ]  # two calls of half the size
+    bearable = [each for each in larger if 2 * (stream.call_s(each // 2) + 100e-6) <= 0.25]  # two calls of half of it
     assert stream.rate(settled) >= 0.97 * max(map(stream.rate, [1, *bearable]))
 
 
@@ -72,12 +75,11 @@ def test_a_size_that_bundles_do_not_reach_is_left_and_tried_again_after_a_minute
 
 def test_bundles_that_were_on_their_way_and_other_stages_end_no_trial() -> None:
     curve = Curve({"infer"})
-    profile = StageProfile("infer", 1e-3, 0.0, 0.0, 1e-3, 1e-3, 20)
 
     def size(at_s: float, calls: int, stage: str = "infer") -> int:
         for _ in range(calls):
             curve.timed(at_s, [StageTiming(stage, 1e-3, 0.0)], 1)
-        return curve.size(at_s, Composition("one", (Group(("infer",)),)), [profile], 0.0).items
+        return curve.size(at_s, ALONE, [profile()], 0.0).items
 
     assert size(0.0, 8) == 2
     assert size(1.0, 200) == 2
@@ -108,17 +110,15 @@ def test_nothing_is_tried_for_stages_that_take_one_item_after_the_other() -> Non
     curve = Curve(())
     for _ in range(20):
         curve.timed(0.0, [StageTiming("infer", 1.0, 1.0)], 1)
-    profile = StageProfile("infer", 1.0, 1.0, 0.0, 1.0, 1.0, 20)
-    assert curve.size(1.0, Composition("one", (Group(("infer",)),)), [profile], 1e-3).items == 1
+    assert curve.size(1.0, ALONE, [profile(1.0)], 1e-3).items == 1
 
 
 def test_a_size_is_known_from_eight_calls_on_and_the_first_one_does_not_count() -> None:
     curve = Curve({"infer"})
-    form, profile = Composition("one", (Group(("infer",)),)), StageProfile("infer", 1e-3, 0.0, 0.0, 1e-3, 1e-3, 20)
     for call, expected in enumerate([1] * 7 + [2]):
         curve.timed(0.0, [StageTiming("infer", 1e-3 if call else 5.0, 0.0)], 1)
-        assert curve.size(0.0, form, [profile], 0.0).items == expected
-    assert "1 ms an item" in curve.size(0.0, form, [profile], 0.0).reason
+        assert curve.size(0.0, ALONE, [profile()], 0.0).items == expected
+    assert "1 ms an item" in curve.size(0.0, ALONE, [profile()], 0.0).reason
 
 
 @pytest.mark.parametrize("gone_s", [61.0, 600.0])
@@ -126,5 +126,4 @@ def test_what_was_measured_long_ago_tells_nothing(gone_s: float) -> None:
     curve = Curve({"infer"})
     for _ in range(8):
         curve.timed(0.0, [StageTiming("infer", 1e-3, 0.0)], 1)
-    profile = StageProfile("infer", 1e-3, 0.0, 0.0, 1e-3, 1e-3, 20)
-    assert curve.size(gone_s, Composition("one", (Group(("infer",)),)), [profile], 0.0).items == 1
+    assert curve.size(gone_s, ALONE, [profile()], 0.0).items == 1

@@ -42,7 +42,6 @@ def test_it_is_the_same_from_the_command_line_and_in_a_body(folder: Path) -> Non
     given = parse_pattern("custom:mine:sawtooth")
     assert given == InputSpec(pattern="custom:mine:sawtooth")
     rate = rate_of(given, [str(folder)])
-    assert rate is not None
     assert [rate(0.0), rate(2.5), rate(3.0)] == [2.0, 4.5, 2.0]
     check_change(SetInput(given), [str(folder)])
 

@@ -106,7 +106,6 @@ def test_kills_of_writer_and_compaction_lose_and_double_nothing(tmp_path: Path, 
     command = [sys.executable, "-c", WRITER, str(folder), str(Path(__file__).parent)]
     for _ in range(kills):
         writer = subprocess.Popen([*command, "1000000"], stdout=subprocess.PIPE, text=True)
-        assert writer.stdout is not None
         assert writer.stdout.readline() == "at work\n"
         time.sleep(chance.uniform(0.02, 0.8))
         writer.send_signal(signal.SIGKILL)
@@ -115,5 +114,4 @@ def test_kills_of_writer_and_compaction_lose_and_double_nothing(tmp_path: Path, 
     last = DeltaTable(str(folder)).transaction_version("stream") or 0
     subprocess.run([*command, str(last + 3)], check=True, capture_output=True)
     end = DeltaTable(str(folder)).transaction_version("stream")
-    assert end is not None
     assert numbers(folder) == [*range(ROWS * (end + 1))]

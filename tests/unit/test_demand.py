@@ -54,9 +54,7 @@ def test_more_is_asked_for_at_once_and_less_after_ten_minutes_of_less() -> None:
 
 
 @pytest.mark.parametrize("autoscale", [True, False])
-def test_a_service_asks_only_if_it_is_told_to(
-    disk: DaemonStore, monkeypatch: pytest.MonkeyPatch, autoscale: bool
-) -> None:
+def test_a_service_asks_only_if_told_to(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch, autoscale: bool) -> None:
     asked: list[Sequence[Need]] = []
     monkeypatch.setattr(LocalHost, "request", lambda _, workers: asked.append(workers))
     daemon = fake_daemon(disk)

@@ -16,7 +16,7 @@ from runtime.dispatch.events import (
     WorkerLeaving,
     WorkerStartFailed,
 )
-from runtime.dispatch.instructions import AskWorker, KillWorker, StartWorkers, StopWorker
+from runtime.dispatch.instructions import AskWorker, StartWorkers, StopWorker
 from runtime.dispatch.outbox import ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, StartFailed, SwitchEnded, SwitchOverdue, TaskTimed
 
@@ -89,18 +89,6 @@ def test_a_dead_letter_does_not_hold_up_a_stateful_stage():
     bench.done(1)
     bench.handle(TaskFailed(0.0, bench.tasks.pop(0)[0], 0, "a", "boom"))
     assert [(serial, stages) for _, serial, stages in bench.running()] == [(1, ("b",))]
-
-
-def test_a_failed_task_is_tried_again_with_its_own_input():
-    bench = Bench("Seq-Seq-Seq", workers=3)
-    bench.admit()
-    for attempt in range(3):
-        ((task_id, (_, task)),) = bench.tasks.items()
-        assert task.payload == "item"
-        bench.tasks.clear()
-        bench.handle(TaskFailed(0.0, "w1", task_id, "a", f"attempt {attempt}"))
-    (dead,) = bench.of(Delivered)
-    assert (dead.serial, dead.error, dead.payload) == (0, "attempt 2", None)
 
 
 # --- lost workers ----------------------------------------------------------------------------------------------------
@@ -191,16 +179,6 @@ def test_a_group_left_alone_borrows_a_worker():
     for _ in range(2):  # it may be told twice
         bench.lose("w1")
     assert [(each.worker, each.group) for each in bench.view.workers] == [("w2", 0), ("w3", 1)]
-
-
-def test_a_hung_worker_is_killed_and_late_words_are_ignored():
-    bench = Bench("Seq-Seq-Seq", workers=4)
-    bench.admit()
-    bench.tick(5.1)
-    assert bench.of(KillWorker) == [KillWorker("w1", "a did not return within its time limit of 5 s")]
-    bench.done(0)
-    assert bench.of(Delivered) == []
-    assert bench.serials == [0], "it runs again on another worker"
 
 
 def test_surplus_workers_are_stopped_after_a_while():
@@ -389,9 +367,6 @@ def test_a_composition_of_another_app_is_refused():
     bench = Bench("Seq-Seq-Seq")
     bench.handle(SwitchRequested(0.0, composition("Seq", (Stage("z"),)), SwitchStyle.DRAIN))
     assert "does not run" in bench.of(SwitchEnded)[0].error
-
-
-# --- ordering --------------------------------------------------------------------------------------------------------
 
 
 def test_the_reorder_buffer_refuses_a_doubled_serial():

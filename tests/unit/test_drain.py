@@ -219,7 +219,6 @@ def test_items_of_known_size_are_told_apart() -> None:
         laws.add(("a",), size, 1e-5 * size**2)
     shape, known = composition(("a", 1)), costs(a=1.0)
     small, large = (schedule_sample(shape, {"a": [Pending(None, n)]}, known, cores=8, laws=laws) for n in (200, 400))
-    assert small is not None
     assert large == pytest.approx(4 * small, rel=0.02)
     assert schedule_sample(shape, {"a": [Pending(None, 0)]}, known, cores=8, laws=laws) == pytest.approx(1.0)
 
@@ -238,7 +237,6 @@ def test_the_mean_factor_is_one() -> None:
     for size in sizes:
         trend.add(size, size**2.5 * 1e-9 * exp(rng.gauss(0.0, 0.1)))
     law = trend.law()
-    assert law is not None
     assert sum(map(law.factor, sizes)) / len(sizes) == pytest.approx(1.0, rel=0.1)
 
 

@@ -168,12 +168,6 @@ def bench(**settings: object) -> Bench:
     return Bench("Seq(ask,use)", STAGES, workers=1, **settings)
 
 
-def test_a_worker_has_as_many_items_as_may_wait():
-    here = bench()
-    here.admit(5)
-    assert here.serials == [0, 1, 2]
-
-
 def test_only_the_task_that_is_late_counts_a_loss():
     here = bench(losses=1)
     here.admit(1)

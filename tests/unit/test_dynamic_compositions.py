@@ -26,9 +26,6 @@ STAGES = (Stage("cut"), Stage("by_key", StageKind.PARTITIONED, partitions=3), St
 PLAIN = tuple(Stage(name) for name in "abc")
 
 
-# --- what they are ---------------------------------------------------------------------------------------------------
-
-
 def test_a_group_a_stage_with_as_many_as_may_be_at_it() -> None:
     found = parse("Dyn*4(ct)", STAGES, name="free")
     assert found.dyn == Dyn(4, "ct")
@@ -36,7 +33,6 @@ def test_a_group_a_stage_with_as_many_as_may_be_at_it() -> None:
     assert found.workers == 4
     assert format_notation(found) == short_notation(found) == "Dyn*4(ct)"
     told = ActiveComposition.of(found)
-    assert told.dyn is not None
     assert (told.dyn.workers, told.dyn.scheduler) == (4, "ct")
     assert parse(format_notation(found), STAGES, name="free") == found
 
@@ -98,9 +94,6 @@ def test_and_in_a_file_beside_it() -> None:
             load(text % (notation, settings), {"a": STAGES})
 
 
-# --- what they are said to do ----------------------------------------------------------------------------------------
-
-
 def costs(**service_s: float) -> dict[str, StageCost]:
     return {name: StageCost(s, s, 0.0) for name, s in service_s.items()}
 
@@ -115,9 +108,6 @@ def test_capacity_is_that_of_all_workers_together(cores: int, stages: tuple[Stag
     found = predict(dynamic, costs(a=0.01, b=0.01, c=0.04), conditions)
     assert found.throughput_per_s == pytest.approx(per_s)
     assert found.workers == 4
-
-
-# --- what they do ----------------------------------------------------------------------------------------------------
 
 
 def simulated(composition: Composition, **changes: Any) -> Scenario:

@@ -8,12 +8,10 @@ from fastapi.testclient import TestClient
 from synthetic_daemon import YAML, detail
 
 from compositions import enumeration
-from compositions.document.loader import load
 from compositions.enumeration import MAX_OWN, generate, own_list
 from compositions.errors import CompositionError
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from compositions.notation import format_notation, parse, short_notation
-from compositions.rules import MAX_COMPOSITIONS
 from runtime.housekeeping import available_cores
 from service.daemon import compositions as choices
 from service.daemon.apps import WORKERS_PER_CORE
@@ -89,17 +87,6 @@ PATIENCE_S = 10.0
 def document(first: int, count: int) -> str:
     listed = "".join(f"  - {{name: c{n}, notation: Seq-Seq-Seq}}\n" for n in range(first, first + count))
     return f"app: synthetic\ncompositions:\n{listed}"
-
-
-def test_a_document_lists_as_many_as_an_app_may_have() -> None:
-    stages = {"synthetic": [Stage("f1"), Stage("f2"), Stage("f3")]}
-    with pytest.raises(CompositionError, match="compositions: 10,001 are listed; an app may have 10,000"):
-        load(document(0, MAX_COMPOSITIONS + 1), stages)
-
-
-def test_a_group_of_a_million_workers_is_refused() -> None:
-    with pytest.raises(CompositionError, match="replicas is 1000000; it must be at least 1 and at most 1,000"):
-        load("app: a\ncompositions: [{name: x, notation: Par*1000000}]", {"a": [Stage("f1")]})
 
 
 def test_posts_do_not_add_up_beyond_the_limit(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,9 +97,6 @@ def test_another_file_is_refused_with_a_sentence():
         read([next(iter(run(1).log.lines())), '{"$": "Popen", "number": 0}'])
 
 
-# --- what a run says of the error that ended it -----------------------------------------------------------------------
-
-
 def failed_dispatcher() -> DispatcherError:
     dispatcher = Dispatcher(STAGES, all_sequential(STAGES))
     dispatcher.start(0.0)

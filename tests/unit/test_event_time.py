@@ -27,9 +27,7 @@ from apps.event_time import (
     Tumbling,
     Window,
     Windowing,
-    due,
     with_timer,
-    without_timer,
 )
 from compositions.errors import RecomposeError
 
@@ -232,13 +230,6 @@ def test_the_clock_never_goes_back_and_ticks_when_a_multiple_is_passed() -> None
         tick, reading = clock.seen(reading, time)
         ticks.append((tick, reading.watermark))
     assert ticks == [(-10, -2), (0, 7), (None, 9), (10, 10), (None, 10), (40, 42), (END, END), (None, END)]
-
-
-def test_timers_come_due_in_order_and_can_be_moved_and_taken_back() -> None:
-    timers = with_timer(with_timer(with_timer((), 30, "close"), 10, "remind"), 20, "check")
-    timers = with_timer(without_timer(timers, "check"), 5, "close")
-    assert due(timers, 4) == ((), timers)
-    assert due(timers, 10) == (((5, "close"), (10, "remind")), ())
 
 
 @pytest.mark.parametrize(

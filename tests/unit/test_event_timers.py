@@ -1,7 +1,5 @@
-"""Timers by event time: 100 random streams, with late items, against DuckDB, and the same as stages of a pipeline whose
-workers die while its composition changes."""
+"""Timers by event time: 100 random streams, with late items, against DuckDB."""
 
-from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
 
@@ -9,20 +7,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from apps.contract import App, Outputs
-from apps.event_time import END, Clock, Reading, Timers, due, with_timer, without_timer
-from compositions.model import Stage, StageKind
-from compositions.notation import parse
-from lab.simulation.machine import Cost, Machine
-from lab.simulation.pool import SimulatedPool
-from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.outcomes import Delivered
-from runtime.dispatch.settings import DispatcherSettings
-from runtime.engine import Engine
-from runtime.pools.local import PickleCodec
+from apps.event_time import END, Clock, Timers, due, with_timer, without_timer
 
 TICK = 10
-KEYS, PARTS = 6, 3
+KEYS = 6
 ENDS = 1 << 40
 """Stands for the watermark after the last event, and for its serial number."""
 
@@ -126,83 +114,3 @@ def test_timers_of_random_streams_fire_when_and_in_the_order_that_duckdb_finds(t
     assert 1000 < len(rows) < 0.9 * set_, "many fire, many are moved or taken back"
     by_hearing = sorted(rows, key=lambda row: row[:3])  # stable: as they fired where a key heard of the time
     assert by_hearing == found(ticks=ticks)
-
-
-# --- as stages --------------------------------------------------------------------------------------------------------
-
-Value = tuple[int, float, Event | None, int]
-"""Of a part: how far the stream is, the event of one of its keys unless it is a tick, and who told the time."""
-
-
-class Alarms(App):
-    """``clock`` sees all events in order and tells each part of the time, ``alarm`` has the timers of a part's keys."""
-
-    stages = (Stage("clock", StageKind.STATEFUL), Stage("alarm", StageKind.PARTITIONED, partitions=PARTS))
-    behind = 0
-
-    def items(self, path: Any) -> Iterator[Any]:
-        return iter(())
-
-    def clock(self, value: Event | None, state: Reading | None) -> tuple[Outputs, Reading]:
-        time, serial = (END, ENDS) if value is None else (value.time, value.serial)
-        tick, reading = Clock(self.behind, every=TICK).seen(state, time)
-        out: list[Value] = [] if tick is None else [(part, tick, None, serial) for part in range(PARTS)]
-        if value is not None:
-            out.append((value.key % PARTS, reading.watermark, value, serial))
-        return Outputs(out), reading
-
-    def alarm_key(self, value: Value) -> int:
-        return value[0]
-
-    def alarm(self, value: Value, state: dict[int, Timers] | None) -> tuple[Outputs, dict[int, Timers]]:
-        _, watermark, event, serial = value
-        states = dict(state or {})
-        keys = sorted(states) if event is None else [event.key]
-        fired = [each for key in keys for each in heard(states, key, watermark, serial)]
-        if event is not None:
-            states[event.key] = applied(states.get(event.key, ()), event)
-        return Outputs(fired), states
-
-
-SHAPES = ["Seq-Seq", "Seq-Par*3", "Seq(clock,alarm)", "Dyn*3(ct)", "Seq-Par*2", "Dyn*2(kanban)"]
-
-
-def played(stream: Stream) -> tuple[list[Fired], int]:
-    """What comes out of the stages, and how many workers died meanwhile."""
-    app, codec, chance = Alarms(), PickleCodec(), Random(stream.number)
-    app.behind = stream.behind
-    shapes = [parse(each, app.stages, name=each) for each in SHAPES]
-    pool = SimulatedPool(lambda stage, serial: Cost(0.01), Machine(cores=4, start_s=0.2), lambda: app)
-    engine = Engine(Dispatcher(app.stages, shapes[0], DispatcherSettings(losses=100)), pool)
-    engine.start()
-    items, out, kills = [*stream.events, None], [], 0
-    changes = iter(sorted(chance.uniform(0, 3) for _ in range(12)))
-    change_s = next(changes)
-    while items or not engine.idle:
-        assert engine.now_s < 60, f"{len(out)} timers, and no more"
-        if items and engine.has_room:
-            bundle, items = items[: (size := chance.choice((1, 2, 7)))], items[size:]
-            engine.admit(codec.encode(bundle), (engine.now_s,) * len(bundle))
-        for outcome in engine.advance(engine.now_s + 0.01):
-            if isinstance(outcome, Delivered):
-                assert outcome.error is None, outcome.error
-                for values in codec.decode(outcome.payload, outcome.start, outcome.start + outcome.count):
-                    out += values
-        if engine.now_s >= change_s:
-            change_s = next(changes, ENDS)
-            engine.switch(chance.choice(shapes))
-            if workers := engine.view().workers:
-                pool.lose(chance.choice(workers).worker)
-                kills += 1
-    engine.close()
-    return out, kills
-
-
-def test_timers_of_keyed_stages_fire_the_same_while_workers_die_and_compositions_change() -> None:
-    rows, kills = [], 0
-    for stream in STREAMS[:20]:
-        fired, dead = played(stream)
-        kills += dead
-        rows += [(stream.number, *each) for each in fired]
-    assert kills > 100
-    assert sorted(rows, key=lambda row: row[:3]) == [row for row in found(ticks=True) if row[0] < 20]

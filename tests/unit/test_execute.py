@@ -117,11 +117,6 @@ def test_where_a_state_is_kept_a_fault_is_the_end_of_the_task() -> None:
     assert (caught.value.stage, caught.value.position) == ("picky", 1)
 
 
-def test_a_state_passes_from_item_to_item() -> None:
-    done = run_stages(Small(), ("count",), [0, 0, 0], {"count": 4})
-    assert (done.values, done.states) == ([5, 6, 7], {"count": 7})
-
-
 # --- a task of one item through plain stages, which has a short way of its own ----------------------------------------
 
 
@@ -132,7 +127,6 @@ def task(*stages: str, values: tuple[int, ...] = (5,)) -> Task:
 def test_one_item_through_plain_stages_comes_out_as_by_the_way_of_all_others() -> None:
     calls, given = Calls(Small()), task("double", "double")
     alone, others = perform_alone(calls, given.stages, given, CODEC), run_now(perform(calls, given, CODEC))
-    assert alone is not None
     payload, times_s = alone
     assert CODEC.decode(payload) == CODEC.decode(others.payload) == [20]
     assert len(times_s) == 2 * len(others.timings) == 4

@@ -60,13 +60,12 @@ def test_what_travels_in_bundles_is_told_at_their_size_and_at_a_lower_rate_they_
     one_by_one = seen()
     stages = tuple(replace(stage, bundle_items=5.0) for stage in one_by_one.stages)
     bundles = replace(one_by_one, hop_s=0.01, stages=stages)
-    first = _known(expect(COMPOSITIONS, bundles))[0]
+    first = expect(COMPOSITIONS, bundles)[0]
     assert first.throughput_per_s == pytest.approx(5 / (5 * 0.01 + 0.01))
     assert first.base_latency_s == pytest.approx(3 * (5 * 0.01 + 0.01))
     for rate_per_s, items in ((20.0, 2), (5.0, 1), (80.0, 5)):
         options = outlook(Question(rate_per_s=rate_per_s), present(bundles)).options
         (told,) = (each.prediction for each in options if each.composition.name == "1")
-        assert told is not None
         assert told.throughput_per_s == pytest.approx(items / (items * 0.01 + 0.01))
 
 
@@ -84,16 +83,11 @@ def test_each_composition_is_judged_with_the_bundles_that_it_would_have() -> Non
     assert _sizes(expect(table, replace(one_by_one, demand=impatient))) == [1, 1, 5]
     named = Demand(0, 0, 0, 0.0, bundle_limit=10)
     assert _sizes(expect(table, replace(one_by_one, demand=named))) == [10, 10, 5]
-    assert _known(expect(table, rule)).throughput_per_s == pytest.approx([8 / 0.09, 2 / 0.07, 5 / 0.06])
+    assert expect(table, rule).throughput_per_s == pytest.approx([8 / 0.09, 2 / 0.07, 5 / 0.06])
 
 
-def _known(told: Predictions | Unmeasured) -> Predictions:
-    assert isinstance(told, Predictions)
-    return told
-
-
-def _sizes(told: Predictions | Unmeasured) -> list[float]:
-    return [each.bundle_items for each in _known(told)]
+def _sizes(told: Predictions) -> list[float]:
+    return [each.bundle_items for each in told]
 
 
 def test_a_stage_without_a_profile_is_an_answer_with_its_name() -> None:
@@ -104,4 +98,4 @@ def test_a_stage_without_a_profile_is_an_answer_with_its_name() -> None:
 
 
 def _latency_s(snapshot: Snapshot) -> float:
-    return float(_known(expect(COMPOSITIONS[:1], snapshot)).latency_s[0])
+    return float(expect(COMPOSITIONS[:1], snapshot).latency_s[0])

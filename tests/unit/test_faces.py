@@ -18,7 +18,6 @@ from compositions.errors import RecomposeError
 
 DATA = os.environ.get("RECOMPOSE_DATA")
 
-
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 

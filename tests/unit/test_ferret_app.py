@@ -127,7 +127,6 @@ def test_a_bad_pushed_item_is_refused_with_a_sentence(value: Any, sentence: str)
 
 DRAWN = draw_projections()
 
-
 FEATURES = np.random.default_rng(0).normal(0, 1, (6, 14)).astype(np.float32)
 WEIGHTS = np.array([1, 1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3], np.float32)
 STARTS = np.array([0, 1, 3, 6])

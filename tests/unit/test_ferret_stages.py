@@ -47,7 +47,6 @@ def test_what_is_no_picture_is_refused_with_a_sentence(data: bytes) -> None:
 
 Picture = NDArray[np.uint8]
 
-
 EXACT = load_kernel("exact")
 
 

@@ -38,9 +38,7 @@ def profiles(each_s: float) -> tuple[StageProfile, ...]:
         (CHAIN, 400e-6, 5e-3, 1),  # the hop asks for 2.5, a quarter of 5 ms bears 0.8
     ],
 )
-def test_as_many_as_make_hops_cheap(
-    composition: Composition, each_s: float, target_s: float | None, items: int
-) -> None:
+def test_so_many_make_hops_cheap(composition: Composition, each_s: float, target_s: float | None, items: int) -> None:
     assert grain_of(profiles(each_s), composition, HOP_S, target_s).items == items
 
 

@@ -153,9 +153,6 @@ def test_a_bad_app_is_one_sentence(text: str, sentence: str, tmp_path: Path) -> 
     assert "\n" not in str(caught.value)
 
 
-# --- recording --------------------------------------------------------------------------------------------------------
-
-
 def test_stages_with_a_state_are_not_recorded() -> None:
     counting = pipeline((Stage("check", StageKind.STATEFUL), lambda value, state: (value, state)), name="numbers")
     with pytest.raises(RecomposeError, match="stage 'check' of app 'numbers' keeps a state"):

@@ -56,18 +56,6 @@ def test_the_end_is_told_and_nothing_is_lost_by_it(patient: bool) -> None:
     assert bench.hand_over.finished
 
 
-def test_a_full_hand_over_holds_its_source_until_it_is_taken_or_abandoned() -> None:
-    bench = Bench(capacity=1)
-    bench.put()
-    held = threading.Thread(target=bench.put, args=(2,))
-    held.start()
-    assert len(bench.hand_over.take()) == 1
-    bench.hand_over.abandon()
-    held.join(60)
-    assert not held.is_alive()
-    assert len(bench.hand_over.take()) <= 1, "what comes after the end of interest is dropped"
-
-
 @pytest.mark.parametrize("patient", [False, True])
 def test_no_more_than_so_many_bytes_wait(patient: bool) -> None:
     bench = Bench(capacity=60)

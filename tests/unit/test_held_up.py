@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from dispatcher_bench import Bench
 
 from compositions.model import Composition, Group, Stage
 from compositions.notation import parse
@@ -11,13 +12,11 @@ from control.decisions import Mode
 from control.manager import Manager
 from control.settings import Settings
 from control.strategies import make_strategy
-from lab.simulation.invariants import CheckedDispatcher
 from lab.simulation.machine import Machine, constant_cost
 from lab.simulation.pool import SimulatedPool
 from profiler.monitor import Monitor, MonitorSettings
 from profiler.snapshot import Demand, Snapshot, StageProfile
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import WorkerJoined, WorkerLost
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.views import DispatcherView
 from runtime.engine import Engine
@@ -33,12 +32,9 @@ FOUR = Composition("four", tuple(Group((stage.name,)) for stage in STAGES))
 
 def seen_with(workers: int) -> DispatcherView:
     """Of four groups, after a worker more was lost than are left."""
-    dispatcher = CheckedDispatcher(STAGES, FOUR)
-    dispatcher.start(0.0)
-    for number in range(workers + 1):
-        dispatcher.handle(WorkerJoined(0.0, f"w{number}"))
-    dispatcher.handle(WorkerLost(1.0, f"w{workers}"))
-    return dispatcher.view(1.0)
+    bench = Bench("Seq-Seq-Seq-Seq", STAGES, workers + 1)
+    bench.lose(f"w{workers + 1}", at_s=1.0)
+    return bench.dispatcher.view(1.0)
 
 
 def asked(demand: Demand, *stages: StageProfile) -> Snapshot:
@@ -119,8 +115,6 @@ def test_status_and_telemetry_have_it() -> None:
     loop.tick(5.0)
     status = Shown.of(loop.snapshot, monitor.latencies, None, refused=3)
     assert status.refused == 3
-    assert loop.snapshot is not None
-    assert loop.result is not None
     told = Rows("run", WallClock(0.0)).snapshot(loop, loop.snapshot, loop.result)
     for row in (dict(zip(fields_of("snapshots"), told, strict=True)), vars(status)):
         assert (row["offered_per_s"], row["admitted_per_s"]) == pytest.approx((45, 25), rel=0.02)

@@ -20,38 +20,7 @@ from runtime.transport.connection import LobbySettings
 from runtime.transport.hub import Hub
 from runtime.transport.pending import Invitation, Network
 from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
-
-
-class Relay:
-    """A tcp relay to the hub's ZeroMQ port that a test can cut: the lifeline does not go through it."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._ends: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        near, _ = self._listener.accept()
-        self._listener.close()  # one connection: ZeroMQ does not get another
-        far = socket.create_connection(("127.0.0.1", self._port))
-        self._ends = [near, far]
-        for ends in ((near, far), (far, near)):
-            threading.Thread(target=self._carry, args=ends, daemon=True).start()
-
-    @staticmethod
-    def _carry(source: socket.socket, target: socket.socket) -> None:
-        try:
-            while data := source.recv(65536):
-                target.sendall(data)
-        except OSError:
-            return
-
-    def cut(self) -> None:
-        for end in self._ends:
-            end.shutdown(socket.SHUT_RDWR)
-            end.close()
+from tests.support.relay import Relay
 
 
 @contextmanager
@@ -68,13 +37,8 @@ def hub() -> Iterator[Hub]:
         yield hub
 
 
-def network_of(invitation: Invitation) -> Network:
-    assert invitation.network is not None
-    return invitation.network
-
-
 def connected(invitation: Invitation) -> socket.socket:
-    network = network_of(invitation)
+    network = invitation.network
     return socket.create_connection((network.host, network.lifeline_port))
 
 
@@ -96,7 +60,7 @@ def packed(message: Message) -> bytes:
 
 def dealer_of(invitation: Invitation, keys: tuple[bytes, bytes] | None = None) -> zmq.Socket[bytes]:
     """A ZeroMQ end of the test's own, so that it can answer as it likes."""
-    network, dealer = network_of(invitation), zmq.Context().socket(zmq.DEALER)
+    network, dealer = invitation.network, zmq.Context().socket(zmq.DEALER)
     dealer.identity, dealer.linger = invitation.identity, 0
     dealer.curve_serverkey = network.server_key
     dealer.curve_publickey, dealer.curve_secretkey = keys or (invitation.curve_public, invitation.curve_secret)
@@ -112,7 +76,7 @@ def end(dealer: zmq.Socket[bytes]) -> None:
 def by_relay(hub: Hub) -> tuple[Relay, EncryptedChannel]:
     """A worker that is ready, and the relay that its items go through."""
     invitation = hub.invite("w1")
-    network = network_of(invitation)
+    network = invitation.network
     relay = Relay(int(network.items_endpoint.rpartition(":")[2]))
     return relay, ready(hub, invitation, replace(network, items_endpoint=f"tcp://127.0.0.1:{relay.port}"))
 
@@ -132,7 +96,7 @@ def test_a_task_that_cannot_be_routed_is_the_loss_of_its_worker(hub: Hub) -> Non
 def test_a_zeromq_connection_that_breaks_under_an_idle_worker_is_its_loss(hub: Hub) -> None:
     relay, channel = by_relay(hub)
     assert [worker for worker, _ in next_of(hub)] == ["w1"]
-    relay.cut()
+    relay.end()
     hub.send("w1", [Message(Kind.TASK, 1)])  # ZeroMQ may take it, or not: it cannot arrive
     worker = threading.Thread(target=lambda: (channel.receive(), channel.close()))
     worker.start()
@@ -144,7 +108,7 @@ def test_a_zeromq_connection_that_breaks_under_an_idle_worker_is_its_loss(hub: H
 def test_a_worker_whose_zeromq_connection_broke_while_it_worked_does_not_answer_as_if_nothing_was(hub: Hub) -> None:
     relay, channel = by_relay(hub)
     next_of(hub)
-    relay.cut()
+    relay.end()
     channel._broken.poll(PATIENCE_S * 1000)
     with pytest.raises(ConnectionError, match="the ZeroMQ connection to the hub broke"):
         channel.send(Message(Kind.DONE, 1))
@@ -154,7 +118,7 @@ def test_a_worker_whose_zeromq_connection_broke_while_it_worked_does_not_answer_
 
 def test_what_comes_while_a_worker_looks_whether_the_hub_is_there_is_not_left_lying(hub: Hub) -> None:
     invitation = hub.invite("w1")
-    channel = ready(hub, invitation, network_of(invitation))
+    channel = ready(hub, invitation, invitation.network)
     next_of(hub)
     looks = channel._poller
 
@@ -250,7 +214,7 @@ def test_without_descriptors_the_hub_pauses_instead_of_spinning() -> None:
     now_s = 100.0
     with network_hub(settings=LobbySettings(full_pause_s=1.0), clock=lambda: now_s) as hub:
         invitation = hub.invite("w1")
-        network, knocking = network_of(invitation), socket.socket()
+        network, knocking = invitation.network, socket.socket()
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         spare = os.dup(0)
         os.close(spare)  # the lowest that is free: none is left below it

@@ -70,9 +70,6 @@ def test_of_several_amounts_each_is_a_run_of_every_composition() -> None:
         Experiment.model_validate({**experiment.model_dump(), "strategies": ["expected-cost"], "slo": "throughput=5/s"})
 
 
-# --- figures of experiments: every item counts once, repetitions have a spread ----------------------------------------
-
-
 POINT = Point(at_s=1.0, rate_per_s=10.0, throughput_per_s=10.0, latency_ms=100.0, composition="1", workers=1, met=None)
 
 

@@ -64,10 +64,7 @@ def take_accepted_back(state: State) -> None:
     ("breaks", "sentence"),
     [
         (lambda state: state.admission.queue.pop(), "item 4 is in 0 places: none"),
-        (
-            lambda state: state.admission.queue.append(state.admission.queue[-1]),
-            "item 4 is in 2 places: the queue, the queue",
-        ),
+        (lambda state: state.admission.queue.append(state.admission.queue[-1]), "item 4 is in 2 places: the queue, t"),
         (swap_items, r"the queue is out of order: \[4, 1, 2, 3\]"),
         (miscount_in_flight, "both counts 2 in flight; 1 are"),
         (miscount_a_load, "group 0 of both counts a load of 2; it is 1"),

@@ -52,14 +52,14 @@ def test_all_objects_fit_the_schemas(values: str) -> None:
     assert (wrong, {name.partition(" ")[0] for name in found}) == ([], KINDS)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"volumes": [{"name": "a", "nonsense": {}}]},
-        {"idleTimeoutSeconds": "soon"},
-        {"service": {"from": [{"podSelect": {}}]}},
-    ],
+WRONG = (
+    {"volumes": [{"name": "a", "nonsense": {}}]},
+    {"idleTimeoutSeconds": "soon"},
+    {"service": {"from": [{"pod": {}}]}},
 )
+
+
+@pytest.mark.parametrize("wrong", WRONG)
 def test_a_field_that_does_not_exist_is_found(wrong: dict[str, Any]) -> None:
     assert rendered(json.dumps(wrong))[1]
 
@@ -79,7 +79,6 @@ def test_every_container_has_tokens_from_the_secret_bounds_and_no_rights() -> No
 def test_ray_scales_between_bounds_and_a_pod_is_left_before_it_ends() -> None:
     spec = rendered(json.dumps(GPUS))[0]["RayCluster demo"]["spec"]
     version = re.search(r"^ray==(\S+)", (ROOT / "requirements-run.lock").read_text(), re.MULTILINE)
-    assert version is not None
     assert spec["rayVersion"] == version[1], "of the image"
     assert spec["enableInTreeAutoscaling"]
     cpu, gpu = spec["workerGroupSpecs"]

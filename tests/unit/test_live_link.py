@@ -135,8 +135,7 @@ def test_a_stop_ends_the_driver_wherever_it_is(tmp_path: Path) -> None:
         link.take(ResultBatch(0, [next(arrivals).value]))
     link.close()
     assert next(arrivals, None) is None
-    pid = link.status()["driver_pid"]
-    assert pid is not None
+    assert link.status()["driver_pid"]
     link.finish()
     assert link.status()["driver_pid"] is None
 

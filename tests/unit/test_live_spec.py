@@ -39,7 +39,6 @@ def test_the_command_line_reads_a_source_file_and_a_sink(tmp_path: Path, monkeyp
     assert (source.kind, source.format, source.options) == ("spark", "json", {"schema": "n INT"} | MORE)
     monkeypatch.setattr(session, "java_home", lambda: "/java")
     setup = open_link(RunSpec(app="synthetic", source=source), Synthetic())
-    assert setup is not None
     assert setup._setup.source.options == {"schema": "n INT", "maxFilesPerTrigger": "4", "header": "true"}
     assert parse_sink("orc:out") == SinkSpec(format="orc", path="out")
     assert parse_sink("spark+orc:out") == SinkSpec(format="orc", path="out")
@@ -53,11 +52,7 @@ def test_the_command_line_reads_a_source_file_and_a_sink(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
-    [
-        (None, r"cannot read '.*source\.yaml'"),
-        ("- a\n", "must be a mapping with format"),
-        ("format: csv\ncolour: red\n", "colour = 'red'"),
-    ],
+    [(None, "cannot read"), ("- a\n", "must be a mapping"), ("format: csv\ncolour: red\n", "colour = 'red'")],
 )
 def test_a_source_file_that_is_none_is_refused(tmp_path: Path, content: str | None, sentence: str) -> None:
     if content is not None:

@@ -48,9 +48,7 @@ def side(arena: Arena) -> Iterator[Side]:
 
 
 def stored(arena: Arena, number: int, size: int = SIZE) -> Reference:
-    reference = arena.store(np.full(size, number, np.uint8))
-    assert reference is not None
-    return reference
+    return arena.store(np.full(size, number, np.uint8))
 
 
 def test_what_a_stage_writes_is_seen_by_nobody_else_nor_by_the_next_to_open_it(arena: Arena, side: Side) -> None:
@@ -164,7 +162,6 @@ def shelf(arena: Arena) -> Iterator[WorkerShelf]:
 
 def test_new_frames_go_to_the_room_and_beyond_it_as_they_are(arena: Arena, shelf: WorkerShelf) -> None:
     room = arena.take(2 * SIZE + 8192)
-    assert room is not None
     shelf.enter((room.start, room.size))
     frames = [b"small", *(bytes([number]) * SIZE for number in (1, 2, 3))]
     small, first, second, third = shelf.keep(frames)

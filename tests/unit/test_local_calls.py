@@ -5,7 +5,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -52,39 +51,6 @@ def test_who_does_not_know_the_secret_is_not_answered(serve: Serve) -> None:
     with pytest.raises(ConnectionResetError):
         stranger.ask(b"x", PATIENCE_S)
     assert not answer.called
-
-
-def test_a_call_is_answered_while_another_waits(serve: Serve) -> None:
-    entered, go_on = threading.Event(), threading.Event()
-
-    def answer(asked: bytes) -> bytes:
-        if asked == b"slow":
-            entered.set()
-            go_on.wait(PATIENCE_S)
-        return asked
-
-    caller = LocalCaller(serve(answer).address)
-    with ThreadPoolExecutor(1) as thread:
-        slow = thread.submit(caller.ask, b"slow", PATIENCE_S)
-        entered.wait(PATIENCE_S)
-        assert caller.ask(b"quick", PATIENCE_S) == b"quick"
-        go_on.set()
-        assert slow.result(PATIENCE_S) == b"slow"
-
-
-def test_a_late_answer_is_not_taken_for_the_next(serve: Serve) -> None:
-    go_on = threading.Event()
-
-    def answer(asked: bytes) -> bytes:
-        if asked == b"late":
-            go_on.wait(PATIENCE_S)
-        return asked
-
-    caller = LocalCaller(serve(answer).address)
-    with pytest.raises(TimeoutError):
-        caller.ask(b"late", 0.01)
-    go_on.set()
-    assert caller.ask(b"next", PATIENCE_S) == b"next"
 
 
 def test_a_server_that_is_not_there_was_not_asked(tmp_path: Path, serve: Serve) -> None:

@@ -17,7 +17,7 @@ from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
 from service.runner.rpc.port import ANSWER_S
 from service.runner.rpc.requests import AskBid, Request, SetGrant
-from service.schemas.refusals import BadValueError, NotStoredError
+from service.schemas.refusals import NotStoredError
 from service.schemas.slo import BudgetBody, MachineBudgetRequest, MachineShares
 from service.schemas.spec import RunSpec
 from tests.support.fakes import FakeRunner, PromptTicker
@@ -94,7 +94,6 @@ def test_each_gets_its_share_and_the_status_says_so_until_it_is_lifted(rig: Rig)
     assert rig.turn() == {"ferret": 6, "synthetic": 2}
     status = rig.daemon.observation.status("synthetic")
     grant = status.resources.grant
-    assert grant is not None
     assert (grant.workers, grant.reached, grant.reached_with_more) == (2, 0.5, 0.75)
     assert grant.more == BudgetBody(workers=1, cores=None)
     assert grant.composition_with_more == "3 wide"
@@ -162,7 +161,6 @@ def test_a_runner_that_could_not_hear_is_told_again(rig: Rig) -> None:
 def test_a_runner_that_is_started_again_gets_its_share_again(shared: Rig) -> None:
     shared.runners["ferret"].kill()
     watchdog = shared.daemon._runs.present("ferret")
-    assert watchdog is not None
     watchdog.step()  # it sees that the runner is dead
     assert shared.turn()["synthetic"] == 2, "what it had is not given away"
     watchdog.step()  # and brings up another
@@ -181,14 +179,6 @@ def test_an_app_that_ends_gives_its_share_back(rig: Rig) -> None:
 def test_what_is_pinned_is_limited_by_nobody_and_not_there_for_the_others(shared: Rig) -> None:
     shared.daemon.apps.set_mode("synthetic", Mode.PINNED, None)
     assert shared.turn() == {"ferret": 8 - shared.runners["synthetic"].active.workers, "synthetic": None}
-
-
-def test_a_budget_for_an_app_that_there_is_none_of_changes_nothing(rig: Rig) -> None:
-    rig.machine.set(eight())
-    with pytest.raises(BadValueError, match="there is no app 'words'; registered are ferret, synthetic") as refused:
-        rig.machine.set(eight(words={"priority": 2}))
-    assert [fault.path for fault in refused.value.faults] == ["apps.words"]
-    assert rig.machine.shares().apps == {}
 
 
 def test_a_budget_that_cannot_be_stored_is_not_in_force(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

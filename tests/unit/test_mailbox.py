@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from compositions.errors import RecomposeError
 from service.runner.rpc.port import Answers, Mailbox
 from service.runner.rpc.requests import PushMany
 
@@ -32,23 +31,6 @@ class Loop:
         self._over = True
         self._woken.release()
         self._thread.join()
-
-
-def test_the_loops_thread_answers_and_what_it_raises_reaches_who_asked() -> None:
-    threads = []
-
-    def push(request: PushMany) -> int:
-        threads.append(threading.current_thread())
-        if request.values[0] is None:
-            raise RecomposeError("nothing is no item")
-        return int(request.values[0])
-
-    loop = Loop(push)
-    assert [loop.mailbox.ask(PushMany((value,)), PATIENCE_S) for value in (3, 1, 2)] == [3, 1, 2]
-    with pytest.raises(RecomposeError, match="nothing is no item"):
-        loop.mailbox.ask(PushMany((None,)), PATIENCE_S)
-    loop.close()
-    assert threading.current_thread() not in threads
 
 
 def test_a_request_that_is_not_served_in_time_says_so_and_is_never_carried_out() -> None:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from runtime.arena.frame_store import AsTheyAre
 from runtime.transport.values import Broken, FrameCodec, Frames
-from runtime.transport.wire import HEAD, PIECE_BYTES, Kind, Message, pack, pack_alone, pieces, unpack, unpack_alone
+from runtime.transport.wire import HEAD, PIECE_BYTES, Kind, Message, pack, pack_alone, pieces, unpack_alone
+from tests.support.wire import through
 
 FRAMES = st.lists(st.binary(max_size=70), max_size=5)
 MESSAGES = st.builds(
@@ -23,14 +24,6 @@ MESSAGES = st.builds(
     st.integers(0, 2**32 - 1),
     st.lists(st.integers(0, 2**64 - 1), max_size=3),
 )
-
-
-def through(message: Message) -> Message:
-    parts, size = pack(message)
-    data = bytearray().join(parts)
-    assert len(data) == size
-    assert HEAD.unpack_from(data)[0] == size - HEAD.size
-    return unpack(HEAD.unpack_from(data), memoryview(data)[HEAD.size :])
 
 
 def plain(frames: Frames) -> list[bytes]:
