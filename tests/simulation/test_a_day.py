@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from compositions.enumeration import generate
 from compositions.model import Stage
 from datapipe.sources.rate_spec import RateSpec, from_spec
@@ -62,6 +64,7 @@ def held(roots: Iterable[Any]) -> Counter[str]:
     return by_type
 
 
+@pytest.mark.long
 def test_three_quarters_of_an_hour_hold_no_more_than_a_quarter() -> None:
     """But for samples, which fill up within hours: they are bounded rows in arrays."""
     run, sizes = Counting(scenario()), []
