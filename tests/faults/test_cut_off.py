@@ -52,9 +52,7 @@ def nothing_late_is_there(old: Process, new: Process, place: Place) -> None:
 
 
 @pytest.mark.parametrize("place", one_for_every_change(SHUT_OUT, "sql"), indirect=True)
-def test_a_runner_that_is_stopped_in_the_middle_of_its_work_adds_nothing_to_a_sink(
-    place: Place, tmp_path: Path, processes: list[Process]
-) -> None:
+def test_a_runner_that_stopped_adds_nothing_to_a_sink(place: Place, tmp_path: Path, processes: list[Process]) -> None:
     journals = tmp_path / "journals"
     processes.append(old := Process(1, journals, place.kind, place.path))
     assert len(old.ask("push", *range(60))[0]) == 60
@@ -69,9 +67,7 @@ def test_a_runner_that_is_stopped_in_the_middle_of_its_work_adds_nothing_to_a_si
 
 
 @pytest.mark.parametrize("place", one_for_every_change(SERVERS, "redis"), indirect=True)
-def test_what_a_runner_had_sent_when_it_was_cut_off_from_its_sink_comes_too_late(
-    place: Place, tmp_path: Path, processes: list[Process]
-) -> None:
+def test_what_was_sent_to_a_sink_cut_off_is_too_late(place: Place, tmp_path: Path, processes: list[Process]) -> None:
     journals = tmp_path / "journals"
     with Wire(place.port) as wire:
         processes.append(old := Process(1, journals, place.kind, place.by_way_of(wire.port)))

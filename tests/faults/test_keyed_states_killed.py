@@ -29,9 +29,7 @@ def serial_run(numbers: range) -> list[int]:
 
 
 @pytest.mark.parametrize("durability", [pytest.param("restart", marks=pytest.mark.long), "exactly-once"])
-def test_the_sink_has_what_a_serial_run_gives_however_often_the_runner_dies(
-    tmp_path: Path, processes: list[Process], durability: str
-) -> None:
+def test_the_sink_has_what_a_serial_run_gives(tmp_path: Path, processes: list[Process], durability: str) -> None:
     place, acknowledged = PLACES["sql"](tmp_path), 0
     spec = {"app": "totals", "apps_dirs": [str(APPS)], "options": {}, "durability": durability}
     for epoch in range(1, ROUNDS + 1):

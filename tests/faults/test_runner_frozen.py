@@ -8,9 +8,7 @@ from runners import Process, frozen_for_a_while
 
 
 @pytest.mark.long
-def test_every_acknowledged_item_leaves_once_however_often_the_runner_dies(
-    tmp_path: Path, processes: list[Process]
-) -> None:
+def test_an_acknowledged_item_leaves_once_however_often_a_runner_dies(tmp_path: Path, processes: list[Process]) -> None:
     acknowledged, seen = 0, list[int]()
     for epoch in range(1, 6):
         processes.append(runner := Process(epoch, tmp_path))

@@ -30,7 +30,7 @@ from runtime.pools.ray.settings import RayPoolSettings
 from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadWhatIf, ResetGaps, Start, Stop
 from service.runner.runner import Runner
 from tests.support.kills import judged, longest_gap_s, runner_of, wait_until_up
-from tests.support.waiting import wait_until
+from tests.support.waiting import eventually, wait_until
 
 ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
@@ -49,6 +49,17 @@ def runner_up(**settings: Any) -> Iterator[tuple[Runner, str]]:
         yield runner, out_path
     finally:
         runner.ask(Stop(drain=True, timeout_s=30.0))
+
+
+@contextmanager
+def rig_of(app: type[App], notation: str, **where: Any) -> Iterator[Rig]:
+    """A dispatcher with workers of an app on these machines, without a runner."""
+    pool = RayPool(app, [stage.name for stage in app.stages], RayPoolSettings(**where))
+    try:
+        settings = DispatcherSettings(spares=0)
+        yield Rig(app.stages, pool, pool.codec, lambda _: None, settings=settings).open(notation)
+    finally:
+        pool.close()
 
 
 def killed() -> dict[str, Any]:
@@ -117,13 +128,8 @@ def joined() -> dict[str, Any]:
         all_s, status = time.monotonic() - joined_s, runner.ask(ReadStatus())
         why = [each.reason for each in runner.ask(ReadDecisions(0, 100)) if each.trigger == "placement"]
     seen = asdict(judged(runner, out_path, 0, status.health.restarts or 0, 0.0))
-    return {
-        **seen,
-        "first_s": first_s,
-        "all_s": all_s,
-        "workers": dict(Counter(each.node for each in status.workers)),
-        "why": why,
-    }
+    on = Counter(each.node for each in status.workers)
+    return {**seen, "first_s": first_s, "all_s": all_s, "workers": dict(on), "why": why}
 
 
 class Waits(App):
@@ -176,10 +182,7 @@ def slowed(
 ) -> dict[str, Any]:
     """Something happens to the last of three machines, which has two of six workers, at half load: the share of the
     items of each second that were out within a bound which the others keep easily."""
-    pool = RayPool(app, ["wait"], RayPoolSettings())
-    settings = DispatcherSettings(spares=0)
-    rig = Rig(app.stages, pool, pool.codec, lambda _: None, settings=settings).open("Par*6(wait)")
-    try:
+    with rig_of(app, "Par*6(wait)") as rig:
         rig.run_until(lambda: len(rig.engine.view().workers) == 6)
         on = Counter(worker.node for worker in rig.engine.view().workers)
         before = _shares(rig, 5, every_s)
@@ -187,8 +190,6 @@ def slowed(
             after = _shares(rig, 20, every_s)
         again = _shares(rig, 5, every_s)
         return {"workers": dict(on), "before": before, "after": after, "again": again}
-    finally:
-        pool.close()
 
 
 def hog() -> dict[str, Any]:
@@ -218,10 +219,7 @@ def hops() -> dict[str, Any]:
 
 
 def _hops(where: str, size: int) -> dict[str, float]:
-    pool = RayPool(Frames, [stage.name for stage in Frames.stages], RayPoolSettings(resources={where: 1}))
-    settings = DispatcherSettings(spares=0)
-    rig = Rig(Frames.stages, pool, pool.codec, lambda _: None, settings=settings).open("Seq(s1,s2,s3,s4)")
-    try:
+    with rig_of(Frames, "Seq(s1,s2,s3,s4)", resources={where: 1}) as rig:
         bundle = range(size)
         for _ in range(ALONE):
             rig.feed_bundle(bundle)
@@ -233,8 +231,6 @@ def _hops(where: str, size: int) -> dict[str, float]:
             fed += size
         rig.finish()
         return {"hop_ms": median(hops_s[ALONE // 6 :]) * 1e3, "items_per_s": fed / (rig.engine.now_s - began_s)}
-    finally:
-        pool.close()
 
 
 ECHO = """
@@ -253,10 +249,7 @@ ROUNDS = 12
 def frames() -> dict[str, Any]:
     """How long a frame of 6 MB takes to the far machine and back: alone through one stage, and by plain TCP in the same
     minute, where the far end sends it back when it has all of it; and a frame's time where several are under way."""
-    pool = RayPool(Frames, [stage.name for stage in Frames.stages], RayPoolSettings(resources={"far": 1}))
-    settings = DispatcherSettings(spares=0)
-    rig = Rig(Frames.stages, pool, pool.codec, lambda _: None, settings=settings).open("Seq(s1,s2,s3,s4)")
-    try:
+    with rig_of(Frames, "Seq(s1,s2,s3,s4)", resources={"far": 1}) as rig:
         rig.feed_bundle([LARGE_FRAME])
         rig.finish()
         ours, plain = [], []
@@ -272,31 +265,23 @@ def frames() -> dict[str, Any]:
             rig.feed_bundle([LARGE_FRAME])
         rig.finish()
         stream_s = (time.monotonic() - began_s) / ROUNDS
-        return {
-            "ours_s": median(ours),
-            "plain_s": median(plain),
-            "stream_s": stream_s,
-            "least": [min(ours), min(plain)],
-        }
-    finally:
-        pool.close()
+        least = [min(ours), min(plain)]
+        return {"ours_s": median(ours), "plain_s": median(plain), "stream_s": stream_s, "least": least}
 
 
 @contextmanager
 def _echo() -> Iterator[socket.socket]:
     far = subprocess.Popen(inside(os.environ[FAR_PID], sys.executable, "-c", ECHO))
-    give_up_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            line = socket.create_connection((FAR, 7001))
-            break
-        except OSError:
-            if time.monotonic() > give_up_s:
-                raise
-            time.sleep(0.1)
-    with line:
+    with eventually(_connected, seconds=PATIENCE_S) as line:
         yield line
     far.wait(PATIENCE_S)
+
+
+def _connected() -> socket.socket | None:
+    try:
+        return socket.create_connection((FAR, 7001))
+    except OSError:
+        return None
 
 
 def _there_and_back_s(line: socket.socket, size: int) -> float:

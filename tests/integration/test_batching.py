@@ -47,9 +47,7 @@ def test_what_is_asked_for_while_it_runs_is_what_travels(client: TestClient, tmp
     start = {**LIGHT, "batching": {"items": 1}, "mode": "observe"}
     client.post("/apps/synthetic/start", json=start).raise_for_status()
     until(client, lambda status: status["items"]["delivered"] >= 100)
-    first = until(client, lambda status: status["batching"]["size"] is not None)[
-        "batching"
-    ]  # said by the runner itself
+    first = until(client, lambda status: status["batching"]["size"] is not None)["batching"]
     assert (first["size"], first["reason"], first["controller"]) == (1, "as asked for", "fixed")
 
     client.put("/apps/synthetic/batching", json={"items": 64}).raise_for_status()
@@ -86,9 +84,8 @@ def test_a_controller_is_named_and_explained_while_it_runs(client: TestClient) -
     paced = {**LIGHT, "mode": "observe", "input": {"rate_per_s": 500}}
     client.post("/apps/synthetic/start", json=paced).raise_for_status()
     until(client, lambda status: status["batching"]["size"] not in (None, 1))
-    client.put(
-        "/apps/synthetic/batching", json={"controller": "faf", "settings": {"step": 20, "sample": 1}}
-    ).raise_for_status()
+    faf = {"controller": "faf", "settings": {"step": 20, "sample": 1}}
+    client.put("/apps/synthetic/batching", json=faf).raise_for_status()
     waits = until(client, lambda status: "needs a latency objective" in status["batching"]["reason"])["batching"]
     assert (waits["asked"], waits["controller"]) == ("faf", "auto")
 

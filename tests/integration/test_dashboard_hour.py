@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, DRIVER
-from dashboard_rig import LATENCY, page, scenes
+from dashboard_rig import LATENCY, Nursery, page, scenes
+from selenium.webdriver import Chrome as Driver
 
 HOUR = 3600 * 4
 SENT = HOUR // 3
@@ -21,12 +22,9 @@ COUNTING = "window.heard = 0; const parse = JSON.parse; JSON.parse = (text) => (
 @pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", ["#/", "#/app/ferret"])
-def test_an_hour_of_events(tmp_path: Path, path: str) -> None:
+def test_an_hour_of_events(tmp_path: Path, path: str, nursery: Nursery, chromium: Driver) -> None:
     apps = ["ferret", "synthetic", "third"]
-    with (
-        scenes(tmp_path, "--apps", ",".join(apps), "--fast") as fast,
-        page(f"http://127.0.0.1:{fast.port}", tmp_path / "profile") as seen,
-    ):
+    with scenes(tmp_path, nursery, "--apps", ",".join(apps), "--fast") as fast, page(fast.url, chromium) as seen:
         for app in apps:
             fast.send("POST", f"/apps/{app}/start", {"source": {"kind": "push"}})
         fast.send("POST", "/slo", LATENCY)

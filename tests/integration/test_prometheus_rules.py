@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-pytestmark = pytest.mark.skipif(
-    shutil.which("promtool") is None, reason="promtool is not installed; make setup-promtool installs it"
-)
+pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool: make setup-promtool")
 
 
 @pytest.mark.parametrize("asked", [("check", "prometheus-rules.yaml"), ("test", "prometheus-rules-test.yaml")])

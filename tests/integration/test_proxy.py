@@ -5,7 +5,6 @@ import shutil
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,13 +12,14 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
-from image_steps import free_port
 from markdown import ROOT
 
+from lab.benchmarks.daemon import free_port
 from service.api import create_app
 from service.api.guard import Access
 from service.daemon.store.store import DaemonStore
 from tests.support.fakes import fake_daemon
+from tests.support.waiting import wait_until
 
 NGINX, OPENSSL = shutil.which("nginx"), shutil.which("openssl")
 pytestmark = pytest.mark.skipif(not (NGINX and OPENSSL), reason="needs nginx (make setup-proxy) and openssl")
@@ -58,25 +58,21 @@ def proxy(service: int, tmp_path: Path) -> Iterator[tuple[httpx.Client, int]]:
         assert ours in text
         text = text.replace(ours, theirs)
     paths = re.sub(r"\w+", lambda kind: f"{kind[0]}_temp_path {tmp_path};", "client_body proxy fastcgi uwsgi scgi")
-    (tmp_path / "nginx.conf").write_text(
-        f"daemon off; pid {tmp_path}/pid; events {{}} http {{ access_log off; {paths} {text} }}"
-    )
+    whole = f"daemon off; pid {tmp_path}/pid; events {{}} http {{ access_log off; {paths} {text} }}"
+    (tmp_path / "nginx.conf").write_text(whole)
     running = subprocess.Popen([str(NGINX), "-c", tmp_path / "nginx.conf", "-e", tmp_path / "errors"])
     verified = ssl.create_default_context(cafile=str(certificate))
     with httpx.Client(base_url=f"https://localhost:{secure}", verify=verified, trust_env=False) as client:
-        _wait_for(client)
+        wait_until(lambda: is_healthy(client), 20)
         yield client, plain
     running.terminate()
     running.wait()
 
 
-def _wait_for(client: httpx.Client) -> None:
-    for _ in range(200):
-        with suppress(httpx.TransportError):
-            if client.get("/healthz").status_code == 200:
-                return
-        time.sleep(0.1)
-    raise AssertionError("the proxy does not answer")
+def is_healthy(client: httpx.Client) -> bool:
+    with suppress(httpx.TransportError):
+        return client.get("/healthz").status_code == 200
+    return False
 
 
 def test_requests_and_events_come_through_with_the_token_only(proxy: tuple[httpx.Client, int]) -> None:

@@ -15,12 +15,11 @@ from click.testing import CliRunner
 
 from apps.registry import create
 from apps.video import Frames
-from lab.benchmarks.daemon import Daemon, daemon
-from service import logs
 from service.cli import main
 from service.runner.validation.resolution import shipped
 
 DATA = os.environ.get("RECOMPOSE_DATA")
+pytestmark = pytest.mark.usefixtures("logging_as_it_is")
 needs_data = pytest.mark.skipif(not DATA, reason="RECOMPOSE_DATA is not set: the filmed persons and texts are not here")
 FAST = {"denoise": "fast"}
 APPS: list[tuple[str, dict[str, Any], int]] = [
@@ -40,12 +39,6 @@ def patterns() -> Iterator[Any]:
         yield pytest.param(name, options, count, last, id=f"{name}-{last}")
         for each in others:
             yield pytest.param(name, options, count, each, id=f"{name}-{each}", marks=pytest.mark.long)
-
-
-@pytest.fixture(autouse=True)
-def logging_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command sets logging up for a process of its own; this one is shared with other tests."""
-    monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
 
 
 def sequential(name: str, options: dict[str, Any], count: int) -> list[Any]:
@@ -129,23 +122,3 @@ def test_a_truncated_archive_gives_its_sound_streams_and_a_dead_letter(tmp_path:
     assert "failed 1" in done.output
     assert out.read_bytes() == plain.read_bytes()[:20_000]
     assert "stream 2 is cut off" in letters.read_text()
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Daemon]:
-    with daemon(tmp_path) as up:
-        yield up
-
-
-def test_a_video_that_is_none_ends_in_failed_with_the_reason(served: Daemon, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.mp4"
-    broken.write_bytes(b"no video at all")
-    for place, reason in ((str(broken), "gives no frames"), (str(tmp_path / "none.mp4"), "does not exist")):
-        body = {"source": {"kind": "video", "path": place}}
-        answer = served.http.post("/apps/lane_detection_4/start", json=body)
-        if answer.is_success:
-            served.wait_for(lambda: served.status("lane_detection_4")["state"] == "failed", 60, "the app to fail")
-            assert reason in served.status("lane_detection_4")["failure"]
-        else:
-            assert answer.status_code == 422
-            assert reason in answer.text

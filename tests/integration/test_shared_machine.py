@@ -1,7 +1,6 @@
 """Two real apps on one machine with a budget: each keeps to its share, and shares follow the loads."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,11 +17,11 @@ from service.runner.runner import Runner
 from service.schemas.decisions import Decision
 from service.schemas.slo import MachineBudgetRequest
 from service.schemas.spec import InputSpec, RunSpec
+from tests.support.waiting import wait_until
 
 APPS_DIR = Path(__file__).parents[1] / "support" / "turns"
 NAMES = ("first", "second")
 WORKERS, HIGH_PER_S, LOW_PER_S = 6, 70.0, 5.0
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -42,13 +41,6 @@ def workers(daemon: Daemon, name: str) -> int:
     return 0 if composition is None else composition.workers
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < until_s, f"waited {PATIENCE_S:g} s for {what}"
-        time.sleep(0.1)
-
-
 def shares(daemon: Daemon) -> dict[str, int | None]:
     return {app: share.workers for app, share in daemon.machine.shares().shares.items()}
 
@@ -60,21 +52,24 @@ def told_of_the_grant(daemon: Daemon, name: str) -> bool:
 
 
 def test_each_keeps_to_its_share_which_follows_the_loads_and_is_given_back(daemon: Daemon) -> None:
+    def more_for(name: str) -> None:
+        """Also workers, once both keep to the budget."""
+        wait_until(lambda: (shares(daemon).get(name) or 0) > 3 <= workers(daemon, name))
+        wait_until(lambda: sum(workers(daemon, each) for each in NAMES) <= WORKERS)
+
     daemon.machine.set(MachineBudgetRequest(workers=WORKERS))
     for name, rate_per_s in zip(NAMES, (HIGH_PER_S, LOW_PER_S), strict=True):
         daemon.objectives.set(name, parse_slo("throughput=input_rate"))
         daemon.apps.start(RunSpec(app=name, input=InputSpec(rate_per_s=rate_per_s)))
-    until(lambda: (shares(daemon).get("first") or 0) > 3 <= workers(daemon, "first"), "more for who has more to do")
-    until(lambda: sum(workers(daemon, name) for name in NAMES) <= WORKERS, "both to keep to it")
+    more_for("first")
     for name, rate_per_s in zip(NAMES, (LOW_PER_S, HIGH_PER_S), strict=True):
         daemon.apps.set(name, SetInput(InputSpec(rate_per_s=rate_per_s)))
-    until(lambda: (shares(daemon).get("second") or 0) > 3 <= workers(daemon, "second"), "shares to follow the loads")
-    until(lambda: sum(workers(daemon, name) for name in NAMES) <= WORKERS, "both to keep to it")
+    more_for("second")
     grant = daemon.observation.status("second").resources.grant
     assert grant is not None
     assert grant.total.workers == WORKERS
-    until(lambda: any(told_of_the_grant(daemon, name) for name in NAMES), "a decision that tells why")
+    wait_until(lambda: any(told_of_the_grant(daemon, name) for name in NAMES))
     daemon.apps.set_mode("first", Mode.PINNED, None)
-    until(lambda: daemon.observation.status("first").resources.grant is None, "nobody to limit what is pinned")
+    wait_until(lambda: daemon.observation.status("first").resources.grant is None)  # nobody limits what is pinned
     daemon.apps.stop("first")
-    until(lambda: shares(daemon) == {"second": WORKERS}, "what the other gave back")
+    wait_until(lambda: shares(daemon) == {"second": WORKERS})

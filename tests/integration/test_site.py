@@ -94,10 +94,8 @@ def test_the_page_offers_all_versions(address: str, chromium: webdriver.Chrome) 
         page.open()
         page.until(lambda: page.run("return location.pathname") == "/latest/", "the latest version")
         page.until(lambda: len(page.all(".md-version__link")) == 2, "two versions")
-        texts = page.run(
-            "return [...document.querySelectorAll('.md-version__link')].map((each) => each.textContent.trim())"
-        )
-        assert texts == [recompose_version(), "0.1.0"]
+        links = "[...document.querySelectorAll('.md-version__link')]"
+        assert page.run(f"return {links}.map((each) => each.textContent.trim())") == [recompose_version(), "0.1.0"]
 
 
 def recompose_version() -> str:

@@ -159,9 +159,6 @@ def test_the_cores_of_all_nodes_bound_the_workers_of_a_composition(client: TestC
     assert client.post("/apps/synthetic/start", json={**PUSHED, "composition": "wide"}).status_code == 200
 
 
-# --- what a process sees: memory, and GPUs through a library that stands for NVML -------------------------------------
-
-
 class NVMLError(Exception):
     pass
 

@@ -90,9 +90,6 @@ def test_the_fastest_stands_alone() -> None:
         together([Slo("throughput", "fastest"), Slo("latency", 100.0)])
 
 
-# --- a backlog that grows is a miss whatever the window says ----------------------------------------------------------
-
-
 MET = LatencyStats(0.1, 0.1, 0.1, 0.1, 260)
 LATE = LatencyStats(9.0, 9.0, 9.0, 9.0, 260, from_read=MET)
 DEMAND = Demand(2900, 2600, 0, 10.0, 3.0, offered_per_s=29.0, admitted_per_s=26.0, missed_per_s=0.0, held_s=60)

@@ -49,9 +49,7 @@ def test_the_quota_of_a_tree(tmp_path: Path, proc: str, files: dict[str, str], c
 
 
 @pytest.mark.parametrize(("told", "cores"), [(0.5, 0.5), (1.0, 1), (1e9, len(os.sched_getaffinity(0))), (None, None)])
-def test_cores_are_those_of_the_quota_where_it_is_less(
-    monkeypatch: pytest.MonkeyPatch, told: float | None, cores: float | None
-) -> None:
+def test_cores_are_those_of_a_quota(monkeypatch: pytest.MonkeyPatch, told: float | None, cores: float | None) -> None:
     monkeypatch.setattr(quota, "cpu_quota", lambda: told)
     expected = len(os.sched_getaffinity(0)) if cores is None else cores
     assert (available_cores(), type(available_cores())) == (expected, type(expected))

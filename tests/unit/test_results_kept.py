@@ -135,9 +135,7 @@ def test_several_values_of_an_item_are_seen_where_this_process_has_made_none(mon
 
 
 @given(st.lists(st.integers(1, 7), max_size=30), st.integers(1, 12), st.integers(-40, 40), st.integers(0, 9))
-def test_kept_is_the_end_of_all_that_came_whatever_way_it_is_read(
-    counts: list[int], most: int, begin: int, limit: int
-) -> None:
+def test_kept_is_the_end_of_what_came_however_it_is_read(counts: list[int], most: int, begin: int, limit: int) -> None:
     kept, all_ = ResultBuffer(most), list[Result]()
     for count in counts:
         run = ResultBatch(len(all_), [f"v{len(all_) + each}" for each in range(count)])

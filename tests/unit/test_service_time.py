@@ -82,9 +82,6 @@ def test_memory_is_bounded_and_the_newest_stay() -> None:
     assert a.service_time_s == pytest.approx(4999 - (a.samples - 1) / 2)
 
 
-# --- bottlenecks -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("walls_s", "expected"),
     [
@@ -110,9 +107,6 @@ def test_additional_bottleneck_is_judged_among_the_rest() -> None:
     assert next_bottleneck(profiles(f1=0.008, f2=0.012, f3=0.008), ("f2",)) is None
 
 
-# --- contention ------------------------------------------------------------------------------------------------------
-
-
 def test_a_sleeping_stage_keeps_its_sleep_and_a_contended_one_loses_the_contention() -> None:
     cpu, sleeper = profile("cpu", 0.040, 0.020, busy=4.0), profile("sleep", 0.050, 0.0001, busy=3.0)
     costs = stage_costs([cpu, sleeper], cores=2)
@@ -129,9 +123,6 @@ def test_busy_counts_the_workers_that_ran_it_at_once() -> None:
     times = ServiceTimes(["a"])
     now_s = feed(times, "a", [0.2] * 400, from_s=0.0, every_s=0.05)
     assert times.profiles(now_s)[0].busy == pytest.approx(4.0, rel=0.02)
-
-
-# --- a GPU that workers share ----------------------------------------------------------------------------------------
 
 
 def test_the_time_of_a_gpu_is_its_use_over_the_rate() -> None:

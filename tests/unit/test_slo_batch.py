@@ -30,9 +30,6 @@ def hit(trace: Trace, first: int = 0, target_ms: float = 3.0) -> float:
     return figures.itemized_hit
 
 
-# --- the law ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_law_by_hand() -> None:
     """1 ms fixed, and 0.01 ms for each of 20 + n items: 100 items take 2.2 ms. With 0.01 ms of filling an item, 3.1 ms
     leave 3.1 - 1.2 = 1.9 ms for items of 0.02 ms: 95."""
@@ -52,9 +49,6 @@ def test_the_shape_is_learned_from_bundles_of_different_sizes(fixed_s: float, ov
     assert shapes.best == Shape(pytest.approx(fixed_s), pytest.approx(overhead))
 
 
-# --- the level -------------------------------------------------------------------------------------------------------
-
-
 def test_a_jump_is_taken_at_once_and_noise_is_not() -> None:
     chance, level = np.random.default_rng(1), Level()
     for at in range(0, 2000, 10):
@@ -63,9 +57,6 @@ def test_a_jump_is_taken_at_once_and_noise_is_not() -> None:
     assert level.learn(2000.0, 3.0, level.forecasts(2000.0)), "a jump"
     assert level.now == 3.0
     assert 0.03 < level.spread < 0.08
-
-
-# --- what recurs -----------------------------------------------------------------------------------------------------
 
 
 def test_a_rise_is_foreseen_in_the_third_cycle() -> None:
@@ -78,9 +69,6 @@ def test_a_rise_is_foreseen_in_the_third_cycle() -> None:
     assert recurrence.change(now - 64, now + 9 * 64) == 2.0
 
 
-# --- keeping up ------------------------------------------------------------------------------------------------------
-
-
 def test_the_floor_rises_while_whole_bundles_wait_and_not_beyond_what_helps() -> None:
     """Overhead 2 items at no fixed cost: beyond 9 · 2 = 18 items nothing is gained."""
     keeping_up, shape = KeepingUp(), Shape(0.0, 2.0)
@@ -88,9 +76,6 @@ def test_the_floor_rises_while_whole_bundles_wait_and_not_beyond_what_helps() ->
     assert floors == sorted(floors)
     assert floors[-1] == 18.0
     assert keeping_up.least(shape, 1e-3, items=18, waiting=10) < 18.0
-
-
-# --- on a pipeline ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("pattern", "tuples"), [("spike", 20_000), ("binary", 40_000), ("wave", 30_000)])
@@ -136,9 +121,7 @@ def test_bundles_that_wait_for_one_worker_are_reckoned_with() -> None:
     st.lists(st.tuples(st.integers(1, 400), st.floats(0, 1e4), st.floats(0, 1e4)), max_size=60),
     st.one_of(st.none(), st.floats(1e-3, 1e9)),
 )
-def test_whatever_it_is_told_its_sizes_are_within_bounds(
-    bundles: list[tuple[int, float, float]], rate_per_s: float | None
-) -> None:
+def test_its_sizes_are_always_within_bounds(bundles: list[tuple[int, float, float]], rate_per_s: float | None) -> None:
     controller = SloBatch(BatchSettings(sizes=Sizes(2, 300, 2)))
     first = 0
     for items, latency_s, work_s in bundles:

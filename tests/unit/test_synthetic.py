@@ -24,9 +24,6 @@ def through(app, work):
     return work
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
-
-
 def costs_ms(item=0, **options):
     made = SyntheticOptions(**options)
     return [1000 * Costs(made).of(item, stage) for stage in range(len(made.stage_weights))]
@@ -77,9 +74,6 @@ def test_busy_stages_take_cpu_time_and_waiting_ones_wall_time():
         assert time.perf_counter() - began_s >= 0.029
 
 
-# --- stages and items -------------------------------------------------------------------------------------------------
-
-
 def test_items_and_pushed_items_are_the_same():
     app = make(items=5, payload_bytes=1000)
     items = list(app.items(None))
@@ -120,8 +114,6 @@ def test_bad_option_is_refused_with_a_sentence(options, sentence):
         make(**options)
     assert sentence in str(refused.value)
 
-
-# --- what results prove -----------------------------------------------------------------------------------------------
 
 OPTIONS = SyntheticOptions(total_ms=0, items=20, payload_bytes=200)
 

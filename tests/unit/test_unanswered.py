@@ -50,9 +50,7 @@ class Away:
 
 @pytest.mark.usefixtures("talkative")
 @pytest.mark.parametrize(("source", "message"), [(Fed, Message("p", 1, b"7")), (Inbox, Letter("p", b"7", 1))])
-def test_each_reason_is_logged_once_and_forgotten_when_it_answers(
-    source: Any, message: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reason_is_logged_once_until_it_answers(source: Any, message: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fed, "AGAIN_S", 0.0)
     monkeypatch.setattr(inbox, "AGAIN_S", 0.0)
     with capture_logs() as logs:

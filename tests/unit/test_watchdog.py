@@ -148,9 +148,7 @@ def test_a_runner_that_lived_long_gets_fresh_attempts() -> None:
 @pytest.mark.parametrize(
     ("durability", "items", "kept_up"), [("restart", 1, True), ("restart", 0, False), ("none", 1, False)]
 )
-def test_a_durable_run_that_gets_on_is_kept_up_however_often_its_runner_dies(
-    durability: Any, items: int, kept_up: bool
-) -> None:
+def test_a_durable_run_that_gets_on_is_kept_up_whatever_dies(durability: Any, items: int, kept_up: bool) -> None:
     bench = Bench(having(PUSH, {"durability": durability}))
     for number in range(2 * len(BACK_OFF_S)):
         bench.until(lambda: bench.is_in(Up | Failed))

@@ -27,9 +27,7 @@ from tests.support.bodies import having
 
 
 @pytest.mark.parametrize("how", ["killed", "silent"])
-def test_a_run_that_owes_something_is_kept_up_however_often_its_runner_dies_while_it_is_up(
-    tmp_path: Path, how: str
-) -> None:
+def test_a_run_that_owes_something_is_kept_up_however_often_it_dies(tmp_path: Path, how: str) -> None:
     durable = {"durability": "exactly-once", "journals": str(tmp_path), "run": "r", "settings": {"lease_s": 5}}
     bench = Bench(having(PUSH, durable))
     with closing(open_journal(str(tmp_path), "synthetic", "r", 1)) as journal:

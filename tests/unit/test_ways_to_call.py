@@ -134,9 +134,7 @@ def test_where_a_state_is_kept_the_position_is_that_of_the_item() -> None:
 @pytest.mark.parametrize(
     ("counts", "values", "calls"), [([0, 2, 3, 1], [[], [0], [0, 20], [0]], [6]), ([0, 0], [[], []], [])]
 )
-def test_a_batch_stage_gets_the_values_of_all_items_together(
-    counts: list[int], values: list[Any], calls: list[int]
-) -> None:
+def test_a_batch_stage_gets_values_of_items_together(counts: list[int], values: list[Any], calls: list[int]) -> None:
     app = Many()
     assert ran("up_to", "all", values=counts, app=app).values == values
     assert app.seen == calls, "not called where nothing is left for it"

@@ -113,9 +113,7 @@ def peak_mb() -> int:
 
 
 @pytest.mark.parametrize("serve", STATUS_GIVEN, ids=lambda each: each.__name__)
-def test_a_sink_takes_the_status_and_leaves_the_body(
-    serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sink_leaves_the_body(serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook, "ANSWER_S", 1.0)
     before = peak_mb()
     with closing(webhook.Webhook(server(serve), "r", 1)) as sink:
@@ -140,9 +138,7 @@ def test_no_status_in_time_and_a_refusal_that_cannot_be_decoded_are_errors(
 
 
 @pytest.mark.parametrize("serve", [*STATUS_GIVEN, *NO_STATUS, refusing], ids=lambda each: each.__name__)
-def test_an_alert_is_posted_in_the_same_way(
-    serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alerts_are_posted_alike(serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alerting, "PATIENCE_S", 0.5)
     before = peak_mb()
     posts = alerting.Webhook(waits_s=())

@@ -22,9 +22,6 @@ def rate(times_s: Iterable[float], now_s: float, *, window_s: float = 10.0, sinc
     return rate_per_s(events((at_s,) for at_s in times_s), now_s, window_s=window_s, since_s=since_s)
 
 
-# --- rates -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_whole_window_without_any_event_is_zero() -> None:
     assert rate([], 9.9) is None
     assert rate([], 10.0) == 0.0
@@ -50,9 +47,6 @@ def test_items_let_go_together_do_not_inflate_the_rate() -> None:
     assert [rate(clumps, 4.5, window_s=window_s) for window_s in (10.0, 0.25)] == pytest.approx([4.0, 4.0])
 
 
-# --- offered and counted input rate ----------------------------------------------------------------------------------
-
-
 def test_offered_rate_before_it_was_set_is_left_out() -> None:
     offered = events([(5.0, 8.0)])
     assert mean_of_steps(offered, 0.0, 4.0) is None
@@ -73,9 +67,7 @@ def windows(*rates: float, counted: bool = False) -> tuple[RateWindow, ...]:
         *[(10.0, (12.0, 12.0), None), (10.0, (10.0, 15.0), None), (10.0, (15.0, 5.0), None)],
     ],
 )
-def test_input_rate_changed_when_both_windows_say_so(
-    before: float, rates: tuple[float, ...], expected: float | None
-) -> None:
+def test_a_rate_changed_if_both_windows_say_so(before: float, rates: tuple[float, ...], expected: float | None) -> None:
     assert input_rate_change(before, windows(*rates)) == expected
 
 
@@ -87,9 +79,6 @@ def test_the_scatter_of_counted_random_arrivals_is_no_change() -> None:
     assert alarms <= 4
     assert uncounted > 200
     assert input_rate_change(10.0, windows(20.0, 21.0, counted=True)) == 21.0
-
-
-# --- statistics ------------------------------------------------------------------------------------------------------
 
 
 def test_growth_is_the_least_squares_slope() -> None:
