@@ -24,7 +24,7 @@ def all_once_and_in_order(seen: dict[str, Any]) -> None:
     assert [seen[name] for name in ("failed", "lost", "doubled", "misordered", "wrong")] == [0, 0, 0, 0, 0]
 
 
-@pytest.mark.long  # for every change: tests/faults/test_machine_killed.py
+@pytest.mark.long  # for every change: tests/faults/test_workers_killed.py
 def test_a_machine_that_goes_with_most_of_the_workers_costs_nothing() -> None:
     seen = scene("killed")
     assert seen["workers_lost"] > seen["workers"] / 2

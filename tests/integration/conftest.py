@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.append(str(Path(__file__).parents[1] / "unit"))  # written_telemetry
+sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("unit", "contract")]  # written_telemetry, rig
 
 from browser import Browser
 from browser import chromium as started_chromium
@@ -74,10 +74,16 @@ def daemon(tmp_path: Path, nursery: Nursery) -> Iterator[SceneDaemon]:
 
 
 @pytest.fixture
-def ferret(daemon: SceneDaemon, chromium: Driver, request: pytest.FixtureRequest) -> Iterator[Browser]:
-    """The page of a running Ferret; ``refused`` statuses come as the fixture's parameter."""
-    daemon.ferret()
+def seen(daemon: SceneDaemon, chromium: Driver, request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """The pages of the daemon; ``refused`` statuses come as the fixture's parameter."""
     with page(daemon.url, chromium, getattr(request, "param", ())) as opened:
-        opened.open("#/app/ferret")
-        opened.sees("rank", ".drawing")
         yield opened
+
+
+@pytest.fixture
+def ferret(daemon: SceneDaemon, seen: Browser) -> Browser:
+    """The page of a running Ferret."""
+    daemon.ferret()
+    seen.open("#/app/ferret")
+    seen.sees("rank", ".drawing")
+    return seen

@@ -3,14 +3,18 @@
     make pictures
     python tests/integration/dashboard_pictures.py [FOLDER]     (default: docs/images)
 
-Takes some four minutes. `FOLDER/sizes`, where it exists, gets every scene at three sizes and in both schemes, for
-looking at what has changed.
+Takes some five minutes. `FOLDER/sizes`, where it exists, gets every scene at three sizes and in both schemes, for
+looking at what has changed. `dashboard.gif` is the moving picture of the README: the input of an app rises from 10 to
+34 items/s, which its first composition cannot do, and the manager chooses another one. Frames come once a second and
+are shown five a second.
 """
 
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 
 from browser import Browser
@@ -26,25 +30,24 @@ MOST = 1500
 COLOURS = 256
 WITHIN = {"decision": ".panel:has(.decisions)"}
 """What is shown of a scene, where that is not the page from its top."""
+LIGHT = ("overloaded", "infeasible", "starting", "decision", "compare", "dynamic")
+DARK = ("failed", "switching", "overview")
 KEPT = {
-    ("stable", "light", "wide"): "dashboard-app-light",
-    ("stable", "dark", "wide"): "dashboard-app-dark",
-    ("stable", "light", "phone"): "dashboard-narrow-light",
-    ("stable", "dark", "phone"): "dashboard-narrow-dark",
-    ("overloaded", "light", "wide"): "dashboard-overloaded-light",
-    ("infeasible", "light", "wide"): "dashboard-infeasible-light",
-    ("failed", "dark", "wide"): "dashboard-failed-dark",
-    ("starting", "light", "wide"): "dashboard-starting-light",
-    ("switching", "dark", "wide"): "dashboard-switching-dark",
-    ("overview", "dark", "wide"): "dashboard-overview-dark",
-    ("decision", "light", "wide"): "dashboard-decision-light",
-    ("compare", "light", "wide"): "dashboard-compare-light",
-    ("dynamic", "light", "wide"): "dashboard-dynamic-light",
+    **{("stable", scheme, "wide"): f"dashboard-app-{scheme}" for scheme in ("light", "dark")},
+    **{("stable", scheme, "phone"): f"dashboard-narrow-{scheme}" for scheme in ("light", "dark")},
+    **{(scene, "light", "wide"): f"dashboard-{scene}-light" for scene in LIGHT},
+    **{(scene, "dark", "wide"): f"dashboard-{scene}-dark" for scene in DARK},
 }
 """Scene, colours and size → its name in docs/images."""
 APP = "synthetic"
 STEADY = {"compute": "wait", "total_ms": 120, "cv": 0.1}
 """Stages of 40 ms that sleep: the pictures come out alike on busy machines."""
+MOVING_SIZE, SHOWN_WIDTH = (1200, 1000), 800
+FRAME_S, SHOWN_MS = 1.0, 200
+BEFORE_S, AFTER_S = 6, 16
+"""Before the input rises, and after the objective is met again."""
+LONGEST_S = 90
+MOST_BYTES = 1_000_000
 THROUGHPUT = {"app": APP, "metric": "throughput", "target": "input_rate", "threshold": 0.1}
 TWO_MINUTES = "const it = document.getElementById('length'); it.value = 120; it.dispatchEvent(new Event('change'))"
 BROKEN = """
@@ -198,30 +201,84 @@ class Course:
         self._take("compare")
 
 
-def scenes_of(folder: Path) -> Iterator[str]:
-    """Names of scenes, as each is there."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as state:
-        apps = Path(state) / "apps"
-        apps.mkdir()
-        (apps / "camera.py").write_text(BROKEN)
-        with daemon(Path(state), "--apps", str(apps)) as served:
-            with page(f"http://127.0.0.1:{served.port}", Path(state) / "profile") as seen:
-                camera, done = Camera(seen, folder), list[str]()
+@contextmanager
+def shown(*arguments: str) -> Iterator[tuple[Daemon, Browser]]:
+    """A daemon and its page."""
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as state,
+        daemon(Path(state), *arguments) as served,
+        page(f"http://127.0.0.1:{served.port}", Path(state) / "profile") as seen,
+    ):
+        yield served, seen
+        served.send("POST", f"/apps/{APP}/stop", {})
 
-                def take(scene: str) -> None:
-                    camera.take(scene)
-                    done.append(scene)
-                    print(scene, flush=True)
 
-                Course(served, seen, take).run()
-                yield from done
-            served.send("POST", f"/apps/{APP}/stop", {})
+def scenes(folder: Path) -> set[str]:
+    """Take a picture of each, and return their names."""
+    done = set[str]()
+
+    def take(scene: str) -> None:
+        camera.take(scene)
+        done.add(scene)
+        print(scene, flush=True)
+
+    with tempfile.TemporaryDirectory() as apps:
+        (Path(apps) / "camera.py").write_text(BROKEN)
+        with shown("--apps", apps) as (served, seen):
+            camera = Camera(seen, folder)
+            Course(served, seen, take).run()
+    return done
+
+
+def taken(seen: Browser, seconds: float) -> Iterator[Image.Image]:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        begun = time.monotonic()
+        shot = Image.open(BytesIO(seen.driver.get_screenshot_as_png())).convert("RGB")
+        yield shot.resize((SHOWN_WIDTH, shot.height * SHOWN_WIDTH // shot.width), Image.Resampling.LANCZOS)
+        time.sleep(max(0.0, FRAME_S - (time.monotonic() - begun)))
+
+
+def is_met(served: Daemon) -> bool:
+    status = served.status(APP)
+    return status["state"] == "stable" and status["slo_status"] == "met" and status["composition"]["name"] != "1"
+
+
+def adapting(served: Daemon, seen: Browser) -> Iterator[Image.Image]:
+    body = {"input": {"rate_per_s": 10}, "composition": "1", "options": STEADY}
+    served.send("POST", f"/apps/{APP}/start", body)
+    Daemon.wait_for(lambda: served.status(APP)["state"] == "stable", 120, f"{APP} to be stable")
+    served.send("POST", "/slo", THROUGHPUT)
+    seen.colours("light")
+    seen.resize(*MOVING_SIZE)
+    seen.open(f"#/app/{APP}")
+    seen.sees("SLO met", ".app", seconds=60)
+    seen.run(TWO_MINUTES)
+    time.sleep(15)
+    yield from taken(seen, BEFORE_S)
+    served.send("PUT", f"/apps/{APP}/input", {"rate_per_s": 34})
+    began = time.monotonic()
+    while not is_met(served):
+        assert time.monotonic() - began < LONGEST_S, "the objective was not met again"
+        yield from taken(seen, FRAME_S)
+    yield from taken(seen, AFTER_S)
+
+
+def moving(file: Path) -> None:
+    with shown() as (served, seen):
+        frames = list(adapting(served, seen))
+    palette = frames[-1].quantize(COLOURS // 2, Image.Quantize.FASTOCTREE)
+    first, *others = (each.quantize(palette=palette, dither=Image.Dither.NONE) for each in frames)
+    first.save(file, save_all=True, append_images=others, duration=SHOWN_MS, loop=0, optimize=True)
+    assert file.stat().st_size < MOST_BYTES, f"{file.stat().st_size:,} bytes are too many"
+    print(f"{len(frames)} frames, {file.stat().st_size:,} bytes")
 
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    missing = {scene for scene, _, _ in KEPT} - set(scenes_of(folder))
+    missing = {scene for scene, _, _ in KEPT} - scenes(folder)
     assert not missing, f"no picture of {missing}"
+    moving(folder / "dashboard.gif")
 
 
 if __name__ == "__main__":

@@ -9,14 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 
 ROOT = Path(__file__).parents[2]
@@ -166,14 +165,9 @@ def listens(port: int) -> bool:
 
 def call(url: str, token: str | None = None, body: Any = None) -> Any:
     """The JSON answer of a GET, or of a POST where there is a body; None while nobody answers."""
-    request = urllib.request.Request(url, data=None if body is None else json.dumps(body).encode())
-    request.add_header("Content-Type", "application/json")
-    if token is not None:
-        request.add_header("Authorization", f"Bearer {token}")
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return json.load(answer)
-    except urllib.error.HTTPError as error:
-        raise AssertionError(f"{url}: {error.code} {error.read().decode()}") from error
-    except OSError:
-        return None
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    with suppress(httpx.TransportError):
+        answer = httpx.request("GET" if body is None else "POST", url, json=body, headers=headers, trust_env=False)
+        assert answer.is_success, f"{url}: {answer.status_code} {answer.text}"
+        return answer.json()
+    return None

@@ -1,6 +1,7 @@
 """The dashboard on a real daemon: real workers, real decisions."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, DRIVER, Browser
@@ -10,20 +11,20 @@ from selenium.webdriver import Chrome as Driver
 from lab.benchmarks.daemon import Daemon, daemon
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
-SLO, MODE, INPUT, RUN, COMPOSITIONS = "#act-slo", "#act-mode", "#act-input", "#act-run", "#act-compositions"
+SLO, MODE, INPUT, RUN = "#act-slo", "#act-mode", "#act-input", "#act-run"
 STEADY = '{"compute": "wait", "total_ms": 120}'
 """Stages of 40 ms that sleep: what else the machine does is small beside them."""
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with daemon(tmp_path_factory.mktemp("state")) as up:
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Daemon]:
+    with daemon(tmp_path) as up:
         yield up
 
 
 def test_a_run_from_start_to_adaptation_by_hand(served: Daemon, chromium: Driver) -> None:
-    """Everything through the page: start, SLO, a rate that rises, the switch, its decision, a pin, a fault."""
-    with page(f"http://127.0.0.1:{served.port}", chromium, (422,)) as seen:
+    """Everything through the page: start, SLO, a rate that rises, the switch, its decision, a pin."""
+    with page(f"http://127.0.0.1:{served.port}", chromium) as seen:
         seen.open("#/app/synthetic")
         seen.sees("Nothing runs.", ".notices")
         seen.write("Rate", "10", RUN)
@@ -61,12 +62,6 @@ def test_a_run_from_start_to_adaptation_by_hand(served: Daemon, chromium: Driver
         seen.choose("Composition", "4 · Seq(f1)-Seq(f2)-Par(f3)", MODE)
         seen.press("Set mode", MODE)
         seen.until(lambda: len(seen.all(".drawing .copy")) == 1, "composition 4", 40)
-
-        seen.unfold(COMPOSITIONS)
-        seen.find("#yaml").clear()
-        seen.find("#yaml").send_keys("app: synthetic\ncompositions:\n  - {name: x, notation: Par-Nothing-Par}\n")
-        seen.press("Add", COMPOSITIONS)
-        seen.until(lambda: seen.texts(".numbers .bad") == ["● 3"], "the line of the fault")
     served.send("POST", "/apps/synthetic/stop", {})
 
 
@@ -78,21 +73,3 @@ def _open_decision(seen: Browser, move: str) -> None:
         return True
 
     seen.until(opened, f"the decision {move}")
-
-
-def test_the_first_figures_of_ferret_and_the_weight_of_the_page(served: Daemon, chromium: Driver) -> None:
-    served.send("POST", "/apps/ferret/start", {"input": {"rate_per_s": 2}, "composition": "1"})
-    served.wait_for(lambda: served.status("ferret")["items"]["delivered"] >= 10, 150, "ten results of Ferret")
-    with page(f"http://127.0.0.1:{served.port}", chromium) as seen:
-        seen.open("#/app/ferret")
-        seen.sees("rank", ".drawing")
-        seen.until(lambda: "ms" in seen.attribute(".drawing svg", "aria-label"), "service times")
-        first_ms = seen.run("return performance.getEntriesByName('recompose-first')[0].startTime")
-        seen.note_requests()
-        weight = sum(seen.run("return performance.getEntriesByType('resource').map(e => e.encodedBodySize)"))
-        seen.sees("1 of 1 busy", ".drawing")
-        print(f"first figures {first_ms:.0f} ms, weight {weight / 1e3:.0f} KB")
-        assert first_ms > 0, "the page marks its first figures; how soon is printed, not judged on a busy machine"
-        assert weight <= 5e6
-        assert seen.faults_of_access() == []
-    served.send("POST", "/apps/ferret/stop", {})

@@ -27,7 +27,7 @@ ENTRIES = ".decisions li:not(.episode)"
 COMPOSITIONS = "#act-compositions"
 
 
-@pytest.mark.parametrize("ferret", [(404,)], indirect=True)
+@pytest.mark.parametrize("seen", [(404,)], indirect=True)
 def test_why_and_what_it_costs_stand_under_the_figures(ferret: Browser, daemon: SceneDaemon) -> None:
     daemon.send("POST", "/slo", LATENCY)
     ferret.sees("1 → 13", ".why")
@@ -247,7 +247,7 @@ Promise.all(parts).then(([views, names]) => {
 """A decision as the page would list it, with what no service would store."""
 
 
-@pytest.mark.parametrize("ferret", [(422, 404)], indirect=True)
+@pytest.mark.parametrize("seen", [(422, 404)], indirect=True)
 def test_what_the_service_tells_is_text_and_never_run(ferret: Browser, daemon: SceneDaemon) -> None:
     daemon.send("POST", "/slo", LATENCY)
     last = {**daemon.status("ferret")["last_decision"], "from": PROBE, "to": PROBE, "reason": PROBE}

@@ -1,10 +1,11 @@
-"""What is deployed: the image's steps, its start as somebody who is not root, and the compose file with its cluster.
+"""What is deployed: the image's steps, its start as somebody who is not root, the compose file with its cluster, rules.
 
 No container engine is needed, and none is used: see docs/decisions/0005-deployment.md for what that leaves open.
 """
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,6 +62,14 @@ def test_the_compose_file_follows_the_compose_specification(compose: dict[str, A
     specification = jsonschema.Draft202012Validator(schema)
     assert [f"{error.json_path}: {error.message}" for error in specification.iter_errors(compose)] == []
     assert not specification.is_valid({"services": {"it": {**compose["services"]["ray-head"], "healthchek": {}}}})
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool: make setup-promtool")
+@pytest.mark.parametrize("asked", [("check", "prometheus-rules.yaml"), ("test", "prometheus-rules-test.yaml")])
+def test_prometheus_takes_the_rules_and_each_alert_comes_when_it_should(asked: tuple[str, str]) -> None:
+    command = ["promtool", asked[0], "rules", asked[1]]
+    done = subprocess.run(command, check=False, cwd=ROOT / "deploy", capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_all_services_run_one_image_that_carries_the_projects_version(compose: dict[str, Any]) -> None:
@@ -217,13 +226,7 @@ def test_spark_makes_data_and_tables_in_the_image(image: Image, compose: dict[st
 
 def _on_this_machine(image: Image) -> Callable[[list[str]], list[str]]:
     """Replaces ports, hosts and places of the containers by free ones of this machine."""
-    replaced = {
-        "6379": str(free_port()),
-        "8080": str(free_port()),
-        "ray-head": "127.0.0.1",
-        "0.0.0.0": "127.0.0.1",
-        "/var/lib/recompose": str(image.home / "cluster"),
-        "/apps": str(ROOT / "docs" / "own-app"),
-    }
+    replaced = {"6379": str(free_port()), "8080": str(free_port()), "ray-head": "127.0.0.1", "0.0.0.0": "127.0.0.1"}
+    replaced |= {"/var/lib/recompose": str(image.home / "cluster"), "/apps": str(ROOT / "docs" / "own-app")}
     pattern = re.compile("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in replaced))
     return lambda command: [pattern.sub(lambda found: replaced[found[0]], word) for word in command]

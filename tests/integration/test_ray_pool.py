@@ -283,10 +283,9 @@ def add(remote: ray_cluster.RemoteObject, more: int) -> Any:
 
 
 @pytest.fixture(scope="module")
-def hosted(cluster: None) -> Iterator[ray_cluster.RemoteObject]:
-    remote = ray_cluster.spawn("hosted", Hosted, 5)
-    yield remote
-    remote.kill()
+def hosted(cluster: None) -> ray_cluster.RemoteObject:
+    """It ends with its Ray."""
+    return ray_cluster.spawn("hosted", Hosted, 5)
 
 
 def test_a_hosted_object_keeps_its_state_in_a_process_of_its_own_and_is_asked_beside_ray(

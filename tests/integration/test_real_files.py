@@ -62,16 +62,14 @@ def test_every_composition_gives_what_a_loop_over_the_stages_gives(
     """Frame hashes and rows; for bzip2 the size and check sum of every block."""
     out = tmp_path / "out.jsonl"
     given = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-    words = ["run", name, "--pool", "local", "--composition", composition, "--items", str(count), "--out", str(out)]
-    done = CliRunner().invoke(main, [*words, *given])
-    assert done.exit_code == 0, done.output
+    recompose(name, "--composition", composition, "--items", str(count), "--out", str(out), *given)
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["value"] for line in lines] == sequential(name, options, count)
 
 
-def recompose(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "service.cli", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
+def recompose(*words: str) -> None:
+    done = CliRunner().invoke(main, ["run", *words, "--pool", "local"])
+    assert done.exit_code == 0, done.output
 
 
 @needs_data
@@ -84,41 +82,33 @@ def test_persons_on_a_users_film_under_an_slo(tmp_path: Path) -> None:
         writer.write(frame)
     writer.release()
     training = f"training={DATA}/person"
-    command = ["run", "person_recognition", "--slo", "latency=600ms", "--source", f"video:{clip}", "--out", str(out)]
-    done = recompose(*command, "-o", "denoise=fast", "-o", training)
+    app = ["person_recognition", "-o", "denoise=fast", "-o", training, "--source", f"video:{clip}", "--out"]
+    command = [sys.executable, "-m", "service.cli", "run", "--slo", "latency=600ms", *app, str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
     assert done.returncode == 0, done.stderr
     assert sum(1 for _ in Frames(str(out))) == 12
-    here = [*command[:-1], str(tmp_path / "plain.csv"), "-o", "denoise=fast", "-o", training, "--pool", "local"]
-    plain = CliRunner().invoke(main, here)
-    assert plain.exit_code == 0, plain.output
+    recompose("--slo", "latency=600ms", *app, str(tmp_path / "plain.csv"))
     assert out.with_suffix(".csv").read_text() == (tmp_path / "plain.csv").read_text()
 
 
 @needs_data
 def test_a_text_compressed_by_several_workers_is_what_bunzip2_gives_back(tmp_path: Path) -> None:
     text, packed, back = Path(DATA or "") / "text" / "lcet10.txt", tmp_path / "text.bz2", tmp_path / "back"
-    done = recompose(
-        *("run", "bzip2", "--source", f"replay:{text}", "--composition", "3"),
-        *("-o", "block_bytes=20000", "--out", str(packed)),
-    )
-    assert done.returncode == 0, done.stderr
+    how = ("--composition", "3", "-o", "block_bytes=20000")
+    recompose("bzip2", "--source", f"replay:{text}", *how, "--out", str(packed))
     assert shutil.which("bunzip2"), "Debian's package bzip2 has it"
     assert subprocess.run(["bunzip2", "-c", packed], stdout=subprocess.PIPE, check=True).stdout == text.read_bytes()
-    again = recompose("run", "bunzip2", "--source", f"replay:{packed}", "--pool", "local", "--out", str(back))
-    assert again.returncode == 0, again.stderr
+    recompose("bunzip2", "--source", f"replay:{packed}", "--out", str(back))
     assert back.read_bytes() == text.read_bytes()
 
 
 def test_a_truncated_archive_gives_its_sound_streams_and_a_dead_letter(tmp_path: Path) -> None:
-    packed, out, letters = tmp_path / "x.bz2", tmp_path / "out", tmp_path / "dead.jsonl"
-    words = ["--pool", "local", "--dead-letters", str(letters), "--out"]
-    plain = tmp_path / "plain"
+    plain, packed, out, letters = (tmp_path / name for name in ("plain", "x.bz2", "out", "dead.jsonl"))
     plain.write_bytes(os.urandom(30_000))
-    pack = ["run", "bzip2", "--source", f"replay:{plain}", "-o", "block_bytes=10000", "--pool", "local", "--out"]
-    made = CliRunner().invoke(main, [*pack, str(packed)])
-    assert made.exit_code == 0, made.output
+    recompose("bzip2", "--source", f"replay:{plain}", "-o", "block_bytes=10000", "--out", str(packed))
     packed.write_bytes(packed.read_bytes()[:-50])
-    done = CliRunner().invoke(main, ["run", "bunzip2", "--source", f"replay:{packed}", *words, str(out)])
+    words = ["--pool", "local", "--dead-letters", str(letters), "--out", str(out)]
+    done = CliRunner().invoke(main, ["run", "bunzip2", "--source", f"replay:{packed}", *words])
     assert "failed 1" in done.output
     assert out.read_bytes() == plain.read_bytes()[:20_000]
     assert "stream 2 is cut off" in letters.read_text()

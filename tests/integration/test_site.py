@@ -19,18 +19,12 @@ import recompose
 
 pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(300)]
 QUESTIONS = {
-    "rate of a broker": "docs/connect/",
-    "default SQL table": "docs/connect/sql/",
-    "keyed stage in a script": "docs/start/scripts/",
-    "windows": "docs/guide/event-time/",
-    "what may a result be": "docs/start/scripts/",
-    "GPU memory for a stage": "docs/guide/app-authors/",
+    **dict.fromkeys(("rate of a broker", "sources", "sinks"), "docs/connect/"),
+    **dict.fromkeys(("keyed stage in a script", "what may a result be"), "docs/start/scripts/"),
+    **{"windows": "docs/guide/event-time/", "GPU memory for a stage": "docs/guide/app-authors/"},
+    **{"objectives": "docs/guide/objectives/", "durability": "docs/guide/durability/"},
+    **{"default SQL table": "docs/connect/sql/", "exit codes": "docs/operate/command-line/"},
     "roll out a new version of an app": "docs/operate/upgrade/",
-    "sources": "docs/connect/",
-    "sinks": "docs/connect/",
-    "objectives": "docs/guide/objectives/",
-    "exit codes": "docs/operate/command-line/",
-    "durability": "docs/guide/durability/",
 }
 """What a new user asked of the documentation, in his words, and the page that answers it."""
 MISSES = 1

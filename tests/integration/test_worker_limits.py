@@ -20,6 +20,7 @@ from service.schemas.spec import InputSpec, RunSpec
 from service.schemas.status import Status
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.logs_errors("run failed")  # of runs that are stopped in their loop
 PATIENCE_S = 120.0
 APPS = """
 import subprocess

@@ -42,8 +42,6 @@ YAML = {"content-type": "application/yaml"}
 
 
 class ClusterHost(LocalHost):
-    """Three nodes, of which one has a GPU."""
-
     def __init__(self) -> None:
         super().__init__(lambda spec: FakeRunner(spec.but(app="synthetic", options={})))
         gpu = Amounts(4, 1, 32e9, {"decoder": 2.0})

@@ -85,7 +85,6 @@ def stop(http: TestClient, **how: Any) -> int:
 
 @contextmanager
 def stopping(http: TestClient, **how: Any) -> Iterator[Future[int]]:
-    """A stop that is under way in a thread."""
     with ThreadPoolExecutor(1) as thread:
         stopped = thread.submit(stop, http, **how)
         wait_until(lambda: state(http)["state"] == "stopping")
@@ -93,7 +92,6 @@ def stopping(http: TestClient, **how: Any) -> Iterator[Future[int]]:
 
 
 def stopped_with_three(http: TestClient) -> Any:
-    """Return the run that was stopped while it held three items."""
     start(http)
     push(http, 1, 2, 3)
     run = state(http)["run"]

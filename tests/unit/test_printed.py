@@ -32,8 +32,6 @@ class Chatty(App):
 
 
 class Told:
-    """Keeps what it is told, by a clock of its own."""
-
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
         self.now_s = 0.0

@@ -93,7 +93,6 @@ class Numbers(Whole):
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Runner]]:
-    """Runs of an app, which all end with the test."""
     monkeypatch.setattr(Whole, "hold", threading.Event())
     made: list[Runner] = []
 

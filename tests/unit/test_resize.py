@@ -15,7 +15,6 @@ ONE, TWO, THREE, FOUR = "Seq(a,b,c)", "Par*2(a,b,c)", "Par*3(a,b,c)", "Par*4(a,b
 
 
 def bound(bench: Bench) -> dict[str, int | None]:
-    """The group of every worker."""
     return {view.worker: view.group for view in bench.dispatcher.view(bench.now_s).workers}
 
 

@@ -83,11 +83,7 @@ def test_what_is_asked_for_elsewhere_takes_the_place_of_what_a_stage_says() -> N
         ({"detct": {"gpus": 1}}, "detct", "is no stage of this app; there are read, detect, draw"),
         ({"detect": {"gpu": 1}}, "detect", "is {'gpu': 1}; must be a mapping with some of cpus, gpus"),
         ({"detect": {"gpus": 1.5}}, "detect", "has gpus = 1.5; must be a share of one GPU"),
-        (
-            {"draw": {"gpu_memory": "4 XB"}},
-            "draw",
-            "has gpu_memory = '4 XB', which is no size; give .*, or '25%'",
-        ),
+        ({"draw": {"gpu_memory": "4 XB"}}, "draw", "has gpu_memory = '4 XB', which is no size; give .*, or '25%'"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused_with_its_place(asked: Any, place: str, sentence: str) -> None:

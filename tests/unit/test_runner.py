@@ -43,8 +43,6 @@ class Gate:
 
 
 class Plan:
-    """What happens where."""
-
     def __init__(self) -> None:
         self.gates = self.setup, self.work, self.write, self.close = Gate(), Gate(), Gate(), Gate()
         self.close_error: Exception | None = None

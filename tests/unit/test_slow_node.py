@@ -11,7 +11,6 @@ SLOW = "w3"
 
 
 def bench() -> Bench:
-    """Two workers on one node, one on another."""
     made = Bench("Par*3(a)", (Stage("a"),), spares=0, prefetch_below_s=0.0)
     for name, node in (("w1", "fast"), ("w2", "fast"), (SLOW, "slow")):
         made.handle(WorkerJoined(0.0, name, 0, node))

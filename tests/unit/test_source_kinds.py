@@ -1,31 +1,37 @@
-"""One table of source kinds, and one start body: command line, scripts and checks take what these take."""
+"""One table of source kinds, and one start body: command line, scripts and checks take what these take. A source whose
+place does not answer is told where people look, and once."""
 
 import gc
+import math
 import time
 import warnings
-from collections.abc import Collection
-from typing import get_args
+from collections.abc import Collection, Sequence
+from typing import Any, get_args
 
 import pytest
+from structlog.testing import capture_logs
 
 from apps import registry
+from apps.contract import App
+from compositions.model import Stage
 from datapipe import sink_kinds
 from datapipe.source_kinds import KINDS, PathMeans, open_source
+from datapipe.sources import fed, inbox
+from datapipe.sources.fed import Fed, Message
+from datapipe.sources.inbox import Inbox, Letter
 from recompose.started import Settings, _source
 from service.cli.configured import ServiceConfig
 from service.cli.run import run
 from service.cli.start import start
 from service.cli.texts import parse_sink, parse_source
+from service.runner.rpc.requests import ReadStatus, Start
+from service.runner.runner import Runner
 from service.schemas.requests import StartRequest
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
+from tests.support.waiting import eventually
 
-BROKERS = {
-    "redis": "redis://h/0?stream=a",
-    "kafka": "kafka://h/a",
-    "nats": "nats://h/a",
-    "mqtt": "mqtt://h/a",
-    "rabbitmq": "amqp://h/?queue=a",
-}
+BROKERS = {kind: f"{kind}://h/a" for kind in ("kafka", "nats", "mqtt")}
+BROKERS |= {"redis": "redis://h/0?stream=a", "rabbitmq": "amqp://h/?queue=a"}
 
 
 def test_the_start_body_knows_the_kinds_of_the_table() -> None:
@@ -88,13 +94,9 @@ def test_an_unknown_kind_is_answered_with_all_forms() -> None:
 
 BODY = frozenset(StartRequest.model_fields)
 SAME = {
-    "rate": "input",
-    "pattern": "input",
-    "batch": "batching",
-    "batch_bytes": "batching",
-    "linger_ms": "batching",
-    "duration": "duration_s",
-    "in_memory": "source",  # its option in_memory
+    **dict.fromkeys(("rate", "pattern"), "input"),
+    **dict.fromkeys(("batch", "batch_bytes", "linger_ms"), "batching"),
+    **{"duration": "duration_s", "in_memory": "source"},  # its option in_memory
 }
 """Options under another name in the body."""
 IN_THE_PATH = {"app"}
@@ -135,3 +137,61 @@ def test_the_body_takes_all_that_others_take(taken: Collection[str], elsewhere: 
 
 def test_an_app_of_the_services_file_is_a_start_body() -> None:
     assert ServiceConfig.model_fields["apps"].annotation == dict[str, StartRequest]
+
+
+WHYS = ("nobody listens", "nobody listens", "nobody listens", "no such topic", "no such topic")
+TOLD = ["nobody listens", "no such topic"]
+
+
+class Numbers(App):
+    name = "numbers"
+    stages = (Stage("s"),)
+
+
+class Away:
+    """Answers after a while, as a feed or a box."""
+
+    ended = False
+
+    def __init__(self, message: Message | Letter) -> None:
+        self.whys, self.message = list(WHYS), message
+
+    def open(self, positions: object = None) -> None:
+        if self.whys:
+            raise OSError(self.whys.pop(0))
+
+    seek = open
+
+    def poll(self, most: int, wait_s: float) -> Sequence[Any]:
+        return [self.message]
+
+    def close(self, letters: object = None) -> None: ...
+
+    acknowledge = close
+
+
+@pytest.mark.usefixtures("talkative")
+@pytest.mark.parametrize(("source", "message"), [(Fed, Message("p", 1, b"7")), (Inbox, Letter("p", b"7", 1))])
+def test_a_reason_is_logged_once_until_it_answers(source: Any, message: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fed, "AGAIN_S", 0.0)
+    monkeypatch.setattr(inbox, "AGAIN_S", 0.0)
+    with capture_logs() as logs:
+        made = source(Numbers(), Away(message), lambda: 0.0)
+        assert made.fault is None
+        assert made.read(1, math.inf).values == [7]
+        made.close()
+    assert [line["error"] for line in logs if line["log_level"] == "warning"] == TOLD
+    assert [line["event"] for line in logs if line["log_level"] == "info"] == ["source answers again"]
+    assert made.fault is None
+
+
+def test_the_status_says_so() -> None:
+    pytest.importorskip("redis", reason="redis is not installed; it is in extra redis")
+    source = SourceSpec(kind="redis", path="redis://127.0.0.1:1/0?stream=nobody")
+    runner = Runner(RunSpec(app="synthetic", pool="local", source=source))
+    runner.ask(Start())
+    try:
+        why = "the source does not answer and is asked again: source redis"
+        eventually(lambda: str(runner.ask(ReadStatus()).health.held_up), lambda told: why in told)
+    finally:
+        runner.kill()

@@ -62,7 +62,6 @@ class Consumer:
         assert self.woken.acquire(timeout=WAIT_S)
 
     def rest(self):
-        """All items until the source has finished."""
         taken = []
         while True:
             while got := self.thread.take():

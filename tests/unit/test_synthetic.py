@@ -120,7 +120,6 @@ OPTIONS = SyntheticOptions(total_ms=0, items=20, payload_bytes=200)
 
 @pytest.fixture
 def results():
-    """Lines of a sequential run."""
     app = Synthetic(OPTIONS)
     values = (app.encode_result(through(app, work)) for work in app.items(None))
     return [{"serial": serial, "value": value} for serial, value in enumerate(values)]

@@ -21,8 +21,6 @@ FAILS = "import sys; sys.exit('Error: Spark needs Java 17 or 21 and found none')
 
 
 class Turns(Ticker):
-    """Takes a turn when it is told to."""
-
     def start(self, turn: Callable[[], float | None]) -> None:
         self.turn = turn
 

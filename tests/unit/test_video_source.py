@@ -55,7 +55,6 @@ class Camera:
 
 @pytest.fixture
 def clip(tmp_path: Path) -> Path:
-    """Ten frames, each brighter than the one before."""
     path = tmp_path / "clip.avi"
     writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10, (64, 48), True)
     for number in range(10):

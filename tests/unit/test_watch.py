@@ -42,7 +42,6 @@ def watch() -> Watch:
 
 
 def looks(made: Watch, from_s: float, to_s: float, rate: float = 10.0, seen: Assessment = MET) -> list[Any]:
-    """When a decision was due, four looks a second, and of which kind."""
     times_s = [from_s + k / 4 for k in range(int((to_s - from_s) * 4))]
     found = [(at_s, made.due(shot(at_s, rate), seen)) for at_s in times_s]
     return [(at_s, due.trigger) for at_s, due in found if isinstance(due, Due)]

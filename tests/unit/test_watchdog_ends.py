@@ -36,8 +36,7 @@ def test_what_is_asked_during_the_start_is_told_after_it() -> None:
     assert (bench.runner.spec.slo, bench.runner.spec.input.rate_per_s) == (slo, 3)
 
 
-def test_stop_drains_and_keeps_what_came_out() -> None:
-    bench = up(Bench())
+def test_stop_drains_and_keeps_what_came_out(bench: Bench) -> None:
     bench.runner.hold = True
     bench.watchdog.ask(PushMany((1,)))
     bench.watchdog.stop()
@@ -46,8 +45,7 @@ def test_stop_drains_and_keeps_what_came_out() -> None:
     assert bench.runner.killed
 
 
-def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on() -> None:
-    bench = up(Bench())
+def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on(bench: Bench) -> None:
     first = bench.runner
     first.hold = True
     bench.watchdog.ask(PushMany((1,)))
@@ -72,9 +70,8 @@ def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on() -> 
     assert (len(bench.host.runners), len(bench.host.prepared)) == (2, 1), "it moves once"
 
 
-def test_a_runner_moves_after_its_workers() -> None:
+def test_a_runner_moves_after_its_workers(bench: Bench) -> None:
     """Starts of workers that are under way are lost with the runner that asked for them."""
-    bench = up(Bench())
     worker = Worker(id="w1", pid=2, node="a", group=0, outstanding=0, restarts=0)
     bench.runner.figures = {"runner": RunnerBody(node="a", pid=1, since="2026-11-28T00:00:00Z"), "workers": [worker]}
     bench.watchdog.desired.move("node a is to go", 60.0)
@@ -131,8 +128,7 @@ def test_workers_of_a_run_that_begins_anew_end_with_a_runner_that_died_but_not_w
     assert (died.host.swept, moved.host.swept) == (["name"], [])
 
 
-def test_history_that_did_not_fit_is_stored_once_there_is_room() -> None:
-    bench = up(Bench())
+def test_history_that_did_not_fit_is_stored_once_there_is_room(bench: Bench) -> None:
     fill(bench.store)
     for number in range(12):
         bench.runner.set_mode(Mode.AUTO, "75"[number % 2])
@@ -145,8 +141,7 @@ def test_history_that_did_not_fit_is_stored_once_there_is_room() -> None:
     assert bench.store.started()["synthetic"].spec.composition == "5"
 
 
-def test_that_a_run_has_ended_is_stored_before_its_runner_goes() -> None:
-    bench = up(Bench())
+def test_that_a_run_has_ended_is_stored_before_its_runner_goes(bench: Bench) -> None:
     bench.store.put_started("synthetic", Started(PUSH, 0))
     bench.watchdog.ask(PushMany(("last words",)))
     bench.runner.stop()
@@ -162,8 +157,7 @@ def test_that_a_run_has_ended_is_stored_before_its_runner_goes() -> None:
     assert (result.value, result.run) == ("last words", bench.runner.spec.origin.run)
 
 
-def test_a_run_that_closes_for_half_a_minute_is_left_alone() -> None:
-    bench = up(Bench())
+def test_a_run_that_closes_for_half_a_minute_is_left_alone(bench: Bench) -> None:
     bench.runner.state = State.CLOSING
     for _ in range(60):
         bench.step(0.5)
@@ -173,9 +167,8 @@ def test_a_run_that_closes_for_half_a_minute_is_left_alone() -> None:
     assert len(bench.host.runners) == 1
 
 
-def test_a_mode_that_was_acknowledged_outlives_a_runner_that_was_not_there_yet() -> None:
+def test_a_mode_that_was_acknowledged_outlives_a_runner_that_was_not_there_yet(bench: Bench) -> None:
     """The status that was under way when the mode was set tells of the composition before."""
-    bench = up(Bench())
     bench.watchdog.change(SetMode(Mode.PINNED, "7"))
     bench.runner.active = next(each for each in PUSH.compositions if each.name == "1")
     bench.step(2.0)
@@ -188,17 +181,9 @@ def test_a_mode_that_was_acknowledged_outlives_a_runner_that_was_not_there_yet()
 
 FIVE = next(each for each in PUSH.compositions if each.name == "5")
 OTHER = Composition("other", FIVE.groups)
-WANTED = having(
-    PUSH,
-    {
-        "slo": Slo("latency", 250.0),
-        "input": InputSpec(rate_per_s=9),
-        "announced": (PlannedLoad(from_epoch_s=4e9, until_epoch_s=4.1e9, rate_per_s=80),),
-        "compositions": (*PUSH.compositions, OTHER),
-        "mode": Mode.PINNED,
-        "composition": "other",
-    },
-)
+LOAD = PlannedLoad(from_epoch_s=4e9, until_epoch_s=4.1e9, rate_per_s=80)
+ASKED = {"slo": Slo("latency", 250.0), "input": InputSpec(rate_per_s=9), "announced": (LOAD,), "mode": Mode.PINNED}
+WANTED = having(PUSH, {**ASKED, "compositions": (*PUSH.compositions, OTHER), "composition": "other"})
 
 
 @pytest.mark.parametrize("started", [True, False])

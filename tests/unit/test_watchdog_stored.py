@@ -57,8 +57,7 @@ def test_what_a_durable_run_is_of_is_stored_before_its_runner_begins_for_as_long
     assert bench.store.durable_runs.is_same(spec, str(spec.origin.run)) is (True if owes else None)
 
 
-def test_a_runner_that_cannot_hand_over_is_replaced_as_after_a_loss() -> None:
-    bench = up(Bench())
+def test_a_runner_that_cannot_hand_over_is_replaced_as_after_a_loss(bench: Bench) -> None:
     bench.runner.silent = True
     bench.watchdog.desired.move("node a is to go", 0.0)
     with capture_logs() as logged:
@@ -68,9 +67,8 @@ def test_a_runner_that_cannot_hand_over_is_replaced_as_after_a_loss() -> None:
     assert len(bench.host.runners) == 2
 
 
-def test_a_runner_that_is_being_retired_is_not_killed_by_a_second_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runner_that_is_retired_is_not_killed_by_a_second_stop(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "END_S", 0.0)
-    bench = up(Bench())
     retiring, hurried, killed = threading.Event(), threading.Event(), threading.Event()
     ask, kill = bench.runner.ask, bench.runner.kill
     early: list[bool] = []
@@ -98,8 +96,7 @@ def test_a_runner_that_is_being_retired_is_not_killed_by_a_second_stop(monkeypat
     assert bench.watchdog.remembered.status is not None
 
 
-def test_what_the_runner_is_told_was_stored_before() -> None:
-    bench = up(Bench())
+def test_what_the_runner_is_told_was_stored_before(bench: Bench) -> None:
     told: list[Mode] = []
     hear = bench.runner.set_mode
 
@@ -112,16 +109,14 @@ def test_what_the_runner_is_told_was_stored_before() -> None:
     assert told == [Mode.PINNED]
 
 
-def test_what_cannot_be_stored_is_not_told() -> None:
-    bench = up(Bench())
+def test_what_cannot_be_stored_is_not_told(bench: Bench) -> None:
     fill(bench.store)
     with pytest.raises(DiskFullError):
         bench.watchdog.change(SetMode(Mode.PINNED, "7"))
     assert (bench.runner.spec.mode, bench.watchdog.desired.spec.mode) == (Mode.AUTO, Mode.AUTO)
 
 
-def test_what_the_runner_does_not_take_is_stored_no_more() -> None:
-    bench = up(Bench())
+def test_what_the_runner_does_not_take_is_stored_no_more(bench: Bench) -> None:
     bench.runner.silent = True
     with pytest.raises(UnavailableError):
         bench.watchdog.change(SetMode(Mode.PINNED, "7"))
@@ -129,8 +124,7 @@ def test_what_the_runner_does_not_take_is_stored_no_more() -> None:
     assert bench.watchdog.desired.spec.mode is Mode.AUTO
 
 
-def test_a_change_that_may_have_reached_a_silent_runner_is_taken_back_when_it_answers_again() -> None:
-    bench = up(Bench())
+def test_a_change_that_may_have_reached_a_silent_runner_is_taken_back_when_it_answers_again(bench: Bench) -> None:
     hear = bench.runner.set_slo
 
     def set_slo(slo: Slo | None) -> None:

@@ -19,19 +19,11 @@ from runtime.transport.values import Broken, FrameCodec, Frames
 from runtime.transport.wire import HEAD, PIECE_BYTES, Kind, Message, pack, pack_alone, pieces, unpack, unpack_alone
 
 FRAMES = st.lists(st.binary(max_size=70), max_size=5)
+BITS_16, BITS_32, BITS_64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
 MESSAGES = st.builds(
-    Message,
-    st.sampled_from(Kind),
-    st.integers(0, 2**64 - 1),
-    st.integers(0, 2**16 - 1),
-    st.integers(0, 2**16 - 1),
-    FRAMES,
-    st.dictionaries(st.integers(0, 2**16 - 1), FRAMES, max_size=3),
-    st.lists(st.floats(allow_nan=False), max_size=6),
-    st.integers(0, 2**32 - 1),
-    st.integers(0, 2**32 - 1),
-    st.lists(st.integers(0, 2**64 - 1), max_size=3),
-)
+    Message, st.sampled_from(Kind), BITS_64, BITS_16, BITS_16, FRAMES, st.dictionaries(BITS_16, FRAMES, max_size=3),
+    st.lists(st.floats(allow_nan=False), max_size=6), BITS_32, BITS_32, st.lists(BITS_64, max_size=3),
+)  # fmt: skip
 
 
 def through(message: Message) -> Message:
