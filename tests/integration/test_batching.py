@@ -75,11 +75,6 @@ def test_what_is_asked_for_while_it_runs_is_what_travels(client: TestClient, tmp
     assert {64, 7} <= set(sizes)
 
 
-def entries(client: TestClient) -> list[dict[str, Any]]:
-    found = client.get("/decisions/synthetic?limit=1000").json()
-    return [each for each in found if each["kind"] == "batching"]
-
-
 def test_a_controller_is_named_and_explained_while_it_runs(client: TestClient) -> None:
     paced = {**LIGHT, "mode": "observe", "input": {"rate_per_s": 500}}
     client.post("/apps/synthetic/start", json=paced).raise_for_status()
@@ -102,7 +97,7 @@ def test_a_controller_is_named_and_explained_while_it_runs(client: TestClient) -
     until(client, lambda status: status["batching"]["size"] == 5)
     client.post("/apps/synthetic/stop").raise_for_status()
     until(client, lambda status: status["state"] == "stopped")
-    told = entries(client)
+    told = [each for each in client.get("/decisions/synthetic?limit=1000").json() if each["kind"] == "batching"]
     assert (told[0]["controller"], told[0]["to"], told[0]["reason"]) == ("fixed", 5, "as asked for")
     by_faf = [each for each in told if each["controller"] == "faf"]
     assert sum(each["count"] for each in by_faf) > len(by_faf), "changes that follow each other are one entry"

@@ -44,10 +44,8 @@ RUN_ELSEWHERE = {
     r"make lock.*": "tests/integration/test_packaging.py::test_locks_are_complete_and_agree",
     r"\.venv/bin/recompose run (person_recognition|face_recognizer) .+": "tests/integration/test_real_files.py::"
     "test_persons_on_a_users_film_under_an_slo",
-    r"\.venv/bin/recompose run (lane_detection|synthetic) .+": "tests/integration/test_real_files.py::"
+    r"\.venv/bin/recompose run (lane_detection|military_server|synthetic) .+": "tests/integration/test_real_files.py::"
     "test_every_composition_gives_what_a_loop_over_the_stages_gives",
-    r"\.venv/bin/recompose run military_server .+": "tests/integration/test_military_server.py::"
-    "test_every_way_to_run_it_gives_what_a_plain_loop_gives",
     r"\.venv/bin/recompose run b(un)?zip2 .+": "tests/integration/test_real_files.py::"
     "test_a_text_compressed_by_several_workers_is_what_bunzip2_gives_back",
     r"\.venv/bin/recompose ingest ferret .+": "tests/datapipe/test_ingest_spark.py::"

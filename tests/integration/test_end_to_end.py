@@ -38,10 +38,6 @@ def stop(up: Daemon) -> dict[str, Any]:
     return up.status("synthetic")
 
 
-def active(up: Daemon) -> str:
-    return str(up.status("synthetic")["composition"]["name"])
-
-
 def last_move(up: Daemon) -> tuple[str, str]:
     last = up.status("synthetic")["last_decision"] or {"from": "", "to": ""}
     return last["from"], last["to"]
@@ -74,7 +70,7 @@ def test_adapts_to_a_rising_and_falling_rate_and_tells_why(running: Daemon) -> N
     stored = running.send("POST", "/slo", {"app": "synthetic", "metric": "throughput", "target": "input_rate"})
     assert stored["bound"] == pytest.approx(40, rel=0.1)
     running.wait_for(lambda: running.status("synthetic")["slo_status"] == "met", 20, "the SLO to be met")
-    assert active(running) == "1"
+    assert running.status("synthetic")["composition"]["name"] == "1"
 
     running.send("PUT", "/apps/synthetic/input", {"rate_per_s": 170})
     running.wait_for(lambda: last_move(running)[1] == "7", 60, "the decision for composition 7")

@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from click.testing import CliRunner
 
 from apps.registry import create
 from apps.video import Frames
+from lab.benchmarks.plain import by_item
+from runtime.pools.set_up import set_up
 from service.cli import main
 from service.runner.validation.resolution import shipped
 
@@ -28,6 +32,7 @@ APPS: list[tuple[str, dict[str, Any], int]] = [
     ("lane_detection", {}, 12),
     ("lane_detection_4", {}, 12),
     ("bzip2", {"block_bytes": 20_000}, 30),
+    ("military_server", {"narrowest": 1, "widest": 4}, 300),
 ]
 """Name, options, and how many items are enough to be out of order."""
 
@@ -42,17 +47,9 @@ def patterns() -> Iterator[Any]:
 
 
 def sequential(name: str, options: dict[str, Any], count: int) -> list[Any]:
-    app = create(name, options)
-    app.prepare()
-    app.setup()
-    values = []
-    for item in app.items(None):
-        for stage in app.stages:
-            item = getattr(app, stage.name)(item)
-        values.append(app.encode_result(item))
-        if len(values) == count:
-            break
-    return values
+    create(name, options).prepare()
+    app = set_up(partial(create, name, options), [stage.name for stage in create(name, options).stages])
+    return [app.encode_result(value) for value in by_item(app, islice(app.items(None), count))]
 
 
 @pytest.mark.parametrize(("name", "options", "count", "composition"), [*patterns()])

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote
 
@@ -89,8 +90,4 @@ def test_the_page_offers_all_versions(address: str, chromium: webdriver.Chrome) 
         page.until(lambda: page.run("return location.pathname") == "/latest/", "the latest version")
         page.until(lambda: len(page.all(".md-version__link")) == 2, "two versions")
         links = "[...document.querySelectorAll('.md-version__link')]"
-        assert page.run(f"return {links}.map((each) => each.textContent.trim())") == [recompose_version(), "0.1.0"]
-
-
-def recompose_version() -> str:
-    return re.findall(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0]
+        assert page.run(f"return {links}.map((each) => each.textContent.trim())") == [version("recompose"), "0.1.0"]

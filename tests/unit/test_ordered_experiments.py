@@ -153,12 +153,9 @@ class Reading:
     def close(self) -> None: ...
 
 
-def begins(reading: Reading) -> list[float]:
-    return [later.arrived_s - before.arrived_s for before, later in pairwise(reading.manager)]
-
-
 def test_the_sleep_is_the_delay_less_what_the_source_took() -> None:
     """The example of section 3.2: at 2 items/s, 150 ms of an item leave 350 ms of the 500."""
     reading = Reading(Fixed(2.0), work_s=0.15)
-    assert begins(reading) == pytest.approx([0.5] * 19)
+    begins_s = [arrival.arrived_s for arrival in reading.manager]
+    assert [later - before for before, later in pairwise(begins_s)] == pytest.approx([0.5] * 19)
     assert reading.slept_s == pytest.approx([0.0] + [0.35] * 20)

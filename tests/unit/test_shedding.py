@@ -19,10 +19,6 @@ EIGHT = Composition("eight", (Group(("a",), Pattern.PAR, 8),))
 WARM_UP_S, MEASURED_S = 2.0, 20.0
 
 
-class Payload:
-    """Something whose end can be seen."""
-
-
 def half_a_second(stage: str, serial: int) -> Cost:
     """On average: between 0 and 1 s, so that some items wait in the reorder buffer for others."""
     return Cost(0.0, (serial * 7919) % 101 / 100)
@@ -54,7 +50,7 @@ def test_what_was_shed_is_not_kept_while_an_older_item_is_in_work():
     (sent,) = dispatcher.handle(BundleAdmitted(0.0, (0.0,), "slow"))[0]
     payloads = []
     for number in range(50):
-        payload = Payload()
+        payload = {number}
         payloads.append(weakref.ref(payload))
         assert dispatcher.handle(BundleAdmitted(1.0, (1.0 + number,), payload)) == ([], [])
         del payload

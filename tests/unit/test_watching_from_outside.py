@@ -7,7 +7,6 @@ import subprocess
 import sys
 from configparser import RawConfigParser
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -26,16 +25,9 @@ KNOWN = {metric.name: {"app", *metric.labels} for metric in METRICS}
 VALUES = {"recompose_app_state": {*map(str, State)}, "recompose_slo_status": {*map(str, SloStatus)}}
 
 
-def _rules() -> list[dict[str, Any]]:
-    (group,) = yaml.safe_load((DEPLOY / "prometheus-rules.yaml").read_text())["groups"]
-    return list(group["rules"])
-
-
-def _panels() -> list[dict[str, Any]]:
-    return list(json.loads((DEPLOY / "grafana-dashboard.json").read_text())["panels"])
-
-
-EXPRESSIONS = [rule["expr"] for rule in _rules()] + [ask["expr"] for panel in _panels() for ask in panel["targets"]]
+(GROUP,) = yaml.safe_load((DEPLOY / "prometheus-rules.yaml").read_text())["groups"]
+PANELS = json.loads((DEPLOY / "grafana-dashboard.json").read_text())["panels"]
+EXPRESSIONS = [each["expr"] for each in (*GROUP["rules"], *(ask for panel in PANELS for ask in panel["targets"]))]
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
@@ -51,9 +43,9 @@ def test_every_expression_asks_for_what_there_is(expression: str) -> None:
 
 
 def test_every_panel_has_a_place_of_its_own_and_a_title() -> None:
-    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in _panels()]
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in PANELS]
     assert len(set(places)) == len(places)
-    assert all(panel["title"] for panel in _panels())
+    assert all(panel["title"] for panel in PANELS)
 
 
 ACT = (Path(__file__).parents[2] / "service" / "dashboard" / "act.js").read_text(encoding="utf-8")
