@@ -301,17 +301,13 @@ def test_trace_needs_a_length():
         Trace((3.0, 3.0), period_s=5.0)
 
 
-class Course:
+class Course(Time):
     """A paced source in virtual time, which has something or not."""
 
     def __init__(self, rate_per_s: float) -> None:
-        self.now_s, self.dry = 0.0, True
-        clock, wait = lambda: self.now_s, self.wait
-        self.pacing = FrequencyManager(Fixed(rate_per_s), clock=clock, wait=wait, dry=lambda: self.dry)
-
-    def wait(self, seconds: float) -> bool:
-        self.now_s += seconds
-        return False
+        super().__init__()
+        self.dry = True
+        self.pacing = self.manager(Fixed(rate_per_s), dry=lambda: self.dry)
 
     def look(self, seconds: float) -> list[Offer]:
         """Time passes, and somebody looks four times a second."""
@@ -347,7 +343,7 @@ def test_what_is_there_is_asked_for_from_then_on() -> None:
 def test_the_rate_is_kept_by_items_that_come_faster_one_by_one() -> None:
     course = Course(40.0)
     taken = 0
-    while course.now_s < 10.0:  # after each item nothing is there for a moment, as they come 200 times a second
+    while course.now_s < 110.0:  # after each item nothing is there for a moment, as they come 200 times a second
         taken += len(course.pacing.turns(8) or ())
         course.pacing.waits(waits=True)
         course.now_s += 0.005

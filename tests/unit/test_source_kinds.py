@@ -5,8 +5,9 @@ import gc
 import math
 import time
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, get_args
+from unittest.mock import Mock
 
 import pytest
 from structlog.testing import capture_logs
@@ -139,35 +140,9 @@ def test_an_app_of_the_services_file_is_a_start_body() -> None:
     assert ServiceConfig.model_fields["apps"].annotation == dict[str, StartRequest]
 
 
-WHYS = ("nobody listens", "nobody listens", "nobody listens", "no such topic", "no such topic")
-TOLD = ["nobody listens", "no such topic"]
-
-
 class Numbers(App):
     name = "numbers"
     stages = (Stage("s"),)
-
-
-class Away:
-    """Answers after a while, as a feed or a box."""
-
-    ended = False
-
-    def __init__(self, message: Message | Letter) -> None:
-        self.whys, self.message = list(WHYS), message
-
-    def open(self, positions: object = None) -> None:
-        if self.whys:
-            raise OSError(self.whys.pop(0))
-
-    seek = open
-
-    def poll(self, most: int, wait_s: float) -> Sequence[Any]:
-        return [self.message]
-
-    def close(self, letters: object = None) -> None: ...
-
-    acknowledge = close
 
 
 @pytest.mark.usefixtures("talkative")
@@ -175,12 +150,15 @@ class Away:
 def test_a_reason_is_logged_once_until_it_answers(source: Any, message: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fed, "AGAIN_S", 0.0)
     monkeypatch.setattr(inbox, "AGAIN_S", 0.0)
+    whys = ["nobody listens"] * 3 + ["no such topic"] * 2
+    away = Mock(ended=False, open=Mock(side_effect=[*map(OSError, whys), None]), poll=lambda *_: [message])
+    away.seek = away.open  # of a feed; ``open`` is that of a box
     with capture_logs() as logs:
-        made = source(Numbers(), Away(message), lambda: 0.0)
+        made = source(Numbers(), away, lambda: 0.0)
         assert made.fault is None
         assert made.read(1, math.inf).values == [7]
         made.close()
-    assert [line["error"] for line in logs if line["log_level"] == "warning"] == TOLD
+    assert [line["error"] for line in logs if line["log_level"] == "warning"] == ["nobody listens", "no such topic"]
     assert [line["event"] for line in logs if line["log_level"] == "info"] == ["source answers again"]
     assert made.fault is None
 

@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
 from compositions.batch_settings import BatchSettings, Sizes, Steps
 from compositions.batching import Batching, SizeControl
-from control.bundles import port
 from control.bundles.batch_control import Circumstances, Steering, control_for
-from control.bundles.port import BatchController, BundleOpening, Choice
+from control.bundles.port import BundleOpening, Choice, DeliveredBundle
 from profiler.snapshot import StageTiming
 from runtime.dispatch.outcomes import Delivered, TaskTimed
 
 FAF = SizeControl("faf", BatchSettings(sizes=Sizes(1, 1000, 50), steps=Steps(10.0, 1)))
 
 
-class Heard(BatchController):
-    """Keeps what it is told; one item more at every bundle."""
-
-    name = "heard"
-
-    def __init__(self) -> None:
-        self.told: list[port.Delivered] = []
-        self.asked: list[BundleOpening] = []
-
-    def delivered(self, bundle: port.Delivered) -> None:
-        self.told.append(bundle)
-
-    def next(self, opening: BundleOpening) -> Choice:
-        self.asked.append(opening)
-        return Choice(len(self.asked), "one more")
-
-
 @pytest.fixture
-def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
-    controller = Heard()
+def heard(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """A controller with one item more at every bundle."""
+    controller = Mock()
+    controller.next.side_effect = lambda opening: Choice(controller.next.call_count, "one more")
     monkeypatch.setattr("control.bundles.batch_control.make_batch_controller", lambda *_: controller)
     return controller
 
@@ -54,7 +39,12 @@ def left(serial: int, *arrived_s: float, at_s: float) -> Delivered:
     return Delivered(at_s, serial, arrived_s, arrived_s[-1], "chain")
 
 
-def test_what_a_controller_is_told_of_a_bundle(heard: Heard) -> None:
+def bundles(heard: Mock) -> list[DeliveredBundle]:
+    """Those it was told of."""
+    return [call.args[0] for call in heard.delivered.call_args_list]
+
+
+def test_what_a_controller_is_told_of_a_bundle(heard: Mock) -> None:
     steering = Steering(FAF, 50)
     steering.hop_s = 0.001
     assert steering.admitted(100, 3, seen(1.0, 500.0, 7)).items == 2
@@ -62,23 +52,23 @@ def test_what_a_controller_is_told_of_a_bundle(heard: Heard) -> None:
     steering.timed(timed(100, 3, 0.004, hop_s=0.5))  # the mean hop counts, not this one
     steering.timed(timed(99, 1, 1.0))  # of nobody that is followed
     steering.delivered(left(100, 0.99, 0.995, 0.998, at_s=1.02))
-    assert heard.asked[-1] == BundleOpening(0, 500.0, 7)
-    (told,) = heard.told
+    assert heard.next.call_args.args == (BundleOpening(0, 500.0, 7),)
+    (told,) = bundles(heard)
     assert (told.first, told.items) == (0, 3)
     assert (told.latency_s, told.filled_s) == pytest.approx((0.03, 0.008))
     assert told.work_s == pytest.approx(0.002 + 0.003 + 0.004 + 2 * 0.001)
 
 
-def test_what_was_split_shed_or_failed_tells_nothing(heard: Heard) -> None:
+def test_what_was_split_shed_or_failed_tells_nothing(heard: Mock) -> None:
     steering = Steering(FAF, 50)
     for number in range(4):
         steering.admitted(10 * number, 10, seen(float(number)))
     steering.delivered(left(0, *[0.0] * 4, at_s=5.0))  # a part of it
     steering.delivered(replace(left(10, 0.0, at_s=5.0), error="a dead letter"))
     steering.delivered(left(30, *[0.0] * 10, at_s=5.0))  # the one before was shed
-    assert [each.first for each in heard.told] == [30]
+    assert [each.first for each in bundles(heard)] == [30]
     steering.delivered(left(20, *[0.0] * 10, at_s=6.0))
-    assert len(heard.told) == 1
+    assert len(bundles(heard)) == 1
 
 
 def test_a_published_controller_follows_the_latency_of_bundles() -> None:

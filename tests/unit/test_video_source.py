@@ -4,6 +4,7 @@ import csv
 import itertools
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import cv2
 import numpy as np
@@ -33,24 +34,12 @@ class NoVideo(App):
     stages = (Stage("any"),)
 
 
-class Camera:
-    """A capture that gives ``count`` frames and announces ``announced``."""
-
-    def __init__(self, count: int, announced: int = 0, opened: bool = True) -> None:
-        self.left, self.announced, self.opened, self.released = count, announced, opened, False
-
-    def isOpened(self) -> bool:  # noqa: N802 - OpenCV's name
-        return self.opened
-
-    def read(self) -> tuple[bool, Any]:
-        self.left -= 1
-        return (True, np.zeros((4, 6, 3), np.uint8)) if self.left >= 0 else (False, None)
-
-    def get(self, what: int, /) -> float:
-        return float(self.announced)
-
-    def release(self) -> None:
-        self.released = True
+def capture(count: int, announced: int = 0, opened: bool = True) -> Mock:
+    """One that gives ``count`` frames."""
+    frames = iter([(True, np.zeros((4, 6, 3), np.uint8))] * count)
+    camera = Mock(read=lambda: next(frames, (False, None)), get=lambda what: float(announced))
+    camera.isOpened.return_value = opened
+    return camera
 
 
 @pytest.fixture
@@ -108,29 +97,29 @@ def test_an_app_that_takes_no_video_and_a_video_without_a_place_are_refused_at_o
 
 def test_a_truncated_file_gives_what_it_has_and_then_its_reason(clip: Path) -> None:
     clip.write_bytes(clip.read_bytes()[: clip.stat().st_size // 2])
-    frames = iter(Frames(str(clip), lambda place: Camera(5, announced=10)))
+    frames = iter(Frames(str(clip), lambda place: capture(5, announced=10)))
     assert len([next(frames) for _ in range(5)]) == 5
     with pytest.raises(RecomposeError, match="ended after frame 5 of 10; it is truncated or damaged"):
         next(frames)
 
 
 def test_a_frame_or_two_less_than_announced_is_no_damage(clip: Path) -> None:
-    assert len(list(Frames(str(clip), lambda place: Camera(98, announced=100)))) == 98
+    assert len(list(Frames(str(clip), lambda place: capture(98, announced=100)))) == 98
 
 
 def test_a_camera_that_goes_away_ends_with_its_reason() -> None:
-    camera = Camera(3)
+    camera = capture(3)
     source = Video(Brightness(), "0", loop=True, clock=clock(), capture=lambda place: camera)
     seen: list[Any] = []
     with pytest.raises(RecomposeError, match="'0' gives no more frames after 3"):
         seen.extend(source)
-    assert (len(seen), camera.released) == (3, True)
+    assert (len(seen), camera.release.called) == (3, True)
 
 
 @pytest.mark.parametrize("frames", [0, 3])
 def test_the_password_of_a_camera_is_in_no_sentence(frames: int) -> None:
     with pytest.raises(RecomposeError, match="video 'rtsp://camera/1' gives no ") as refused:
-        list(Frames("rtsp://me:s3/cret@camera/1", lambda place: Camera(frames, opened=frames > 0)))
+        list(Frames("rtsp://me:s3/cret@camera/1", lambda place: capture(frames, opened=frames > 0)))
     assert "cret" not in str(refused.value)
 
 

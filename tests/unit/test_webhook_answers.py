@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from itertools import repeat
+from socketserver import ThreadingTCPServer
 
 import httpx
 import pytest
@@ -27,31 +28,23 @@ MANY = 400
 @pytest.fixture
 def server() -> Iterator[Callable[[Serve], str]]:
     """Answer each connection's first request as asked. Gives the URL."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    threads: list[threading.Thread] = []
+    made: list[ThreadingTCPServer] = []
 
     def begin(serve: Serve) -> str:
-        def run() -> None:
-            while True:
-                with suppress(ConnectionError, TimeoutError):
-                    try:
-                        connection, _ = listener.accept()
-                    except OSError:
-                        return
-                    with connection:
-                        connection.settimeout(20.0)
-                        read_request(connection)
-                        serve(connection)
+        def handle(connection: socket.socket, *_: object) -> None:
+            connection.settimeout(20.0)
+            with suppress(ConnectionError, TimeoutError):
+                read_request(connection)
+                serve(connection)
 
-        threads.append(threading.Thread(target=run, daemon=True))
-        threads[-1].start()
-        return f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        made.append(ThreadingTCPServer(("127.0.0.1", 0), handle))  # type: ignore[arg-type]
+        threading.Thread(target=made[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{made[-1].server_address[1]}/"
 
     yield begin
-    listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
-    for thread in threads:
-        thread.join(30.0)
+    for each in made:
+        each.shutdown()
+        each.server_close()
 
 
 def read_request(connection: socket.socket) -> None:
