@@ -3,10 +3,11 @@
 import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts import CPUS, DELAY_S, address_of, alone, ran, why_not
+from hosts import CPUS, DELAY_S, SEEN, address_of, alone, ran, why_not
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
@@ -119,6 +120,18 @@ def test_a_runner_whose_machine_is_to_go_moves_with_its_workers(durability: str)
     assert (seen["restarts"], seen["lost_workers"], seen["failed"]) == (0, 0, 0)
     assert seen["gap_s"] <= 2.0  # 0.2 to 0.5 s at a load of 6; without a successor it was the start of a process, 10 s
     assert seen["emptied_after_s"] <= 30.0  # most of it is the start of the successors, on two busy cores
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # minutes: Ray starts the workers of forty tests
+def test_the_contract_of_pools_holds_over_the_network(tmp_path: Path) -> None:
+    """Switches, resizes, kills and bundles of several sizes are in it. Files that its tests share with workers are
+    where both machines find them."""
+    suite = ("-m", "pytest", "-q", "-k", "ray", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'shared'}")
+    printed = ran(*suite, "tests/contract", patience_s=880)
+    assert re.search(r"\d\d passed", printed), printed[-2000:]
+    assert int(printed.rpartition(SEEN)[2]) > 1_000_000
 
 
 @pytest.mark.long

@@ -1,8 +1,6 @@
 """Operators in virtual time: the bound, runs by hand, the figures of Prasaad et al. in small, and their claims. The
 page about the papers is what the records say; SPBench's own source follows algorithm 1 of Garcia et al. 2023."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace

@@ -209,12 +209,16 @@ class Broken(Plain):
         return MagicMock(**{"write.side_effect": OSError(28, "No space left on device")})
 
 
+def deliver(sink: ResultSink, value: Any) -> None:
+    sink.take(delivered(value))
+    sink.flush()
+
+
 @pytest.mark.parametrize(("app", "dead"), [(Plain(), None), (Plain(), "/dev/full"), (Broken(), None)])
 def test_what_cannot_be_stored_is_the_outputs_fault_not_the_items(app: App, dead: str | None) -> None:
     sink = ResultSink(app, as_it_is, None if dead else "/dev/full", dead)
-    sink.take(delivered(object() if dead else 1))
     with pytest.raises(OutputFailed, match="No space left on device"):
-        sink.flush()
+        deliver(sink, object() if dead else 1)
     sink.close()
 
 

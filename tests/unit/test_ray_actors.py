@@ -1,8 +1,6 @@
 """Workers that outlive their pool: which of them the next pool takes, and what they keep. Ray is played here; that it
 does as it says is told by ``tests/faults/test_daemon_and_runner_killed.py``."""
 
-from __future__ import annotations
-
 import os
 import sys
 import weakref

@@ -1,7 +1,5 @@
 """The life of a runner on local workers, its start, its stages and its end held by the test; and its summary."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -23,7 +23,7 @@ FAILS = "import sys; sys.exit('Error: Spark needs Java 17 or 21 and found none')
 def job(folder: Path, program: str) -> tuple[TableJob, Callable[[], float | None]]:
     """One that takes a turn when it is told to."""
     write_items(folder, 0, [0.1])
-    ticker = Mock()
+    ticker = Mock(ending=False)
     made = TableJob([sys.executable, "-c", program], folder, 600.0, lambda _: ticker)
     made.start()
     return made, ticker.start.call_args.args[0]

@@ -1,7 +1,5 @@
 """The watch over one started app, turned by hand with a clock of its own: deaths, leases and starts."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest.mock import Mock
 
