@@ -144,7 +144,7 @@ def test_doctor_looks_at_each_machine_of_a_cluster() -> None:
     assert set(grades.values()) == {"good"}
 
 
-@pytest.mark.long  # for every change: tests/unit/test_slow_node.py
+@pytest.mark.long  # for every change: tests/unit/test_resize.py
 @pytest.mark.parametrize("trouble", ["slowed", "hog"])
 def test_items_avoid_a_machine_that_is_slow(trouble: str) -> None:
     """Two of six workers are 50 ms away, or other programs take their core; and then not. Without a choice by node the

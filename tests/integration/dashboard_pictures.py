@@ -55,7 +55,6 @@ BROKEN = """
 from apps.contract import App
 from compositions.model import Stage
 
-
 class Camera(App):
     name = "camera"
     description = "Finds people in the pictures of a camera that is not there."

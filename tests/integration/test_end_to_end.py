@@ -1,6 +1,11 @@
-"""The main job through the front door: a real daemon, real HTTP, real Ray workers, an SLO, a rate that changes."""
+"""The main job through the front door: a real daemon, real HTTP, real Ray workers, an SLO, a rate that changes; and the
+demo as a newcomer sees it, shortened."""
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,3 +107,18 @@ def test_forced_switches_through_the_api_lose_double_and_reorder_nothing(running
     status = stop(running)
     assert status["switches"] == 5
     check_results(running, status["items"]["accepted"])
+
+
+COMMAND = [sys.executable, "-m", "service.cli", "demo", "synthetic", "--steps", "3", "12", "8"]
+
+
+def test_it_adapts_delivers_every_item_and_ends_by_itself() -> None:
+    here = Path(__file__).parents[2]
+    ended = subprocess.run(COMMAND, check=False, capture_output=True, text=True, timeout=120, cwd=here)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    rows = {line[:31].strip(): line[31:].strip() for line in ended.stdout.partition("Summary")[2].splitlines()}
+    assert re.fullmatch(r"accepted ([\d,]+), delivered \1, failed 0, shed 0, lost 0, misordered 0", rows["items"]), rows
+    assert rows["compositions used"].startswith("1, 7"), "three equal stages beyond their rate: all in parallel"
+    assert re.fullmatch(r"1: [\d,]+ ms → 7: [\d,]+ ms", rows["latency at high input"])
+    assert "A high load" in ended.stdout
+    assert "Objective: mean latency" in ended.stdout

@@ -28,7 +28,6 @@ import time
 
 from recompose import App, Stage
 
-
 class Leaks(App):
     name = "leaks"
     stages = (Stage("keep"),)
@@ -46,7 +45,6 @@ class Leaks(App):
             time.sleep(60)
         return value
 
-
 class Loops(App):
     name = "loops"
     stages = (Stage("turn"),)
@@ -58,7 +56,6 @@ class Loops(App):
         while value:
             pass
         return value
-
 
 class Good(App):
     name = "good"
