@@ -8,15 +8,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from statistics import median
 from typing import Any
 
 from hosts import FAR, FAR_PID, LAST_PID, NEAR, address_of, cut, inside, join, slow
 from ray._private import state as ray_state
-from ray.util import get_node_ip_address
 from rig import Rig
 
 from apps.contract import App
@@ -143,67 +142,25 @@ class Waits(App):
         return value
 
 
-class Computes(App):
-    """One stage that computes for a quarter of the time that ``Waits`` takes; the last machine has a core to itself."""
-
-    name = "computes"
-    stages = (Stage("wait"),)
-
-    def setup(self) -> None:
-        os.sched_setaffinity(0, {int(get_node_ip_address() == address_of(2))})
-
-    def wait(self, value: Any) -> Any:
-        began_s = time.thread_time()
-        while time.thread_time() < began_s + WAIT_S / 4:
-            pass
-        time.sleep(WAIT_S * 3 / 4)
-        return value
-
-
-@contextmanager
-def far_away() -> Iterator[None]:
-    slow(True)
-    yield
-    slow(False)
-
-
-@contextmanager
-def hogged() -> Iterator[None]:
-    """Programs that take the core of the last machine, each with more right to it than a worker."""
-    hog = ["nice", "-n", "-10", "taskset", "-c", "1", sys.executable, "-c", "while True: pass"]
-    hogs = [subprocess.Popen(hog) for _ in range(4)]
-    yield
-    for each in hogs:
-        each.kill()
-
-
-def slowed(
-    app: type[App] = Waits, trouble: Callable[[], AbstractContextManager[None]] = far_away, every_s: float = HALF_LOAD_S
-) -> dict[str, Any]:
-    """Something happens to the last of three machines, which has two of six workers, at half load: the share of the
-    items of each second that were out within a bound which the others keep easily."""
-    with rig_of(app, "Par*6(wait)") as rig:
+def slowed() -> dict[str, Any]:
+    """The last of three machines, which has two of six workers, is 50 ms away for a while, at half load: the share of
+    the items of each second that were out within a bound which the others keep easily."""
+    with rig_of(Waits, "Par*6(wait)") as rig:
         rig.run_until(lambda: len(rig.engine.view().workers) == 6)
         on = Counter(worker.node for worker in rig.engine.view().workers)
-        before = _shares(rig, 5, every_s)
-        with trouble():
-            after = _shares(rig, 20, every_s)
-        again = _shares(rig, 5, every_s)
-        return {"workers": dict(on), "before": before, "after": after, "again": again}
+        before = _shares(rig, 5)
+        slow(True)
+        after = _shares(rig, 20)
+        slow(False)
+        return {"workers": dict(on), "before": before, "after": after, "again": _shares(rig, 5)}
 
 
-def hog() -> dict[str, Any]:
-    """Have other programs take the core of that machine. At a quarter of the load: the real cores are shared with all
-    else, and an item takes up to twice as long as it should on the other machines too."""
-    return slowed(Computes, hogged, 4 * WAIT_S / 6)
-
-
-def _shares(rig: Rig, seconds: int, every_s: float) -> list[float]:
+def _shares(rig: Rig, seconds: int) -> list[float]:
     shares = []
     for _ in range(seconds):
         begin_s, rig.outcomes = rig.engine.now_s, []
-        for at in range(int(1 / every_s)):
-            due_s = begin_s + at * every_s
+        for at in range(int(1 / HALF_LOAD_S)):
+            due_s = begin_s + at * HALF_LOAD_S
             while rig.engine.now_s < due_s:
                 rig.outcomes += rig.engine.advance(due_s)
             rig.engine.admit(rig.codec.encode([at]), (due_s,))
@@ -294,7 +251,7 @@ def _there_and_back_s(line: socket.socket, size: int) -> float:
 
 def main() -> None:
     cluster.connect(os.environ["RAY_ADDRESS"])
-    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, hog, joined, frames)}
+    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, joined, frames)}
     print(json.dumps(scenes[sys.argv[1]]()), flush=True)
 
 
