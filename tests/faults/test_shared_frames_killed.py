@@ -66,9 +66,7 @@ class Runner:
     def __init__(self) -> None:
         self.hub = Hub(arena=ArenaSettings((1 << 28) / memory_bytes()))
         self.codec = self.hub.accounts.codec
-        arena = self.hub.accounts.arena
-        assert arena is not None
-        self.arena = arena
+        self.arena = self.hub.accounts.arena
         self.workers: dict[str, Any] = {}
         self._tasks = 0
         self._come: deque[tuple[str, Message | None]] = deque()
@@ -81,7 +79,6 @@ class Runner:
             self.workers[name].start()
         for _ in names:
             _, message = self.next()
-            assert message is not None
             assert message.kind == Kind.READY
 
     def encode(self, value: Any) -> Any:
@@ -105,7 +102,6 @@ class Runner:
         """The payload of the answer."""
         self.send(worker, payload, stage)
         _, message = self.next()
-        assert message is not None
         assert message.kind == Kind.DONE, bytes(message.payload[0]).decode()
         return message.payload
 

@@ -53,7 +53,6 @@ class Service:
             self.daemon.apps.start(request.spec(APP))
             self.wait_for(lambda status: status.items.delivered >= 20)
         found = self.status().health.runner
-        assert found is not None
         assert found.node == FAR
         self.first = found.pid
 
@@ -130,7 +129,6 @@ def briefly(durability: str) -> dict[str, Any]:
         served.wait_for(lambda status: status.items.delivered > before.items.delivered + RATE_PER_S * SHORT_S / 2)
         time.sleep(3.0)
         after = served.status()
-        assert after.health.runner is not None
         return {
             "same_runner": after.health.runner.pid == served.first,
             "same_run": (after.origin.run, after.origin.epoch) == (before.origin.run, before.origin.epoch),
@@ -149,7 +147,6 @@ def long() -> dict[str, Any]:
         enough = before.items.delivered + 20
         after = served.wait_for(lambda status: status.origin.epoch == 2 and status.items.delivered > enough)
         again_s = time.monotonic() - cut_s
-        assert after.health.runner is not None
         time.sleep(max(0.0, LONG_S - again_s))
         cut(False)
         gone_s = _gone_within_s(old)
@@ -176,7 +173,6 @@ def drained(durability: str) -> dict[str, Any]:
         more = before.items.delivered if durability != "none" else 0
         after = served.wait_for(lambda status: status.items.delivered >= more + 100)
         rows = served.daemon.observation.results(APP, ReadResults(None, 2000))
-        assert after.health.runner is not None
         return {
             "left": after.health.runner.node, "near": NEAR, "gap_s": seen.longest_gap_s(),
             "moved_s": moved_s - asked_s, "emptied_s": emptied_s - moved_s, "emptied_after_s": emptied_s - asked_s,

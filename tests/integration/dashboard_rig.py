@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import psutil
 from browser import Browser, browser
-from selenium import webdriver
+from selenium.webdriver import Chrome
 
 from lab.benchmarks.daemon import UP_S, Daemon, free_port
 
@@ -37,8 +37,6 @@ class Nursery:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def start(self, **asked: Any) -> Forked:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(asked) + "\n")
         self.process.stdin.flush()
         return Forked(int(self.process.stdout.readline()))
@@ -90,9 +88,7 @@ def scenes(state: Path, nursery: Nursery, *arguments: str, token: str = "") -> I
 
 
 @contextmanager
-def page(
-    base: str, where: Path | webdriver.Chrome, refused: tuple[int, ...] = (), *, lost: bool = False
-) -> Iterator[Browser]:
+def page(base: str, where: Path | Chrome, refused: tuple[int, ...] = (), *, lost: bool = False) -> Iterator[Browser]:
     """A browser that must ask nobody else and complain of nothing but answers ``refused`` and a service that is
     ``lost``, where a test means them."""
     with browser(base, where) as opened:

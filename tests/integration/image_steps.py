@@ -132,9 +132,8 @@ def build(stage: Stage, root: Path) -> None:
                 _copy(context / source, workdir)
         elif instruction == "RUN":
             command = re.sub(r"(?<!\S)/(?=\w)", f"{root}/", arguments)
-            ran = subprocess.run(
-                command, check=False, shell=True, cwd=workdir, env=_build_env(), capture_output=True, text=True
-            )
+            how: dict[str, Any] = {"shell": True, "cwd": workdir, "env": _build_env(), "text": True}
+            ran = subprocess.run(command, check=False, capture_output=True, **how)
             assert ran.returncode == 0, f"{command}: {ran.stdout}{ran.stderr}"
 
 

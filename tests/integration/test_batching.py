@@ -158,7 +158,6 @@ def test_each_keeps_to_its_share_which_follows_the_loads_and_is_given_back(daemo
         daemon.apps.set(name, SetInput(InputSpec(rate_per_s=rate_per_s)))
     more_for("second")
     grant = daemon.observation.status("second").resources.grant
-    assert grant is not None
     assert grant.total.workers == WORKERS
     wait_until(lambda: any(told_of_the_grant(daemon, name) for name in NAMES))
     daemon.apps.set_mode("first", Mode.PINNED, None)

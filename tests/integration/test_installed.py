@@ -9,6 +9,7 @@ import sysconfig
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from image_steps import ROOT, call
@@ -75,9 +76,8 @@ class Installed:
     def ran(self, *words: str, cwd: Path) -> str:
         """What the command said. Fails with it when it failed."""
         command = [str(self.bin / words[0]), *words[1:]]
-        done = subprocess.run(
-            command, cwd=cwd, env=untouched(), capture_output=True, text=True, timeout=120, check=False
-        )
+        how: dict[str, Any] = {"cwd": cwd, "env": untouched(), "capture_output": True, "text": True}
+        done = subprocess.run(command, timeout=120, check=False, **how)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout
 
@@ -184,7 +184,6 @@ def test_in_the_tree_the_long_names_are_the_same_modules() -> None:
 
     assert the_same is contract
     assert App is contract.App
-    assert contract.__spec__ is not None
     assert contract.__spec__.name == "apps.contract"
 
 

@@ -47,7 +47,6 @@ def test_what_a_daemon_opens_is_for_this_user_here_alone(tmp_path: Path, monkeyp
 
 
 def the_folder_of_its_ray_is_private(up: Daemon, short: Path) -> None:
-    assert up.process is not None
     (folder,) = short.iterdir()
     assert folder.name.startswith(f"{PREFIX}{up.process.pid}-")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -55,7 +54,6 @@ def the_folder_of_its_ray_is_private(up: Daemon, short: Path) -> None:
 
 def family(up: Daemon) -> list[psutil.Process]:
     """The daemon and all that it started: Ray's own processes, the runner, its workers."""
-    assert up.process is not None
     daemon = psutil.Process(up.process.pid)
     return [daemon, *daemon.children(recursive=True)]
 

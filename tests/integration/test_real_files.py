@@ -137,7 +137,6 @@ def test_a_broken_tuple_in_a_bundle_fails_alone(tmp_path: Path) -> None:
     assert taken.refusal is None
     runner.ask(Stop(drain=True))
     items = runner.ask(ReadSummary()).items
-    assert items is not None
     assert (items.delivered, items.failed) == (40, 1)
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert "coordinates has 65535; must be from 32 to 479" in rows.pop(17)["error"]

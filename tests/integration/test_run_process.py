@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from service.daemon.supervision.ray_host import RayHost
 from service.runner.rpc.requests import Start
 from service.schemas.spec import RunSpec, SourceSpec
-from tests.support.waiting import eventually
+from tests.support.waiting import wait_until
 
 PATIENCE_S = 120.0
 APPS = """
@@ -56,7 +56,6 @@ def interrupted(command: list[str], line: str, *signals: signal.Signals) -> tupl
     """Exit code, items of the summary and the rest of stderr of a run that is told to end after it said ``line``."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        assert process.stderr is not None
         assert any(re.fullmatch(line, each.rstrip()) for each in process.stderr)
         for each in signals:
             process.send_signal(each)
@@ -93,11 +92,10 @@ def test_prints_of_an_app_of_a_daemon_are_in_its_log_with_the_runner_and_the_wor
         host = RayHost()
         try:
             host.spawn("chatty-runner", spec).ask(Start())
-            printed = eventually(
-                lambda: [each for each in logs if each["event"] == "printed"], lambda found: len(found) >= 6, PATIENCE_S
-            )
+            wait_until(lambda: sum(each["event"] == "printed" for each in logs) >= 6, PATIENCE_S)
         finally:
             host.close()
+    printed = [each for each in logs if each["event"] == "printed"]
     assert {each["line"] for each in printed} >= {f"item {number}" for number in range(3)}
     assert all(re.fullmatch(r"chatty-runner w\d+ pid=\d+", each["by"]) for each in printed), printed
 

@@ -319,7 +319,6 @@ def test_a_watched_folder_asks_for_the_next_start_and_a_start_body_wins(disk: Da
     push = RunSpec(app="synthetic", source=SourceSpec(kind="push"), resources={"f2": {"cpus": 0.5}})
     daemon.apps.start(push)
     running = daemon.apps.running_spec("synthetic")
-    assert running is not None
     assert running.resources == {"f1": {"cpus": 2}, "f2": {"cpus": 0.5}}
     daemon.close()
 

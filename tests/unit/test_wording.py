@@ -73,9 +73,8 @@ WIDE = tuple(Composition(f"wide{n}", (Group(("a", "b", "c"), Pattern.PAR, n),)) 
 
 def test_a_violation_while_infeasible_is_decided_once() -> None:
     stages = (SimulatedStage("a", 0.02, 0.6), SimulatedStage("b", 0.03, 0.6), SimulatedStage("c", 0.01, 0.6))
-    scenario = Scenario(
-        stages, WIDE, Slo("latency", 50.0), Fixed(10.0), 280.0, Machine(2), arrivals="poisson", seed=1
-    )  # fmt: skip
+    known = Slo("latency", 50.0), Fixed(10.0), 280.0, Machine(2)
+    scenario = Scenario(stages, WIDE, *known, arrivals="poisson", seed=1)
     told = [each for each in simulate(scenario).decisions if each.infeasible]
     assert told, "10 ms a result less than any composition can do"
     stays = [each.from_name for each in told if each.from_name == each.to_name]
