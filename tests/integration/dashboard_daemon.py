@@ -123,8 +123,8 @@ class Scene(FakeRunner):
         stages = [
             {
                 "name": stage.name, "kind": str(stage.kind), "samples": 812, "cv": 0.4,
-                "cpu_time_ms": COSTS_MS[stage.name] * 0.98, "bottleneck": stage.name == "rank",
-                "service_time_ms": COSTS_MS[stage.name] * (1 + 0.04 * math.sin(at_s / 7)),
+                "cpu_time_ms": COSTS_MS.get(stage.name, 8.0) * 0.98, "bottleneck": stage.name == "rank",
+                "service_time_ms": COSTS_MS.get(stage.name, 8.0) * (1 + 0.04 * math.sin(at_s / 7)),
             }
             for stage in self.app.stages
         ]  # fmt: skip
@@ -199,13 +199,6 @@ class Scene(FakeRunner):
         return WhatIf.model_validate(known)
 
 
-def _know_a_third() -> None:
-    """One more app than the product brings."""
-    find = registry.find
-    third = type("Third", (find("synthetic"),), {"name": "third"})
-    registry.find = lambda name, folders=(): third if name == "third" else find(name, folders)  # type: ignore[assignment]
-
-
 def _ticker(name: str) -> Ticker:
     """Alerts are looked at as ever; runners are up at once."""
     return Ticker(name) if name == "alerts" else PromptTicker(name)
@@ -240,7 +233,6 @@ def play(arguments: list[str]) -> None:
     names = [name for name in asked.apps.split(",") if name]
     listener = socket.create_server(("127.0.0.1", asked.port))
     with closing(DaemonStore(asked.state)) as store:
-        _know_a_third()
         apps = {name: registry.find(name) for name in names}
         written = RunSpec(app="", telemetry=TelemetrySpec(folder=str(asked.state / "telemetry")))
         host = TwoNodes(Scene) if asked.nodes else LocalHost(Scene)

@@ -342,7 +342,7 @@ def test_an_hour_of_events(tmp_path: Path, path: str, nursery: Nursery, chromium
     """Of three apps at four statuses a second, as fast as they can be sent: the page does not grow. A third of an hour
     is sent, and may take a third of what an hour may. The page keeps a quarter of an hour of every app, a sample a
     second; the scene's clock advances a second with every status, so that this is full after a fifth."""
-    apps = ["ferret", "synthetic", "third"]
+    apps = ["ferret", "synthetic", "bzip2"]
     with scenes(tmp_path, nursery, "--apps", ",".join(apps), "--fast") as fast, page(fast.url, chromium) as seen:
         for app in apps:
             fast.send("POST", f"/apps/{app}/start", {"source": {"kind": "push"}})
