@@ -16,6 +16,10 @@ from tests.support.waiting import wait_until
 
 SHUT_OUT = sorted(kind for kind, place in PLACES.items() if place.shuts_out)
 SERVERS = sorted(kind for kind in SHUT_OUT if PLACES[kind].is_server)
+APPS = Path(__file__).parent / "apps"
+ITEMS, ROUNDS = 100, 3
+"""To each runner; some are not out when it dies."""
+SHAPES = ("Par*3-Seq", "Par(f1,f2)", "Seq(f1,f2)")
 
 
 def one_for_every_change(kinds: list[str], one: str) -> list[Any]:
@@ -84,12 +88,6 @@ def test_what_was_sent_to_a_sink_cut_off_is_too_late(place: Place, tmp_path: Pat
         wire.join()
         wait_until(lambda: wire.held_bytes == 0)
         nothing_late_is_there(old, new, place)
-
-
-APPS = Path(__file__).parent / "apps"
-ITEMS, ROUNDS = 100, 3
-"""To each runner; some are not out when it dies."""
-SHAPES = ("Par*3-Seq", "Par(f1,f2)", "Seq(f1,f2)")
 
 
 def serial_run(numbers: range) -> list[int]:

@@ -27,6 +27,9 @@ from tests.support.waiting import eventually, wait_until
 PATIENCE_S = 60.0
 LIGHT = {"options": {"total_ms": 0, "weights": "1:1:1", "items": 1000}}
 MERGED = 'app: synthetic\ncompositions: [{name: together, notation: "Seq(f1,f2,f3)", batch: {items: 7}}]\n'
+APPS_DIR = Path(__file__).parents[1] / "support" / "turns"
+NAMES = ("first", "second")
+WORKERS, HIGH_PER_S, LOW_PER_S = 6, 70.0, 5.0
 
 
 @pytest.fixture
@@ -109,11 +112,6 @@ def test_a_controller_is_named_and_explained_while_it_runs(client: TestClient) -
     by_faf = [each for each in told if each["controller"] == "faf"]
     assert sum(each["count"] for each in by_faf) > len(by_faf), "changes that follow each other are one entry"
     assert all(each["least"] <= each["to"] <= each["most"] for each in told)
-
-
-APPS_DIR = Path(__file__).parents[1] / "support" / "turns"
-NAMES = ("first", "second")
-WORKERS, HIGH_PER_S, LOW_PER_S = 6, 70.0, 5.0
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ return new Set(ends).size;
 CLASSES = "return [...document.querySelectorAll(arguments[0])].map((each) => each.getAttribute('class'))"
 ENTRIES = ".decisions li:not(.episode)"
 COMPOSITIONS = "#act-compositions"
+PROBE = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>'
 
 
 @pytest.mark.parametrize("seen", [(404,)], indirect=True)
@@ -231,9 +232,6 @@ def test_a_range_is_marked_by_dragging_and_has_an_address(ferret: Browser) -> No
     ferret.until(lambda: "100 ms" in ferret.texts(".charts figure:nth-child(2)")[0], "powers of ten")
     ferret.press("Back to now", ".panel:has(.charts)")
     ferret.until(lambda: ferret.attribute(".line.input", "d").count("L") > 200, "what is now")
-
-
-PROBE = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>'
 
 
 LISTED = """

@@ -45,6 +45,8 @@ while sum(node["Alive"] for node in ray.nodes()) != 2:
 TOKEN = "a token of the tests, long enough"  # not a secret
 PATIENCE_S = 90
 PACKAGES = [f"recompose.{room}" for room in ("apps", "compositions", "profiler", "runtime", "service")]
+NGINX, OPENSSL = shutil.which("nginx"), shutil.which("openssl")
+WITH_TOKEN = {"Authorization": "Bearer s3cret"}
 
 
 def in_the_image(test: Callable[..., None]) -> Callable[..., None]:
@@ -240,12 +242,10 @@ def _on_this_machine(image: Image) -> Callable[[list[str]], list[str]]:
     return lambda command: [pattern.sub(lambda found: replaced[found[0]], word) for word in command]
 
 
-NGINX, OPENSSL = shutil.which("nginx"), shutil.which("openssl")
-WITH_TOKEN = {"Authorization": "Bearer s3cret"}
-
-
 @pytest.fixture
 def service() -> Iterator[int]:
+    if not (NGINX and OPENSSL):
+        pytest.skip("needs nginx (make setup-proxy) and openssl")
     store, port = DaemonStore(None), free_port()
     app = create_app(fake_daemon(store), Access("s3cret"))
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None))
@@ -293,7 +293,6 @@ def is_healthy(client: httpx.Client) -> bool:
     return False
 
 
-@pytest.mark.skipif(not (NGINX and OPENSSL), reason="needs nginx (make setup-proxy) and openssl")
 def test_requests_and_events_come_through_with_the_token_only(proxy: tuple[httpx.Client, int]) -> None:
     client, _ = proxy
     assert client.get("/status").status_code == 401
@@ -305,7 +304,6 @@ def test_requests_and_events_come_through_with_the_token_only(proxy: tuple[httpx
     assert "synthetic" in first
 
 
-@pytest.mark.skipif(not (NGINX and OPENSSL), reason="needs nginx (make setup-proxy) and openssl")
 def test_who_comes_without_tls_is_sent_to_it(proxy: tuple[httpx.Client, int]) -> None:
     _, plain = proxy
     answer = httpx.get(f"http://127.0.0.1:{plain}/status", trust_env=False)

@@ -60,6 +60,7 @@ print("all theirs")
 """,
 }
 """As Django lays projects out: run from the folder that has ``manage.py``."""
+SERVICE = "service: {{apps: [streams], state: state, telemetry: false, port: {port}}}\napps:\n  shop_prices: {entry}\n"
 
 
 def untouched() -> dict[str, str]:
@@ -115,9 +116,6 @@ def test_apps_that_name_our_rooms_run_on_ray_in_that_project(installed: Installe
     run = ("run", "readings", "--apps", "own-app", "--items", "30", "--out", "results.jsonl")
     installed.ran("recompose", *run, cwd=shop)
     assert len((shop / "results.jsonl").read_text().splitlines()) == 30
-
-
-SERVICE = "service: {{apps: [streams], state: state, telemetry: false, port: {port}}}\napps:\n  shop_prices: {entry}\n"
 
 
 def test_a_service_in_that_project_runs_what_its_file_says_and_reads_it_again(installed: Installed, shop: Path) -> None:

@@ -43,6 +43,7 @@ APPS: list[tuple[str, dict[str, Any], int]] = [
     ("military_server", {"narrowest": 1, "widest": 4}, 300),
 ]
 """Name, options, and how many items are enough to be out of order."""
+OPTIONS = {"tuples": 40, "narrowest": 1, "widest": 4}
 
 
 def patterns() -> Iterator[Any]:
@@ -117,9 +118,6 @@ def test_a_truncated_archive_gives_its_sound_streams_and_a_dead_letter(tmp_path:
     assert "failed 1" in done.output
     assert out.read_bytes() == plain.read_bytes()[:20_000]
     assert "stream 2 is cut off" in letters.read_text()
-
-
-OPTIONS = {"tuples": 40, "narrowest": 1, "widest": 4}
 
 
 def test_a_broken_tuple_in_a_bundle_fails_alone(tmp_path: Path) -> None:

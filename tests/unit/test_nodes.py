@@ -51,6 +51,8 @@ class Heavy(App):
 TWO = "app: heavy\ncompositions: [{name: wide, notation: Seq-Par*4}]\n"
 PUSHED = {"source": {"kind": "push"}}
 YAML = {"content-type": "application/yaml"}
+GB = 10**9
+STAGES = (Stage("read"), Stage("detect", gpus=1.0, memory="2GB"), Stage("draw"))
 
 
 class ClusterHost(LocalHost):
@@ -236,10 +238,6 @@ def node(*busy: float | None) -> Node:
 )
 def test_the_gpus_at_work_are_known_where_each_tells(nodes: tuple[Node, ...], busy: float | None) -> None:
     assert Cluster(nodes).gpus_busy == busy
-
-
-GB = 10**9
-STAGES = (Stage("read"), Stage("detect", gpus=1.0, memory="2GB"), Stage("draw"))
 
 
 def test_a_worker_has_the_memory_of_a_gpu_that_all_its_stages_keep() -> None:

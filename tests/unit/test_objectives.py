@@ -21,6 +21,11 @@ LATENCY, RATE = objective_of(Slo("latency", 100.0)), objective_of(Slo("throughpu
 STATS = LatencyStats(0.3, 0.3, 0.3, 0.3, 50)
 MEASURED = 60, STATS, replace(STATS, mean_s=0.1), 20, -5.0, 2, (), 4, 2, 3e-4
 BEHIND = Snapshot(50.0, "1", False, 0.0, 40.0, 10.0, 6.0, *MEASURED)
+MET = LatencyStats(0.1, 0.1, 0.1, 0.1, 260)
+LATE = LatencyStats(9.0, 9.0, 9.0, 9.0, 260, from_read=MET)
+DEMAND = Demand(2900, 2600, 0, 10.0, 3.0, offered_per_s=29.0, admitted_per_s=26.0, missed_per_s=0.0, held_s=60)
+KEEP_UP = Slo("throughput", INPUT_RATE)
+FAST = Slo("latency", 400)
 
 
 def test_the_bound_is_the_target_and_its_threshold_on_the_side_that_counts() -> None:
@@ -84,11 +89,6 @@ def test_the_fastest_stands_alone() -> None:
         together([Slo("throughput", "fastest"), Slo("latency", 100.0)])
 
 
-MET = LatencyStats(0.1, 0.1, 0.1, 0.1, 260)
-LATE = LatencyStats(9.0, 9.0, 9.0, 9.0, 260, from_read=MET)
-DEMAND = Demand(2900, 2600, 0, 10.0, 3.0, offered_per_s=29.0, admitted_per_s=26.0, missed_per_s=0.0, held_s=60)
-
-
 def snapshot(**changes: Any) -> Snapshot:
     """26 of 29 items/s for a minute: the queue is full, and 300 more items are due."""
     known = Snapshot(
@@ -102,10 +102,6 @@ def snapshot(**changes: Any) -> Snapshot:
 def judged(slo: Slo, seen: Snapshot, latency_from: LatencyFrom = LatencyFrom.DUE) -> tuple[SloStatus, bool | None]:
     found = assess(objective_of(slo, latency_from), seen, Measuring())
     return found.status, found.meets
-
-
-KEEP_UP = Slo("throughput", INPUT_RATE)
-FAST = Slo("latency", 400)
 
 
 @pytest.mark.parametrize("slo", [KEEP_UP, FAST])

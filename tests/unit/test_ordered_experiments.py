@@ -28,6 +28,8 @@ COSTS = Path(__file__).parents[2] / "lab" / "benchmarks" / "query_costs.json"
 PLAIN = Operator("plain", StageKind.STATELESS, 0.01)
 STATE = replace(PLAIN, name="state", kind=StageKind.STATEFUL)
 KEYED = replace(PLAIN, name="keyed", kind=StageKind.PARTITIONED, partitions=4)
+DOCS = Path(__file__).parents[2] / "docs"
+POINT = Point(at_s=0.0, rate_per_s=5.0, throughput_per_s=4.0, latency_ms=100.0, composition="2", workers=2, met=None)
 
 
 def test_the_bound_is_the_workers_time_or_what_must_be_run_one_by_one() -> None:
@@ -83,10 +85,6 @@ def test_a_figure_is_written_drawn_and_read_again(tmp_path: Path, monkeypatch: p
     assert again.varies == ("query", "scheduler", "workers")
     assert again.seen("workers") == [2, 4, 8, 12, 16]
     assert all(len(runs) == 3 for runs in again.rows.values())
-
-
-DOCS = Path(__file__).parents[2] / "docs"
-POINT = Point(at_s=0.0, rate_per_s=5.0, throughput_per_s=4.0, latency_ms=100.0, composition="2", workers=2, met=None)
 
 
 def test_the_page_is_what_was_recorded() -> None:

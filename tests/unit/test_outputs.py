@@ -28,6 +28,7 @@ from service.schemas.base import plain
 from service.schemas.refusals import ResultsGoneError
 
 VALUES = [1, Outputs(), Outputs(["a", None]), [2], Outputs([Outputs])]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("values", [VALUES[:4], VALUES, [Outputs()], [Outputs([1])], [Outputs(), Outputs()]])
@@ -127,7 +128,6 @@ def test_a_table_has_a_row_for_each_value() -> None:
 # --- outputs on a disk that fills: the run ends with a sentence, and what is there is whole ---------------------------
 
 
-ROOT = Path(__file__).parents[2]
 VIDEO = """
 import sys
 from pathlib import Path

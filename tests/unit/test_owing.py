@@ -34,6 +34,7 @@ from tests.support.waiting import wait_until
 
 PATIENCE_S = 30.0
 DURABLE = {"source": {"kind": "push"}, "durability": "exactly-once"}
+PARQUET = {"kind": "parquet", "path": "/nowhere"}
 
 
 class Held(App):
@@ -113,9 +114,6 @@ def test_what_a_stopped_run_holds_is_listed_and_the_next_start_delivers_it(http:
     assert f"run {run} held 3 undelivered items" in status["started_again"]
     wait_until(lambda: [row["value"] for row in http.get(f"/results/held?run={run}&after=-1").json()] == [1, 2, 3])
     wait_until(lambda: http.get("/owing").json() == [])
-
-
-PARQUET = {"kind": "parquet", "path": "/nowhere"}
 
 
 @pytest.mark.parametrize("other", [{"durability": "none"}, {"source": {"kind": "replay"}}, {"sink": PARQUET}])

@@ -19,6 +19,8 @@ from service.runner.runner import Runner
 from service.schemas.spec import InputSpec, RunSpec, SourceSpec
 from tests.support.waiting import wait_until
 
+RANGE = {"period_s": 60.0, "min_per_s": 2.0, "max_per_s": 12.0}
+
 
 class Time:
     """A clock whose waits take ``overshoot_s`` longer than asked."""
@@ -207,9 +209,6 @@ def test_looking_often_does_not_fill_the_memory():
     for k in range(200_000):
         slots.take(k / 20_000)
     assert max(len(slots._time_of), len(slots._slots_by)) < 1000
-
-
-RANGE = {"period_s": 60.0, "min_per_s": 2.0, "max_per_s": 12.0}
 
 
 @pytest.mark.parametrize(

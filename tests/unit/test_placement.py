@@ -21,6 +21,7 @@ from runtime.pools.ray.seating import NodeId, Seating
 GB = 10**9
 LEFT = "1 CPU and 4 GB of memory"
 THREE = Cluster((Node("a", Amounts(1)), Node("b", Amounts(4)), Node("c", Amounts(2))), near="c")
+ANY = Need()
 
 
 def test_the_cores_of_a_cluster_are_the_sum_over_its_open_nodes() -> None:
@@ -159,9 +160,6 @@ def test_sizes(text: str | int, size: int) -> None:
 def test_what_is_no_size_is_refused(wrong: object) -> None:
     with pytest.raises(RecomposeError, match="is no size; give bytes, or a text as '2GB' or '512MiB'"):
         size_bytes(wrong)  # type: ignore[arg-type]
-
-
-ANY = Need()
 
 
 def seating(need: Need = ANY, cpus: str = "a=1 b=4 c=2", taken: Mapping[str, float] | None = None) -> Seating:

@@ -21,6 +21,8 @@ from runtime.pools.ray import own as ray_own
 from runtime.pools.ray.guard import AWAY_S, Facts, Verdict, answering
 from service.daemon.nodes import NodeBook
 
+WELL = Facts(True)
+
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
@@ -101,9 +103,6 @@ def test_messages_of_ray_itself_are_no_lines_between_those_of_the_log(capsys, ca
     assert capsys.readouterr() == ("", "")
     (record,) = caplog.records
     assert (record.levelname, record.getMessage()) == ("DEBUG", f"raylet: {message['lines'][0]}")
-
-
-WELL = Facts(True)
 
 
 def test_a_head_that_is_away_is_given_up_after_a_while_and_not_when_it_comes_back_before() -> None:

@@ -58,19 +58,13 @@ class Doubles(Whole):
         raise ValueError(f"an array of shape {value.shape} is no picture")
 
 
-class Pops(Whole):
-    def from_json(self, value: Any) -> Any:
-        return value.pop("id")
+def taking(item: Callable[[Any], Any]) -> type[App]:
+    return type("Taking", (Whole,), {"from_json": lambda self, value: item(value)})
 
 
-class Gets(Whole):
-    def from_json(self, value: Any) -> Any:
-        return value.get("x")
-
-
-class Names(Whole):
-    def from_json(self, value: Any) -> Any:
-        return value["name"].strip()
+Pops = taking(lambda value: value.pop("id"))
+Gets = taking(lambda value: value.get("x"))
+Names = taking(lambda value: value["name"].strip())
 
 
 class Reading(BaseModel):

@@ -22,6 +22,8 @@ REPLICATED = Group(("scale",), Pattern.PAR, 2), Group(("detect",), Pattern.PAR, 
 FARM = Composition("farm", (Group(("load",)), *REPLICATED, Group(("store",))))
 PLAIN = Composition("plain", tuple(Group((name,)) for name in ("load", "scale", "detect", "store")))
 NAMED = replace(FARM, name="four", groups=(*FARM.groups[:2], replace(FARM.groups[2], replicas=4), FARM.groups[3]))
+Row = tuple[float | None, int]
+"""Latency of a step (ms), replicas after it."""
 
 
 def situation(inside_ms: float | None, active: Composition = FARM, slo: Slo | None = None, **told: object) -> Situation:
@@ -72,9 +74,6 @@ def test_settings_are_those_of_the_run() -> None:
     assert proposal.composition.groups[2].replicas == 4  # 3 + 2, held to 6 - 2
     assert make_strategy("spar").pace(told).check_interval_s == 0.5
 
-
-Row = tuple[float | None, int]
-"""Latency of a step (ms), replicas after it."""
 
 TABLES: dict[tuple[int, float, int], Sequence[Row]] = {
     (1, 0.2, 8): [  # SF 1, θ 20 %: more below 144 ms, less above 180; at most 8 - 2 = 6

@@ -15,6 +15,7 @@ from runtime.dispatch.phases import Resizing
 from tests.support.replay import Reader, replay
 
 ONE, TWO, THREE, FOUR = "Seq(a,b,c)", "Par*2(a,b,c)", "Par*3(a,b,c)", "Par*4(a,b,c)"
+SLOW = "w3"
 
 
 def bound(bench: Bench) -> dict[str, int | None]:
@@ -197,9 +198,6 @@ def test_a_resize_under_way_is_in_the_log_and_goes_on_where_it_was():
     assert again.dispatcher.view(0.0) == bench.dispatcher.view(0.0)
     phase = Resizing(SwitchRequested(1.0, composition(TWO)), ONE, 61.0)  # as a log would open with it
     assert Reader().value(Writer(lambda payload: 0).plain(phase)) == phase
-
-
-SLOW = "w3"
 
 
 def with_a_slow_node() -> Bench:

@@ -39,6 +39,8 @@ from service.daemon.supervision.runner_slot import HOLD_S, StartQueue
 from service.runner.rpc.vital import Vital
 
 LEASE_S = 30.0
+TIMES = st.floats(0.0, 1e6)
+LIGHT, MODEL = (), ("model",)
 
 
 def follow(condition: Condition, *events: Event) -> Condition:
@@ -92,7 +94,6 @@ def test_what_is_over_stays_over(last: Condition) -> None:
     assert [after(last, event) for event in events] == [last] * len(events)
 
 
-TIMES = st.floats(0.0, 1e6)
 EVENTS = st.one_of(
     *(st.builds(CameUp, TIMES), st.builds(Answered), st.builds(silent, TIMES, TIMES, st.sampled_from(Vital))),
     *(st.builds(kind, TIMES, st.just("why")) for kind in (Died, Refused)),
@@ -161,9 +162,6 @@ def test_apps_that_a_service_brings_back_queue_as_those_that_are_started() -> No
     benches[0].step(2.0)  # it is up
     benches[1].step(2.0)
     assert len(benches[1].host.runners) == 1
-
-
-LIGHT, MODEL = (), ("model",)
 
 
 def known() -> StartTimes:

@@ -22,6 +22,8 @@ from service.runner.wiring.sink import ResultSink
 from service.schemas.refusals import ResultsGoneError
 from service.schemas.results import Result
 
+NUMBERS = st.booleans() | st.integers() | st.floats()
+
 
 class Plain(App):
     name = "plain"
@@ -108,9 +110,6 @@ def test_an_error_with_half_a_character_is_told_as_others_are(tmp_path: Path) ->
     assert [error for _, _, error in told(sink)] == errors
     for file in ("out", "dead"):
         assert [json.loads(line)["error"] for line in (tmp_path / file).read_text().splitlines()] == errors
-
-
-NUMBERS = st.booleans() | st.integers() | st.floats()
 
 
 @given(

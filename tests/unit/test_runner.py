@@ -23,6 +23,7 @@ from service.schemas.spec import InputSpec, RunSpec, SourceSpec
 
 PATIENCE_S = 30.0
 Begin = Callable[..., Runner]
+TWENTY = {"app": "synthetic", "options": {"total_ms": 0, "items": 20}, "pool": "local"}
 
 
 class Gate:
@@ -233,9 +234,6 @@ def test_throughput_leaves_the_start_out(plan: Plan, start: Begin) -> None:
     summary = ended(runner).ask(ReadSummary())
     assert summary.workers == 1
     assert summary.throughput_per_s > 5 / summary.elapsed_s
-
-
-TWENTY = {"app": "synthetic", "options": {"total_ms": 0, "items": 20}, "pool": "local"}
 
 
 def summary(delivered: int, **known: Any) -> Summary:

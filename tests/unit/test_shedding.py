@@ -27,6 +27,10 @@ from service.runner.loop import ControlLoop, LoopSettings
 STAGES = (Stage("a"),)
 EIGHT = Composition("eight", (Group(("a",), Pattern.PAR, 8),))
 WARM_UP_S, MEASURED_S = 2.0, 20.0
+FOUR = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
+ONE = Composition("one", (Group(("a",)),))
+WIDE = Composition("wide", (Group(("a",), Pattern.PAR, 4),))
+PREPARE_LIMIT_S = 300.0
 
 
 def half_a_second(stage: str, serial: int) -> Cost:
@@ -68,9 +72,6 @@ def test_what_was_shed_is_not_kept_while_an_older_item_is_in_work():
     _, outcomes = dispatcher.handle(TaskDone(2.0, "w1", sent.task.task_id, "done"))
     (shed,) = [each for each in outcomes if isinstance(each, Shed)]
     assert (shed.serials, shed.arrived_s) == (range(1, 47), tuple(1.0 + number for number in range(46)))
-
-
-FOUR = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
 
 
 class FewWorkers(SimulatedPool):
@@ -126,11 +127,6 @@ def test_workers_that_die_leave_no_gap_and_the_view_says_what_it_is():
     assert len(engine.view().workers) == 3
     assert engine.view().short_of_workers
     assert longest_gap_s(after, before[-1], 30.0) <= 2.0
-
-
-ONE = Composition("one", (Group(("a",)),))
-WIDE = Composition("wide", (Group(("a",), Pattern.PAR, 4),))
-PREPARE_LIMIT_S = 300.0
 
 
 class ShortPool(SimulatedPool):

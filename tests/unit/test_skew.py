@@ -12,6 +12,9 @@ from runtime.dispatch.keyed.partitions import COUNTED, GAIN, UNEVEN, Partitions,
 from runtime.dispatch.keyed.split import Assembly, marked
 from runtime.dispatch.keys import Routes, StatesByKey
 
+COUNT = 3
+KEYS = st.integers(0, 30)
+
 
 def most(owned: dict[str, list[int]], loads: list[int], moved: dict[int, str]) -> float:
     """What the worker with the most has, of the mean."""
@@ -65,8 +68,6 @@ def test_partitions_of_a_stage_move_once_enough_values_have_shown_where_the_work
     assert keys.owned["a"] | keys.owned["b"] == marked(range(4))
 
 
-COUNT = 3
-KEYS = st.integers(0, 30)
 STEPS = st.lists(
     st.one_of(
         st.integers(0, COUNT - 1),  # a partition goes elsewhere

@@ -16,6 +16,7 @@ from profiler.stats import latency_stats
 LATENCY = Slo("latency", 400)
 THROUGHPUT = Slo("throughput", 10)
 FOLLOW = Slo("throughput", "input_rate")
+MET, VIOLATED = Verdict(SloStatus.MET, ""), Verdict(SloStatus.VIOLATED, "")
 
 
 def latency(mean_ms: float, p95_ms: float = 500) -> LatencyStats:
@@ -138,9 +139,6 @@ def test_validation_names_every_fault() -> None:
     with pytest.raises(SloError) as refused:
         validated(Slo("throughput", -1, 2.0, "p50"))
     assert [fault.path for fault in refused.value.faults] == ["target", "threshold", "statistic"]
-
-
-MET, VIOLATED = Verdict(SloStatus.MET, ""), Verdict(SloStatus.VIOLATED, "")
 
 
 def test_share_of_the_seconds_in_which_it_was_met() -> None:

@@ -24,6 +24,7 @@ from runtime.dispatch.outcomes import Delivered, TaskTimed
 
 TARGET_S = 0.003
 QUIET = CostLaw(cv=0.0, drift_cv=0.0, outliers=0.0)
+FAF = SizeControl("faf", BatchSettings(sizes=Sizes(1, 1000, 50), steps=Steps(10.0, 1)))
 
 
 def run(loads: Floats, pipeline: Pipeline, name: str = "slo-batch", target_ms: float = 3.0) -> Trace:
@@ -145,9 +146,6 @@ def test_it_says_what_it_reckons_with() -> None:
     controller.delivered(DeliveredBundle(0, 1, 0.0009, 0.0, 0.0009))
     reason = controller.next(BundleOpening(1, 1000.0)).reason
     assert reason == "bundle of 3: predicted 0.8 ms + 3 × 0.1 ms (±10 %), 3 ms to fill"
-
-
-FAF = SizeControl("faf", BatchSettings(sizes=Sizes(1, 1000, 50), steps=Steps(10.0, 1)))
 
 
 @pytest.fixture

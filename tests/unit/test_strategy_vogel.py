@@ -18,6 +18,8 @@ from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, Snapshot, StageProfile
 
 SHIPPED = Path(__file__).parent.parent.parent / "compositions"
+MISSED = Assessment(SloStatus.VIOLATED, False, "too slow", 80.0, 2.0)
+MET = Assessment(SloStatus.MET, True, "fine", 160.0, 0.1)
 
 
 def shipped(app: str, *stages: str) -> tuple[Composition, ...]:
@@ -26,8 +28,6 @@ def shipped(app: str, *stages: str) -> tuple[Composition, ...]:
 
 SYNTHETIC = shipped("synthetic", "f1", "f2", "f3")
 FERRET = shipped("ferret", "segment", "extract", "vectorize", "rank")
-MISSED = Assessment(SloStatus.VIOLATED, False, "too slow", 80.0, 2.0)
-MET = Assessment(SloStatus.MET, True, "fine", 160.0, 0.1)
 
 
 def situation(

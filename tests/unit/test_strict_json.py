@@ -27,6 +27,8 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
+EXPECTED = json.loads((Path(__file__).parent / "wire_forms.json").read_text(encoding="utf-8"))
+MODELS: dict[str, type[BaseModel]] = {"status": Status, "start": StartRequest, "spec": RunSpec}
 
 
 @given(VALUES, st.booleans())
@@ -89,10 +91,6 @@ def test_a_large_document_is_read_in_another_process_with_the_same_answer(monkey
 def test_a_document_of_more_values_than_anybody_needs_is_refused_while_it_is_read() -> None:
     with pytest.raises(CompositionError, match=r"line \d+, column 3: more than 100,000 keys and values"):
         load("app: a\ncompositions:\n" + "- a\n" * 110_000, {"a": [Stage("s")]})
-
-
-EXPECTED = json.loads((Path(__file__).parent / "wire_forms.json").read_text(encoding="utf-8"))
-MODELS: dict[str, type[BaseModel]] = {"status": Status, "start": StartRequest, "spec": RunSpec}
 
 
 def bare(part: Any) -> Any:

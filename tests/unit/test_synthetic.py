@@ -13,6 +13,8 @@ from apps.synthetic import Synthetic
 from apps.synthetic.app import Costs, SyntheticOptions
 from lab.simulation.synthetic_checks import verify
 
+OPTIONS = SyntheticOptions(total_ms=0, items=20, payload_bytes=200)
+
 
 def make(**options):
     return create("synthetic", {"total_ms": 0, **options})
@@ -113,9 +115,6 @@ def test_bad_option_is_refused_with_a_sentence(options, sentence):
     with pytest.raises(AppRefused) as refused:
         make(**options)
     assert sentence in str(refused.value)
-
-
-OPTIONS = SyntheticOptions(total_ms=0, items=20, payload_bytes=200)
 
 
 @pytest.fixture

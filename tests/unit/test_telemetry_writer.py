@@ -24,6 +24,7 @@ from service.schemas.spec import TelemetrySpec
 
 PATIENT = WriterSettings(roll_s=3600, slow_roll_s=3600)
 FIELDS = ("number", "at", "from", "to")
+ROWS = ("serial", "outcome", "composition", "batch")
 
 
 def columns(records: Sequence[Any]) -> dict[str, Any]:
@@ -117,9 +118,6 @@ def test_folders_and_files_that_are_none(tmp_path: Path) -> None:
     pq.write_table(SCHEMAS["items"].with_metadata({VERSION_KEY: b"99"}).empty_table(), file)
     with pytest.raises(TelemetryError, match=f"has schema version 99, this program reads up to {VERSION}"):
         files_of(tmp_path, "items")
-
-
-ROWS = ("serial", "outcome", "composition", "batch")
 
 
 def timed(serial: int, items: int, **walls_s: float) -> TaskTimed:

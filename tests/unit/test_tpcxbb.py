@@ -26,6 +26,9 @@ from service.cli import main
 DENSE = Plan(rows=9_000, hours=5, items=300, users=60)
 VISITED = Plan(rows=12_000, hours=24 * 25, items=300, users=100)
 LONG = Plan(rows=20_000, hours=24 * 366, items=300, users=60)
+Q1 = {"least": 1, "most": 10, "stores": [*range(1, 41)]}
+Q1_ASKED = Q1_SQL.format(stores=", ".join(map(str, Q1["stores"])), least=1, most=10)
+FORMS = ["", "_arrow"]
 
 
 @pytest.fixture(scope="module", params=["parquet", "csv"])
@@ -46,11 +49,6 @@ def answers(folder: Path, sql: str, query: str = "q1") -> list[tuple[Any, ...]]:
 
 def made(name: str, folder: Path, **options: Any) -> App:
     return create(name, {"tables": str(folder), **options})
-
-
-Q1 = {"least": 1, "most": 10, "stores": [*range(1, 41)]}
-Q1_ASKED = Q1_SQL.format(stores=", ".join(map(str, Q1["stores"])), least=1, most=10)
-FORMS = ["", "_arrow"]
 
 
 def tops(app: App) -> list[tuple[Any, ...]]:

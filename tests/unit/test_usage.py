@@ -18,6 +18,9 @@ from runtime.housekeeping import available_cores, cpu_quota
 from service.runner.telemetry.accounts import Usage
 from service.schemas.figures import Worker
 
+ROOT = Path(__file__).parents[2]
+V1 = Path("/sys/fs/cgroup/cpu")
+
 
 def view(pid: int, node: str = "127.0.0.1", group: int | None = 0) -> WorkerView:
     return WorkerView(f"w{pid}", pid, node, group, 0, 0)
@@ -92,10 +95,6 @@ def test_workers_that_are_elsewhere_or_gone_have_no_cpu() -> None:
         usage.record(now_s, (view(2**30), view(os.getpid(), node="203.0.113.7")))
     cost = usage.cost((view(2**30),), cores=1)
     assert (cost.worker_s, cost.cpu_s, cost.cpu_cores) == (2.0, None, None)
-
-
-ROOT = Path(__file__).parents[2]
-V1 = Path("/sys/fs/cgroup/cpu")
 
 
 def tree(folder: Path, proc: str, files: dict[str, str]) -> tuple[Path, Path]:

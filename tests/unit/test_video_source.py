@@ -29,11 +29,6 @@ class Brightness(App):
         return number, round(float(frame.mean()))
 
 
-class NoVideo(App):
-    name = "no_video"
-    stages = (Stage("any"),)
-
-
 def capture(count: int, announced: int = 0, opened: bool = True) -> Mock:
     """One that gives ``count`` frames."""
     frames = iter([(True, np.zeros((4, 6, 3), np.uint8))] * count)
@@ -89,8 +84,8 @@ def test_what_is_no_video_is_refused_at_once(tmp_path: Path, content: bytes | No
 
 
 def test_an_app_that_takes_no_video_and_a_video_without_a_place_are_refused_at_once(clip: Path) -> None:
-    with pytest.raises(RecomposeError, match="app 'no_video' takes no video"):
-        open_source(NoVideo(), "video", str(clip), clock=clock())
+    with pytest.raises(RecomposeError, match="app 'sized' takes no video"):
+        open_source(Sized(), "video", str(clip), clock=clock())
     with pytest.raises(RecomposeError, match="source video needs a path"):
         open_source(Brightness(), "video", None, clock=clock())
 

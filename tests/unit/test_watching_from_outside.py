@@ -28,6 +28,9 @@ VALUES = {"recompose_app_state": {*map(str, State)}, "recompose_slo_status": {*m
 (GROUP,) = yaml.safe_load((DEPLOY / "prometheus-rules.yaml").read_text())["groups"]
 PANELS = json.loads((DEPLOY / "grafana-dashboard.json").read_text())["panels"]
 EXPRESSIONS = [each["expr"] for each in (*GROUP["rules"], *(ask for panel in PANELS for ask in panel["targets"]))]
+ACT = (Path(__file__).parents[2] / "service" / "dashboard" / "act.js").read_text(encoding="utf-8")
+STYLE = Path(__file__).parents[2] / "service" / "dashboard" / "style.css"
+UNIT = Path(__file__).parents[2] / "deploy" / "recompose.service"
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
@@ -48,9 +51,6 @@ def test_every_panel_has_a_place_of_its_own_and_a_title() -> None:
     assert all(panel["title"] for panel in PANELS)
 
 
-ACT = (Path(__file__).parents[2] / "service" / "dashboard" / "act.js").read_text(encoding="utf-8")
-
-
 def test_the_page_offers_every_strategy() -> None:
     (listed,) = re.findall(r"^const STRATEGIES = \[(.+)\];$", ACT, re.MULTILINE)
     assert re.findall(r'\["([\w-]+)",', listed) == list(STRATEGIES)
@@ -61,16 +61,10 @@ def test_the_page_offers_every_source_that_a_path_or_nothing_describes() -> None
     assert set(re.findall(r'\["([\w-]+)",', listed)) == {kind.name for kind in KINDS.values() if not kind.driven}
 
 
-STYLE = Path(__file__).parents[2] / "service" / "dashboard" / "style.css"
-
-
 def test_the_page_has_as_many_colours() -> None:
     light = re.findall(r"--hue[0-9]+: light-dark\((#[0-9a-f]+)", STYLE.read_text())
     assert tuple(light) == BANDS
     assert len(light) == HUES
-
-
-UNIT = Path(__file__).parents[2] / "deploy" / "recompose.service"
 
 
 @pytest.fixture

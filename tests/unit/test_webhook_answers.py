@@ -23,6 +23,7 @@ Serve = Callable[[socket.socket], None]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 MANY = 400
 """Megabytes of an answer that nobody needs."""
+WELL = b"HTTP/1.1 200 OK\r\n"
 
 
 @pytest.fixture
@@ -65,7 +66,6 @@ def sending(head: bytes, parts: Iterable[bytes] = (), pause_s: float = 0.0) -> S
     return serve
 
 
-WELL = b"HTTP/1.1 200 OK\r\n"
 STATUS_GIVEN = {
     "no gzip": sending(WELL + b"Connection: close\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nok"),
     "large": sending(WELL + f"Content-Length: {MANY << 20}\r\n\r\n".encode(), [bytes(1 << 20)] * MANY),

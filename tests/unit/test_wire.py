@@ -25,6 +25,8 @@ MESSAGES = st.builds(
     Message, st.sampled_from(Kind), BITS_64, BITS_16, BITS_16, FRAMES, st.dictionaries(BITS_16, FRAMES, max_size=3),
     st.lists(st.floats(allow_nan=False), max_size=6), BITS_32, BITS_32, st.lists(BITS_64, max_size=3),
 )  # fmt: skip
+Pair = tuple[socket.socket, socket.socket]
+SIZES = st.lists(st.sampled_from([0, 1, 100, 20_000, 65_000, 70_000, 400_000]), max_size=3)
 
 
 def through(message: Message) -> Message:
@@ -143,9 +145,6 @@ def test_pieces_are_the_message_cut_up_with_its_head_in_the_first(sizes: list[in
     assert bytes(cut[0]).startswith(parts[0])
 
 
-Pair = tuple[socket.socket, socket.socket]
-
-
 @contextmanager
 def socket_pair() -> Iterator[Pair]:
     left, right = socket.socketpair()
@@ -168,9 +167,6 @@ def message(number: int, *sizes: int) -> Message:
 
 def told(messages: list[Message]) -> list[tuple[int, list[bytes]]]:
     return [(each.task_id, [bytes(frame) for frame in each.payload]) for each in messages]
-
-
-SIZES = st.lists(st.sampled_from([0, 1, 100, 20_000, 65_000, 70_000, 400_000]), max_size=3)
 
 
 @given(st.lists(SIZES, min_size=1, max_size=8), st.booleans())

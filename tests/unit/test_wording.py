@@ -16,6 +16,7 @@ from lab.simulation.simulation import simulate
 from profiler.slo import Slo
 
 ROOT = Path(__file__).parents[2]
+WIDE = tuple(Composition(f"wide{n}", (Group(("a", "b", "c"), Pattern.PAR, n),)) for n in (2, 3, 4))
 
 
 @pytest.mark.parametrize(
@@ -66,9 +67,6 @@ def test_a_name_is_suggested_only_if_it_is_close() -> None:
 )
 def test_addresses_are_told_without_passwords_and_otherwise_as_they_are(text: str, shown: str) -> None:
     assert without_users(text) == shown
-
-
-WIDE = tuple(Composition(f"wide{n}", (Group(("a", "b", "c"), Pattern.PAR, n),)) for n in (2, 3, 4))
 
 
 def test_a_violation_while_infeasible_is_decided_once() -> None:
