@@ -1,6 +1,7 @@
 """Durable runs that hold undelivered data are listed, gone on with and never given up; stops with a limit."""
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -168,6 +169,16 @@ def test_a_run_that_owes_something_is_tried_again(http: TestClient, monkeypatch:
     monkeypatch.setattr(Held, "broken", False)
     Held.gate.set()
     wait_until(lambda: state(http)["items"]["delivered"] == 3)
+
+
+def test_a_stop_with_a_limit_ends_a_stage_that_does_not_and_says_that_it_is_stopping(http: TestClient) -> None:
+    start(http)
+    push(http, 1)
+    began_s = time.monotonic()
+    with stopping(http, timeout_s=1.5):
+        pass
+    assert time.monotonic() - began_s < 1.5 + 2
+    assert state(http)["state"] in ("stopped", "failed")
 
 
 def test_a_stop_under_way_is_hurried_by_another(http: TestClient) -> None:
