@@ -88,7 +88,6 @@ browser:
 # Of the dashboard, for README and docs: from a daemon with real workers, in some five minutes.
 pictures: setup browser
 	$(BIN)/python tests/integration/dashboard_pictures.py
-	$(BIN)/python tests/integration/dashboard_moving.py
 
 # Spark runs on Java 17 or 21. Needs root and Debian's packages; does nothing where there is a Java.
 setup-java:

@@ -1,7 +1,11 @@
-"""SIGKILL to the daemon, and to a runner: what was asked for and what was decided survives."""
+"""SIGKILL to the daemon, also while it writes, and to a runner: what was asked for and what was decided survives."""
 
 import os
 import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +13,7 @@ import psutil
 import pytest
 
 from lab.benchmarks.daemon import Daemon, daemon
+from service.daemon.store.store import DaemonStore
 
 SLO = {"app": "synthetic", "metric": "throughput", "target": "input_rate"}
 
@@ -22,7 +27,7 @@ def works(up: Daemon) -> bool:
     return status["items"]["delivered"] >= 50 and status["slo_status"] == "met"
 
 
-def test_a_killed_daemon_comes_back_with_slo_and_history_and_a_killed_runner_leaves_no_worker_behind(
+def test_a_killed_daemon_keeps_slo_and_history_and_a_killed_runner_leaves_no_worker(
     tmp_path: Path,
 ) -> None:
     with daemon(tmp_path) as up:
@@ -56,48 +61,88 @@ def _kill_the_runner(up: Daemon) -> None:
     assert (told.status_code, told.json()["run"]) == (410, after["run"]), "never the items of another run"
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with daemon(tmp_path_factory.mktemp("state")) as up:
+        yield up
+
+
+def start(up: Daemon, durability: str, workers: int, **settings: float) -> dict[str, Any]:
+    """The status when it is up, with so many workers."""
+    how = {"durability": durability, "options": {"compute": "wait", "total_ms": 30}, "settings": settings}
+    up.send("POST", "/apps/synthetic/start", {"source": "push", **how})
+    up.wait_for(lambda: len(up.status("synthetic").get("workers", ())) >= workers, 60, "workers")
+    return up.status("synthetic")
+
+
 @pytest.mark.parametrize("orphan_s", [30, pytest.param(0.2, marks=pytest.mark.long)])
-def test_a_killed_runner_of_a_durable_run_goes_on_with_it(tmp_path: Path, orphan_s: float) -> None:
-    with daemon(tmp_path) as up:
-        options = {"compute": "wait", "total_ms": 30}
-        how = {"durability": "exactly-once", "settings": {"orphan_s": orphan_s, "spares": 2}}
-        up.send("POST", "/apps/synthetic/start", {"source": "push", "options": options, **how})
-        up.wait_for(lambda: up.status("synthetic")["state"] not in ("starting", "stopped"), 60, "the app to be up")
-        before = up.status("synthetic")
-        taken = up.http.post("/apps/synthetic/items", params={"many": "true"}, json=list(range(50))).json()
-        assert taken["serials"] == list(range(50))
-        up.wait_for(lambda: len(up.get("/results/synthetic")) >= 5, 30, "some results")
-        seen = up.get("/results/synthetic")
-        up.wait_for(lambda: len(up.status("synthetic")["workers"]) >= 3, 60, "the spares")
-        hung, *others = (worker["pid"] for worker in up.status("synthetic")["workers"])
-        os.kill(hung, signal.SIGSTOP)
-        os.kill(before["runner_pid"], signal.SIGKILL)
-        up.wait_for(lambda: up.status("synthetic").get("runner_pid") not in (None, before["runner_pid"]), 60, "another")
-        cursor = {"run": before["run"], "after": seen[-1]["serial"]}
-        up.wait_for(lambda: up.status("synthetic")["items"]["delivered"] == 50, 60, "all that was acknowledged")
-        behind = up.get("/results/synthetic", **cursor)
-        assert [row["serial"] for row in [*seen, *behind]] == list(range(50)), "the cursor goes on"
-        after = up.status("synthetic")
-        assert (after["run"], after["epoch"], after["durability"]) == (before["run"], 2, "exactly-once")
-        up.wait_for(lambda: not psutil.pid_exists(hung), 20, "the worker that hangs to be ended")
-        taken_over = {worker["pid"] for worker in after["workers"]} & set(others)
-        assert taken_over == (set(others) if orphan_s > 1 else set()), "those that wait are the next runner's"
-        assert [psutil.pid_exists(pid) for pid in others] == [orphan_s > 1] * len(others), (
-            "those that nobody took have ended"
-        )
+def test_a_killed_runner_of_a_durable_run_goes_on_with_it(served: Daemon, orphan_s: float) -> None:
+    before = start(served, "exactly-once", 3, orphan_s=orphan_s, spares=2)
+    taken = served.http.post("/apps/synthetic/items", params={"many": "true"}, json=list(range(50))).json()
+    assert taken["serials"] == list(range(50))
+    served.wait_for(lambda: len(served.get("/results/synthetic")) >= 5, 30, "some results")
+    seen = served.get("/results/synthetic")
+    hung, *others = (worker["pid"] for worker in served.status("synthetic")["workers"])
+    os.kill(hung, signal.SIGSTOP)
+    os.kill(before["runner_pid"], signal.SIGKILL)
+    known = (None, before["runner_pid"])
+    served.wait_for(lambda: served.status("synthetic").get("runner_pid") not in known, 60, "another")
+    cursor = {"run": before["run"], "after": seen[-1]["serial"]}
+    served.wait_for(lambda: served.status("synthetic")["items"]["delivered"] == 50, 60, "all that was acknowledged")
+    behind = served.get("/results/synthetic", **cursor)
+    assert [row["serial"] for row in [*seen, *behind]] == list(range(50)), "the cursor goes on"
+    after = served.status("synthetic")
+    assert (after["run"], after["epoch"], after["durability"]) == (before["run"], before["epoch"] + 1, "exactly-once")
+    served.wait_for(lambda: not psutil.pid_exists(hung), 20, "the worker that hangs to be ended")
+    taken_over = {worker["pid"] for worker in after["workers"]} & set(others)
+    assert taken_over == (set(others) if orphan_s > 1 else set()), "those that wait are the next runner's"
+    left = [psutil.pid_exists(pid) for pid in others]
+    assert left == [orphan_s > 1] * len(others), "those that nobody took have ended"
+    served.send("POST", "/apps/synthetic/stop", None)
 
 
 @pytest.mark.parametrize("dead", ["runner", pytest.param("none", marks=pytest.mark.long)])
-def test_workers_of_a_durable_run_end_with_it_also_one_that_hangs(tmp_path: Path, dead: str) -> None:
-    with daemon(tmp_path) as up:
-        how = {"durability": "restart", "settings": {"spares": 1, "leave_s": 1.0}}
-        up.send("POST", "/apps/synthetic/start", {"source": "push", "options": {"compute": "wait"}, **how})
-        up.wait_for(lambda: len(up.status("synthetic").get("workers", ())) >= 2, 60, "workers")
-        status = up.status("synthetic")
-        workers = [worker["pid"] for worker in status["workers"]]
-        os.kill(workers[0], signal.SIGSTOP)
-        if dead == "runner":
-            os.kill(status["runner_pid"], signal.SIGKILL)
-        up.send("POST", "/apps/synthetic/stop", None)
-        up.wait_for(lambda: not any(map(psutil.pid_exists, workers)), 10, "its workers to end")
-        assert up.get("/readyz"), "its Ray is still there"
+def test_workers_of_a_durable_run_end_with_it_also_one_that_hangs(served: Daemon, dead: str) -> None:
+    status = start(served, "restart", 2, spares=1, leave_s=1.0)
+    workers = [worker["pid"] for worker in status["workers"]]
+    os.kill(workers[0], signal.SIGSTOP)
+    if dead == "runner":
+        os.kill(status["runner_pid"], signal.SIGKILL)
+    served.send("POST", "/apps/synthetic/stop", None)
+    served.wait_for(lambda: not any(map(psutil.pid_exists, workers)), 10, "its workers to end")
+    assert served.get("/readyz"), "its Ray is still there"
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from profiler.slo import Slo
+from tests.support.fakes import decision
+from service.daemon.store.store import DaemonStore
+
+state, number = DaemonStore(Path(sys.argv[1])), 0
+while True:
+    number += 1
+    state.put_decisions("words", [decision(number, "start", "x" * 2500, "y" * 2500, None)])
+    state.put_slo("words", Slo("latency", float(number)))
+    print(number, flush=True)
+"""
+
+
+def test_killed_between_and_inside_transactions(tmp_path: Path) -> None:
+    committed = 0
+    for round_length in (1, 7, 40):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        committed = [int(writer.stdout.readline()) for _ in range(round_length)][-1]
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+
+    with sqlite3.connect(tmp_path / "recompose.sqlite") as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    db.close()
+    state = DaemonStore(tmp_path)
+    stored = state.slo("words")
+    assert stored.slo.target >= committed
+    assert len(state.decisions("words", 1000)) >= committed
+    state.close()

@@ -3,78 +3,55 @@ parted, and comes late. Neither end is told."""
 
 from __future__ import annotations
 
-import selectors
 import socket
 import threading
+from contextlib import suppress
+from socketserver import ThreadingTCPServer
 
 
 class Wire:
     """``port``: where to connect instead of the server's."""
 
     def __init__(self, server_port: int) -> None:
-        self._server = ("127.0.0.1", server_port)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._joined, self._over = threading.Event(), threading.Event()
-        self._joined.set()
-        self._others: dict[socket.socket, socket.socket] = {}
-        self._held: dict[socket.socket, bytes] = {}
-        self._thread = threading.Thread(target=self._run)
+        self._server_port = server_port
+        self._listener = ThreadingTCPServer(("127.0.0.1", 0), self._connect)  # type: ignore[arg-type]
+        self.port: int = self._listener.server_address[1]
+        self._joined = threading.Event()
+        self._held: dict[socket.socket, int] = {}
+        """How much of what came from each end is not passed on."""
+        self.join, self.cut = self._joined.set, self._joined.clear
+        self.join()
 
     def __enter__(self) -> Wire:
-        self._thread.start()
+        threading.Thread(target=self._listener.serve_forever).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        for end in (self._listener, *self._others):
-            end.close()
-
-    def cut(self) -> None:
-        self._joined.clear()
-
-    def join(self) -> None:
-        self._joined.set()
+        self.join()
+        self._listener.shutdown()
+        for end in [*self._held]:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        self._listener.server_close()
 
     @property
     def held_bytes(self) -> int:
-        return sum(map(len, self._held.copy().values()))
+        return sum([*self._held.values()])
 
-    def _run(self) -> None:
-        with selectors.DefaultSelector() as ends:
-            ends.register(self._listener, selectors.EVENT_READ)
-            while not self._over.is_set():
-                for key, _ in ends.select(0.01):
-                    if key.fileobj is self._listener:
-                        self._connect(ends)
-                    elif isinstance(key.fileobj, socket.socket):
-                        self._take(key.fileobj, ends)
-                if self._joined.is_set():
-                    self._pass_on()
+    def _connect(self, near: socket.socket, *_: object) -> None:
+        with socket.create_connection(("127.0.0.1", self._server_port)) as far:
+            self._held |= {near: 0, far: 0}
+            there = threading.Thread(target=self._pass_on, args=(near, far))
+            there.start()
+            self._pass_on(far, near)
+            there.join()
 
-    def _connect(self, ends: selectors.BaseSelector) -> None:
-        near, _ = self._listener.accept()
-        far = socket.create_connection(self._server)
-        self._others |= {near: far, far: near}
-        for end in (near, far):
-            ends.register(end, selectors.EVENT_READ)
-
-    def _take(self, end: socket.socket, ends: selectors.BaseSelector) -> None:
-        try:
-            came = end.recv(65536)
-        except OSError:
-            came = b""
-        if came:
-            self._held[end] = self._held.get(end, b"") + came
-        else:
-            ends.unregister(end)
-            self._held.setdefault(end, b"")
-
-    def _pass_on(self) -> None:
-        for end, came in list(self._held.items()):
-            try:
-                self._others[end].sendall(came) if came else self._others[end].shutdown(socket.SHUT_WR)
-            except OSError:
-                pass  # the other end has gone
-            del self._held[end]
+    def _pass_on(self, end: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):  # the other end has gone
+            while came := end.recv(65536):
+                self._held[end] = len(came)
+                self._joined.wait()
+                other.sendall(came)
+                self._held[end] = 0
+            self._joined.wait()
+            other.shutdown(socket.SHUT_WR)

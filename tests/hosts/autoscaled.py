@@ -1,8 +1,6 @@
 """On a machine of its own, a Ray with its autoscaler and nodes that are processes: prints the CPUs of all nodes before
 a request, after it, and after another one. They join the Ray at the usual port, so no other may be there."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

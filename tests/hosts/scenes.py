@@ -8,15 +8,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from statistics import median
 from typing import Any
 
 from hosts import FAR, FAR_PID, LAST_PID, NEAR, address_of, cut, inside, join, slow
 from ray._private import state as ray_state
-from ray.util import get_node_ip_address
 from rig import Rig
 
 from apps.contract import App
@@ -30,7 +29,7 @@ from runtime.pools.ray.settings import RayPoolSettings
 from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadWhatIf, ResetGaps, Start, Stop
 from service.runner.runner import Runner
 from tests.support.kills import judged, longest_gap_s, runner_of, wait_until_up
-from tests.support.waiting import wait_until
+from tests.support.waiting import eventually, wait_until
 
 ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
@@ -49,6 +48,17 @@ def runner_up(**settings: Any) -> Iterator[tuple[Runner, str]]:
         yield runner, out_path
     finally:
         runner.ask(Stop(drain=True, timeout_s=30.0))
+
+
+@contextmanager
+def rig_of(app: type[App], notation: str, **where: Any) -> Iterator[Rig]:
+    """A dispatcher with workers of an app on these machines, without a runner."""
+    pool = RayPool(app, [stage.name for stage in app.stages], RayPoolSettings(**where))
+    try:
+        settings = DispatcherSettings(spares=0)
+        yield Rig(app.stages, pool, pool.codec, lambda _: None, settings=settings).open(notation)
+    finally:
+        pool.close()
 
 
 def killed() -> dict[str, Any]:
@@ -117,13 +127,8 @@ def joined() -> dict[str, Any]:
         all_s, status = time.monotonic() - joined_s, runner.ask(ReadStatus())
         why = [each.reason for each in runner.ask(ReadDecisions(0, 100)) if each.trigger == "placement"]
     seen = asdict(judged(runner, out_path, 0, status.health.restarts or 0, 0.0))
-    return {
-        **seen,
-        "first_s": first_s,
-        "all_s": all_s,
-        "workers": dict(Counter(each.node for each in status.workers)),
-        "why": why,
-    }
+    on = Counter(each.node for each in status.workers)
+    return {**seen, "first_s": first_s, "all_s": all_s, "workers": dict(on), "why": why}
 
 
 class Waits(App):
@@ -137,72 +142,25 @@ class Waits(App):
         return value
 
 
-class Computes(App):
-    """One stage that computes for a quarter of the time that ``Waits`` takes; the last machine has a core to itself."""
-
-    name = "computes"
-    stages = (Stage("wait"),)
-
-    def setup(self) -> None:
-        os.sched_setaffinity(0, {int(get_node_ip_address() == address_of(2))})
-
-    def wait(self, value: Any) -> Any:
-        began_s = time.thread_time()
-        while time.thread_time() < began_s + WAIT_S / 4:
-            pass
-        time.sleep(WAIT_S * 3 / 4)
-        return value
-
-
-@contextmanager
-def far_away() -> Iterator[None]:
-    slow(True)
-    yield
-    slow(False)
-
-
-@contextmanager
-def hogged() -> Iterator[None]:
-    """Programs that take the core of the last machine, each with more right to it than a worker."""
-    hog = ["nice", "-n", "-10", "taskset", "-c", "1", sys.executable, "-c", "while True: pass"]
-    hogs = [subprocess.Popen(hog) for _ in range(4)]
-    yield
-    for each in hogs:
-        each.kill()
-
-
-def slowed(
-    app: type[App] = Waits, trouble: Callable[[], AbstractContextManager[None]] = far_away, every_s: float = HALF_LOAD_S
-) -> dict[str, Any]:
-    """Something happens to the last of three machines, which has two of six workers, at half load: the share of the
-    items of each second that were out within a bound which the others keep easily."""
-    pool = RayPool(app, ["wait"], RayPoolSettings())
-    settings = DispatcherSettings(spares=0)
-    rig = Rig(app.stages, pool, pool.codec, lambda _: None, settings=settings).open("Par*6(wait)")
-    try:
+def slowed() -> dict[str, Any]:
+    """The last of three machines, which has two of six workers, is 50 ms away for a while, at half load: the share of
+    the items of each second that were out within a bound which the others keep easily."""
+    with rig_of(Waits, "Par*6(wait)") as rig:
         rig.run_until(lambda: len(rig.engine.view().workers) == 6)
         on = Counter(worker.node for worker in rig.engine.view().workers)
-        before = _shares(rig, 5, every_s)
-        with trouble():
-            after = _shares(rig, 20, every_s)
-        again = _shares(rig, 5, every_s)
-        return {"workers": dict(on), "before": before, "after": after, "again": again}
-    finally:
-        pool.close()
+        before = _shares(rig, 5)
+        slow(True)
+        after = _shares(rig, 20)
+        slow(False)
+        return {"workers": dict(on), "before": before, "after": after, "again": _shares(rig, 5)}
 
 
-def hog() -> dict[str, Any]:
-    """Have other programs take the core of that machine. At a quarter of the load: the real cores are shared with all
-    else, and an item takes up to twice as long as it should on the other machines too."""
-    return slowed(Computes, hogged, 4 * WAIT_S / 6)
-
-
-def _shares(rig: Rig, seconds: int, every_s: float) -> list[float]:
+def _shares(rig: Rig, seconds: int) -> list[float]:
     shares = []
     for _ in range(seconds):
         begin_s, rig.outcomes = rig.engine.now_s, []
-        for at in range(int(1 / every_s)):
-            due_s = begin_s + at * every_s
+        for at in range(int(1 / HALF_LOAD_S)):
+            due_s = begin_s + at * HALF_LOAD_S
             while rig.engine.now_s < due_s:
                 rig.outcomes += rig.engine.advance(due_s)
             rig.engine.admit(rig.codec.encode([at]), (due_s,))
@@ -218,10 +176,7 @@ def hops() -> dict[str, Any]:
 
 
 def _hops(where: str, size: int) -> dict[str, float]:
-    pool = RayPool(Frames, [stage.name for stage in Frames.stages], RayPoolSettings(resources={where: 1}))
-    settings = DispatcherSettings(spares=0)
-    rig = Rig(Frames.stages, pool, pool.codec, lambda _: None, settings=settings).open("Seq(s1,s2,s3,s4)")
-    try:
+    with rig_of(Frames, "Seq(s1,s2,s3,s4)", resources={where: 1}) as rig:
         bundle = range(size)
         for _ in range(ALONE):
             rig.feed_bundle(bundle)
@@ -233,8 +188,6 @@ def _hops(where: str, size: int) -> dict[str, float]:
             fed += size
         rig.finish()
         return {"hop_ms": median(hops_s[ALONE // 6 :]) * 1e3, "items_per_s": fed / (rig.engine.now_s - began_s)}
-    finally:
-        pool.close()
 
 
 ECHO = """
@@ -253,10 +206,7 @@ ROUNDS = 12
 def frames() -> dict[str, Any]:
     """How long a frame of 6 MB takes to the far machine and back: alone through one stage, and by plain TCP in the same
     minute, where the far end sends it back when it has all of it; and a frame's time where several are under way."""
-    pool = RayPool(Frames, [stage.name for stage in Frames.stages], RayPoolSettings(resources={"far": 1}))
-    settings = DispatcherSettings(spares=0)
-    rig = Rig(Frames.stages, pool, pool.codec, lambda _: None, settings=settings).open("Seq(s1,s2,s3,s4)")
-    try:
+    with rig_of(Frames, "Seq(s1,s2,s3,s4)", resources={"far": 1}) as rig:
         rig.feed_bundle([LARGE_FRAME])
         rig.finish()
         ours, plain = [], []
@@ -272,31 +222,23 @@ def frames() -> dict[str, Any]:
             rig.feed_bundle([LARGE_FRAME])
         rig.finish()
         stream_s = (time.monotonic() - began_s) / ROUNDS
-        return {
-            "ours_s": median(ours),
-            "plain_s": median(plain),
-            "stream_s": stream_s,
-            "least": [min(ours), min(plain)],
-        }
-    finally:
-        pool.close()
+        least = [min(ours), min(plain)]
+        return {"ours_s": median(ours), "plain_s": median(plain), "stream_s": stream_s, "least": least}
 
 
 @contextmanager
 def _echo() -> Iterator[socket.socket]:
     far = subprocess.Popen(inside(os.environ[FAR_PID], sys.executable, "-c", ECHO))
-    give_up_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            line = socket.create_connection((FAR, 7001))
-            break
-        except OSError:
-            if time.monotonic() > give_up_s:
-                raise
-            time.sleep(0.1)
-    with line:
+    with eventually(_connected, seconds=PATIENCE_S) as line:
         yield line
     far.wait(PATIENCE_S)
+
+
+def _connected() -> socket.socket | None:
+    try:
+        return socket.create_connection((FAR, 7001))
+    except OSError:
+        return None
 
 
 def _there_and_back_s(line: socket.socket, size: int) -> float:
@@ -309,7 +251,7 @@ def _there_and_back_s(line: socket.socket, size: int) -> float:
 
 def main() -> None:
     cluster.connect(os.environ["RAY_ADDRESS"])
-    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, hog, joined, frames)}
+    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, joined, frames)}
     print(json.dumps(scenes[sys.argv[1]]()), flush=True)
 
 

@@ -5,6 +5,7 @@ that runs, where a 422 can be right for a body that its schema allows, because n
 has or that a minimum lies below a maximum. Those sentences have tests of their own.
 """
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,10 +34,9 @@ CANNOT_SAY = (
 """A schema cannot express the rules of docs/guide/compositions.md, JSON lines, a share without statistic share,
 a budget without workers, cores or registered apps, a load that ends before it begins, items with a controller, or the
 text of an objective."""
-BRIEF = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-BROAD = settings(BRIEF, max_examples=30)
-
-
+EXAMPLES = int(os.environ["CASES"])
+"""Of each operation; beyond a few, every value at the edge of what is allowed comes as well."""
+SETTINGS = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 DAEMON = fake_daemon(DaemonStore(None))
 
 
@@ -45,15 +45,9 @@ def as_it_is(context: schemathesis.SerializationContext, value: Any) -> bytes:
     return bytes(value) if isinstance(value, bytes) else str(value).encode(errors="replace")
 
 
-def schema_of(examples: int, *phases: str) -> schemathesis.BaseSchema:
-    schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(DAEMON), headers=HERE)
-    schema.config.generation.update(max_examples=examples)
-    schema.config.phases.update(phases=[*phases])
-    return schema
-
-
-drawn = schema_of(BRIEF.max_examples, "examples", "fuzzing")
-broad = schema_of(BROAD.max_examples, "examples", "coverage", "fuzzing")
+schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(DAEMON), headers=HERE)
+schema.config.generation.update(max_examples=EXAMPLES)
+schema.config.phases.update(phases=["examples", *(["coverage"] if EXAMPLES > 2 else []), "fuzzing"])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,38 +57,16 @@ def daemon() -> Iterator[Daemon]:
     DAEMON.close()
 
 
-@drawn.exclude(path="/stream").parametrize()
-@BRIEF
+@schema.exclude(path="/stream").parametrize()
+@SETTINGS
 def test_invented_names(case: schemathesis.Case) -> None:
-    call_with_invented_names(case)
-
-
-@drawn.exclude(path=[STREAM, "/stream"]).parametrize()
-@BRIEF
-def test_a_running_app(case: schemathesis.Case) -> None:
-    call_of_a_running_app(case)
-
-
-@pytest.mark.long
-@broad.exclude(path="/stream").parametrize()
-@BROAD
-def test_many_invented_names(case: schemathesis.Case) -> None:
-    call_with_invented_names(case)
-
-
-@pytest.mark.long
-@broad.exclude(path=[STREAM, "/stream"]).parametrize()
-@BROAD
-def test_a_running_app_often(case: schemathesis.Case) -> None:
-    call_of_a_running_app(case)
-
-
-def call_with_invented_names(case: schemathesis.Case) -> None:
     cannot_say = case.operation.label in CANNOT_SAY
     case.call_and_validate(headers=HERE, excluded_checks=[checks.positive_data_acceptance] if cannot_say else [])
 
 
-def call_of_a_running_app(case: schemathesis.Case) -> None:
+@schema.exclude(path=[STREAM, "/stream"]).parametrize()
+@SETTINGS
+def test_a_running_app(case: schemathesis.Case) -> None:
     if DAEMON.observation.status("synthetic").state != "stable":
         DAEMON.apps.start(StartRequest(source=SourceSpec(kind="push")).spec("synthetic"))
     if "app" in case.path_parameters:

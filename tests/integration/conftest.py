@@ -11,18 +11,29 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.append(str(Path(__file__).parents[1] / "unit"))  # written_telemetry
+sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("unit", "contract")]  # written_telemetry, rig
 
 from browser import Browser
 from browser import chromium as started_chromium
 from dashboard_rig import Nursery, SceneDaemon, page, scenes
-from image_steps import ROOT, Image, Stage, build, parse_dockerfile
+from image_steps import ROOT, Image, Stage, build, build_context, build_wheel, parse_dockerfile
 from selenium.webdriver import Chrome as Driver
+
+from service import logs
 
 
 @pytest.fixture(scope="session")
 def stages() -> list[Stage]:
     return parse_dockerfile((ROOT / "Dockerfile").read_text())
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built once a session from what the image gets."""
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    build_context(source)
+    build_wheel(source, folder)
+    return next(folder.glob("*.whl"))
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +54,12 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
         yield driver
 
 
+@pytest.fixture
+def logging_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command sets logging up for a process of its own; this one is shared with other tests."""
+    monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
+
+
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
     made = Nursery()
@@ -52,15 +69,21 @@ def nursery() -> Iterator[Nursery]:
 
 @pytest.fixture
 def daemon(tmp_path: Path, nursery: Nursery) -> Iterator[SceneDaemon]:
-    with scenes(tmp_path, nursery=nursery) as playing:
+    with scenes(tmp_path, nursery) as playing:
         yield playing
 
 
 @pytest.fixture
-def ferret(daemon: SceneDaemon, chromium: Driver, request: pytest.FixtureRequest) -> Iterator[Browser]:
-    """The page of a running Ferret; ``refused`` statuses come as the fixture's parameter."""
-    daemon.ferret()
-    with page(f"http://127.0.0.1:{daemon.port}", chromium, getattr(request, "param", ())) as opened:
-        opened.open("#/app/ferret")
-        opened.sees("rank", ".drawing")
+def seen(daemon: SceneDaemon, chromium: Driver, request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """The pages of the daemon; ``refused`` statuses come as the fixture's parameter."""
+    with page(daemon.url, chromium, getattr(request, "param", ())) as opened:
         yield opened
+
+
+@pytest.fixture
+def ferret(daemon: SceneDaemon, seen: Browser) -> Browser:
+    """The page of a running Ferret."""
+    daemon.ferret()
+    seen.open("#/app/ferret")
+    seen.sees("rank", ".drawing")
+    return seen

@@ -1,14 +1,18 @@
-"""A daemon whose runners play a scene: Ferret as a dashboard sees it, in any state, at any speed, nothing computed.
+"""Daemons whose runners play a scene: Ferret as a dashboard sees it, in any state, at any speed, nothing computed.
 
-    python tests/integration/dashboard_daemon.py --port 8080 --state DIR [--fast]
+Reads a line of JSON for each on stdin (``arguments``, ``environment``, ``log``), forks a daemon and answers with its
+process id: a start is mostly imports. The arguments are ``--port 8080 --state DIR [--apps NAMES] [--fast] [--nodes]``.
 
 An item pushed into an app is merged into its status until the next one, so that a test says what is to be seen.
 """
 
 import argparse
+import json
 import math
 import os
+import signal
 import socket
+import sys
 from contextlib import closing
 from pathlib import Path
 from time import time
@@ -73,37 +77,30 @@ class Scene(FakeRunner):
         before, self.active, self.moved_s = self.active.name, target, self.now_s
         self._decide(Trigger.VIOLATION, target.name)
         bound = objective_of(slo).bound(None)
-        figures = {"gap_ms": 41.0, "drain_estimate_ms": 310.0, "drain_actual_ms": 255.0, "trials": 1, "duration_s": 5.8}
         why = f"{target.name} is expected to meet the SLO (predicted mean latency 190 ms ± 12 %)"
-        reason = f"mean latency 2100 ms is above {bound:.0f} ms; {why}"
-        candidates = [self._candidate(each, target.name) for each in self._choices()]
         told = {
-            "from": before,
-            "reason": reason,
-            "candidates": candidates,
-            "outcome": "predicted 190 ms, measured 181 ms",
-        }
-        whole = {**plain(self.decided[-1]), **figures, **told, "infeasible": False, "acted": True}
-        self.decided[-1] = Decision.model_validate(whole)
+            "from": before, "reason": f"mean latency 2100 ms is above {bound:.0f} ms; {why}", "trials": 1,
+            "candidates": [self._candidate(each, target.name) for each in self._choices()],
+            "gap_ms": 41.0, "drain_estimate_ms": 310.0, "drain_actual_ms": 255.0, "duration_s": 5.8,
+            "outcome": "predicted 190 ms, measured 181 ms", "infeasible": False, "acted": True,
+        }  # fmt: skip
+        self.decided[-1] = Decision.model_validate({**plain(self.decided[-1]), **told})
 
     def _candidate(self, each: Any, chosen: str) -> dict[str, Any]:
         rate, latency_ms = _predicted(each)
-        told = {
-            "name": each.name,
-            "workers": each.workers,
-            "measured_throughput_per_s": None,
-            "measured_latency_ms": None,
-        }
-        told |= {"predicted_throughput_per_s": rate, "predicted_latency_ms": latency_ms, "status": "rejected"}
+        measured_rate, measured_ms = (9.9, 181.0) if each.name == chosen else (None, None)
         if each.name == chosen:
-            measured = {"measured_throughput_per_s": 9.9, "measured_latency_ms": 181.0}
-            return {**told, **measured, "status": "chosen", "reason": f"predicted mean latency {latency_ms:.0f} ms"}
-        if latency_ms is None:
-            return {**told, "reason": f"misses the SLO: predicted {rate:.3g} items/s, so the queue grows"}
+            reason = f"predicted mean latency {latency_ms:.0f} ms"
+        elif latency_ms is None:
+            reason = f"misses the SLO: predicted {rate:.3g} items/s, so the queue grows"
+        else:
+            reason = f"{each.workers} workers are not fewer than the 5 of 13; mean latency {latency_ms:.0f} ms"
         return {
-            **told,
-            "reason": f"{each.workers} workers are not fewer than the 5 of 13; mean latency {latency_ms:.0f} ms",
-        }
+            "name": each.name, "workers": each.workers, "reason": reason,
+            "predicted_throughput_per_s": rate, "predicted_latency_ms": latency_ms,
+            "measured_throughput_per_s": measured_rate, "measured_latency_ms": measured_ms,
+            "status": "chosen" if each.name == chosen else "rejected",
+        }  # fmt: skip
 
     def status(self) -> Status:
         self.now_s = self.now_s + FAST_STEP_S if self.fast else time()
@@ -125,71 +122,37 @@ class Scene(FakeRunner):
         slo = self.spec.slo
         stages = [
             {
-                "name": stage.name,
-                "kind": str(stage.kind),
-                "samples": 812,
-                "cv": 0.4,
-                "cpu_time_ms": COSTS_MS[stage.name] * 0.98,
-            }
-            | {
-                "service_time_ms": COSTS_MS[stage.name] * (1 + 0.04 * math.sin(at_s / 7)),
-                "bottleneck": stage.name == "rank",
+                "name": stage.name, "kind": str(stage.kind), "samples": 812, "cv": 0.4,
+                "cpu_time_ms": COSTS_MS.get(stage.name, 8.0) * 0.98, "bottleneck": stage.name == "rank",
+                "service_time_ms": COSTS_MS.get(stage.name, 8.0) * (1 + 0.04 * math.sin(at_s / 7)),
             }
             for stage in self.app.stages
-        ]
+        ]  # fmt: skip
+        at = {"node": "127.0.0.1", "restarts": 0}
         workers = [
-            {
-                "id": f"w{group}{k}",
-                "pid": 100 + k,
-                "node": "127.0.0.1",
-                "group": group,
-                "outstanding": int(k < 2),
-                "restarts": 0,
-            }
+            {**at, "id": f"w{group}{k}", "pid": 100 + k, "group": group, "outstanding": int(k < 2)}
             for group, each in enumerate(active.groups)
             for k in range(each.replicas)
         ]
-        verdict = "none" if slo is None else "violated" if slow else "met"
+        drain = {"estimate_ms": 310.0, "srtt_ms": 240.0, "rttvar_ms": 17.5, "last_actual_ms": 255.0}
+        cost = {"cores": 2, "workers": active.workers, "spares": 1, "worker_s": 2412.0, "cpu_s": 611.5}
         return {
-            "composition": plain(ActiveComposition.of(active)),
+            "composition": plain(ActiveComposition.of(active)), "stages": stages, "workers": workers,
             "slo": plain(SloInForce.of(slo, rate)) if slo else None,
-            "slo_status": verdict,
-            "input_rate_per_s": rate,
-            "throughput_per_s": output,
+            "slo_status": "none" if slo is None else "violated" if slow else "met",
+            "slo_met_share": None if slo is None else 0.873, "missed": 0, "failure": None, "lag_s": 0.2,
+            "input_rate_per_s": rate, "offered_per_s": rate, "throughput_per_s": output,
+            "admitted_per_s": min(rate, output * 1.01),
             "latency_ms": {"mean": mean, "p50": mean * 0.94, "p95": mean * 1.4, "p99": mean * 1.7},
-            "stages": stages,
-            "workers": workers,
-            "queued": 14 if slow else 0,
-            "in_flight": 9,
+            "queued": 14 if slow else 0, "in_flight": 9,
             "in_flight_by_stage": {stage.name: 1 + 2 * (stage.name == "rank") for stage in self.app.stages},
             "items": {"accepted": self.asked, "delivered": self.asked - 9, "failed": 0, "shed": 0},
-            "drain": {
-                "estimate_ms": 310.0,
-                "srtt_ms": 240.0,
-                "rttvar_ms": 17.5,
-                "last_actual_ms": 255.0,
-                "last_error_ratio": 0.06,
-                "count": 4,
-            },
-            "updated_at": time_text(at_s),
-            "failure": None,
-            "began_at": time_text(self.began_s - 600),
-            "offered_per_s": rate,
-            "admitted_per_s": min(rate, output * 1.01),
-            "missed": 0,
-            "lag_s": 0.2,
-            "slo_met_share": None if slo is None else 0.873,
-            "cost": {
-                "cores": 2,
-                "workers": active.workers,
-                "spares": 1,
-                "worker_s": 2412.0,
-                "cpu_s": 611.5,
-                "cpu_cores": 1.4 + 0.3 * math.sin(at_s / 9),
-            },
+            "drain": {**drain, "last_error_ratio": 0.06, "count": 4},
+            "updated_at": time_text(at_s), "began_at": time_text(self.began_s - 600),
+            "cost": {**cost, "cpu_cores": 1.4 + 0.3 * math.sin(at_s / 9)},
             "no_change": "13 has the fewest workers that meet the SLO" if slo else "no SLO is set",
             "last_switch": self._last_switch(),
-        }
+        }  # fmt: skip
 
     def _active_at(self, at_s: float) -> Any:
         return self.active if at_s >= self.moved_s else self._choices()[0]
@@ -216,46 +179,24 @@ class Scene(FakeRunner):
         for each in self._choices():
             rate, latency_ms = _predicted(each)
             likely = {
-                "predicted_throughput_per_s": rate,
-                "predicted_latency_ms": latency_ms,
-                "meets": latency_ms is not None,
-            }
-            more = {
-                "predicted_p95_ms": latency_ms and latency_ms * 1.4,
-                "overloaded": latency_ms is None,
-                "limited_by": ["rank"],
-                "throughput_per_s_range": (round(0.96 * rate, 2), round(1.04 * rate, 2)),
-            }
-            row = {**plain(ActiveComposition.of(each)), "active": each.name == self.active.name}
-            rows.append(row | likely | more)
+                "predicted_throughput_per_s": rate, "throughput_per_s_range": (0.96 * rate, 1.04 * rate),
+                "predicted_latency_ms": latency_ms, "predicted_p95_ms": latency_ms and latency_ms * 1.4,
+                "meets": latency_ms is not None, "overloaded": latency_ms is None, "limited_by": ["rank"],
+            }  # fmt: skip
+            rows.append({**plain(ActiveComposition.of(each)), "active": each.name == self.active.name, **likely})
         rows.sort(key=lambda row: (not row["meets"], row["workers"]))
-        head = {
-            "cores": question.cores or 2,
-            "replicas": question.replicas,
-            "input_rate_per_s": question.rate_per_s or 10.0,
-        }
+        best = rows[0]["name"]
         known = {
-            "app": self.spec.app,
-            **head,
-            "choice": rows[0]["name"],
-            "reason": f"{rows[0]['name']} is expected to meet the SLO (predicted mean latency 190 ms ± 12 %)",
-            "compositions": rows,
-            "left_out": 0,
-            "crowding": 2.4,
+            "app": self.spec.app, "cores": question.cores or 2, "replicas": question.replicas, "choice": best,
+            "reason": f"{best} is expected to meet the SLO (predicted mean latency 190 ms ± 12 %)",
+            "input_rate_per_s": question.rate_per_s or 10.0, "crowding": 2.4, "compositions": rows, "left_out": 0,
             "stages": [
                 {"name": name, "service_time_ms": 2.4 * ms, "free_time_ms": ms, "cpu_time_ms": 0.9 * ms}
                 for name, ms in COSTS_MS.items()
                 if name in {stage.name for stage in self.app.stages}
             ],
-        }
+        }  # fmt: skip
         return WhatIf.model_validate(known)
-
-
-def _know_a_third() -> None:
-    """One more app than the product brings."""
-    find = registry.find
-    third = type("Third", (find("synthetic"),), {"name": "third"})
-    registry.find = lambda name, folders=(): third if name == "third" else find(name, folders)  # type: ignore[assignment]
 
 
 def _ticker(name: str) -> Ticker:
@@ -265,10 +206,9 @@ def _ticker(name: str) -> Ticker:
 
 def _predicted(each: Any) -> tuple[float, float | None]:
     """Items/s, and milliseconds unless the queue grows: rank decides."""
-    replicas = each.groups[-1].replicas
-    return replicas * 1000 / (
-        COSTS_MS["rank"] + 25 * (len(each.groups[-1].stages) - 1)
-    ), 190.0 if replicas > 1 else None
+    last = each.groups[-1]
+    cost_ms = COSTS_MS["rank"] + 25 * (len(last.stages) - 1)
+    return last.replicas * 1000 / cost_ms, 190.0 if last.replicas > 1 else None
 
 
 class TwoNodes(LocalHost):
@@ -281,19 +221,18 @@ class TwoNodes(LocalHost):
         return Cluster((*super().cluster().nodes, far), "local")
 
 
-def main() -> None:
+def play(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--apps", default="ferret,synthetic")
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--nodes", action="store_true")
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     Scene.fast = asked.fast
     names = [name for name in asked.apps.split(",") if name]
     listener = socket.create_server(("127.0.0.1", asked.port))
     with closing(DaemonStore(asked.state)) as store:
-        _know_a_third()
         apps = {name: registry.find(name) for name in names}
         written = RunSpec(app="", telemetry=TelemetrySpec(folder=str(asked.state / "telemetry")))
         host = TwoNodes(Scene) if asked.nodes else LocalHost(Scene)
@@ -304,6 +243,32 @@ def main() -> None:
         if asked.fast:
             app.state.broadcaster._period_s = FAST_PERIOD_S
         uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=2)).run(sockets=[listener])
+
+
+def _play_alone(asked: dict[str, Any]) -> None:
+    """In a session of its own, as a daemon that is started by itself; never returns."""
+    os.setsid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    nothing, log = os.open(os.devnull, os.O_RDONLY), os.open(asked["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for here, there in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(here, there)
+    os.environ.update(asked["environment"])
+    status = 1
+    try:
+        play(asked["arguments"])
+        status = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)
+
+
+def main() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for them: the kernel takes them away
+    for line in sys.stdin:
+        if (pid := os.fork()) == 0:
+            _play_alone(json.loads(line))
+        print(pid, flush=True)
 
 
 if __name__ == "__main__":

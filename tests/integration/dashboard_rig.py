@@ -3,21 +3,21 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import psutil
 from browser import Browser, browser
-from selenium import webdriver
+from selenium.webdriver import Chrome
 
-from lab.benchmarks.daemon import UP_S, Daemon
+from lab.benchmarks.daemon import UP_S, Daemon, free_port
 
-PROGRAM, NURSERY = (Path(__file__).with_name(f"dashboard_{name}.py") for name in ("daemon", "nursery"))
+PROGRAM = Path(__file__).with_name("dashboard_daemon.py")
 PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}, "composition": "1"}
 LATENCY = {"app": "ferret", "metric": "latency", "target": 400}
 
@@ -30,15 +30,13 @@ class Forked(psutil.Process):
 
 
 class Nursery:
-    """``dashboard_nursery.py`` in a process of its own."""
+    """``dashboard_daemon.py`` in a process of its own, which forks daemons."""
 
     def __init__(self) -> None:
-        command = [sys.executable, str(NURSERY)]
+        command = [sys.executable, str(PROGRAM)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def start(self, **asked: Any) -> Forked:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(asked) + "\n")
         self.process.stdin.flush()
         return Forked(int(self.process.stdout.readline()))
@@ -47,28 +45,26 @@ class Nursery:
         self.process.communicate()
 
 
+@dataclass
 class SceneDaemon(Daemon):
-    """``dashboard_daemon.py`` in a process of its own, which the ``nursery`` forks if there is one."""
+    """Forked off the ``nursery``; it may be killed and started again."""
 
-    token: str | None = None
-    nursery: Nursery | None = None
+    nursery: Nursery = field(kw_only=True)
+    token: str = ""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        arguments = ["--port", str(self.port), "--state", str(self.state), *self.arguments]
-        environment = {"RECOMPOSE_TOKEN": self.token} if self.token else {}
         if self.token:
             self.http.headers["authorization"] = f"Bearer {self.token}"
-        if self.nursery:
-            log_path = str(self.state / "daemon.log")
-            forked = self.nursery.start(arguments=arguments, environment=environment, log=log_path)
-            self.process = cast("subprocess.Popen[bytes]", forked)
-        else:
-            self._start_alone([sys.executable, str(PROGRAM), *arguments], {**os.environ, **environment})
+        arguments = ["--port", str(self.port), "--state", str(self.state), *self.arguments]
+        environment = {"RECOMPOSE_TOKEN": self.token} if self.token else {}
+        log_path = str(self.state / "daemon.log")
+        forked = self.nursery.start(arguments=arguments, environment=environment, log=log_path)
+        self.process = cast("subprocess.Popen[bytes]", forked)
         self.wait_for(self._ready, UP_S, "the daemon to be ready")
-
-    def _start_alone(self, command: list[str], environment: dict[str, str]) -> None:
-        with (self.state / "daemon.log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
 
     def ferret(self, **told: Any) -> None:
         """Ferret runs, and its status says ``told``."""
@@ -79,14 +75,8 @@ class SceneDaemon(Daemon):
 
 
 @contextmanager
-def scenes(
-    state: Path, *arguments: str, token: str | None = None, nursery: Nursery | None = None
-) -> Iterator[SceneDaemon]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    playing = SceneDaemon(port, state, arguments)
-    playing.token, playing.nursery = token, nursery
+def scenes(state: Path, nursery: Nursery, *arguments: str, token: str = "") -> Iterator[SceneDaemon]:
+    playing = SceneDaemon(free_port(), state, arguments, nursery=nursery, token=token)
     try:
         playing.start()
         yield playing
@@ -98,9 +88,7 @@ def scenes(
 
 
 @contextmanager
-def page(
-    base: str, where: Path | webdriver.Chrome, refused: tuple[int, ...] = (), *, lost: bool = False
-) -> Iterator[Browser]:
+def page(base: str, where: Path | Chrome, refused: tuple[int, ...] = (), *, lost: bool = False) -> Iterator[Browser]:
     """A browser that must ask nobody else and complain of nothing but answers ``refused`` and a service that is
     ``lost``, where a test means them."""
     with browser(base, where) as opened:

@@ -9,15 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +60,11 @@ def build_context(target: Path) -> None:
             shutil.copy(ROOT / name, target / name)
 
 
+def build_wheel(source: Path, folder: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+
+
 @dataclass(frozen=True)
 class Image:
     """The built environment, and how its commands are run as somebody who is not root."""
@@ -100,17 +103,10 @@ def unprivileged() -> list[str]:
     """Root becomes nobody, who may read everything (the interpreter may lie in root's home) and write nothing."""
     if os.geteuid() != 0:
         return []
-    capability = "-all,+dac_read_search"
-    kept = [f"--{kind}={capability}" for kind in ("inh-caps", "ambient-caps", "bounding-set")]
+    kept = [f"--{kind}=-all,+dac_read_search" for kind in ("inh-caps", "ambient-caps", "bounding-set")]
     nobody = pwd.getpwnam("nobody")
-    return [
-        "setpriv",
-        f"--reuid={nobody.pw_uid}",
-        f"--regid={nobody.pw_gid}",
-        "--clear-groups",
-        "--no-new-privs",
-        *kept,
-    ]
+    user = [f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
+    return ["setpriv", *user, "--no-new-privs", *kept]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -136,9 +132,8 @@ def build(stage: Stage, root: Path) -> None:
                 _copy(context / source, workdir)
         elif instruction == "RUN":
             command = re.sub(r"(?<!\S)/(?=\w)", f"{root}/", arguments)
-            ran = subprocess.run(
-                command, check=False, shell=True, cwd=workdir, env=_build_env(), capture_output=True, text=True
-            )
+            how: dict[str, Any] = {"shell": True, "cwd": workdir, "env": _build_env(), "text": True}
+            ran = subprocess.run(command, check=False, capture_output=True, **how)
             assert ran.returncode == 0, f"{command}: {ran.stdout}{ran.stderr}"
 
 
@@ -154,33 +149,11 @@ def _build_env() -> dict[str, str]:
 
     Nothing is compiled ahead: that would take longer than all else, for ten times the modules that are then imported.
     """
-    base = Path(sys.base_prefix) / "bin"
-    return {
-        **os.environ,
-        "PATH": f"{base}:{os.environ['PATH']}",
-        "PIP_RETRIES": "10",
-        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        "PIP_COMPILE": "0",
-    }
+    pip = {"PIP_RETRIES": "10", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_COMPILE": "0"}
+    return {**os.environ, **pip, "PATH": f"{sys.base_prefix}/bin:{os.environ['PATH']}"}
 
 
 # --- talking to what runs ---------------------------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def eventually(check: Callable[[], Any], what: str, within_s: float = READY_S) -> Any:
-    """The first value of ``check`` that is not false. Raises: AssertionError when there is none in time."""
-    until_s = time.monotonic() + within_s
-    while time.monotonic() < until_s:
-        if value := check():
-            return value
-        time.sleep(0.2)
-    raise AssertionError(f"{what}: not within {within_s:g} s")
 
 
 def listens(port: int) -> bool:
@@ -191,14 +164,9 @@ def listens(port: int) -> bool:
 
 def call(url: str, token: str | None = None, body: Any = None) -> Any:
     """The JSON answer of a GET, or of a POST where there is a body; None while nobody answers."""
-    request = urllib.request.Request(url, data=None if body is None else json.dumps(body).encode())
-    request.add_header("Content-Type", "application/json")
-    if token is not None:
-        request.add_header("Authorization", f"Bearer {token}")
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return json.load(answer)
-    except urllib.error.HTTPError as error:
-        raise AssertionError(f"{url}: {error.code} {error.read().decode()}") from error
-    except OSError:
-        return None
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    with suppress(httpx.TransportError):
+        answer = httpx.request("GET" if body is None else "POST", url, json=body, headers=headers, trust_env=False)
+        assert answer.is_success, f"{url}: {answer.status_code} {answer.text}"
+        return answer.json()
+    return None

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted(
-    [*ROOT.glob("*.md"), *(file for name in ("docs", "deploy", "lab") for file in (ROOT / name).rglob("*.md"))]
-)
+_IN_FOLDERS = (file for name in ("docs", "deploy", "lab") for file in (ROOT / name).rglob("*.md"))
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *_IN_FOLDERS])
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 
 

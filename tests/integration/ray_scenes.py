@@ -1,4 +1,4 @@
-"""Scenes with clusters that break, each a process of its own: ``python ray_scenes.py SCENE``."""
+"""Scenes with a cluster that has GPUs and then loses its head, in a process of its own."""
 
 import os
 import signal
@@ -94,9 +94,8 @@ def _started_at_last(pool: RayPool, count: int) -> list[str]:
     while len(joined) < count:
         assert pool.now_s() < give_up_s, joined
         pool.start(count - len(joined))
-        joined += of(
-            until(pool, lambda events: bool(of(events, WorkerJoined) + of(events, WorkerStartFailed))), WorkerJoined
-        )
+        found = until(pool, lambda events: bool(of(events, WorkerJoined) + of(events, WorkerStartFailed)))
+        joined += of(found, WorkerJoined)
     return [each.worker for each in joined]
 
 
@@ -111,7 +110,8 @@ def main() -> None:
     cluster = Cluster()
     cluster.add_node(num_cpus=1, include_dashboard=False, object_store_memory=MEMORY_BYTES)
     try:
-        {"head_lost": head_lost, "gpus": gpus}[sys.argv[1]](cluster)
+        gpus(cluster)
+        head_lost(cluster)
     except BaseException:
         traceback.print_exc()
     for process in psutil.Process().children(recursive=True):

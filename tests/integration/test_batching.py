@@ -1,4 +1,5 @@
-"""Ask a real daemon how many items travel together, while its app runs on local workers."""
+"""Daemons of this process with local workers: how many items travel together while an app runs; and two apps with a
+budget, each of which keeps to its share, while shares follow the loads."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,17 +10,26 @@ import pytest
 from fastapi.testclient import TestClient
 
 from apps import registry
+from compositions.enumeration import generate
+from control.decisions import Mode
+from profiler.slo import parse_slo
 from service.api.app import create_app
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
+from service.runner.rpc.requests import SetInput
 from service.runner.runner import Runner
-from service.schemas.spec import RunSpec, TelemetrySpec
-from tests.support.waiting import eventually
+from service.schemas.decisions import Decision
+from service.schemas.slo import MachineBudgetRequest
+from service.schemas.spec import InputSpec, RunSpec, TelemetrySpec
+from tests.support.waiting import eventually, wait_until
 
 PATIENCE_S = 60.0
 LIGHT = {"options": {"total_ms": 0, "weights": "1:1:1", "items": 1000}}
 MERGED = 'app: synthetic\ncompositions: [{name: together, notation: "Seq(f1,f2,f3)", batch: {items: 7}}]\n'
+APPS_DIR = Path(__file__).parents[1] / "support" / "turns"
+NAMES = ("first", "second")
+WORKERS, HIGH_PER_S, LOW_PER_S = 6, 70.0, 5.0
 
 
 @pytest.fixture
@@ -47,9 +57,7 @@ def test_what_is_asked_for_while_it_runs_is_what_travels(client: TestClient, tmp
     start = {**LIGHT, "batching": {"items": 1}, "mode": "observe"}
     client.post("/apps/synthetic/start", json=start).raise_for_status()
     until(client, lambda status: status["items"]["delivered"] >= 100)
-    first = until(client, lambda status: status["batching"]["size"] is not None)[
-        "batching"
-    ]  # said by the runner itself
+    first = until(client, lambda status: status["batching"]["size"] is not None)["batching"]
     assert (first["size"], first["reason"], first["controller"]) == (1, "as asked for", "fixed")
 
     client.put("/apps/synthetic/batching", json={"items": 64}).raise_for_status()
@@ -77,18 +85,12 @@ def test_what_is_asked_for_while_it_runs_is_what_travels(client: TestClient, tmp
     assert {64, 7} <= set(sizes)
 
 
-def entries(client: TestClient) -> list[dict[str, Any]]:
-    found = client.get("/decisions/synthetic?limit=1000").json()
-    return [each for each in found if each["kind"] == "batching"]
-
-
 def test_a_controller_is_named_and_explained_while_it_runs(client: TestClient) -> None:
     paced = {**LIGHT, "mode": "observe", "input": {"rate_per_s": 500}}
     client.post("/apps/synthetic/start", json=paced).raise_for_status()
     until(client, lambda status: status["batching"]["size"] not in (None, 1))
-    client.put(
-        "/apps/synthetic/batching", json={"controller": "faf", "settings": {"step": 20, "sample": 1}}
-    ).raise_for_status()
+    faf = {"controller": "faf", "settings": {"step": 20, "sample": 1}}
+    client.put("/apps/synthetic/batching", json=faf).raise_for_status()
     waits = until(client, lambda status: "needs a latency objective" in status["batching"]["reason"])["batching"]
     assert (waits["asked"], waits["controller"]) == ("faf", "auto")
 
@@ -105,8 +107,58 @@ def test_a_controller_is_named_and_explained_while_it_runs(client: TestClient) -
     until(client, lambda status: status["batching"]["size"] == 5)
     client.post("/apps/synthetic/stop").raise_for_status()
     until(client, lambda status: status["state"] == "stopped")
-    told = entries(client)
+    told = [each for each in client.get("/decisions/synthetic?limit=1000").json() if each["kind"] == "batching"]
     assert (told[0]["controller"], told[0]["to"], told[0]["reason"]) == ("fixed", 5, "as asked for")
     by_faf = [each for each in told if each["controller"] == "faf"]
     assert sum(each["count"] for each in by_faf) > len(by_faf), "changes that follow each other are one entry"
     assert all(each["least"] <= each["to"] <= each["most"] for each in told)
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    store, apps = DaemonStore(None), {name: registry.find(name, [APPS_DIR]) for name in NAMES}
+    for name, app in apps.items():
+        store.put_overlay(name, {c.name: c for c in generate(app.stages, max_workers=6, replicas=[1, 2, 3, 4])})
+    made = Daemon(apps, LocalHost(Runner), store, RunSpec(app="", pool="local", apps_dirs=(str(APPS_DIR),)))
+    made.restore()
+    yield made
+    made.close(drain=False)
+    store.close()
+
+
+def workers(daemon: Daemon, name: str) -> int:
+    composition = daemon.observation.status(name).composition
+    return 0 if composition is None else composition.workers
+
+
+def shares(daemon: Daemon) -> dict[str, int | None]:
+    return {app: share.workers for app, share in daemon.machine.shares().shares.items()}
+
+
+def told_of_the_grant(daemon: Daemon, name: str) -> bool:
+    """A share that was carried out is told once that is done, or with the decision that the load asked for."""
+    made = [each for each in daemon.observation.decisions(name, 100) if isinstance(each, Decision)]
+    return any("the arbiter gives" in each.reason for each in made)
+
+
+def test_each_keeps_to_its_share_which_follows_the_loads_and_is_given_back(daemon: Daemon) -> None:
+    def more_for(name: str) -> None:
+        """Also workers, once both keep to the budget."""
+        wait_until(lambda: (shares(daemon).get(name) or 0) > 3 <= workers(daemon, name))
+        wait_until(lambda: sum(workers(daemon, each) for each in NAMES) <= WORKERS)
+
+    daemon.machine.set(MachineBudgetRequest(workers=WORKERS))
+    for name, rate_per_s in zip(NAMES, (HIGH_PER_S, LOW_PER_S), strict=True):
+        daemon.objectives.set(name, parse_slo("throughput=input_rate"))
+        daemon.apps.start(RunSpec(app=name, input=InputSpec(rate_per_s=rate_per_s)))
+    more_for("first")
+    for name, rate_per_s in zip(NAMES, (LOW_PER_S, HIGH_PER_S), strict=True):
+        daemon.apps.set(name, SetInput(InputSpec(rate_per_s=rate_per_s)))
+    more_for("second")
+    grant = daemon.observation.status("second").resources.grant
+    assert grant.total.workers == WORKERS
+    wait_until(lambda: any(told_of_the_grant(daemon, name) for name in NAMES))
+    daemon.apps.set_mode("first", Mode.PINNED, None)
+    wait_until(lambda: daemon.observation.status("first").resources.grant is None)  # nobody limits what is pinned
+    daemon.apps.stop("first")
+    wait_until(lambda: shares(daemon) == {"second": WORKERS})

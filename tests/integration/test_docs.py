@@ -1,6 +1,7 @@
 """What the documentation says is done: its commands run, its examples are the real ones, its links lead somewhere."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -11,12 +12,15 @@ from typing import Any
 
 import pytest
 import yaml
-from image_steps import free_port
 from markdown import DOCUMENTS, ROOT, Block, anchors, blocks, commands, links
+from pydantic import TypeAdapter
 
 from apps.registry import discover
 from compositions.document.loader import load
+from lab.benchmarks.daemon import free_port
+from profiler.slo import parse_slo
 from service.cli.configured import ServiceConfig, read_config
+from service.schemas.requests import SloRequest
 
 RUN_ELSEWHERE = {
     r"make run": "tests/integration/test_docs.py::test_the_demo_of_the_readme_runs_on_photos",
@@ -27,8 +31,7 @@ RUN_ELSEWHERE = {
     r"docker (build|run) .+": "tests/integration/test_deploy.py::"
     "test_the_image_answers_when_not_root_and_ends_in_order",
     r"(kubectl|helm) .+": "tests/unit/test_kuberay.py::test_all_objects_fit_the_schemas",
-    r"docker compose .+": "tests/integration/test_deploy.py::"
-    "test_the_commands_of_the_compose_file_make_a_cluster_that_runs_an_app",
+    r"docker compose .+": "tests/integration/test_deploy.py::test_the_compose_file_makes_a_cluster_of_apps",
     r"export (RECOMPOSE_TOKEN|RAY_AUTH_TOKEN)=.+": "tests/integration/test_deploy.py::"
     "test_nothing_starts_without_its_token",
     r"\.venv/bin/python docs/scripts/shout\.py": "tests/integration/test_scripts.py::test_a_script_runs_on_ray",
@@ -41,10 +44,8 @@ RUN_ELSEWHERE = {
     r"make lock.*": "tests/integration/test_packaging.py::test_locks_are_complete_and_agree",
     r"\.venv/bin/recompose run (person_recognition|face_recognizer) .+": "tests/integration/test_real_files.py::"
     "test_persons_on_a_users_film_under_an_slo",
-    r"\.venv/bin/recompose run (lane_detection|synthetic) .+": "tests/integration/test_real_files.py::"
+    r"\.venv/bin/recompose run (lane_detection|military_server|synthetic) .+": "tests/integration/test_real_files.py::"
     "test_every_composition_gives_what_a_loop_over_the_stages_gives",
-    r"\.venv/bin/recompose run military_server .+": "tests/integration/test_military_server.py::"
-    "test_every_way_to_run_it_gives_what_a_plain_loop_gives",
     r"\.venv/bin/recompose run b(un)?zip2 .+": "tests/integration/test_real_files.py::"
     "test_a_text_compressed_by_several_workers_is_what_bunzip2_gives_back",
     r"\.venv/bin/recompose ingest ferret .+": "tests/datapipe/test_ingest_spark.py::"
@@ -97,14 +98,12 @@ watch() { timeout --signal=INT 8 "$@" || test $? -eq 124; }
 
 @each_document
 def test_every_command_is_run_by_a_test(document: Path) -> None:
-    unknown = [f"{place}: {command}" for place, command in commands(document) if not _is_known(command)]
-    assert not unknown, (
-        "not run by any test; write them so that CLIENTS takes them, or name their test in RUN_ELSEWHERE"
-    )
-
-
-def _is_known(command: str) -> bool:
-    return _is_run_here(command) or _is_run_elsewhere(command)
+    unknown = [
+        f"{place}: {command}"
+        for place, command in commands(document)
+        if not (_is_run_here(command) or _is_run_elsewhere(command))
+    ]
+    assert not unknown, "write them so that CLIENTS takes them, or name the test that runs them in RUN_ELSEWHERE"
 
 
 def _is_run_elsewhere(command: str) -> bool:
@@ -137,20 +136,13 @@ def test_commands_do_what_they_say(document: Path, tmp_path: Path) -> None:
     """All of one document in order, in one shell, from a folder that has all files of the project."""
     for file in ROOT.iterdir():
         (tmp_path / file.name).symlink_to(file)
-    port, home = str(free_port()), tmp_path / "home"
+    port = str(free_port())
     lines = [_for_test(command, port, document) for _, command in commands(document) if _is_run_here(command)]
     script = "\n".join([TERMINAL, *lines])
-    url = f"http://127.0.0.1:{port}"
-    env = {
-        **os.environ,
-        "PORT": port,
-        "RECOMPOSE_URL": url,
-        "HOME": str(home),
-        "PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}",
-    }
-    ran = subprocess.run(
-        ["bash", "-x"], input=script, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280, check=False
-    )
+    own = {"PORT": port, "RECOMPOSE_URL": f"http://127.0.0.1:{port}", "HOME": str(tmp_path / "home")}
+    env = {**os.environ, **own, "PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}"}
+    shell: dict[str, Any] = {"cwd": tmp_path, "env": env, "capture_output": True, "text": True}
+    ran = subprocess.run(["bash", "-x"], input=script, timeout=280, check=False, **shell)
     assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
 
 
@@ -171,11 +163,8 @@ def test_the_demo_of_the_readme_runs_on_photos() -> None:
     command = [ROOT / ".venv" / "bin" / "recompose", "demo", "ferret", "--steps", "2", "5", "3"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert ran.returncode == 0, ran.stderr
-    found = re.search(
-        r"^items +accepted ([\d,]+), delivered ([\d,]+), failed 0, .*lost 0, misordered 0", ran.stdout, re.M
-    )
-    assert found is not None, ran.stdout
-    assert found[1] == found[2] != "0"
+    items = r"^items +accepted ([1-9][\d,]*), delivered \1, failed 0, .*lost 0, misordered 0"
+    assert re.search(items, ran.stdout, re.M), ran.stdout
 
 
 def test_the_ten_lines_of_the_readme_run(tmp_path: Path) -> None:
@@ -198,11 +187,7 @@ def examples(language: str) -> list[Block]:
     return [block for document in DOCUMENTS for block in blocks(document, language)]
 
 
-def _place(block: Block) -> str:
-    return block.place
-
-
-@pytest.mark.parametrize("block", examples("python"), ids=_place)
+@pytest.mark.parametrize("block", examples("python"), ids=lambda block: block.place)
 def test_python_is_python_and_an_app_is_the_one_that_is_tested(block: Block) -> None:
     classes = [node for node in ast.parse(block.text).body if isinstance(node, ast.ClassDef)]
     for each in classes:
@@ -222,7 +207,7 @@ def test_the_first_hour_is_at_most_twenty_commands() -> None:
     assert len(commands(ROOT / "docs" / "start" / "first-hour.md")) <= 20
 
 
-@pytest.mark.parametrize("block", examples("yaml"), ids=_place)
+@pytest.mark.parametrize("block", examples("yaml"), ids=lambda block: block.place)
 def test_yaml_loads(block: Block, tmp_path: Path) -> None:
     keys = yaml.safe_load(block.text).keys()
     if keys == OF_PROMETHEUS:
@@ -236,6 +221,15 @@ def test_yaml_loads(block: Block, tmp_path: Path) -> None:
     assert document.compositions
     if (file := OWN_APP / f"{document.app}.yaml").is_file():
         assert document == load(file.read_text(), stages)
+
+
+def test_the_words_of_the_command_line_and_the_body_beside_them_ask_for_the_same_objective() -> None:
+    text = (ROOT / "docs" / "guide" / "objectives.md").read_text()
+    rows = re.findall(r"^\|[^|]+\| `([^`' ]+)` \| `(\{\"metric[^`]+\})` \|$", text, re.MULTILINE)
+    assert len(rows) == 6
+    for words, body in rows:
+        asked = TypeAdapter(SloRequest).validate_python({"app": "ferret", **json.loads(body)})
+        assert asked.slo() == parse_slo(words)
 
 
 # --- words and links --------------------------------------------------------------------------------------------------

@@ -13,29 +13,17 @@ from dashboard_rig import page
 from lab.experiments import conduct as conducting
 from lab.experiments import live
 from lab.experiments.virtual import VirtualDriver
-from service import logs
 from service.cli import main
 
+pytestmark = pytest.mark.usefixtures("logging_as_it_is")
 FIGURES = Path(__file__).parents[2] / "lab" / "benchmarks" / "experiments"
 SMALL: dict[str, Any] = {
-    "title": "small",
-    "shows": "a test",
-    "app": "synthetic",
-    "profile": {"f1": {"ms": 16}, "f2": {"ms": 16}, "f3": {"ms": 16}},
-    "input": {"steps": [[0, 30], [20, 80]]},
-    "slo": "throughput=input_rate",
-    "strategies": ["expected-cost"],
-    "static": ["1"],
-    "duration_s": 40,
-    "warm_up_s": 25,
-}
+    "title": "small", "shows": "a test", "app": "synthetic", "slo": "throughput=input_rate",
+    "profile": {"f1": {"ms": 16}, "f2": {"ms": 16}, "f3": {"ms": 16}}, "input": {"steps": [[0, 30], [20, 80]]},
+    "strategies": ["expected-cost"], "static": ["1"], "duration_s": 40, "warm_up_s": 25,
+}  # fmt: skip
 BRIEF: dict[str, Any] = {"input": {"steps": [[0, 20]]}, "duration_s": 4, "warm_up_s": 1}
 """Where it does not matter what runs."""
-
-
-@pytest.fixture(autouse=True)
-def logging_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
 
 
 def written(folder: Path, **changes: Any) -> Path:
@@ -120,14 +108,8 @@ def test_faults_of_a_file_are_sentences(tmp_path: Path, changes: dict[str, Any],
 def test_an_experiment_on_real_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "CALIBRATE_S", 3.0)
     monkeypatch.setattr(live, "CALIBRATE_FROM_S", 1.0)
-    changes = {
-        "driver": "local",
-        "options": {"compute": "wait"},
-        "input": {"steps": [[0, 0.5]], "share": True, "composition": "1"},
-        "duration_s": 3,
-        "warm_up_s": 1,
-    }
-    out = tmp_path / "out"
+    half, out = {"steps": [[0, 0.5]], "share": True, "composition": "1"}, tmp_path / "out"
+    changes = {"driver": "local", "options": {"compute": "wait"}, "input": half, "duration_s": 3, "warm_up_s": 1}
     experiment(written(tmp_path, **changes), "--out", out)
     found = results(out)
     assert found["metadata"]["machine"]

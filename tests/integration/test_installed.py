@@ -9,12 +9,15 @@ import sysconfig
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-from image_steps import ROOT, build_context, call, eventually, free_port
+from image_steps import ROOT, call
 
 import hatch_build
+from lab.benchmarks.daemon import free_port
 from recompose import names
+from tests.support.waiting import eventually
 
 PROJECT = {
     "apps/__init__.py": "",
@@ -57,6 +60,7 @@ print("all theirs")
 """,
 }
 """As Django lays projects out: run from the folder that has ``manage.py``."""
+SERVICE = "service: {{apps: [streams], state: state, telemetry: false, port: {port}}}\napps:\n  shop_prices: {entry}\n"
 
 
 def untouched() -> dict[str, str]:
@@ -73,24 +77,20 @@ class Installed:
     def ran(self, *words: str, cwd: Path) -> str:
         """What the command said. Fails with it when it failed."""
         command = [str(self.bin / words[0]), *words[1:]]
-        done = subprocess.run(
-            command, cwd=cwd, env=untouched(), capture_output=True, text=True, timeout=120, check=False
-        )
+        how: dict[str, Any] = {"cwd": cwd, "env": untouched(), "capture_output": True, "text": True}
+        done = subprocess.run(command, timeout=120, check=False, **how)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """The libraries are this environment's: its own editable installation of us is not looked at by another one."""
-    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("environment")
-    build_context(source)
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(build, cwd=source, check=True, capture_output=True)
+    folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder / "venv")}))
-    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
-        wheel.extractall(packages)
+    with zipfile.ZipFile(wheel) as opened:
+        opened.extractall(packages)
     (packages / "libraries.pth").write_text(sysconfig.get_path("purelib"))
     command = folder / "venv" / "bin" / "recompose"
     command.write_text(f"#!{command.with_name('python')}\nfrom recompose.__main__ import main\n\nmain()\n")
@@ -118,9 +118,6 @@ def test_apps_that_name_our_rooms_run_on_ray_in_that_project(installed: Installe
     assert len((shop / "results.jsonl").read_text().splitlines()) == 30
 
 
-SERVICE = "service: {{apps: [streams], state: state, telemetry: false, port: {port}}}\napps:\n  shop_prices: {entry}\n"
-
-
 def test_a_service_in_that_project_runs_what_its_file_says_and_reads_it_again(installed: Installed, shop: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -138,14 +135,14 @@ def test_a_service_in_that_project_runs_what_its_file_says_and_reads_it_again(in
         ) as served,
     ):  # fmt: skip
         try:
-            eventually(lambda: served.poll() is not None or call(f"{url}/readyz"), "the service")
+            eventually(lambda: served.poll() is not None or call(f"{url}/readyz"))
             assert served.poll() is None, (shop / "log").read_text()
             installed.ran("recompose", "push", "shop_prices", "--value", '"tea"', "--url", url, cwd=shop)
-            (row,) = eventually(lambda: call(f"{url}/results/shop_prices"), "a result")
+            (row,) = eventually(lambda: call(f"{url}/results/shop_prices"))
             assert (row["value"]["price"], row["value"]["service"]) == (3, f"{shop}/service/__init__.py")
             assert call(f"{url}/slo") == []
             write("{source: push, slo: p95<=400ms}")
-            (slo,) = eventually(lambda: call(f"{url}/slo"), "the objective")
+            (slo,) = eventually(lambda: call(f"{url}/slo"))
             assert (slo["app"], slo["target"]) == ("shop_prices", 400)
         finally:
             served.terminate()
@@ -185,7 +182,6 @@ def test_in_the_tree_the_long_names_are_the_same_modules() -> None:
 
     assert the_same is contract
     assert App is contract.App
-    assert contract.__spec__ is not None
     assert contract.__spec__.name == "apps.contract"
 
 

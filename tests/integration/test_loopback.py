@@ -30,34 +30,30 @@ class Looks(App):
 """
 
 
-def test_the_folder_of_its_ray_is_private_and_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with tempfile.TemporaryDirectory() as short:  # a socket's path has 107 bytes at most
-        monkeypatch.setenv("RAY_TMPDIR", short)
-        with daemon(tmp_path) as up:
-            assert up.process is not None
-            (folder,) = Path(short).iterdir()
-            assert folder.name.startswith(f"{PREFIX}{up.process.pid}-")
-            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert list(Path(short).iterdir()) == []
-
-
-def test_what_a_daemon_opens_is_for_this_user_of_this_machine_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_daemon_opens_is_for_this_user_here_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOMPOSE_TOKEN", TOKEN)
     (tmp_path / "looks.py").write_text(APP)
-    with daemon(tmp_path, "--apps", str(tmp_path)) as up:
-        up.send("POST", "/apps/looks/start", {"input": {"rate_per_s": 20}})
-        up.wait_for(lambda: up.status("looks")["items"]["delivered"] >= 5, 60, "results")
-        ray_runs_neither_its_autoscaler_nor_its_dashboard_nor_agents(up)
-        nothing_listens_beyond_loopback(up)
-        the_token_reaches_neither_ray_nor_workers(up)
-        ray_asks_for_a_token_that_only_this_user_can_read(up)
+    with tempfile.TemporaryDirectory() as short:  # a socket's path has 107 bytes at most
+        monkeypatch.setenv("RAY_TMPDIR", short)
+        with daemon(tmp_path, "--apps", str(tmp_path)) as up:
+            up.send("POST", "/apps/looks/start", {"input": {"rate_per_s": 20}})
+            up.wait_for(lambda: up.status("looks")["items"]["delivered"] >= 5, 60, "results")
+            the_folder_of_its_ray_is_private(up, Path(short))
+            ray_runs_neither_its_autoscaler_nor_its_dashboard_nor_agents(up)
+            nothing_listens_beyond_loopback(up)
+            the_token_reaches_neither_ray_nor_workers(up)
+            ray_asks_for_a_token_that_only_this_user_can_read(up)
+        assert list(Path(short).iterdir()) == [], "the folder goes with its Ray"
+
+
+def the_folder_of_its_ray_is_private(up: Daemon, short: Path) -> None:
+    (folder,) = short.iterdir()
+    assert folder.name.startswith(f"{PREFIX}{up.process.pid}-")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def family(up: Daemon) -> list[psutil.Process]:
     """The daemon and all that it started: Ray's own processes, the runner, its workers."""
-    assert up.process is not None
     daemon = psutil.Process(up.process.pid)
     return [daemon, *daemon.children(recursive=True)]
 

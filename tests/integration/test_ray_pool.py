@@ -1,7 +1,9 @@
-"""The ray pool on a real Ray: tasks, failures, every way to die, nothing left behind."""
+"""A real Ray: its pool of workers, with every way to die, and objects that processes of it host; nothing is left."""
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,15 +16,17 @@ import psutil
 import pytest
 
 from apps.registry import create
-from compositions.errors import RecomposeError
+from compositions.errors import CompositionError, Fault, RecomposeError
 from runtime.arena.reference import Reference
 from runtime.dispatch.events import Event, TaskDone, TaskFailed, WorkerJoined, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import Task
 from runtime.pools.ray import cluster as ray_cluster
 from runtime.pools.ray.pool import RayPool
 from runtime.pools.ray.settings import RayPoolSettings
+from runtime.transport.local_calls import LocalAddress
+from tests.support.waiting import wait_until
 
-APPS = Path(__file__).parent / "ray_apps"
+HERE = Path(__file__).parent
 STAGES = ("double", "count", "misbehave")
 PATIENCE_S = 30.0
 MakePool = Callable[..., RayPool]
@@ -30,9 +34,16 @@ MakePool = Callable[..., RayPool]
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    ray_cluster.connect()
-    yield
-    ray_cluster.shutdown()
+    """Classes of this file are found by name in Ray's processes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
+        ray_cluster.connect()
+        yield
+        ray_cluster.shutdown()
+
+
+def new_pool(settings: RayPoolSettings | None = None, **options: Any) -> RayPool:
+    return RayPool(partial(create, "ray-probe", options, [HERE / "ray_apps"]), STAGES, settings)
 
 
 @pytest.fixture
@@ -41,8 +52,8 @@ def make_pool() -> Iterator[MakePool]:
     pools: list[RayPool] = []
     pids: set[int] = set()
 
-    def make(settings: RayPoolSettings | None = None, **options: Any) -> RayPool:
-        pools.append(RayPool(partial(create, "ray-probe", options, [APPS]), STAGES, settings))
+    def make(*settings: RayPoolSettings, **options: Any) -> RayPool:
+        pools.append(new_pool(*settings, **options))
         return pools[-1]
 
     yield make
@@ -108,9 +119,7 @@ def test_tasks_run_adjacent_stages_and_bring_value_states_and_timings(make_pool:
 
 
 @pytest.mark.parametrize(("transport", "shared"), [("unix", True), ("tcp", False)])
-def test_large_frames_are_shared_on_this_host_and_travel_in_full_over_the_network(
-    make_pool: MakePool, transport: Any, shared: bool
-) -> None:
+def test_large_frames_are_shared_here_and_travel_by_network(make_pool: MakePool, transport: Any, shared: bool) -> None:
     pool = make_pool(RayPoolSettings(transport=transport))
     (joined,) = started(pool)
     for number in range(3):  # the first of its kind has no room yet
@@ -228,6 +237,151 @@ def test_close_ends_busy_and_starting_workers(make_pool: MakePool) -> None:
     pool.close()
     assert gone(joined.pid)
     assert time.monotonic() - began_s < 10.0
+
+
+# --- hosted objects ---------------------------------------------------------------------------------------------------
+
+
+class Hosted:
+    """What the tests host; imported in the other process. A request is a name and its arguments."""
+
+    def __init__(self, start: int = 0) -> None:
+        if start < 0:
+            raise CompositionError([Fault("start", f"{start} is negative")])
+        self.number = start
+
+    def ask(self, request: tuple[Any, ...], *, timeout_s: float) -> Any:
+        match request:
+            case ("add", more):
+                self.number += more
+                return self.number
+            case ("pid",):
+                return os.getpid()
+            case ("refuse",):
+                raise CompositionError([Fault("a.b", "is wrong"), Fault("a.c", "too")])
+            case ("break_down",):
+                return self.number / 0
+            case ("hold", seconds):
+                time.sleep(seconds)
+            case ("open_pool",):
+                return self.open_pool()
+        return None
+
+    def open_pool(self) -> int:
+        """Starts a worker that waits for no other pool, and returns its process id once it has done a task."""
+        self.pool = new_pool(RayPoolSettings(orphan_s=0.0))
+        (joined,) = started(self.pool)
+        self.pool.send(joined.worker, [task(self.pool, 1, ("double",), 21)])
+        (done,) = events(self.pool, 1)
+        assert isinstance(done, TaskDone)
+        assert self.pool.codec.decode(done.payload) == [42]
+        return int(joined.pid)
+
+
+def add(remote: ray_cluster.RemoteObject, more: int) -> Any:
+    return remote.ask(("add", more), timeout_s=30.0)
+
+
+@pytest.fixture(scope="module")
+def hosted(cluster: None) -> ray_cluster.RemoteObject:
+    """It ends with its Ray."""
+    return ray_cluster.spawn("hosted", Hosted, 5)
+
+
+def test_a_hosted_object_keeps_its_state_in_a_process_of_its_own_and_is_asked_beside_ray(
+    hosted: ray_cluster.RemoteObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert add(hosted, 2) == 7
+    with monkeypatch.context() as without_ray:
+        without_ray.delattr(ray_cluster.ray, "get")
+        assert add(hosted, 3) == 10
+    assert hosted.ask(("pid",), timeout_s=30.0) != os.getpid()
+    assert hosted.state() is ray_cluster.Seen.ALIVE
+
+
+def test_errors_for_the_user_arrive_as_they_are_and_others_with_a_traceback(
+    hosted: ray_cluster.RemoteObject,
+) -> None:
+    with pytest.raises(CompositionError) as caught:
+        hosted.ask(("refuse",), timeout_s=30.0)
+    assert caught.value.faults == (Fault("a.b", "is wrong"), Fault("a.c", "too"))
+    assert str(caught.value) == "a.b: is wrong\na.c: too"
+    with pytest.raises(ray_cluster.RemoteFault, match="ZeroDivisionError") as broken:
+        hosted.ask(("break_down",), timeout_s=30.0)
+    assert "self.number / 0" in str(broken.value)
+    assert add(hosted, 0) >= 5
+
+
+def test_calls_are_answered_while_another_runs_and_a_late_one_says_so(hosted: ray_cluster.RemoteObject) -> None:
+    with pytest.raises(ray_cluster.RemoteTimeout, match=r"hosted did not answer tuple within 0\.1 s"):
+        hosted.ask(("hold", 3.0), timeout_s=0.1)
+    assert hosted.ask(("add", 0), timeout_s=2.0) >= 5
+
+
+def test_a_name_is_found_until_it_is_killed_and_then_free_again() -> None:
+    remote = ray_cluster.spawn("named", Hosted, 1)
+    found = ray_cluster.find("named")
+    assert found is not None
+    assert add(found, 1) == 2
+    with pytest.raises(ray_cluster.ClusterError, match="'named' cannot be started"):
+        ray_cluster.spawn("named", Hosted)
+    found.kill()
+    assert ray_cluster.find("named") is None
+    assert remote.state() is ray_cluster.Seen.DEAD
+    with pytest.raises(ray_cluster.RemoteGone, match="named has ended"):
+        add(remote, 1)
+    ray_cluster.spawn("named", Hosted).kill()
+
+
+def test_an_object_that_refuses_to_be_built_leaves_nothing_behind() -> None:
+    with pytest.raises(CompositionError, match="start: -1 is negative"):
+        ray_cluster.spawn("unborn", Hosted, -1)
+    assert ray_cluster.find("unborn") is None
+
+
+def test_an_object_is_built_in_a_process_that_was_begun_and_warmed_before() -> None:
+    remote = ray_cluster.begun("waits")
+    remote.warm(time.sleep, 0.5)
+    assert not remote.is_warm
+    wait_until(lambda: not remote.is_built)  # a process that does not answer yet counts as built
+    with pytest.raises(ray_cluster.RemoteGone, match="waits has not been built"):
+        add(remote, 1)
+    wait_until(lambda: remote.is_warm)
+    remote.build(Hosted, (5,), lambda: False)
+    assert remote.is_built
+    assert add(remote, 1) == 6
+    remote.kill()
+
+
+def test_from_another_host_it_is_asked_through_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the socket of its host is not to be found."""
+    monkeypatch.setattr(LocalAddress, "path", property(lambda _: "/no/such/socket"))
+    remote = ray_cluster.spawn("far", Hosted)
+    assert [add(remote, 1) for _ in range(2)] == [1, 2]
+    remote.kill()
+
+
+def test_workers_started_by_a_hosted_object_end_with_it() -> None:
+    remote = ray_cluster.spawn("runner", Hosted)
+    worker_pid = remote.ask(("open_pool",), timeout_s=60.0)
+    assert psutil.pid_exists(worker_pid)
+    remote.kill()
+    assert gone(worker_pid)
+
+
+# --- the cluster ------------------------------------------------------------------------------------------------------
+
+
+def test_nodes_tell_the_cores_of_this_machine() -> None:
+    (node,) = ray_cluster.nodes()
+    assert node.cores == len(os.sched_getaffinity(0))
+    assert ray_cluster.head_answers()
+
+
+def test_a_ray_that_is_not_there_is_a_sentence() -> None:
+    code = "from runtime.pools.ray import cluster; cluster.connect('127.0.0.1:1')"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120)
+    assert "ClusterError: Ray at '127.0.0.1:1' cannot be reached" in done.stderr
 
 
 def test_without_a_connected_ray_the_pool_says_so() -> None:

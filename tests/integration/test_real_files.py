@@ -1,4 +1,5 @@
-"""Real video and files through the front door: what comes out is what a plain loop makes, and others can read it."""
+"""Real video and files through the front door: what comes out is what a plain loop makes, and others can read it. A
+broken tuple in a bundle fails alone."""
 
 import json
 import os
@@ -6,6 +7,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +16,22 @@ import cv2
 import pytest
 from click.testing import CliRunner
 
+from apps.military_server import MilitaryOptions, MilitaryServer
 from apps.registry import create
 from apps.video import Frames
-from lab.benchmarks.daemon import Daemon, daemon
-from service import logs
+from compositions.notation import parse
+from control.decisions import Mode
+from lab.benchmarks.plain import by_item
+from runtime.pools.set_up import set_up
 from service.cli import main
+from service.runner.rpc.requests import PushMany, ReadSummary, Start, Stop
+from service.runner.runner import Runner
 from service.runner.validation.resolution import shipped
+from service.schemas.spec import BatchingSpec, RunSpec, SourceSpec
+from tests.unit.test_military_server import as_json, plain, received
 
 DATA = os.environ.get("RECOMPOSE_DATA")
+pytestmark = pytest.mark.usefixtures("logging_as_it_is")
 needs_data = pytest.mark.skipif(not DATA, reason="RECOMPOSE_DATA is not set: the filmed persons and texts are not here")
 FAST = {"denoise": "fast"}
 APPS: list[tuple[str, dict[str, Any], int]] = [
@@ -29,8 +40,10 @@ APPS: list[tuple[str, dict[str, Any], int]] = [
     ("lane_detection", {}, 12),
     ("lane_detection_4", {}, 12),
     ("bzip2", {"block_bytes": 20_000}, 30),
+    ("military_server", {"narrowest": 1, "widest": 4}, 300),
 ]
 """Name, options, and how many items are enough to be out of order."""
+OPTIONS = {"tuples": 40, "narrowest": 1, "widest": 4}
 
 
 def patterns() -> Iterator[Any]:
@@ -42,24 +55,10 @@ def patterns() -> Iterator[Any]:
             yield pytest.param(name, options, count, each, id=f"{name}-{each}", marks=pytest.mark.long)
 
 
-@pytest.fixture(autouse=True)
-def logging_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command sets logging up for a process of its own; this one is shared with other tests."""
-    monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
-
-
 def sequential(name: str, options: dict[str, Any], count: int) -> list[Any]:
-    app = create(name, options)
-    app.prepare()
-    app.setup()
-    values = []
-    for item in app.items(None):
-        for stage in app.stages:
-            item = getattr(app, stage.name)(item)
-        values.append(app.encode_result(item))
-        if len(values) == count:
-            break
-    return values
+    create(name, options).prepare()
+    app = set_up(partial(create, name, options), [stage.name for stage in create(name, options).stages])
+    return [app.encode_result(value) for value in by_item(app, islice(app.items(None), count))]
 
 
 @pytest.mark.parametrize(("name", "options", "count", "composition"), [*patterns()])
@@ -69,16 +68,14 @@ def test_every_composition_gives_what_a_loop_over_the_stages_gives(
     """Frame hashes and rows; for bzip2 the size and check sum of every block."""
     out = tmp_path / "out.jsonl"
     given = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-    words = ["run", name, "--pool", "local", "--composition", composition, "--items", str(count), "--out", str(out)]
-    done = CliRunner().invoke(main, [*words, *given])
-    assert done.exit_code == 0, done.output
+    recompose(name, "--composition", composition, "--items", str(count), "--out", str(out), *given)
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["value"] for line in lines] == sequential(name, options, count)
 
 
-def recompose(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "service.cli", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
+def recompose(*words: str) -> None:
+    done = CliRunner().invoke(main, ["run", *words, "--pool", "local"])
+    assert done.exit_code == 0, done.output
 
 
 @needs_data
@@ -91,61 +88,55 @@ def test_persons_on_a_users_film_under_an_slo(tmp_path: Path) -> None:
         writer.write(frame)
     writer.release()
     training = f"training={DATA}/person"
-    command = ["run", "person_recognition", "--slo", "latency=600ms", "--source", f"video:{clip}", "--out", str(out)]
-    done = recompose(*command, "-o", "denoise=fast", "-o", training)
+    app = ["person_recognition", "-o", "denoise=fast", "-o", training, "--source", f"video:{clip}", "--out"]
+    command = [sys.executable, "-m", "service.cli", "run", "--slo", "latency=600ms", *app, str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
     assert done.returncode == 0, done.stderr
     assert sum(1 for _ in Frames(str(out))) == 12
-    here = [*command[:-1], str(tmp_path / "plain.csv"), "-o", "denoise=fast", "-o", training, "--pool", "local"]
-    plain = CliRunner().invoke(main, here)
-    assert plain.exit_code == 0, plain.output
+    recompose("--slo", "latency=600ms", *app, str(tmp_path / "plain.csv"))
     assert out.with_suffix(".csv").read_text() == (tmp_path / "plain.csv").read_text()
 
 
 @needs_data
 def test_a_text_compressed_by_several_workers_is_what_bunzip2_gives_back(tmp_path: Path) -> None:
     text, packed, back = Path(DATA or "") / "text" / "lcet10.txt", tmp_path / "text.bz2", tmp_path / "back"
-    done = recompose(
-        *("run", "bzip2", "--source", f"replay:{text}", "--composition", "3"),
-        *("-o", "block_bytes=20000", "--out", str(packed)),
-    )
-    assert done.returncode == 0, done.stderr
+    how = ("--composition", "3", "-o", "block_bytes=20000")
+    recompose("bzip2", "--source", f"replay:{text}", *how, "--out", str(packed))
     assert shutil.which("bunzip2"), "Debian's package bzip2 has it"
     assert subprocess.run(["bunzip2", "-c", packed], stdout=subprocess.PIPE, check=True).stdout == text.read_bytes()
-    again = recompose("run", "bunzip2", "--source", f"replay:{packed}", "--pool", "local", "--out", str(back))
-    assert again.returncode == 0, again.stderr
+    recompose("bunzip2", "--source", f"replay:{packed}", "--out", str(back))
     assert back.read_bytes() == text.read_bytes()
 
 
 def test_a_truncated_archive_gives_its_sound_streams_and_a_dead_letter(tmp_path: Path) -> None:
-    packed, out, letters = tmp_path / "x.bz2", tmp_path / "out", tmp_path / "dead.jsonl"
-    words = ["--pool", "local", "--dead-letters", str(letters), "--out"]
-    plain = tmp_path / "plain"
+    plain, packed, out, letters = (tmp_path / name for name in ("plain", "x.bz2", "out", "dead.jsonl"))
     plain.write_bytes(os.urandom(30_000))
-    pack = ["run", "bzip2", "--source", f"replay:{plain}", "-o", "block_bytes=10000", "--pool", "local", "--out"]
-    made = CliRunner().invoke(main, [*pack, str(packed)])
-    assert made.exit_code == 0, made.output
+    recompose("bzip2", "--source", f"replay:{plain}", "-o", "block_bytes=10000", "--out", str(packed))
     packed.write_bytes(packed.read_bytes()[:-50])
-    done = CliRunner().invoke(main, ["run", "bunzip2", "--source", f"replay:{packed}", *words, str(out)])
+    words = ["--pool", "local", "--dead-letters", str(letters), "--out", str(out)]
+    done = CliRunner().invoke(main, ["run", "bunzip2", "--source", f"replay:{packed}", *words])
     assert "failed 1" in done.output
     assert out.read_bytes() == plain.read_bytes()[:20_000]
     assert "stream 2 is cut off" in letters.read_text()
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Daemon]:
-    with daemon(tmp_path) as up:
-        yield up
-
-
-def test_a_video_that_is_none_ends_in_failed_with_the_reason(served: Daemon, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.mp4"
-    broken.write_bytes(b"no video at all")
-    for place, reason in ((str(broken), "gives no frames"), (str(tmp_path / "none.mp4"), "does not exist")):
-        body = {"source": {"kind": "video", "path": place}}
-        answer = served.http.post("/apps/lane_detection_4/start", json=body)
-        if answer.is_success:
-            served.wait_for(lambda: served.status("lane_detection_4")["state"] == "failed", 60, "the app to fail")
-            assert reason in served.status("lane_detection_4")["failure"]
-        else:
-            assert answer.status_code == 422
-            assert reason in answer.text
+def test_a_broken_tuple_in_a_bundle_fails_alone(tmp_path: Path) -> None:
+    records = list(MilitaryServer(MilitaryOptions(**OPTIONS)).items(None))
+    off_the_map = records[17][:10] + bytes([255]) * 128 + records[17][138:]
+    values = [*records[:17], off_the_map, *records[18:], as_json(received(records[17]))]
+    spec = RunSpec(
+        app="military_server", options=OPTIONS, mode=Mode.PINNED, batching=BatchingSpec(items=64), pool="local",
+        compositions=(parse("Seq(f1,f2,f3,f4,f5)", MilitaryServer.stages, name="it"),), composition="it",
+        source=SourceSpec(kind="push"), out_path=str(tmp_path / "out.jsonl"),
+    )  # fmt: skip
+    runner = Runner(spec)
+    runner.ask(Start())
+    taken = runner.ask(PushMany(tuple(values)))
+    assert taken.refusal is None
+    runner.ask(Stop(drain=True))
+    items = runner.ask(ReadSummary()).items
+    assert (items.delivered, items.failed) == (40, 1)
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert "coordinates has 65535; must be from 32 to 479" in rows.pop(17)["error"]
+    whole = [plain(received(record)) for record in records]
+    assert [row["value"] for row in rows] == [*whole[:17], *whole[18:], whole[17]]

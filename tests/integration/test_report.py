@@ -1,16 +1,11 @@
 """A real run leaves telemetry; its report is opened in a real browser."""
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from browser import Browser, browser
+from dashboard_rig import page
 
 from datapipe.report.build import PLOTS, summary_rows
 from datapipe.report.data import Period, load
@@ -62,31 +57,18 @@ def test_every_item_is_told_once_and_nothing_is_lost(run: tuple[Path, Runner]) -
     assert sum(each["error"] is None for each in data.switches) == status.changes.switches > 0
 
 
-@pytest.fixture(scope="module")
-def report(run: tuple[Path, Runner], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("report")
-    options = ["--from", str(run[0]), "--out", str(folder / "report.html"), "--png", str(folder / "png")]
+def test_the_report_in_a_browser(run: tuple[Path, Runner], tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    options = ["--from", str(run[0]), "--out", str(report), "--png", str(tmp_path / "png")]
     result = CliRunner().invoke(main, ["report", "synthetic", *options])
     assert result.exit_code == 0, result.stderr
-    return folder
-
-
-@pytest.fixture
-def page(report: Path, tmp_path: Path) -> Iterator[Browser]:
-    with browser(f"file://{report}", tmp_path) as it:
-        yield it
-
-
-def test_the_report_in_a_browser(page: Browser, report: Path) -> None:
-    page.open("report.html")
-    drawn: list[Any] = page.run(COUNT)
-    assert {name: bool(count) for name, count in drawn} == {name: True for name, *_ in PLOTS}
-    assert page.all("#decisions ~ details table tbody tr")
-    assert page.complaints() == []
-    page.note_requests()
-    assert [url for url in page.asked if not url.startswith(("file:", "data:", "about:", "chrome"))] == []
-    assert sorted(path.stem for path in (report / "png").iterdir()) == sorted(name for name, *_ in PLOTS)
-    assert (report / "report.html").stat().st_size < 10e6
+    with page(f"file://{tmp_path}", tmp_path / "profile") as seen:
+        seen.open("report.html")
+        drawn: list[Any] = seen.run(COUNT)
+        assert {name: bool(count) for name, count in drawn} == {name: True for name, *_ in PLOTS}
+        assert seen.all("#decisions ~ details table tbody tr")
+    assert sorted(path.stem for path in (tmp_path / "png").iterdir()) == sorted(name for name, *_ in PLOTS)
+    assert report.stat().st_size < 10e6
 
 
 COUNT = """

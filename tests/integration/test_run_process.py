@@ -5,7 +5,9 @@ import re
 import signal
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -13,11 +15,11 @@ from structlog.testing import capture_logs
 from service.daemon.supervision.ray_host import RayHost
 from service.runner.rpc.requests import Start
 from service.schemas.spec import RunSpec, SourceSpec
-from tests.support.waiting import eventually
+from tests.support.waiting import wait_until
 
 PATIENCE_S = 120.0
-CHATTY = """
-import itertools, logging
+APPS = """
+import itertools, logging, threading
 from apps.contract import App
 from compositions.model import Stage
 
@@ -33,17 +35,41 @@ class Chatty(App):
         print("item", number)
         logging.getLogger("chatty").warning("logged %d", number)
         return number
+
+class HeldUp(Chatty):
+    name = "held-up"
+    description = "Takes one item, and never gives it back."
+
+    def say(self, number):
+        print("item", number)
+        threading.Event().wait()
 """
+RUN = [sys.executable, "-m", "service.cli", "run"]
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> list[str]:
-    (tmp_path / "chatty.py").write_text(CHATTY)
-    return [sys.executable, "-m", "service.cli", "run", "chatty", "--apps", str(tmp_path), "--json"]
+def apps(tmp_path: Path) -> list[str]:
+    (tmp_path / "chatty.py").write_text(APPS)
+    return ["--apps", str(tmp_path), "--json"]
 
 
-def test_prints_and_logs_of_ray_workers_come_to_stderr_by_worker(command: list[str]) -> None:
-    ran = subprocess.run([*command, "--items", "3"], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+def interrupted(command: list[str], line: str, *signals: signal.Signals) -> tuple[int, dict[str, Any], str]:
+    """Exit code, items of the summary and stderr, but for ``line``, of a run that is told to end after it said that."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        said = list(takewhile(lambda each: not re.fullmatch(line, each.rstrip()), process.stderr))
+        for each in signals:
+            process.send_signal(each)
+        stdout, stderr = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+        process.wait()
+    return process.returncode, json.loads(stdout)["items"], "".join(said) + stderr
+
+
+def test_prints_and_logs_of_ray_workers_come_to_stderr_by_worker(apps: list[str]) -> None:
+    command = [*RUN, "chatty", *apps, "--items", "3"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["items"]["delivered"] == 3
     said = [re.fullmatch(r"\(w\d+ pid=\d+\) (.+)", line) for line in ran.stderr.splitlines()]
@@ -53,97 +79,42 @@ def test_prints_and_logs_of_ray_workers_come_to_stderr_by_worker(command: list[s
 
 
 def test_an_objective_that_is_missed_at_the_end_is_told_by_the_exit_code_where_that_is_asked_for() -> None:
-    command = [sys.executable, "-m", "service.cli", "run", "synthetic", "--pool", "local", "--strategy", "static"]
-    missed = [*command, "--items", "300", "-o", "compute=wait", "--slo", "latency=1ms", "--json"]
+    command = [*RUN, "synthetic", "--pool", "local", "--strategy", "static", "--items", "300", "--json"]
+    missed = [*command, "-o", "compute=wait", "--slo", "latency=1ms"]
     ran = subprocess.run([*missed, "--fail-on-slo"], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     told = json.loads(ran.stdout)
     assert (ran.returncode, told["slo_status"], told["items"]["delivered"]) == (5, "violated", 300)
     assert ran.stderr.strip() == "Error: the objective is violated at the end of the run"
 
 
-def test_prints_of_an_app_of_a_daemon_are_in_its_log_with_the_runner_and_the_worker(command: list[str]) -> None:
-    folder = command[command.index("--apps") + 1]
-    spec = RunSpec(app="chatty", apps_dirs=(folder,), items=3, source=SourceSpec(loop=False))
+def test_prints_of_an_app_of_a_daemon_are_in_its_log_with_the_runner_and_the_worker(apps: list[str]) -> None:
+    spec = RunSpec(app="chatty", apps_dirs=(apps[1],), items=3, source=SourceSpec(loop=False))
     with capture_logs() as logs:
         host = RayHost()
         try:
             host.spawn("chatty-runner", spec).ask(Start())
-            printed = eventually(
-                lambda: [each for each in logs if each["event"] == "printed"], lambda found: len(found) >= 6, PATIENCE_S
-            )
+            wait_until(lambda: sum(each["event"] == "printed" for each in logs) >= 6, PATIENCE_S)
         finally:
             host.close()
+    printed = [each for each in logs if each["event"] == "printed"]
     assert {each["line"] for each in printed} >= {f"item {number}" for number in range(3)}
     assert all(re.fullmatch(r"chatty-runner w\d+ pid=\d+", each["by"]) for each in printed), printed
 
 
-def test_sigterm_drains_reports_and_says_so(command: list[str], tmp_path: Path) -> None:
+def test_sigterm_drains_reports_and_says_so(apps: list[str], tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    process = subprocess.Popen(
-        [*command, "--pool", "local", "--rate", "50", "--duration", "600", "--out", str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stderr is not None
-        assert any(re.match(r"\(w\d+\) item 5", line) for line in process.stderr)
-        process.send_signal(signal.SIGTERM)
-        stdout, stderr = process.communicate(timeout=PATIENCE_S)
-    finally:
-        process.kill()
-        process.wait()
-    summary = json.loads(stdout)
-    items = summary["items"]
-    assert process.returncode == 130, stderr
+    command = [*RUN, "chatty", *apps, "--pool", "local", "--rate", "50", "--duration", "600", "--out", str(out)]
+    code, items, stderr = interrupted(command, r"\(w\d+\) item 5", signal.SIGTERM)
+    assert code == 130, stderr
     assert items["accepted"] == items["delivered"] >= 6
-    assert f"interrupted; {items['delivered']} items delivered" in stderr
+    for said in (f"interrupted; {items['delivered']} items delivered", "logged 4"):
+        assert said in stderr
     assert len(out.read_text().splitlines()) == items["delivered"]
 
 
-HELD_UP = """
-import itertools, threading
-from apps.contract import App
-from compositions.model import Stage
-
-class HeldUp(App):
-    name = "held-up"
-    description = "Takes one item, and never gives it back."
-    stages = (Stage("wait"),)
-
-    def items(self, path):
-        return itertools.count()
-
-    def wait(self, number):
-        print("item", number)
-        threading.Event().wait()
-"""
-
-
-def test_a_second_interruption_says_what_is_given_up(tmp_path: Path) -> None:
-    (tmp_path / "held_up.py").write_text(HELD_UP)
-    command = [
-        sys.executable,
-        "-m",
-        "service.cli",
-        "run",
-        "held-up",
-        "--apps",
-        str(tmp_path),
-        "--pool",
-        "local",
-        "--json",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr is not None
-        assert any(line.endswith("item 0\n") for line in process.stderr)
-        process.send_signal(signal.SIGTERM)
-        process.send_signal(signal.SIGINT)  # two of one kind, one soon after the other, are one for the kernel
-        stdout, stderr = process.communicate(timeout=PATIENCE_S)
-    finally:
-        process.kill()
-        process.wait()
-    items = json.loads(stdout)["items"]
-    assert (process.returncode, items["delivered"]) == (130, 0), stderr
+def test_a_second_interruption_says_what_is_given_up(apps: list[str]) -> None:
+    """Two signals of one kind, one soon after the other, are one for the kernel."""
+    command = [*RUN, "held-up", *apps, "--pool", "local"]
+    code, items, stderr = interrupted(command, r"\(w\d+\) item 0", signal.SIGTERM, signal.SIGINT)
+    assert (code, items["delivered"]) == (130, 0), stderr
     assert f"interrupted; 0 items delivered, {items['accepted']} that were accepted given up" in stderr

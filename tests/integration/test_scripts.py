@@ -93,7 +93,6 @@ for result in run(pipeline(slowly), source=itertools.count(), pool="local"):
 def test_ctrl_c_delivers_what_was_accepted_and_says_so(tmp_path: Path) -> None:
     words = [sys.executable, "-c", ENDLESS]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as script:
-        assert script.stdout is not None
         assert [script.stdout.readline() for _ in range(3)] == ["0\n", "1\n", "2\n"]
         script.send_signal(signal.SIGINT)
         _, said = script.communicate(timeout=60)

@@ -1,10 +1,11 @@
-"""A worker that takes more memory, or has more processes, than its run allows: it ends, and harms no other app."""
+"""Workers that take more memory, have more processes or turn longer than their run allows: they end, and harm no other
+app."""
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from functools import partial
 
+import psutil
 import pytest
 from structlog.testing import capture_logs
 
@@ -13,17 +14,19 @@ from runtime.pools.limits import Limits, over
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.ray_host import RayHost
-from service.runner.rpc.requests import ReadResults
+from service.runner.rpc.requests import ReadResults, Stop
 from service.schemas.requests import StartRequest
 from service.schemas.spec import InputSpec, RunSpec
+from service.schemas.status import Status
+from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.logs_errors("run failed")  # of runs that are stopped in their loop
 PATIENCE_S = 120.0
 APPS = """
 import subprocess
 import time
 
 from recompose import App, Stage
-
 
 class Leaks(App):
     name = "leaks"
@@ -42,6 +45,17 @@ class Leaks(App):
             time.sleep(60)
         return value
 
+class Loops(App):
+    name = "loops"
+    stages = (Stage("turn"),)
+
+    def items(self, path):
+        return iter(range(10))
+
+    def turn(self, value):
+        while value:
+            pass
+        return value
 
 class Good(App):
     name = "good"
@@ -55,36 +69,37 @@ class Good(App):
 """
 
 
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    (tmp_path / "leaks.py").write_text(APPS)
-    base = RunSpec(app="", apps_dirs=(str(tmp_path),), journals=str(tmp_path / "journals"))
-    host = RayHost()
-    made = Daemon(registry.discover([tmp_path]), host, DaemonStore(None), base)
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    folder = tmp_path_factory.mktemp("apps")
+    (folder / "unruly.py").write_text(APPS)
+    base, host = RunSpec(app="", apps_dirs=(str(folder),), journals=str(folder / "journals")), RayHost()
+    made = Daemon(registry.discover([folder]), host, DaemonStore(None), base)
     made.restore()
     yield made
     made.close(drain=False)
     host.close()
 
 
-def wait_for(daemon: Daemon, app: str, delivered: int) -> Any:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while (status := daemon.observation.status(app)).items.delivered + status.items.failed < delivered:
-        assert status.state != "failed", status.health.failure
-        assert time.monotonic() < give_up_s, status.health.losses
-        time.sleep(0.1)
-    return status
+def is_done(status: Status, items: int) -> bool:
+    assert status.state != "failed", status.health.failure
+    return status.items.delivered + status.items.failed >= items
 
 
 def test_a_leaking_app_costs_its_own_worker_and_item_and_no_other_app(daemon: Daemon) -> None:
+    def wait_for(app: str, items: int) -> Status:
+        return eventually(lambda: daemon.observation.status(app), lambda seen: is_done(seen, items), PATIENCE_S)
+
     with capture_logs() as logs:
         daemon.apps.start(StartRequest(input=InputSpec(rate_per_s=20), settings={"spares": 0}).spec("good"))
         limits = {"worker_memory_mb": 400, "worker_processes": 4, "spares": 1, "attempts": 1}
         daemon.apps.start(StartRequest(settings=limits, batching={"items": 1}, items=5).spec("leaks"))
-        good = wait_for(daemon, "good", 20)
-        wait_for(daemon, "leaks", 5)
+        good = wait_for("good", 20)
+        wait_for("leaks", 5)
         rows = daemon.observation.results("leaks", ReadResults(None, 10))
-        later = wait_for(daemon, "good", good.items.delivered + 20)
+        later = wait_for("good", good.items.delivered + 20)
+        for app in ("good", "leaks"):
+            daemon.apps.stop(app)
     assert [row.value for row in rows if row.error is None] == ["well", "well", "well"]
     assert [row.serial for row in rows if row.error is not None] == [1, 3]
     told = "it took more than worker_memory_mb or worker_processes allows"
@@ -94,6 +109,24 @@ def test_a_leaking_app_costs_its_own_worker_and_item_and_no_other_app(daemon: Da
     assert (later.restarts, later.runner_restarts, later.items.failed) == (0, 0, 0)
     died = [line for line in logs if line["event"] == "worker died"]
     assert {line["app"] for line in died} == {"leaks"}
+
+
+@pytest.mark.parametrize(
+    ("how", "limit_s"),
+    [(Stop(timeout_s=3.0), 3.0), pytest.param(Stop(drain=False, timeout_s=0.0), 0.0, marks=pytest.mark.long)],
+)
+def test_an_endless_loop_is_ended_within_the_limit_and_two_seconds(daemon: Daemon, how: Stop, limit_s: float) -> None:
+    with capture_logs():
+        daemon.apps.start(StartRequest(settings={"spares": 1}).spec("loops"))
+        status = partial(daemon.observation.status, "loops")
+        turning = eventually(status, lambda seen: seen.in_flight and len(seen.workers) > 1)
+        began_s = time.monotonic()
+        stopped = daemon.apps.stop("loops", how)
+        assert time.monotonic() - began_s <= limit_s + 2.0
+    assert stopped.state in ("stopped", "failed")
+    pids = [turning.runner_pid, *(each.pid for each in turning.workers)]
+    psutil.wait_procs([psutil.Process(pid) for pid in pids if pid and psutil.pid_exists(pid)], timeout=10.0)
+    assert [pid for pid in pids if psutil.pid_exists(pid)] == []
 
 
 @pytest.mark.parametrize(

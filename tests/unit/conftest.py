@@ -4,6 +4,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -40,6 +41,14 @@ def running(client: TestClient) -> TestClient:
     body = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}
     assert client.post("/apps/synthetic/start", json=body).status_code == 200
     return client
+
+
+@pytest.fixture
+def bench() -> Any:
+    """The watch over an app that is up."""
+    from watchdog_bench import Bench, up
+
+    return up(Bench())
 
 
 @pytest.fixture

@@ -19,9 +19,13 @@ from service.daemon.store.store import slo_from_json, slo_to_json
 HOUSE = Path(__file__).parent.parent.parent
 LATENCY, RATE = objective_of(Slo("latency", 100.0)), objective_of(Slo("throughput", "input_rate"))
 STATS = LatencyStats(0.3, 0.3, 0.3, 0.3, 50)
-BEHIND = Snapshot(
-    50.0, "1", False, 0.0, 40.0, 10.0, 6.0, 60, STATS, replace(STATS, mean_s=0.1), 20, -5.0, 2, (), 4, 2, 3e-4
-)  # fmt: skip
+MEASURED = 60, STATS, replace(STATS, mean_s=0.1), 20, -5.0, 2, (), 4, 2, 3e-4
+BEHIND = Snapshot(50.0, "1", False, 0.0, 40.0, 10.0, 6.0, *MEASURED)
+MET = LatencyStats(0.1, 0.1, 0.1, 0.1, 260)
+LATE = LatencyStats(9.0, 9.0, 9.0, 9.0, 260, from_read=MET)
+DEMAND = Demand(2900, 2600, 0, 10.0, 3.0, offered_per_s=29.0, admitted_per_s=26.0, missed_per_s=0.0, held_s=60)
+KEEP_UP = Slo("throughput", INPUT_RATE)
+FAST = Slo("latency", 400)
 
 
 def test_the_bound_is_the_target_and_its_threshold_on_the_side_that_counts() -> None:
@@ -47,11 +51,6 @@ def test_a_latency_is_excused_by_a_backlog_that_is_soon_gone_a_throughput_by_an_
     assert LATENCY.whose_doing(BEHIND, "late", patience_s=3.0).meets is False
     assert RATE.whose_doing(BEHIND, "short", patience_s=30.0).meets is False
     assert RATE.whose_doing(replace(BEHIND, queued=0), "short", patience_s=30.0).meets is True
-
-
-def test_each_says_it_in_its_own_words() -> None:
-    assert (LATENCY.described(90.0), LATENCY.described(None)) == ("90 ms", "no latency")
-    assert (RATE.described(9.0), RATE.described(None)) == ("9 items/s", "no throughput")
 
 
 @pytest.mark.parametrize(
@@ -90,14 +89,6 @@ def test_the_fastest_stands_alone() -> None:
         together([Slo("throughput", "fastest"), Slo("latency", 100.0)])
 
 
-# --- a backlog that grows is a miss whatever the window says ----------------------------------------------------------
-
-
-MET = LatencyStats(0.1, 0.1, 0.1, 0.1, 260)
-LATE = LatencyStats(9.0, 9.0, 9.0, 9.0, 260, from_read=MET)
-DEMAND = Demand(2900, 2600, 0, 10.0, 3.0, offered_per_s=29.0, admitted_per_s=26.0, missed_per_s=0.0, held_s=60)
-
-
 def snapshot(**changes: Any) -> Snapshot:
     """26 of 29 items/s for a minute: the queue is full, and 300 more items are due."""
     known = Snapshot(
@@ -111,10 +102,6 @@ def snapshot(**changes: Any) -> Snapshot:
 def judged(slo: Slo, seen: Snapshot, latency_from: LatencyFrom = LatencyFrom.DUE) -> tuple[SloStatus, bool | None]:
     found = assess(objective_of(slo, latency_from), seen, Measuring())
     return found.status, found.meets
-
-
-KEEP_UP = Slo("throughput", INPUT_RATE)
-FAST = Slo("latency", 400)
 
 
 @pytest.mark.parametrize("slo", [KEEP_UP, FAST])

@@ -1,14 +1,23 @@
-"""Operators in virtual time: the bound, runs by hand, the figures of Prasaad et al. in small, and their claims."""
+"""Operators in virtual time: the bound, runs by hand, the figures of Prasaad et al. in small, and their claims. The
+page about the papers is what the records say; SPBench's own source follows algorithm 1 of Garcia et al. 2023."""
 
 import json
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+from apps.rates import Fixed, Rate
 from compositions.model import StageKind
+from datapipe.sources.sources import Arrival
 from lab.benchmarks import harness, ordered
+from lab.experiments.contender import Measurement, Point
+from lab.experiments.spbench import FrequencyManager
+from lab.papers import garcia
+from lab.papers.page import PAPERS, text
 from lab.papers.prasaad import figures, page
 from lab.papers.prasaad.figures import Figure
 from lab.papers.prasaad.operators import Operator, bound_per_s, serial_run, work_s
@@ -19,6 +28,8 @@ COSTS = Path(__file__).parents[2] / "lab" / "benchmarks" / "query_costs.json"
 PLAIN = Operator("plain", StageKind.STATELESS, 0.01)
 STATE = replace(PLAIN, name="state", kind=StageKind.STATEFUL)
 KEYED = replace(PLAIN, name="keyed", kind=StageKind.PARTITIONED, partitions=4)
+DOCS = Path(__file__).parents[2] / "docs"
+POINT = Point(at_s=0.0, rate_per_s=5.0, throughput_per_s=4.0, latency_ms=100.0, composition="2", workers=2, met=None)
 
 
 def test_the_bound_is_the_workers_time_or_what_must_be_run_one_by_one() -> None:
@@ -74,3 +85,73 @@ def test_a_figure_is_written_drawn_and_read_again(tmp_path: Path, monkeypatch: p
     assert again.varies == ("query", "scheduler", "workers")
     assert again.seen("workers") == [2, 4, 8, 12, 16]
     assert all(len(runs) == 3 for runs in again.rows.values())
+
+
+def test_the_page_is_what_was_recorded() -> None:
+    written = (DOCS / "research" / "papers.md").read_text(encoding="utf-8")
+    assert written == text(DOCS / "images" / "papers", "../images/papers"), "recompose experiment --all writes it"
+
+
+def test_every_picture_of_the_page_is_there() -> None:
+    names = {path.name for path in (DOCS / "images" / "papers").glob("*.png")}
+    assert names == {path.replace("/", "-") for paper in PAPERS for path in paper.pictures.values()}
+
+
+def stored(folder: Path, name: str, latencies_ms: list[float]) -> None:
+    """A run of samples of a quarter of a second, with a spike from 5 to 6 s."""
+    samples = tuple(
+        replace(POINT, at_s=number / 4, latency_ms=each, rate_per_s=50.0 if 20 <= number <= 24 else 5.0)
+        for number, each in enumerate(latencies_ms)
+    )
+    run = Measurement("2", 0, samples, 4.0, 5.0, 100.0, None, 0, 0, 2.0)
+    place = folder / name
+    (place / "raw").mkdir(parents=True)
+    (place / "raw" / "2-0.json").write_text(json.dumps(run.as_json()))
+    (place / "results.json").write_text(json.dumps({"rows": {"2": {"shape_error": 0.05}}}))
+
+
+@pytest.mark.parametrize(("lasts", "verdict"), [(1, "reproduced"), (12, "not reproduced")])
+def test_a_spike_that_stays_in_the_latency_is_told(lasts: int, verdict: str, tmp_path: Path) -> None:
+    course = [100.0] * 20 + [400.0] * (4 + lasts) + [100.0] * 40
+    for app in ("bzip2", "face_recognizer", "ferret"):
+        stored(tmp_path, f"patterns_{app}-spike", course)
+    (found,) = (each for each in garcia.findings(tmp_path) if each.item == "figure 16")
+    assert found.verdict == verdict, found.ours
+
+
+def test_what_was_not_run_is_said(tmp_path: Path) -> None:
+    found = garcia.findings(tmp_path)
+    assert {each.verdict for each in found} == {"not run"}
+    assert found[1].why.startswith("no results of spbench_fig06_sequential-bzip2")
+    assert garcia.Finding(**asdict(found[0])) == found[0]
+
+
+class Reading:
+    """A source that takes ``work_s`` to read an item, on a clock whose sleeps take ``overshoot_s`` too long."""
+
+    def __init__(self, rate: Rate, work_s: float = 0.0, overshoot_s: float = 0.0) -> None:
+        self.now_s, self.work_s, self.overshoot_s = 100.0, work_s, overshoot_s
+        self.slept_s: list[float] = []
+        self.manager = FrequencyManager(self, 1.0, clock=lambda: self.now_s)
+        self.manager.wait = self.sleep
+        self.manager.set_pattern(rate)
+
+    def sleep(self, seconds: float) -> bool:
+        self.slept_s.append(seconds)
+        self.now_s += seconds + self.overshoot_s * (seconds > 0)
+        return False
+
+    def __iter__(self) -> Iterator[Arrival]:
+        for number in range(20):
+            began_s, self.now_s = self.now_s, self.now_s + self.work_s
+            yield Arrival(began_s, number)
+
+    def close(self) -> None: ...
+
+
+def test_the_sleep_is_the_delay_less_what_the_source_took() -> None:
+    """The example of section 3.2: at 2 items/s, 150 ms of an item leave 350 ms of the 500."""
+    reading = Reading(Fixed(2.0), work_s=0.15)
+    begins_s = [arrival.arrived_s for arrival in reading.manager]
+    assert [later - before for before, later in pairwise(begins_s)] == pytest.approx([0.5] * 19)
+    assert reading.slept_s == pytest.approx([0.0] + [0.35] * 20)

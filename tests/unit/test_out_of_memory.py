@@ -28,6 +28,7 @@ MOST, ITEMS = 8, 4000
 STAGES = (Stage("read"), Stage("infer", batch=True))
 ONE = Composition("one", (Group(("read",)), Group(("infer",))))
 TWO = replace(ONE, name="two", groups=(Group(("read",)), Group(("infer",), Pattern.PAR, 2)))
+ROOT = Path(__file__).parents[2]
 
 
 class Hungry(App):
@@ -117,7 +118,6 @@ def test_a_start_for_which_there_is_no_room_yet_is_tried_for_a_while() -> None:
     assert failures.given_up(15.0, kept_up=True) == "setup raised"
 
 
-ROOT = Path(__file__).parents[2]
 TAKE = """
 try:
     taken = bytearray(400_000_000)

@@ -131,8 +131,6 @@ def test_texts_that_were_made_are_written_as_they_are_and_kept_no_longer(sink: A
 
 
 class Halves(App):
-    """Takes even numbers alone."""
-
     name = "halves"
 
     def encode_result(self, value: int) -> int:

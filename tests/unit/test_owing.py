@@ -35,6 +35,7 @@ from tests.support.waiting import wait_until
 
 PATIENCE_S = 30.0
 DURABLE = {"source": {"kind": "push"}, "durability": "exactly-once"}
+PARQUET = {"kind": "parquet", "path": "/nowhere"}
 
 
 class Held(App):
@@ -85,7 +86,6 @@ def stop(http: TestClient, **how: Any) -> int:
 
 @contextmanager
 def stopping(http: TestClient, **how: Any) -> Iterator[Future[int]]:
-    """A stop that is under way in a thread."""
     with ThreadPoolExecutor(1) as thread:
         stopped = thread.submit(stop, http, **how)
         wait_until(lambda: state(http)["state"] == "stopping")
@@ -93,7 +93,6 @@ def stopping(http: TestClient, **how: Any) -> Iterator[Future[int]]:
 
 
 def stopped_with_three(http: TestClient) -> Any:
-    """Return the run that was stopped while it held three items."""
     start(http)
     push(http, 1, 2, 3)
     run = state(http)["run"]
@@ -116,9 +115,6 @@ def test_what_a_stopped_run_holds_is_listed_and_the_next_start_delivers_it(http:
     assert f"run {run} held 3 undelivered items" in status["started_again"]
     wait_until(lambda: [row["value"] for row in http.get(f"/results/held?run={run}&after=-1").json()] == [1, 2, 3])
     wait_until(lambda: http.get("/owing").json() == [])
-
-
-PARQUET = {"kind": "parquet", "path": "/nowhere"}
 
 
 @pytest.mark.parametrize("other", [{"durability": "none"}, {"source": {"kind": "replay"}}, {"sink": PARQUET}])
@@ -254,7 +250,6 @@ def test_a_journal_that_cannot_be_read_counts_as_owing(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"no journal" * 1000)
     debt = debt_in(path)
-    assert debt is not None
     assert (debt.run, debt.items, debt.fault) == ("r", None, "file is not a database")
     assert debt_in(path.with_name("none.journal")) is None
 

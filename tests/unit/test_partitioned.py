@@ -60,7 +60,6 @@ class Bench:
 
     @property
     def tasks(self) -> dict[str, Task]:
-        """What each worker runs."""
         return {worker: tasks[0] for worker, tasks in self.waiting.items() if tasks}
 
     def admit(self, *partitions: int) -> None:

@@ -27,6 +27,8 @@ from service.schemas.refusals import NotFoundError
 from service.schemas.runs import Trace
 from service.schemas.spec import TelemetrySpec
 
+ITEMS = 1000
+
 
 def two_runs(folder: Path) -> TelemetrySpec:
     """``old`` missed its objective for half of its twenty seconds, ``new-one`` never did, with more workers."""
@@ -77,9 +79,6 @@ def test_of_a_long_run_a_part_is_read_and_it_says_so(tmp_path: Path) -> None:
 
 
 # Reports from the tables are those from the files of runners; a part of the records tells the same as all.
-
-
-ITEMS = 1000
 
 
 def an_item(number: int, run: str) -> dict[str, Any]:

@@ -1,39 +1,12 @@
 """What apps print reaches the user with who printed it, by whole lines, and not faster than it can be read."""
 
-import json
-import re
 import threading
 from contextlib import redirect_stdout
-from pathlib import Path
 
-from click.testing import CliRunner
-
-from service.cli import main
 from service.logs import LINES_PER_S, Printed, PrintedHere
-
-CHATTY = """
-import logging
-from apps.contract import App
-from compositions.model import Stage
-
-class Chatty(App):
-    name = "chatty"
-    description = "Says what it does."
-    stages = (Stage("say"),)
-
-    def items(self, path):
-        return iter(range(3))
-
-    def say(self, number):
-        print("item", number)
-        logging.getLogger("chatty").warning("logged %d", number)
-        return number
-"""
 
 
 class Told:
-    """Keeps what it is told, by a clock of its own."""
-
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
         self.now_s = 0.0
@@ -71,12 +44,3 @@ def test_lines_of_threads_do_not_mix_and_a_begun_one_waits_for_its_end() -> None
         worker.join()
     main_thread = threading.current_thread().name
     assert told.lines == [(main_thread, "two"), (main_thread, "lines"), ("w7", "from another")]
-
-
-def test_prints_of_a_local_run_go_to_stderr_by_worker_and_stdout_is_the_summary(tmp_path: Path) -> None:
-    (tmp_path / "chatty.py").write_text(CHATTY)
-    ran = CliRunner().invoke(main, ["run", "chatty", "--apps", str(tmp_path), "--pool", "local", "--json"])
-    assert ran.exit_code == 0, ran.output
-    assert json.loads(ran.stdout)["items"]["delivered"] == 3
-    assert re.findall(r"^\(w\d+\) (.+)$", ran.stderr, re.MULTILINE) == ["item 0", "item 1", "item 2"]
-    assert all(f"logged {number}" in ran.stderr for number in range(3))

@@ -79,7 +79,6 @@ class Run:
         self._next_s = 1.0
 
     def play(self, size: int) -> str:
-        """Return all results as text."""
         items, engine = self.known.items, self._engine
         bundles = [items[at : at + size] for at in range(0, len(items), size)]
         engine.start()

@@ -1,8 +1,6 @@
 """Workers that outlive their pool: which of them the next pool takes, and what they keep. Ray is played here; that it
 does as it says is told by ``tests/faults/test_daemon_and_runner_killed.py``."""
 
-from __future__ import annotations
-
 import os
 import sys
 import weakref
@@ -45,9 +43,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Actor]:
     """Its hub has gone when it has said that it is ready."""
     arena = Segment.create(1 << 16)
     gone = {"send": lambda message: None, "receive": lambda: None, "close": lambda: None}
-    monkeypatch.setattr(
-        ray_worker, "connect", lambda invitation: SimpleNamespace(handed=os.dup(arena.descriptor), **gone)
-    )
+    monkeypatch.setattr(ray_worker, "connect", lambda _: SimpleNamespace(handed=os.dup(arena.descriptor), **gone))
     monkeypatch.setattr(ray_worker, "ONE_THREAD", {})
     monkeypatch.setattr(ray_actors, "get_node_ip_address", lambda: "127.0.0.1")
     actor = _Actor("w1", 3600.0)

@@ -1,18 +1,27 @@
-"""What belongs to a Ray of our own: its token, its folder, and what its processes inherit."""
+"""A Ray of our own, its token, folder and what its processes inherit; and when who lost Ray leaves, from facts."""
 
 import logging
 import os
+import socket
 import stat
 import subprocess
 import sys
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ray._private import node as ray_node
 from ray._private import services, worker
-from ray._private.node import Node
+from structlog.testing import capture_logs
 
 from runtime.housekeeping import PREFIX
+from runtime.placement.cluster import Amounts, Cluster, Node, NodeState
 from runtime.pools.ray import own as ray_own
+from runtime.pools.ray.guard import AWAY_S, Facts, Verdict, answering
+from service.daemon.nodes import NodeBook
+
+WELL = Facts(True)
 
 
 def mode(path: Path) -> int:
@@ -43,13 +52,13 @@ def test_what_ray_inherits_and_that_we_get_it_back(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("heard", [True, False])
 def test_ray_starts_only_what_is_used_of_it_and_elsewhere_all_of_it(heard: bool) -> None:
     names = (*ray_own.NOT_NEEDED, ray_own.LOG_MONITOR)
-    starts, start_process = {name: getattr(Node, name) for name in names}, services.start_ray_process
+    starts, start_process = {name: getattr(ray_node.Node, name) for name in names}, services.start_ray_process
     with ray_own.environment(heard=heard):
-        left_out = {name for name, start in starts.items() if getattr(Node, name) is not start}
+        left_out = {name for name, start in starts.items() if getattr(ray_node.Node, name) is not start}
         assert left_out == {*ray_own.NOT_NEEDED} | (set() if heard else {ray_own.LOG_MONITOR})
-        assert Node.start_api_server(None, include_dashboard=False, raise_on_failure=False) is None
+        assert ray_node.Node.start_api_server(None, include_dashboard=False, raise_on_failure=False) is None
         assert services.start_ray_process is not start_process
-    assert {name: getattr(Node, name) for name in names} == starts
+    assert {name: getattr(ray_node.Node, name) for name in names} == starts
     assert services.start_ray_process is start_process
 
 
@@ -94,3 +103,50 @@ def test_messages_of_ray_itself_are_no_lines_between_those_of_the_log(capsys, ca
     assert capsys.readouterr() == ("", "")
     (record,) = caplog.records
     assert (record.levelname, record.getMessage()) == ("DEBUG", f"raylet: {message['lines'][0]}")
+
+
+def test_a_head_that_is_away_is_given_up_after_a_while_and_not_when_it_comes_back_before() -> None:
+    verdict = Verdict("10.0.0.1:6379")
+    for again in range(3):
+        began_s = again * 1000.0
+        assert verdict.of(Facts(False), began_s) is None
+        assert verdict.of(Facts(False), began_s + AWAY_S - 1) is None
+        assert verdict.of(WELL, began_s + AWAY_S) is None
+    assert verdict.of(Facts(False), 5000.0) is None
+    assert verdict.of(Facts(False), 5000.0 + AWAY_S) == "Ray's head at 10.0.0.1:6379 has not answered for 45 s"
+
+
+def test_a_head_of_another_cluster_and_a_raylet_that_ended_are_not_waited_for() -> None:
+    assert "was started anew" in str(Verdict("h:1").of(Facts(True, same_cluster=False), 0.0))
+    assert Verdict("h:1").of(Facts(False, raylet_lives=False), 0.0) == "Ray's raylet on this machine has ended"
+
+
+def test_who_was_replaced_leaves_when_it_can_know() -> None:
+    verdict = Verdict("h:1")
+    assert verdict.of(Facts(False, replaced=True), 0.0) is None
+    assert "another runner took its place" in str(verdict.of(Facts(True, replaced=True), 1.0))
+
+
+def test_who_takes_a_connection_answers_and_nobody_else() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as there, closing(socket.socket()) as bound:
+        bound.bind(("127.0.0.1", 0))  # and does not listen
+        addresses = {"there": there.getsockname(), "refuses": bound.getsockname(), "away": ("192.0.2.1", 9)}
+        addresses["nameless"] = ("no-such-host.invalid", 9)
+        assert answering(addresses, timeout_s=0.3) == {"there"}
+    assert answering({}) == set()
+
+
+@pytest.mark.usefixtures("talkative")
+def test_a_machine_that_is_lost_is_a_line_at_warning() -> None:
+    book = NodeBook()
+    near, far = (Node(name, Amounts(2), address=f"10.0.0.{name[1]}") for name in ("n1", "n2"))
+    with capture_logs() as logs:
+        for at, seen in enumerate([(near, far), (near,), (near, replace(far, state=NodeState.DRAINING)), (near,)]):
+            known = book.note(Cluster(seen), float(at))
+    (lost,) = (line for line in logs if line["log_level"] == "warning")
+    assert (lost["event"], lost["node"]) == ("machine lost", "10.0.0.2")
+    assert "other machines" in lost["consequence"]
+    assert [line["event"] for line in logs] == ["machine lost", "machine drains", "machine left"]
+    assert [(each.node.id, each.node.state) for each in known] == [("n1", NodeState.UP), ("n2", NodeState.LOST)]
+    book.note(Cluster((near,)), 4000.0)
+    assert [each.node.id for each in book.note(Cluster((near,)), 4001.0)] == ["n1"], "forgotten after an hour"

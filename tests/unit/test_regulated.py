@@ -1,5 +1,6 @@
-"""Regulators as strategies: which group, which latency, and what is said where there is nothing to regulate."""
+"""Regulators of replicas: step by step against tables worked out by hand, and as strategies."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from compositions.model import Composition, Group, Pattern
 from control.assess import Assessment
 from control.decisions import Trigger
 from control.objectives import objective_of
+from control.regulators import RegulatorSettings, Spar, Step, TwoSided
 from control.settings import Settings
 from control.situation import Situation
 from control.strategies import make_strategy
@@ -16,11 +18,12 @@ from control.strategies.base import Stay
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyFrom, LatencyStats, Snapshot, StageProfile
 
-FARM = Composition(
-    "farm", (Group(("load",)), Group(("scale",), Pattern.PAR, 2), Group(("detect",), Pattern.PAR, 3), Group(("store",)))
-)
+REPLICATED = Group(("scale",), Pattern.PAR, 2), Group(("detect",), Pattern.PAR, 3)
+FARM = Composition("farm", (Group(("load",)), *REPLICATED, Group(("store",))))
 PLAIN = Composition("plain", tuple(Group((name,)) for name in ("load", "scale", "detect", "store")))
 NAMED = replace(FARM, name="four", groups=(*FARM.groups[:2], replace(FARM.groups[2], replicas=4), FARM.groups[3]))
+Row = tuple[float | None, int]
+"""Latency of a step (ms), replicas after it."""
 
 
 def situation(inside_ms: float | None, active: Composition = FARM, slo: Slo | None = None, **told: object) -> Situation:
@@ -70,3 +73,81 @@ def test_settings_are_those_of_the_run() -> None:
     proposal = make_strategy("spar").propose(replace(situation(60.0), settings=told), ())
     assert proposal.composition.groups[2].replicas == 4  # 3 + 2, held to 6 - 2
     assert make_strategy("spar").pace(told).check_interval_s == 0.5
+
+
+TABLES: dict[tuple[int, float, int], Sequence[Row]] = {
+    (1, 0.2, 8): [  # SF 1, θ 20 %: more below 144 ms, less above 180; at most 8 - 2 = 6
+        (100.0, 2),
+        (143.9, 3),
+        (144.1, 3),  # within
+        (180.0, 3),  # the target itself is met
+        (180.1, 2),
+        (None, 2),  # nothing was finished
+        (900.0, 1),
+        (900.0, 1),  # never none
+        (50.0, 2), (50.0, 3), (50.0, 4), (50.0, 5), (50.0, 6),
+        (50.0, 6),  # never more than cores - 2
+    ],
+    (2, 0.1, 8): [  # SF 2, θ 10 %: more below 162 ms
+        (161.0, 3),
+        (163.0, 3),
+        (100.0, 5),
+        (100.0, 6),  # 7, held to 6
+        (181.0, 4),
+        (181.0, 2),
+        (181.0, 1),  # 0, held to 1
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_spar_is_that_of_the_table(case: tuple[int, float, int]) -> None:
+    scaling_factor, threshold, cores = case
+    spar = Spar(RegulatorSettings(180.0, scaling_factor, threshold, cores=cores))
+    replicas = 1
+    for latency_ms, expected in TABLES[case]:
+        replicas = spar.regulate(Step(replicas, None if latency_ms is None else latency_ms / 1e3)).replicas
+        assert replicas == expected, latency_ms
+
+
+def two_sided(target_ms: float = 90.0, threads: int = 24, cores: int = 12) -> TwoSided:
+    return TwoSided(RegulatorSettings(target_ms, cores=threads), cores)
+
+
+OURS = [
+    ("20 items/s of 60 ms keep 1.5 replicas busy 80 % of their time", Step(1, 0.06, 20.0), 2),
+    ("as before", Step(2, 0.06, 20.0), 2),
+    ("100 items/s: 7.5", Step(2, 0.06, 100.0), 8),
+    ("nothing was finished", Step(8, None, 100.0), 8),
+    ("always more: 12 · 0.75 · 90 / 60 = 13 bear it, but 67 % are not low", Step(8, 0.06, 2000.0, waits=True), 12),
+    ("50 ms: 56 % of the target; 12 · 0.75 · 90 / 50 = 16", Step(12, 0.05, 2000.0, waits=True), 16),
+    ("65 ms of 13 on 12 cores are 72 % of the target: neither high nor low", Step(13, 0.065, 2000.0, waits=True), 13),
+    ("86.7 ms are 80 alone, and on by 20: beyond, so as many as cores", Step(13, 0.0867, 2000.0, waits=True), 12),
+    ("fewer than cores would not be faster", Step(12, 0.1, 2000.0, waits=True), 12),
+    ("30 ms: 0.33 of the target; 12 · 0.75 · 90 / 30 = 27, held to 22", Step(12, 0.03, 2000.0, waits=True), 22),
+]
+
+
+def test_two_sided_step_by_step() -> None:
+    ours = two_sided()
+    for why, step, expected in OURS:
+        assert ours.regulate(step).replicas == expected, why
+
+
+def test_two_sided_says_on_which_side_it_is() -> None:
+    ours = two_sided()
+    room, contended = (ours.regulate(step).reason for step in (OURS[0][1], Step(18, 0.09, 2000.0, waits=True)))
+    assert room == "two-sided: 20 items/s are asked for, and there is room: 2 of at most 22"
+    assert contended.endswith("100% of the target expected, by contention for 12 cores: 13 of at most 22")
+
+
+def test_two_sided_knows_a_queue_from_contention() -> None:
+    starved = Step(2, 4.0, 30.0, waits=True, service_s=0.25, cpu_share=0.1)  # 30 · 0.25 / 0.8; 20 would not contend
+    assert two_sided(300.0, threads=32, cores=2).regulate(starved).replicas == 10
+    contended = Step(8, 0.28, 30.0, waits=True, cpu_share=0.25)  # 8 · 0.25 are both cores
+    assert two_sided(300.0, threads=32, cores=2).regulate(contended).replicas < 8
+
+
+def test_two_sided_gives_back_what_was_not_needed_for_five_steps() -> None:
+    ours, rates = two_sided(), [30.0] * 6
+    assert [ours.regulate(Step(8, 0.06, rate)).replicas for rate in rates] == [8, 8, 8, 8, 3, 3]

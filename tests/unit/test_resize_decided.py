@@ -126,8 +126,6 @@ def test_the_strategies_of_the_papers_drain_as_published_unless_a_run_says_other
         ({"slo": SLO, "composition": "sequential"}, 2),
     ],
 )  # fmt: skip
-def test_it_begins_with_the_cheapest_where_it_has_an_objective_and_papers_with_all_apart(
-    how: dict[str, Any], groups: int
-) -> None:
+def test_with_an_objective_it_begins_with_the_cheapest_papers_with_all_apart(how: dict[str, Any], groups: int) -> None:
     first = CheckedSpec(RunSpec(app="synthetic", options={"weights": "1:1"}, **how)).first
     assert (first.workers, len(first.groups)) == (groups, groups)

@@ -167,10 +167,8 @@ def test_an_item_that_takes_too_long_keeps_those_behind_it() -> None:
     late = float((out_s - due_s > 1.5).mean())
     item = ItemTime.of(float(drawn.mean()), float(drawn.std() / drawn.mean()))
     assert item.beyond(np.array([1.5]), 20.0)[0] == pytest.approx(late, rel=0.25)
-    limits_s = [0.2, 0.5, 1.5]
-    assert item.beyond(np.array(limits_s)) == pytest.approx(
-        [(drawn > limit_s).mean() for limit_s in limits_s], abs=0.01
-    )
+    limits_s = np.array([0.2, 0.5, 1.5])
+    assert item.beyond(limits_s) == pytest.approx([(drawn > limit_s).mean() for limit_s in limits_s], abs=0.01)
 
 
 def test_one_worker_makes_items_wait_as_lindley_says() -> None:
@@ -273,9 +271,8 @@ def turns(rule: Rule, count: int, rate_per_s: float, goals: tuple[Goal, ...] = G
     rng, late = np.random.default_rng(5), [0.0] * len(goals)
     for turn in range(1, count):
         came = float(rng.poisson(rate_per_s * TURN_S))
-        rule.observe(
-            Seen(TURN_S * turn, TURN_S, came, np.full(len(each_s), came), came * np.array(each_s), came, late), goals
-        )
+        begun, busy_s = np.full(len(each_s), came), came * np.array(each_s)
+        rule.observe(Seen(TURN_S * turn, TURN_S, came, begun, busy_s, came, late), goals)
         yield turn
 
 
@@ -311,10 +308,8 @@ def test_neighbours_are_merged_and_what_waits_gets_more_workers() -> None:
     assert chosen(1.0, Plan(APART, (1, 1))).chosen.plan == Plan(MERGED, (1,))
     calm, pressed = (chosen(10.0, Plan(MERGED, (5,)), backlog=backlog).chosen.plan for backlog in (0.0, 60.0))
     assert pressed.workers > calm.workers
-    light = Costing(hop_s=0.1)
-    assert chosen(5.0, Plan(APART, (1, 2)), costing=light).chosen.plan.grouping == MERGED, (
-        "the way between groups costs"
-    )
+    with_hops = chosen(5.0, Plan(APART, (1, 2)), costing=Costing(hop_s=0.1)).chosen.plan
+    assert with_hops.grouping == MERGED, "the way between groups costs"
 
 
 def test_of_a_users_list_only_what_is_in_it() -> None:

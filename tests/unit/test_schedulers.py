@@ -22,9 +22,6 @@ def waiting(*counts: int) -> list[Look]:
     return [ONE_MS._replace(waiting=count, ready=count > 0) for count in counts]
 
 
-# --- what all have in common -----------------------------------------------------------------------------------------
-
-
 def test_an_unknown_one_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(SchedulerError, match="unknown scheduler 'fifo'; there are qst, lp, et, ct, kanban"):
         make_scheduler("fifo")
@@ -101,9 +98,6 @@ def test_kanban_pulls_and_makes_nothing_ahead() -> None:
     assert chosen("lp", [*waiting(50, 50), last]) == 1
     assert chosen("kanban", [*waiting(50, 15), last], slice_s=0.002, ahead=2) == 0
     assert chosen("kanban", [*waiting(50, 16), last], slice_s=0.002, ahead=2) is None
-
-
-# --- the book --------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_measured_is_in_the_looks_as_far_as_it_lies_in_their_window() -> None:

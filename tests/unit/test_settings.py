@@ -56,9 +56,7 @@ def test_no_two_settings_of_a_run_share_a_name() -> None:
     ("transport", "unix", "alone", "with_others"),
     [("unix", True, False, False), ("tcp", False, True, True), ("auto", True, False, True)],
 )
-def test_workers_come_by_the_ways_that_the_transport_names(
-    transport: str, unix: bool, alone: bool, with_others: bool
-) -> None:
+def test_workers_come_by_the_ways_of_the_transport(transport: str, unix: bool, alone: bool, with_others: bool) -> None:
     ways = WAYS[transport]
     by_network = [nodes >= ways.network_from for nodes in (1, 2)]
     assert (ways.unix, *by_network) == (unix, alone, with_others)

@@ -1,26 +1,39 @@
-"""Overload ``shed``: however much is offered, the workers deliver what they can, and what was shed costs nothing."""
+"""However much is offered, overload ``shed`` delivers what the workers can, and what was shed costs nothing. Fewer
+workers than groups are shared over the groups. A switch is over when the dispatcher says so."""
 
 import weakref
+from itertools import pairwise
 
 import pytest
 
-from compositions.model import Composition, Group, Pattern, Stage
+from apps.contract import App
+from compositions.errors import RecomposeError
+from compositions.model import Composition, Group, Loads, Pattern, Stage, StageKind
+from compositions.notation import parse
+from control.choices import Choices
+from control.decisions import Mode
+from control.manager import Manager
+from control.settings import Settings
+from control.strategies import make_strategy
 from lab.simulation.invariants import CheckedDispatcher
-from lab.simulation.machine import Cost, Machine
+from lab.simulation.machine import Cost, Machine, constant_cost
 from lab.simulation.pool import SimulatedPool
+from profiler.monitor import Monitor, MonitorSettings
+from recompose import run
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import BundleAdmitted, TaskDone, WorkerJoined
+from runtime.dispatch.events import BundleAdmitted, TaskDone, WorkerJoined, WorkerStartFailed
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
+from service.runner.loop import ControlLoop, LoopSettings
 
 STAGES = (Stage("a"),)
 EIGHT = Composition("eight", (Group(("a",), Pattern.PAR, 8),))
 WARM_UP_S, MEASURED_S = 2.0, 20.0
-
-
-class Payload:
-    """Something whose end can be seen."""
+FOUR = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
+ONE = Composition("one", (Group(("a",)),))
+WIDE = Composition("wide", (Group(("a",), Pattern.PAR, 4),))
+PREPARE_LIMIT_S = 300.0
 
 
 def half_a_second(stage: str, serial: int) -> Cost:
@@ -54,7 +67,7 @@ def test_what_was_shed_is_not_kept_while_an_older_item_is_in_work():
     (sent,) = dispatcher.handle(BundleAdmitted(0.0, (0.0,), "slow"))[0]
     payloads = []
     for number in range(50):
-        payload = Payload()
+        payload = {number}
         payloads.append(weakref.ref(payload))
         assert dispatcher.handle(BundleAdmitted(1.0, (1.0 + number,), payload)) == ([], [])
         del payload
@@ -62,3 +75,136 @@ def test_what_was_shed_is_not_kept_while_an_older_item_is_in_work():
     _, outcomes = dispatcher.handle(TaskDone(2.0, "w1", sent.task.task_id, "done"))
     (shed,) = [each for each in outcomes if isinstance(each, Shed)]
     assert (shed.serials, shed.arrived_s) == (range(1, 47), tuple(1.0 + number for number in range(46)))
+
+
+class FewWorkers(SimulatedPool):
+    """Of all workers asked for, the first few come, and no others."""
+
+    def __init__(self, coming: int) -> None:
+        super().__init__(constant_cost({stage.name: 0.1 for stage in FOUR}, wait=True), Machine(cores=8))
+        self._coming = coming
+
+    def start(self, count: int, loads: Loads = ()) -> None:
+        super().start(min(count, self._coming), loads)
+        for _ in range(max(0, count - self._coming)):
+            self._time.at(self.now_s(), lambda: WorkerStartFailed(self.now_s(), "no room for more", loads=loads))
+        self._coming -= min(count, self._coming)
+
+
+def delivered_times(engine: Engine, pool: SimulatedPool, lose_at_s: list[float], until_s: float) -> list[float]:
+    """When results came out, from a source that always has more; at ``lose_at_s`` the first worker dies."""
+    times = []
+    while engine.now_s < until_s:
+        while engine.has_room:
+            engine.admit(None, (engine.now_s,))
+        if lose_at_s and engine.now_s >= lose_at_s[0]:
+            lose_at_s.pop(0)
+            pool.lose(engine.view().workers[0].worker)
+        times += [each.at_s for each in engine.advance(engine.now_s + 0.5) if isinstance(each, Delivered)]
+    return times
+
+
+def longest_gap_s(times: list[float], from_s: float, until_s: float) -> float:
+    return max(later - earlier for earlier, later in pairwise([from_s, *times, until_s]))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_four_groups_go_on_with_fewer_workers(workers: int):
+    pool = FewWorkers(workers)
+    engine = Engine(CheckedDispatcher(FOUR, parse("Seq-Seq-Seq-Seq", FOUR, name="four")), pool)
+    engine.start()
+    times = delivered_times(engine, pool, [], until_s=40.0)
+    assert engine.view().short_of_workers
+    assert longest_gap_s(times, 1.0, 40.0) <= 2.0
+    assert len(times) / 39 >= 0.8 * workers / (2 if workers == 3 else 1) / 0.4
+
+
+def test_workers_that_die_leave_no_gap_and_the_view_says_what_it_is():
+    pool = FewWorkers(7)
+    settings = DispatcherSettings(spares=1)
+    engine = Engine(CheckedDispatcher(FOUR, parse("Par*2-Par*2-Seq-Seq", FOUR, name="six"), settings), pool)
+    engine.start()
+    before = delivered_times(engine, pool, [], until_s=5.0)
+    assert not engine.view().short_of_workers
+    after = delivered_times(engine, pool, [5.0, 5.0, 5.5, 6.0], until_s=30.0)
+    assert len(engine.view().workers) == 3
+    assert engine.view().short_of_workers
+    assert longest_gap_s(after, before[-1], 30.0) <= 2.0
+
+
+class ShortPool(SimulatedPool):
+    """Of all workers asked for, two ever come."""
+
+    left = 2
+
+    def start(self, count: int, loads: Loads = ()) -> None:
+        super().start(min(count, self.left))
+        self.left -= min(count, self.left)
+
+
+def test_the_manager_waits_for_a_switch_as_long_as_the_dispatcher_does():
+    settings = DispatcherSettings(prepare_limit_s=PREPARE_LIMIT_S)
+    assert Settings().rhythm.switch_limit_s < PREPARE_LIMIT_S
+    engine = Engine(CheckedDispatcher(STAGES, ONE, settings), ShortPool(constant_cost({"a": 0.01})))
+    manager = Manager(Settings(), make_strategy("static"), Choices(STAGES, (ONE, WIDE), ONE), Mode.AUTO, None)
+    loop = ControlLoop(engine, Monitor(MonitorSettings(), ["a"], 2), manager, LoopSettings(lambda: 2))
+    engine.start()
+    manager.set_mode(Mode.PINNED, "wide")
+    said: list[tuple[float, str]] = []
+    while engine.now_s < PREPARE_LIMIT_S + 10:
+        loop.step(engine.now_s + 1.0)
+        reason = getattr(loop.result.decision, "reason", "") if loop.result else ""
+        if reason and (not said or said[-1][1] != reason):
+            said.append((engine.now_s, reason))
+    (failed_s, failed) = next(each for each in said if "failed" in each[1])
+    assert failed == "the switch to wide failed: its workers were not ready after 300 s"
+    assert failed_s >= PREPARE_LIMIT_S
+    assert [record.ended.error for record in loop.journal.switches] == ["its workers were not ready after 300 s"]
+
+
+def test_each_class_gets_a_worker_before_another_gets_its_second():
+    stages = (Stage("a"), Stage("b"), Stage("c", setup="per-group"), Stage("d"))
+    pool = FewWorkers(2)
+    engine = Engine(CheckedDispatcher(stages, parse("Seq-Seq-Seq-Seq", stages, name="four")), pool)
+    engine.start()
+    times = delivered_times(engine, pool, [], until_s=20.0)
+    assert longest_gap_s(times, 2.0, 20.0) <= 2.0
+
+
+def test_a_run_begins_with_the_workers_that_could_be_started():
+    """The others are tried again and again, as where the nodes have no room for what they reserve."""
+    licences = iter(range(2))
+
+    class Licensed(App):
+        name = "licensed"
+        stages = (Stage("first"), Stage("second"), Stage("third"))
+
+        def setup(self) -> None:
+            next(licences)
+
+        def first(self, value: int) -> int:
+            return value
+
+        second = third = first
+
+    results = run(Licensed, source=range(20), pool="local", progress=False)
+    assert [each.value for each in results] == [*range(20)]
+
+
+@pytest.mark.logs_errors("workers cannot start")
+def test_a_run_whose_stage_nobody_can_load_ends_with_the_reason():
+    class Unloaded(App):
+        name = "unloaded"
+        stages = (Stage("first"), Stage("second", setup="per-group"))
+
+        def setup(self, stages: tuple[str, ...]) -> None:
+            if "second" in stages:
+                raise OSError("there is no model")
+
+        def first(self, value: int) -> int:
+            return value
+
+        second = first
+
+    with pytest.raises(RecomposeError, match="workers cannot start: OSError: there is no model"):
+        list(run(Unloaded, source=range(20), pool="local", progress=False))

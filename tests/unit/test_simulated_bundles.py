@@ -25,17 +25,14 @@ from runtime.pools.local import PickleCodec
 CHAIN = Composition("chain", (Group(("a",)), Group(("b",))))
 DUE = Settings(measuring=Measuring(latency_from=LatencyFrom.DUE))
 CALM = Scenario(
-    stages=(SimulatedStage("a", 200e-6), SimulatedStage("b", 200e-6)),
-    compositions=(CHAIN,),
-    first=CHAIN,
-    rate=Fixed(100.0),
-    machine=Machine(cores=4, hop_s=200e-6, hop_cpu_s=400e-6),
-    duration_s=2.5,
-)
+    stages=(SimulatedStage("a", 200e-6), SimulatedStage("b", 200e-6)), compositions=(CHAIN,), first=CHAIN,
+    rate=Fixed(100.0), machine=Machine(cores=4, hop_s=200e-6, hop_cpu_s=400e-6), duration_s=2.5,
+)  # fmt: skip
+RATE_PER_S, SECONDS, WAIT_S = 300, 4, 0.030
+ONE = Composition("one", (Group(("ask",)),))
 
 
 def late(trace: Trace) -> list[float]:
-    """Latencies of the items after the start."""
     return [item.latency_s for item in trace.delivered if item.at_s > 2.0]
 
 
@@ -49,10 +46,6 @@ def test_items_that_linger_leave_when_the_time_is_over_or_the_bundle_is_full() -
 
 
 # A stage of 30 ms waiting, 300 items/s, in virtual time: one worker does it if its calls overlap.
-
-
-RATE_PER_S, SECONDS, WAIT_S = 300, 4, 0.030
-ONE = Composition("one", (Group(("ask",)),))
 
 
 class Asks(App):

@@ -16,19 +16,15 @@ from profiler.stats import latency_stats
 LATENCY = Slo("latency", 400)
 THROUGHPUT = Slo("throughput", 10)
 FOLLOW = Slo("throughput", "input_rate")
+MET, VIOLATED = Verdict(SloStatus.MET, ""), Verdict(SloStatus.VIOLATED, "")
 
 
 def latency(mean_ms: float, p95_ms: float = 500) -> LatencyStats:
     return LatencyStats(mean_ms / 1e3, mean_ms / 1e3, p95_ms / 1e3, p95_ms / 1e3, 50)
 
 
-def judge(
-    slo: Slo, latency: Any = None, throughput_per_s: float | None = 9.9, input_rate_per_s: float | None = 10.0
-) -> Verdict:
-    return objective_of(slo).judge(latency, throughput_per_s, input_rate_per_s)
-
-
-# --- evaluation ------------------------------------------------------------------------------------------------------
+def judge(slo: Slo, **changes: Any) -> Verdict:
+    return objective_of(slo).judge(**{"latency": None, "throughput_per_s": 9.9, "input_rate_per_s": 10.0, **changes})
 
 
 @pytest.mark.parametrize(
@@ -56,7 +52,7 @@ def test_judgement(slo: Slo, changes: dict[str, Any], status: str, reason: str) 
 
 
 def test_slack_is_the_room_to_the_bound() -> None:
-    verdict = judge(LATENCY, latency(360))
+    verdict = judge(LATENCY, latency=latency(360))
     assert (verdict.value, verdict.bound) == (pytest.approx(360), pytest.approx(480))
     assert verdict.slack == pytest.approx(0.25)
     assert objective_of(THROUGHPUT).judge(None, 6.0, None).slack == pytest.approx(-0.25)
@@ -66,9 +62,6 @@ def test_slack_is_the_room_to_the_bound() -> None:
 @pytest.mark.parametrize(("value", "expected"), [(12.0, False), (12.1, True), (8.0, False), (7.9, True)])
 def test_values_differ_by_more_than_20_percent(value: float, expected: bool) -> None:
     assert differ(value, 10.0) is expected
-
-
-# --- parsing and validation ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -146,11 +139,6 @@ def test_validation_names_every_fault() -> None:
     with pytest.raises(SloError) as refused:
         validated(Slo("throughput", -1, 2.0, "p50"))
     assert [fault.path for fault in refused.value.faults] == ["target", "threshold", "statistic"]
-
-
-# --- hits ------------------------------------------------------------------------------------------------------------
-
-MET, VIOLATED = Verdict(SloStatus.MET, ""), Verdict(SloStatus.VIOLATED, "")
 
 
 def test_share_of_the_seconds_in_which_it_was_met() -> None:

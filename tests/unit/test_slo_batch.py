@@ -1,21 +1,30 @@
-"""Controller ``slo-batch``: its law, its levels, what recurs, and all of it on a pipeline in virtual time."""
+"""Controllers of bundles: ``slo-batch``, its law, its levels, what recurs, and all of it on a pipeline in virtual time;
+and what a controller is told of a run."""
+
+from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compositions.batch_settings import BatchSettings, LatencyAim, Sizes
+from compositions.batch_settings import BatchSettings, LatencyAim, Sizes, Steps
+from compositions.batching import Batching, SizeControl
 from control.bundles import make_batch_controller
+from control.bundles.batch_control import Circumstances, Steering, control_for
 from control.bundles.level import Level
-from control.bundles.port import BundleOpening, DeliveredBundle
+from control.bundles.port import BundleOpening, Choice, DeliveredBundle
 from control.bundles.recurrence import Recurrence
 from control.bundles.slo_batch import KeepingUp, Shape, Shapes, SloBatch
 from lab.papers.leonarczyk.grid import bundle_figures
 from lab.papers.leonarczyk.plant import CostLaw, Floats, Paced, Phase, Pipeline, Trace, simulate
+from profiler.snapshot import StageTiming
+from runtime.dispatch.outcomes import Delivered, TaskTimed
 
 TARGET_S = 0.003
 QUIET = CostLaw(cv=0.0, drift_cv=0.0, outliers=0.0)
+FAF = SizeControl("faf", BatchSettings(sizes=Sizes(1, 1000, 50), steps=Steps(10.0, 1)))
 
 
 def run(loads: Floats, pipeline: Pipeline, name: str = "slo-batch", target_ms: float = 3.0) -> Trace:
@@ -28,9 +37,6 @@ def hit(trace: Trace, first: int = 0, target_ms: float = 3.0) -> float:
     kept = trace.firsts >= first
     figures = bundle_figures(trace.latencies_s[kept], trace.sizes[kept], target_ms / 1e3, 0.05)
     return figures.itemized_hit
-
-
-# --- the law ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_law_by_hand() -> None:
@@ -52,9 +58,6 @@ def test_the_shape_is_learned_from_bundles_of_different_sizes(fixed_s: float, ov
     assert shapes.best == Shape(pytest.approx(fixed_s), pytest.approx(overhead))
 
 
-# --- the level -------------------------------------------------------------------------------------------------------
-
-
 def test_a_jump_is_taken_at_once_and_noise_is_not() -> None:
     chance, level = np.random.default_rng(1), Level()
     for at in range(0, 2000, 10):
@@ -63,9 +66,6 @@ def test_a_jump_is_taken_at_once_and_noise_is_not() -> None:
     assert level.learn(2000.0, 3.0, level.forecasts(2000.0)), "a jump"
     assert level.now == 3.0
     assert 0.03 < level.spread < 0.08
-
-
-# --- what recurs -----------------------------------------------------------------------------------------------------
 
 
 def test_a_rise_is_foreseen_in_the_third_cycle() -> None:
@@ -78,9 +78,6 @@ def test_a_rise_is_foreseen_in_the_third_cycle() -> None:
     assert recurrence.change(now - 64, now + 9 * 64) == 2.0
 
 
-# --- keeping up ------------------------------------------------------------------------------------------------------
-
-
 def test_the_floor_rises_while_whole_bundles_wait_and_not_beyond_what_helps() -> None:
     """Overhead 2 items at no fixed cost: beyond 9 · 2 = 18 items nothing is gained."""
     keeping_up, shape = KeepingUp(), Shape(0.0, 2.0)
@@ -88,9 +85,6 @@ def test_the_floor_rises_while_whole_bundles_wait_and_not_beyond_what_helps() ->
     assert floors == sorted(floors)
     assert floors[-1] == 18.0
     assert keeping_up.least(shape, 1e-3, items=18, waiting=10) < 18.0
-
-
-# --- on a pipeline ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("pattern", "tuples"), [("spike", 20_000), ("binary", 40_000), ("wave", 30_000)])
@@ -136,9 +130,7 @@ def test_bundles_that_wait_for_one_worker_are_reckoned_with() -> None:
     st.lists(st.tuples(st.integers(1, 400), st.floats(0, 1e4), st.floats(0, 1e4)), max_size=60),
     st.one_of(st.none(), st.floats(1e-3, 1e9)),
 )
-def test_whatever_it_is_told_its_sizes_are_within_bounds(
-    bundles: list[tuple[int, float, float]], rate_per_s: float | None
-) -> None:
+def test_its_sizes_are_always_within_bounds(bundles: list[tuple[int, float, float]], rate_per_s: float | None) -> None:
     controller = SloBatch(BatchSettings(sizes=Sizes(2, 300, 2)))
     first = 0
     for items, latency_s, work_s in bundles:
@@ -154,3 +146,67 @@ def test_it_says_what_it_reckons_with() -> None:
     controller.delivered(DeliveredBundle(0, 1, 0.0009, 0.0, 0.0009))
     reason = controller.next(BundleOpening(1, 1000.0)).reason
     assert reason == "bundle of 3: predicted 0.8 ms + 3 × 0.1 ms (±10 %), 3 ms to fill"
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """A controller with one item more at every bundle."""
+    controller = Mock()
+    controller.next.side_effect = lambda opening: Choice(controller.next.call_count, "one more")
+    monkeypatch.setattr("control.bundles.batch_control.make_batch_controller", lambda *_: controller)
+    return controller
+
+
+def seen(now_s: float, rate_per_s: float | None = None, waiting: int = 0) -> Circumstances:
+    return Circumstances(now_s, rate_per_s, waiting)
+
+
+def timed(serial: int, items: int, *wall_s: float, hop_s: float | None = None) -> TaskTimed:
+    timings = tuple(StageTiming("a", each, each) for each in wall_s)
+    return TaskTimed(0.0, "chain", timings, hop_s, 0, serial, items)
+
+
+def left(serial: int, *arrived_s: float, at_s: float) -> Delivered:
+    return Delivered(at_s, serial, arrived_s, arrived_s[-1], "chain")
+
+
+def bundles(heard: Mock) -> list[DeliveredBundle]:
+    """Those it was told of."""
+    return [call.args[0] for call in heard.delivered.call_args_list]
+
+
+def test_what_a_controller_is_told_of_a_bundle(heard: Mock) -> None:
+    steering = Steering(FAF, 50)
+    steering.hop_s = 0.001
+    assert steering.admitted(100, 3, seen(1.0, 500.0, 7)).items == 2
+    steering.timed(timed(100, 3, 0.002, 0.003, hop_s=None))
+    steering.timed(timed(100, 3, 0.004, hop_s=0.5))  # the mean hop counts, not this one
+    steering.timed(timed(99, 1, 1.0))  # of nobody that is followed
+    steering.delivered(left(100, 0.99, 0.995, 0.998, at_s=1.02))
+    assert heard.next.call_args.args == (BundleOpening(0, 500.0, 7),)
+    (told,) = bundles(heard)
+    assert (told.first, told.items) == (0, 3)
+    assert (told.latency_s, told.filled_s) == pytest.approx((0.03, 0.008))
+    assert told.work_s == pytest.approx(0.002 + 0.003 + 0.004 + 2 * 0.001)
+
+
+def test_what_was_split_shed_or_failed_tells_nothing(heard: Mock) -> None:
+    steering = Steering(FAF, 50)
+    for number in range(4):
+        steering.admitted(10 * number, 10, seen(float(number)))
+    steering.delivered(left(0, *[0.0] * 4, at_s=5.0))  # a part of it
+    steering.delivered(replace(left(10, 0.0, at_s=5.0), error="a dead letter"))
+    steering.delivered(left(30, *[0.0] * 10, at_s=5.0))  # the one before was shed
+    assert [each.first for each in bundles(heard)] == [30]
+    steering.delivered(left(20, *[0.0] * 10, at_s=6.0))
+    assert len(bundles(heard)) == 1
+
+
+def test_a_published_controller_follows_the_latency_of_bundles() -> None:
+    control = control_for(Batching(control=FAF), 0.02, pays=False)
+    steering = Steering(control, 50)
+    assert steering.choice.items == 50
+    steering.admitted(0, 50, seen(1.0))
+    steering.delivered(left(0, *[1.0] * 50, at_s=1.01))
+    assert steering.admitted(50, 50, seen(2.0)).items == 60  # 10 ms is below 20: a step of 10 more
+    assert steering.settings["target_ms"] == 20.0

@@ -1,26 +1,38 @@
-"""One table of source kinds: start body, command line and checks say of a kind what it says of itself."""
+"""One table of source kinds, and one start body: command line, scripts and checks take what these take. A source whose
+place does not answer is told where people look, and once."""
 
 import gc
+import math
 import time
 import warnings
-from typing import get_args
+from collections.abc import Collection
+from typing import Any, get_args
+from unittest.mock import Mock
 
 import pytest
+from structlog.testing import capture_logs
 
 from apps import registry
+from apps.contract import App
+from compositions.model import Stage
 from datapipe import sink_kinds
 from datapipe.source_kinds import KINDS, PathMeans, open_source
-from recompose.started import _source
+from datapipe.sources import fed, inbox
+from datapipe.sources.fed import Fed, Message
+from datapipe.sources.inbox import Inbox, Letter
+from recompose.started import Settings, _source
+from service.cli.configured import ServiceConfig
+from service.cli.run import run
+from service.cli.start import start
 from service.cli.texts import parse_sink, parse_source
-from service.schemas.spec import SinkSpec, SourceSpec
+from service.runner.rpc.requests import ReadStatus, Start
+from service.runner.runner import Runner
+from service.schemas.requests import StartRequest
+from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
+from tests.support.waiting import eventually
 
-BROKERS = {
-    "redis": "redis://h/0?stream=a",
-    "kafka": "kafka://h/a",
-    "nats": "nats://h/a",
-    "mqtt": "mqtt://h/a",
-    "rabbitmq": "amqp://h/?queue=a",
-}
+BROKERS = {kind: f"{kind}://h/a" for kind in ("kafka", "nats", "mqtt")}
+BROKERS |= {"redis": "redis://h/0?stream=a", "rabbitmq": "amqp://h/?queue=a"}
 
 
 def test_the_start_body_knows_the_kinds_of_the_table() -> None:
@@ -79,3 +91,85 @@ def test_a_place_that_is_only_checked_leaves_nothing_to_close(kind: str) -> None
 def test_an_unknown_kind_is_answered_with_all_forms() -> None:
     with pytest.raises(ValueError, match=r"give replay, replay:PATH, .* or amqp://HOST:PORT/VHOST\?queue=NAME"):
         parse_source("tape")
+
+
+BODY = frozenset(StartRequest.model_fields)
+SAME = {
+    **dict.fromkeys(("rate", "pattern"), "input"),
+    **dict.fromkeys(("batch", "batch_bytes", "linger_ms"), "batching"),
+    **{"duration": "duration_s", "in_memory": "source"},  # its option in_memory
+}
+"""Options under another name in the body."""
+IN_THE_PATH = {"app"}
+OF_THE_CLIENT = {"client", "as_json", "progress", "fail_on_slo"}
+OF_THE_SERVICE = {"apps_dirs", "telemetry", "pool", "journals"}
+"""Said once for all apps: options of ``recompose serve``."""
+FILES_BESIDE = {"out", "out_path", "dead_letters", "dead_letters_path"}
+"""Files on the machine of whoever starts it; a service has ``sink`` and ``GET /results``."""
+BY_OTHER_REQUESTS = {"compositions": "POST /compositions", "announced": "POST /apps/{app}/announce"}
+OF_A_RUN = {"run", "epoch", "started_again", "kept_up"}
+"""Its identity, which the service gives."""
+
+
+def options_of(command: object) -> set[str]:
+    return {str(each.name) for each in command.params}  # type: ignore[attr-defined]
+
+
+def fields_of_a_spec() -> set[str]:
+    nested = {"origin", "ending", "durable", "method"}
+    inner = {name for topic in nested for name in RunSpec.model_fields[topic].annotation.__annotations__}  # type: ignore[union-attr]
+    return RunSpec.model_fields.keys() - nested | inner
+
+
+@pytest.mark.parametrize(
+    ("taken", "elsewhere"),
+    [
+        (options_of(start), OF_THE_CLIENT),
+        (options_of(run), OF_THE_CLIENT | OF_THE_SERVICE | FILES_BESIDE),
+        ({"source", "slo", "sink", *Settings.__annotations__}, OF_THE_CLIENT | OF_THE_SERVICE),
+        (fields_of_a_spec(), OF_THE_SERVICE | FILES_BESIDE | OF_A_RUN | BY_OTHER_REQUESTS.keys()),
+    ],
+    ids=["recompose start", "recompose run", "run() of a script", "the spec of a run"],
+)
+def test_the_body_takes_all_that_others_take(taken: Collection[str], elsewhere: Collection[str]) -> None:
+    left = {SAME.get(name, name) for name in set(taken) - IN_THE_PATH - set(elsewhere)}
+    assert left - BODY == set()
+
+
+def test_an_app_of_the_services_file_is_a_start_body() -> None:
+    assert ServiceConfig.model_fields["apps"].annotation == dict[str, StartRequest]
+
+
+class Numbers(App):
+    name = "numbers"
+    stages = (Stage("s"),)
+
+
+@pytest.mark.usefixtures("talkative")
+@pytest.mark.parametrize(("source", "message"), [(Fed, Message("p", 1, b"7")), (Inbox, Letter("p", b"7", 1))])
+def test_a_reason_is_logged_once_until_it_answers(source: Any, message: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fed, "AGAIN_S", 0.0)
+    monkeypatch.setattr(inbox, "AGAIN_S", 0.0)
+    whys = ["nobody listens"] * 3 + ["no such topic"] * 2
+    away = Mock(ended=False, open=Mock(side_effect=[*map(OSError, whys), None]), poll=lambda *_: [message])
+    away.seek = away.open  # of a feed; ``open`` is that of a box
+    with capture_logs() as logs:
+        made = source(Numbers(), away, lambda: 0.0)
+        assert made.fault is None
+        assert made.read(1, math.inf).values == [7]
+        made.close()
+    assert [line["error"] for line in logs if line["log_level"] == "warning"] == ["nobody listens", "no such topic"]
+    assert [line["event"] for line in logs if line["log_level"] == "info"] == ["source answers again"]
+    assert made.fault is None
+
+
+def test_the_status_says_so() -> None:
+    pytest.importorskip("redis", reason="redis is not installed; it is in extra redis")
+    source = SourceSpec(kind="redis", path="redis://127.0.0.1:1/0?stream=nobody")
+    runner = Runner(RunSpec(app="synthetic", pool="local", source=source))
+    runner.ask(Start())
+    try:
+        why = "the source does not answer and is asked again: source redis"
+        eventually(lambda: str(runner.ask(ReadStatus()).health.held_up), lambda told: why in told)
+    finally:
+        runner.kill()

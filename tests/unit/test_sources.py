@@ -5,6 +5,7 @@ import os
 import pickle
 import threading
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -62,7 +63,6 @@ class Consumer:
         assert self.woken.acquire(timeout=WAIT_S)
 
     def rest(self):
-        """All items until the source has finished."""
         taken = []
         while True:
             while got := self.thread.take():
@@ -170,32 +170,14 @@ def test_thread_hands_over_everything_encoded_and_in_order_up_to_a_limit(consume
     assert consumer.thread.error is None
 
 
-class Place:
-    """A feed of numbers, which ends with an error if it is told to."""
-
-    ended, closed = False, 0
-
-    def __init__(self, error=None):
-        self.error = error
-
-    def seek(self, positions): ...
-
-    def poll(self, most, wait_s):
-        if self.error:
-            raise self.error
-        return [Message("p", number, b"7") for number in range(9)]
-
-    def close(self):
-        self.closed += 1
-
-
 @pytest.mark.parametrize("error", [None, RecomposeError("it is gone")])
 def test_a_feed_is_closed_at_the_limit_and_after_an_error(consumer, error):
-    feed = Place(error)
+    feed = Mock(ended=False)
+    feed.poll.side_effect = error or (lambda *_: [Message("p", number, b"7") for number in range(9)])
     consumer.run(Fed(Numbers(), feed, ticking()), clock=ticking(), items=5)
     assert values(consumer.rest()) == ([] if error else [7] * 5)
     assert consumer.thread.join(WAIT_S)
-    assert feed.closed == 1
+    assert feed.close.call_count == 1
 
 
 def test_full_hand_over_blocks_the_source(consumer):

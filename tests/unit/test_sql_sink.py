@@ -110,13 +110,10 @@ def start(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Callable
     monkeypatch.setattr(sink_writer, "AGAIN_S", 0.02)
 
     def started(epoch: int, durability: str, to: str = url) -> Runner:
-        how: dict[str, Any] = {
-            "source": SourceSpec(kind="push"),
-            "sink": SinkSpec(kind="sql", path=to),
-            "durability": durability,
-        }
-        how["batching"] = BatchingSpec(items=1)  # what waits holds up nothing before it
-        runner = Runner(RunSpec(app="sums", run="r", epoch=epoch, journals=str(tmp_path), pool="local", **how))
+        sink, one_by_one = SinkSpec(kind="sql", path=to), BatchingSpec(items=1)  # what waits holds up nothing before it
+        how: dict[str, Any] = {"sink": sink, "durability": durability, "batching": one_by_one, "pool": "local"}
+        source, journals = SourceSpec(kind="push"), str(tmp_path)
+        runner = Runner(RunSpec(app="sums", run="r", epoch=epoch, journals=journals, source=source, **how))
         runner.ask(Start())
         return runner
 

@@ -25,14 +25,9 @@ from service.schemas.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
 WIDE = Composition("wide", (Group(("a", "b"), Pattern.PAR, 3), Group(("c",))), Batching(64, linger_ms=2.5))
 STEERED = replace(WIDE, batch=Batching(control=SizeControl("pid", BatchSettings(gains=Gains(kp=20.0)))))
 SPEC = RunSpec(
-    app="words",
-    options={"depth": [1, {"k": None}]},
-    source=SourceSpec(kind="push"),
-    input=InputSpec(pattern="wave", period_s=3, min_per_s=1, max_per_s=2),
-    compositions=(WIDE,),
-    composition="wide",
-    mode=Mode.PINNED,
-)
+    app="words", options={"depth": [1, {"k": None}]}, compositions=(WIDE,), composition="wide", mode=Mode.PINNED,
+    source=SourceSpec(kind="push"), input=InputSpec(pattern="wave", period_s=3, min_per_s=1, max_per_s=2),
+)  # fmt: skip
 
 
 def decision(number: int, gap_ms: float | None = None) -> Decision:

@@ -18,6 +18,8 @@ from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, Snapshot, StageProfile
 
 SHIPPED = Path(__file__).parent.parent.parent / "compositions"
+MISSED = Assessment(SloStatus.VIOLATED, False, "too slow", 80.0, 2.0)
+MET = Assessment(SloStatus.MET, True, "fine", 160.0, 0.1)
 
 
 def shipped(app: str, *stages: str) -> tuple[Composition, ...]:
@@ -26,8 +28,6 @@ def shipped(app: str, *stages: str) -> tuple[Composition, ...]:
 
 SYNTHETIC = shipped("synthetic", "f1", "f2", "f3")
 FERRET = shipped("ferret", "segment", "extract", "vectorize", "rank")
-MISSED = Assessment(SloStatus.VIOLATED, False, "too slow", 80.0, 2.0)
-MET = Assessment(SloStatus.MET, True, "fine", 160.0, 0.1)
 
 
 def situation(
@@ -40,9 +40,8 @@ def situation(
 ) -> Situation:
     profiles = tuple(StageProfile(n, ms / 1e3, ms / 1e3, 0.1, ms / 1e3, ms / 1e3, 200) for n, ms in times_ms.items())
     latency = LatencyStats(2, 2, 2, 2, 100)
-    snapshot = Snapshot(
-        100.0, active, False, 0.0, 90.0, rate, 80.0, 800, latency, latency, 32, 0.0, 6, profiles, 24, 6, 3e-4
-    )
+    known = 800, latency, latency, 32, 0.0, 6, profiles, 24, 6, 3e-4
+    snapshot = Snapshot(100.0, active, False, 0.0, 90.0, rate, 80.0, *known)
     chosen = next(c for c in compositions if c.name == active)
     objective = objective_of(Slo("throughput", "input_rate"))
     return Situation(trigger, snapshot, objective, seen, chosen, compositions, Settings())

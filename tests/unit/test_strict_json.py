@@ -1,12 +1,15 @@
-"""JSON of strangers: what is refused, and that the work to refuse it grows linearly."""
+"""JSON of strangers: what is refused, and that the work to refuse it grows linearly. The status, the start body and the
+stored spec keep their flat fields: ``wire_forms.json`` was written when each model still was one class."""
 
 import json
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from compositions.document import apart, safe_yaml
 from compositions.document.loader import load
@@ -14,12 +17,18 @@ from compositions.document.safe_yaml import Positions
 from compositions.errors import CompositionError, Fault
 from compositions.model import Stage
 from service.api import strict_json
+from service.schemas.base import plain
+from service.schemas.requests import StartRequest
+from service.schemas.spec import RunSpec
+from service.schemas.status import Status
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
+EXPECTED = json.loads((Path(__file__).parent / "wire_forms.json").read_text(encoding="utf-8"))
+MODELS: dict[str, type[BaseModel]] = {"status": Status, "start": StartRequest, "spec": RunSpec}
 
 
 @given(VALUES, st.booleans())
@@ -82,3 +91,43 @@ def test_a_large_document_is_read_in_another_process_with_the_same_answer(monkey
 def test_a_document_of_more_values_than_anybody_needs_is_refused_while_it_is_read() -> None:
     with pytest.raises(CompositionError, match=r"line \d+, column 3: more than 100,000 keys and values"):
         load("app: a\ncompositions:\n" + "- a\n" * 110_000, {"a": [Stage("s")]})
+
+
+def bare(part: Any) -> Any:
+    """A schema without its prose."""
+    if isinstance(part, dict):
+        prose = ("title", "description")
+        return {key: bare(value) for key, value in part.items() if key not in prose or not isinstance(value, str)}
+    return [bare(each) for each in part] if isinstance(part, list | tuple) else part
+
+
+def changes(now: Any, before: Any, at: str) -> list[str]:
+    """Return the places where something that there was is gone or another. Fields and values may be added."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        gone = [f"{at}.{key}" for key in before if key not in now]
+        return gone + [each for key in before if key in now for each in changes(now[key], before[key], f"{at}.{key}")]
+    if isinstance(before, list) and isinstance(now, list):
+        return [f"{at}: {each}" for each in before if all(changes(other, each, at) for other in now)]
+    return [] if now == before else [at]
+
+
+@pytest.mark.parametrize(("name", "mode"), [("status", "serialization"), ("start", "validation")])
+def test_the_schema_has_the_fields_that_it_had(name: str, mode: Any) -> None:
+    before, now = EXPECTED[name]["schema"], bare(MODELS[name].model_json_schema(mode=mode))
+    assert sorted(now.get("required", [])) == sorted(before.get("required", []))
+    changed = [part for part in ("properties", "$defs") for part in changes(now[part], before[part], part)]
+    assert changed == []
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_example_comes_back_as_it_was(name: str) -> None:
+    for example in EXPECTED[name]["examples"]:
+        read = MODELS[name].model_validate_json(json.dumps(example))
+        assert plain(read).items() >= example.items()
+        assert name == "spec" or plain(read) == example
+        assert MODELS[name].model_validate(read.model_dump()) == read
+
+
+def test_a_stored_spec_has_all_its_fields() -> None:
+    stored = EXPECTED["spec"]["stored"]
+    assert json.loads(RunSpec.model_validate(stored).model_dump_json()) == stored

@@ -13,6 +13,8 @@ from apps.synthetic import Synthetic
 from apps.synthetic.app import Costs, SyntheticOptions
 from lab.simulation.synthetic_checks import verify
 
+OPTIONS = SyntheticOptions(total_ms=0, items=20, payload_bytes=200)
+
 
 def make(**options):
     return create("synthetic", {"total_ms": 0, **options})
@@ -22,9 +24,6 @@ def through(app, work):
     for stage in app.stages:
         work = getattr(app, stage.name)(work)
     return work
-
-
-# --- costs ------------------------------------------------------------------------------------------------------------
 
 
 def costs_ms(item=0, **options):
@@ -77,9 +76,6 @@ def test_busy_stages_take_cpu_time_and_waiting_ones_wall_time():
         assert time.perf_counter() - began_s >= 0.029
 
 
-# --- stages and items -------------------------------------------------------------------------------------------------
-
-
 def test_items_and_pushed_items_are_the_same():
     app = make(items=5, payload_bytes=1000)
     items = list(app.items(None))
@@ -121,14 +117,8 @@ def test_bad_option_is_refused_with_a_sentence(options, sentence):
     assert sentence in str(refused.value)
 
 
-# --- what results prove -----------------------------------------------------------------------------------------------
-
-OPTIONS = SyntheticOptions(total_ms=0, items=20, payload_bytes=200)
-
-
 @pytest.fixture
 def results():
-    """Lines of a sequential run."""
     app = Synthetic(OPTIONS)
     values = (app.encode_result(through(app, work)) for work in app.items(None))
     return [{"serial": serial, "value": value} for serial, value in enumerate(values)]

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
+from unittest.mock import Mock
 
 from structlog.testing import CapturingLogger
 from written_telemetry import write_items
 
 from service.cli import serve
 from service.daemon.daemon import Daemon
-from service.daemon.supervision.ticker import Ticker
 from service.daemon.table_job import TableJob
 from tests.support.waiting import wait_until
 
@@ -20,26 +20,20 @@ WORKS = f"import sys; open(sys.argv[4], 'w').write('{DONE}')"
 FAILS = "import sys; sys.exit('Error: Spark needs Java 17 or 21 and found none')"
 
 
-class Turns(Ticker):
-    """Takes a turn when it is told to."""
-
-    def start(self, turn: Callable[[], float | None]) -> None:
-        self.turn = turn
-
-
-def job(folder: Path, program: str) -> tuple[TableJob, Turns]:
+def job(folder: Path, program: str) -> tuple[TableJob, Callable[[], float | None]]:
+    """One that takes a turn when it is told to."""
     write_items(folder, 0, [0.1])
-    turns = Turns("tables")
-    made = TableJob([sys.executable, "-c", program], folder, 600.0, lambda _: turns)
+    ticker = Mock(ending=False)
+    made = TableJob([sys.executable, "-c", program], folder, 600.0, lambda _: ticker)
     made.start()
-    return made, turns
+    return made, ticker.start.call_args.args[0]
 
 
 def test_the_first_run_comes_after_the_pause_and_tells_what_it_did(tmp_path: Path) -> None:
-    made, turns = job(tmp_path, WORKS)
-    assert turns.turn() == 600
+    made, turn = job(tmp_path, WORKS)
+    assert turn() == 600
     assert made.status.up_to is None
-    assert turns.turn() == 600
+    assert turn() == 600
     status = made.status
     assert (status.state, status.records, status.batch, status.files) == ("waiting", 7, 3, 5)
     assert status.up_to is not None
@@ -47,8 +41,8 @@ def test_the_first_run_comes_after_the_pause_and_tells_what_it_did(tmp_path: Pat
 
 
 def test_a_job_that_fails_says_why_and_is_tried_again_later_and_later(tmp_path: Path) -> None:
-    made, turns = job(tmp_path, FAILS)
-    assert [turns.turn() for _ in range(4)] == [600, 1200, 2400, 4800]
+    made, turn = job(tmp_path, FAILS)
+    assert [turn() for _ in range(4)] == [600, 1200, 2400, 4800]
     status = made.status
     assert (status.state, status.failed_in_a_row) == ("failed", 3)
     assert status.failure == "Spark needs Java 17 or 21 and found none"

@@ -1,21 +1,30 @@
-"""Telemetry never waits and never raises: what the disk does not take is lost and counted."""
+"""Telemetry never waits and never raises: what a disk does not take is lost and counted. Bundles are a row an item."""
 
 import os
 import stat
 import threading
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from datapipe.telemetry.schema import SCHEMAS, UNIT_KEY, VERSION, VERSION_KEY, version_of
 from datapipe.telemetry.store import TelemetryError, files_of, some_files_of
 from datapipe.telemetry.writer import Keep, Origin, TelemetryWriter, WriterSettings, sweep
+from profiler.snapshot import StageTiming
+from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
+from service.runner.telemetry.accounts import WallClock
+from service.runner.telemetry.telemetry import Telemetry, Timings
+from service.schemas.spec import TelemetrySpec
 
 PATIENT = WriterSettings(roll_s=3600, slow_roll_s=3600)
 FIELDS = ("number", "at", "from", "to")
+ROWS = ("serial", "outcome", "composition", "batch")
 
 
 def columns(records: Sequence[Any]) -> dict[str, Any]:
@@ -93,9 +102,6 @@ def test_every_column_tells_its_unit(kind: str) -> None:
         assert field.metadata[UNIT_KEY], field.name
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
-
-
 def test_folders_and_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(TelemetryError, match=r"there is no folder '.*gone'; give the one"):
         files_of(tmp_path / "gone", "items")
@@ -112,3 +118,70 @@ def test_folders_and_files_that_are_none(tmp_path: Path) -> None:
     pq.write_table(SCHEMAS["items"].with_metadata({VERSION_KEY: b"99"}).empty_table(), file)
     with pytest.raises(TelemetryError, match=f"has schema version 99, this program reads up to {VERSION}"):
         files_of(tmp_path, "items")
+
+
+def timed(serial: int, items: int, **walls_s: float) -> TaskTimed:
+    timings = tuple(StageTiming(stage, wall_s, wall_s / 2) for stage, wall_s in walls_s.items())
+    return TaskTimed(1.0, "c", timings, None, serial=serial, items=items)
+
+
+def delivered(serial: int, count: int, error: str | None = None) -> Delivered:
+    read_s = tuple(serial + item / 10 for item in range(count))
+    return Delivered(9.0, serial, read_s, 2.0, "c", error=error, due_s=tuple(at_s - 0.5 for at_s in read_s))
+
+
+def written(folder: Path, *outcomes: Outcome) -> list[dict[str, Any]]:
+    telemetry = Telemetry(TelemetrySpec(folder=str(folder)), Origin("a", "r"), WallClock(1000.0))
+    for outcome in outcomes:
+        telemetry.observe(outcome)
+    telemetry.close()
+    status = telemetry.status()
+    (path,) = (folder / "items").glob("*.parquet")
+    rows: list[dict[str, Any]] = pq.read_table(path, partitioning=None).to_pylist()
+    assert (status.written, status.lost, status.buffered) == (len(rows), 0, 0)
+    return rows
+
+
+def at(second: float) -> datetime:
+    return datetime.fromtimestamp(1000.0 + second, UTC)
+
+
+def test_a_bundle_is_as_many_rows_with_their_own_times(tmp_path: Path) -> None:
+    rows = written(tmp_path, timed(0, 3, s1=0.3, s2=0.6), timed(3, 1, s1=0.1), delivered(0, 3), delivered(3, 1))
+    assert [tuple(row[name] for name in ROWS) for row in rows] == [
+        (0, "delivered", "c", 0), (1, "delivered", "c", 0), (2, "delivered", "c", 3), (3, "delivered", "c", 1),
+    ]  # fmt: skip
+    assert [row["read"] for row in rows] == [at(0), at(0.1), at(0.2), at(3)]
+    assert [row["arrived"] for row in rows] == [at(-0.5), at(-0.4), at(-0.3), at(2.5)]
+    assert {row["delivered"] for row in rows} == {at(9)}
+    shares = [{stage["stage"]: round(stage["wall_ns"] / 1e9, 6) for stage in row["stages"]} for row in rows]
+    assert shares == [{"s1": 0.1, "s2": 0.2}] * 3 + [{"s1": 0.1}]
+
+
+def test_a_bundle_that_was_taken_apart_on_its_way(tmp_path: Path) -> None:
+    parts = [timed(0, 1, s2=0.2), timed(2, 2, s2=0.6)]
+    out = [delivered(0, 1), delivered(1, 1, error="no"), delivered(2, 2), Shed(9.0, 4, (4.0, 4.5))]
+    rows = written(tmp_path, timed(0, 4, s1=0.4), *parts, *out)
+    assert [tuple(row[name] for name in ROWS) for row in rows] == [
+        (0, "delivered", "c", 1), (1, "failed", "c", 1), (2, "delivered", "c", 0), (3, "delivered", "c", 2),
+        (4, "shed", "", 0), (5, "shed", "", 2),
+    ]  # fmt: skip
+    stages = [[(each["stage"], round(each["wall_ns"] / 1e9, 6)) for each in row["stages"]] for row in rows]
+    whole = ("s1", 0.1)
+    assert stages == [[whole, ("s2", 0.2)], [whole], [whole, ("s2", 0.3)], [whole, ("s2", 0.3)], [], []]
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), max_size=20), st.data())
+def test_runs_of_timings_say_the_same_as_a_list_an_item(tasks: list[tuple[int, int]], data: st.DataObject) -> None:
+    timings, each = Timings(), dict[int, list[Any]]()
+    for number, (serial, count) in enumerate(tasks):
+        timings.add(serial, count, [StageTiming(f"s{number}", float(count), 0.0)])
+        for item in range(serial, serial + count):
+            each.setdefault(item, []).extend((f"s{number}", 1.0, 0.0))
+    serial = 0
+    while serial < 50:
+        count = data.draw(st.integers(1, 20))
+        told = [shares for items, shares in timings.pop(serial, count) for _ in range(items)]
+        assert told == [tuple(each.get(item, ())) for item in range(serial, serial + count)]
+        serial += count
+    assert timings.pop(0, 60) == [(60, ())]

@@ -20,12 +20,15 @@ from apps.tpcxbb.__main__ import main as write_tables
 from apps.tpcxbb.generate import DIMENSIONS, STREAMS, Plan
 from compositions.errors import RecomposeError
 from lab.benchmarks.plain import serial
-from lab.benchmarks.tpcxbb import Q1_SQL, Q2_SQL, Q3_SQL, Q4_SQL, Q15_SQL
+from lab.benchmarks.tpcxbb import Q1_SQL, Q2_SQL, Q3_SQL, Q4_SQL, Q15_SQL, READERS, asked
 from service.cli import main
 
 DENSE = Plan(rows=9_000, hours=5, items=300, users=60)
 VISITED = Plan(rows=12_000, hours=24 * 25, items=300, users=100)
 LONG = Plan(rows=20_000, hours=24 * 366, items=300, users=60)
+Q1 = {"least": 1, "most": 10, "stores": [*range(1, 41)]}
+Q1_ASKED = Q1_SQL.format(stores=", ".join(map(str, Q1["stores"])), least=1, most=10)
+FORMS = ["", "_arrow"]
 
 
 @pytest.fixture(scope="module", params=["parquet", "csv"])
@@ -37,51 +40,40 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return place
 
 
-def answers(folder: Path, sql: str) -> list[tuple[Any, ...]]:
+def answers(folder: Path, sql: str, query: str = "q1") -> list[tuple[Any, ...]]:
     with duckdb.connect() as database:
         for path in sorted(folder.iterdir()):
             database.execute(f"create view {path.stem} as select * from '{path}'")
-        return database.execute(sql).fetchall()
+        return asked(database, query, sql)
 
 
 def made(name: str, folder: Path, **options: Any) -> App:
     return create(name, {"tables": str(folder), **options})
 
 
-Q1 = {"least": 1, "most": 10, "stores": [*range(1, 41)]}
-Q1_ASKED = Q1_SQL.format(stores=", ".join(map(str, Q1["stores"])), least=1, most=10)
-FORMS = ["", "_arrow"]
-
-
 def tops(app: App) -> list[tuple[Any, ...]]:
-    return [(each["from_s"], *row) for each in serial(app) for row in each["top"]]
+    return READERS["q1"](serial(app))
 
 
-@pytest.mark.parametrize("partitions", [1, 5])
+QUERIES: dict[str, tuple[str, str, int, dict[str, Any]]] = {
+    "q1": ("dense", Q1_ASKED, 50, {**Q1, "partitions": 5}),
+    "q2": ("clicks", Q2_SQL, 61, {"item": 101}),
+    "q3": ("clicks", Q3_SQL, 30, {"item": 101}),
+    "q4": ("clicks", Q4_SQL, 6, {}),
+    "q15": ("long", Q15_SQL, 2, {"partitions": 3}),
+}
+"""Its folder, its SQL, the least number of its rows, and its options."""
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_q1_tells_what_duckdb_finds(folder: Path, form: str, partitions: int) -> None:
-    rows = tops(made(f"tpcxbb_q1{form}", folder / "dense", portion=700, partitions=partitions, **Q1))
-    assert len(rows) == 50
-    assert rows == answers(folder / "dense", Q1_ASKED)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_q15_tells_what_duckdb_finds(folder: Path, form: str) -> None:
-    found = answers(folder / "long", Q15_SQL)
-    rows = serial(made(f"tpcxbb_q15{form}", folder / "long", portion=700, partitions=3))
-    rows.sort(key=lambda each: (each["from_day"], each["category"]))
-    assert 1 < len(rows) < 20
-    assert [(e["from_day"], e["category"], e["days"], e["cents"]) for e in rows] == [row[:4] for row in found]
-    assert [each["slope"] for each in rows] == pytest.approx([row[4] for row in found])
-
-
-@pytest.mark.parametrize(("query", "sql", "least"), [("q2", Q2_SQL, 61), ("q3", Q3_SQL, 30)])
-@pytest.mark.parametrize("form", FORMS)
-def test_q2_and_q3_tell_what_duckdb_finds(folder: Path, query: str, sql: str, least: int, form: str) -> None:
-    rows = tops(made(f"tpcxbb_{query}{form}", folder / "clicks", portion=700, item=101))
-    assert max(Counter(from_s for from_s, *_ in rows).values()) == 30, "the top 30"
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_tells_what_duckdb_finds(folder: Path, query: str, form: str) -> None:
+    place, sql, least, options = QUERIES[query]
+    rows = READERS[query](serial(made(f"tpcxbb_{query}{form}", folder / place, portion=700, **options)))
     assert len(rows) >= least
-    assert rows == answers(folder / "clicks", sql)
+    assert rows == answers(folder / place, sql, query)
+    if query in ("q2", "q3"):
+        assert max(Counter(from_s for from_s, *_ in rows).values()) == 30, "the top 30"
 
 
 def test_with_the_hundred_partitions_of_the_paper_each_key_has_one_of_its_own(folder: Path) -> None:
@@ -89,13 +81,6 @@ def test_with_the_hundred_partitions_of_the_paper_each_key_has_one_of_its_own(fo
     assert tops(app) == answers(folder / "clicks", Q2_SQL)
     stage = next(stage for stage in app.stages if stage.name == "sessions")
     assert list(Partitions(stage.partitions, stage.bounds).of(list(range(100)))) == list(range(100))
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_q4_tells_what_duckdb_finds(folder: Path, form: str) -> None:
-    told = serial(made(f"tpcxbb_q4{form}", folder / "clicks", portion=700))
-    assert len(told) > 5
-    assert [(e["from_s"], e["sessions"], e["pages"]) for e in told] == answers(folder / "clicks", Q4_SQL)
 
 
 @pytest.mark.parametrize("form", FORMS)

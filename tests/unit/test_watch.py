@@ -1,16 +1,24 @@
-"""When a decision is due: two windows, up fast and down slowly."""
+"""When a decision is due, in two windows, up fast and down slowly; which phase follows which."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from compositions.model import Stage, all_sequential
+from compositions.notation import parse
 from control.assess import Assessment
+from control.choices import Choices
+from control.decision_log import Episode
 from control.decisions import Trigger
 from control.objectives import objective_of
 from control.observation import Backlog
+from control.phases.phase import Drop, Fail, Move, Phase
+from control.phases.resting import HandsOff, Profiling, Resting
+from control.phases.switching import Switching, Trying
+from control.phases.transitions import after
 from control.settings import Rhythm
-from control.strategies.base import Pace
+from control.strategies.base import Pace, Settle, Try
 from control.watch import Due, Watch
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import InputNow, LatencyStats, RateWindow, Snapshot, StageProfile
@@ -23,9 +31,8 @@ MISSED = Assessment(SloStatus.VIOLATED, False, "bad")
 def shot(now_s: float, rate: float = 10.0, service_s: float = 0.1) -> Snapshot:
     profile = StageProfile("a", service_s, service_s, 0.1, service_s, service_s, 100)
     windows = InputNow((RateWindow(rate, 1), RateWindow(rate, 1)))
-    return Snapshot(
-        now_s, "1", False, 0.0, now_s - 10, rate, rate, 100, None, None, 0, 0.0, 1, (profile,), 4, 1, 3e-4, windows
-    )
+    known = 100, None, None, 0, 0.0, 1, (profile,), 4, 1, 3e-4, windows
+    return Snapshot(now_s, "1", False, 0.0, now_s - 10, rate, rate, *known)
 
 
 def watch() -> Watch:
@@ -35,7 +42,6 @@ def watch() -> Watch:
 
 
 def looks(made: Watch, from_s: float, to_s: float, rate: float = 10.0, seen: Assessment = MET) -> list[Any]:
-    """When a decision was due, four looks a second, and of which kind."""
     times_s = [from_s + k / 4 for k in range(int((to_s - from_s) * 4))]
     found = [(at_s, made.due(shot(at_s, rate), seen)) for at_s in times_s]
     return [(at_s, due.trigger) for at_s, due in found if isinstance(due, Due)]
@@ -59,9 +65,6 @@ def test_a_hold_says_why_and_for_how_long() -> None:
     made.hold(11.0, "a shorter one does not count")
     assert made.held(10.5) == "just switched to 7; next evaluation in 1.5 s"
     assert made.held(12.0) is None
-
-
-# --- backlog ---------------------------------------------------------------------------------------------------------
 
 
 def late(now_s: float, queued: int, throughput: float = 10.0, window_s: float = 5.0) -> Snapshot:
@@ -101,3 +104,53 @@ def test_a_miss_is_no_answer_while_late_items_are_on_their_way(backlog: Backlog)
     assert excused.reason == "bad, but items that waited before are still on their way"
     assert backlog.excused(LATENCY, late(11, queued=20), MISSED) is MISSED
     assert backlog.excused(RATE, late(11, queued=0), MISSED) is MISSED
+
+
+STAGES = (Stage("a"), Stage("b"))
+ONE = all_sequential(STAGES, "one")
+EPISODE = Episode(Trigger.SLO, "the SLO was set", 10.0, ONE)
+SETTLE, TRY = Settle(ONE, (), "it will do"), Try(ONE, 3.0, (), "it may do")
+SWITCHING, TRYING = Switching(SETTLE, 10.0, EPISODE), Trying(TRY, EPISODE)
+
+
+@pytest.mark.parametrize(
+    ("phase", "move", "hands_off", "expected"),
+    [
+        (SWITCHING, Drop(), False, Switching(SETTLE, 10.0, None)),
+        (SWITCHING, Drop(), True, Switching(SETTLE, 10.0, None)),
+        (SWITCHING, Fail("no memory"), False, Switching(SETTLE, 10.0, EPISODE, "no memory")),
+        (TRYING, Drop(), False, Resting()),
+        (TRYING, Drop(), True, HandsOff()),
+        (TRYING, Fail("late"), False, TRYING),
+        (Resting(), Fail("late"), False, Resting()),
+        (Profiling(), Drop(), False, Profiling()),
+        (Profiling(), Drop(), True, HandsOff()),
+        (HandsOff(), Drop(), False, Resting()),
+    ],
+)
+def test_requests_and_failures_from_outside(phase: Phase, move: Move, hands_off: bool, expected: Phase) -> None:
+    assert after(phase, move, hands_off=hands_off) == expected
+
+
+def test_what_the_nodes_have_no_room_for_is_not_available() -> None:
+    stages = (Stage("read"), Stage("infer", gpus=0.5, setup="per-group"), Stage("write", setup="per-group"))
+    texts = ("Seq-Seq-Seq", "Seq-Par*2-Seq", "Seq-Par*3-Seq", "Par*3(f1,f2)-Seq")
+    forms = [parse(text, stages, name=text) for text in texts]
+    choices = Choices(stages, forms)
+    assert choices.unavailable(0.0) == {}
+    choices.room = {("infer",): 2}
+    why = "needs 3 workers with infer, and the nodes have room for 2"
+    assert choices.unavailable(0.0) == {"Seq-Par*3-Seq": why, "Par*3(f1,f2)-Seq": why}
+    choices.bar(forms[0], 5.0, "no memory")
+    assert choices.unavailable(1.0)["Seq-Seq-Seq"] == "no memory"
+    choices.room = {("infer",): 3}
+    assert choices.unavailable(4.9) == {"Seq-Seq-Seq": "no memory"}
+    assert choices.unavailable(5.0) == {}, "left alone for a while"
+
+
+def test_a_worker_that_holds_two_reserving_stages_counts_for_both() -> None:
+    stages = (Stage("a", gpus=0.5, setup="per-group"), Stage("b", custom={"decoder": 1}, setup="per-group"))
+    both = parse("Par*3(f1,f2)", stages, name="both")
+    choices = Choices(stages, [both])
+    choices.room = {("a",): 4, ("b",): 2}
+    assert choices.unavailable(0.0) == {"both": "needs 3 workers with a, b, and the nodes have room for 2"}

@@ -1,7 +1,5 @@
 """The watch over one started app, turned by hand with a clock of its own: deaths, leases and starts."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest.mock import Mock
 
@@ -25,8 +23,7 @@ from service.schemas.status import RunnerBody
 from tests.support.bodies import having
 
 
-def test_a_dead_runner_comes_back_with_what_it_was_told() -> None:
-    bench = up(Bench())
+def test_a_dead_runner_comes_back_with_what_it_was_told(bench: Bench) -> None:
     slo = Slo("latency", 400.0)
     bench.watchdog.change(SetSlo(slo))
     bench.watchdog.change(SetInput(InputSpec(rate_per_s=7)))
@@ -43,8 +40,7 @@ def test_a_dead_runner_comes_back_with_what_it_was_told() -> None:
     assert bench.watchdog.condition.deaths.restarts == 1
 
 
-def test_the_death_of_a_worker_and_of_a_runner_is_a_line_at_warning_with_place_and_reason() -> None:
-    bench = up(Bench())
+def test_the_death_of_a_worker_and_of_a_runner_is_a_line_at_warning_with_place_and_reason(bench: Bench) -> None:
     loss = LostWorker(number=1, at="2026-11-23T20:00:00.000Z", id="w3", pid=4711, node="10.0.0.5", reason="SIGKILL")
     runner = RunnerBody(pid=42, node="10.0.0.7", since="2026-11-23T20:00:00.000Z")
     bench.runner.figures = {"losses": [loss], "runner": runner}
@@ -60,8 +56,7 @@ def test_the_death_of_a_worker_and_of_a_runner_is_a_line_at_warning_with_place_a
     assert (died["event"], died["pid"], died["node"]) == ("runner died", 42, "10.0.0.7")
 
 
-def test_each_runner_has_a_run_of_its_own_and_says_why_it_is_another_one() -> None:
-    bench = up(Bench())
+def test_each_runner_has_a_run_of_its_own_and_says_why_it_is_another_one(bench: Bench) -> None:
     first = bench.runner.spec
     revive(bench)
     second = bench.runner.spec
@@ -73,8 +68,7 @@ def test_each_runner_has_a_run_of_its_own_and_says_why_it_is_another_one() -> No
     assert bench.store.started()["synthetic"].spec.origin.run == second.origin.run
 
 
-def test_what_a_runner_had_not_delivered_is_told_with_its_death() -> None:
-    bench = up(Bench())
+def test_what_a_runner_had_not_delivered_is_told_with_its_death(bench: Bench) -> None:
     bench.step(2.0)
     last = bench.watchdog.ask(ReadStatus())
     seen = having(last, {"items": Items(accepted=9, delivered=5, failed=1, shed=0)})
@@ -84,8 +78,7 @@ def test_what_a_runner_had_not_delivered_is_told_with_its_death() -> None:
     assert bench.runner.spec.origin.started_again == told
 
 
-def test_that_a_runner_was_started_again_is_among_the_decisions_with_its_reason() -> None:
-    bench = up(Bench())
+def test_that_a_runner_was_started_again_is_among_the_decisions_with_its_reason(bench: Bench) -> None:
     bench.runner.set_mode(Mode.AUTO, "5")
     bench.step(2.0)
     revive(bench)
@@ -99,8 +92,7 @@ def test_that_a_runner_was_started_again_is_among_the_decisions_with_its_reason(
     assert {each.run for each in earlier} == {bench.host.runners[0].spec.origin.run}
 
 
-def test_a_daemon_that_is_started_again_says_so_where_its_runner_ended_with_it() -> None:
-    bench = up(Bench())
+def test_a_daemon_that_is_started_again_says_so_where_its_runner_ended_with_it(bench: Bench) -> None:
     later = up(Bench(bench.store.started()["synthetic"].spec))
     assert (later.runner.spec.origin.epoch, later.runner.spec.origin.run) != (1, bench.runner.spec.origin.run)
     later.step(0.5)
@@ -134,8 +126,7 @@ def test_after_many_deaths_the_app_has_failed_and_says_why() -> None:
         bench.watchdog.ask(ReadStatus())
 
 
-def test_a_runner_that_lived_long_gets_fresh_attempts() -> None:
-    bench = up(Bench())
+def test_a_runner_that_lived_long_gets_fresh_attempts(bench: Bench) -> None:
     for _ in range(3 * len(BACK_OFF_S)):
         bench.step(HEALTHY_S)
         bench.runner.killed = True
@@ -148,9 +139,7 @@ def test_a_runner_that_lived_long_gets_fresh_attempts() -> None:
 @pytest.mark.parametrize(
     ("durability", "items", "kept_up"), [("restart", 1, True), ("restart", 0, False), ("none", 1, False)]
 )
-def test_a_durable_run_that_gets_on_is_kept_up_however_often_its_runner_dies(
-    durability: Any, items: int, kept_up: bool
-) -> None:
+def test_a_durable_run_that_gets_on_is_kept_up_whatever_dies(durability: Any, items: int, kept_up: bool) -> None:
     bench = Bench(having(PUSH, {"durability": durability}))
     for number in range(2 * len(BACK_OFF_S)):
         bench.until(lambda: bench.is_in(Up | Failed))
@@ -178,8 +167,7 @@ def test_a_refused_spec_is_not_tried_again() -> None:
     assert bench.watchdog.condition.deaths.reason == "no photos in '/x'; give a folder with photos"
 
 
-def test_a_start_that_is_put_off_is_made_when_it_can_be_and_told_once() -> None:
-    bench = up(Bench())
+def test_a_start_that_is_put_off_is_made_when_it_can_be_and_told_once(bench: Bench) -> None:
     bench.host.refuse = NotNow("journal /j cannot be written now: database or disk is full")
     bench.runner.killed = True
     with capture_logs() as logs:

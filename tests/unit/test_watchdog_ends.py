@@ -1,8 +1,11 @@
-"""The watch over one started app: its end, its moves, a full disk, and runners that are found again."""
+"""The watch over one started app: its end, its moves, what is stored before it is told, a full disk, races of a stop,
+and runners that are found again."""
 
-from __future__ import annotations
-
+import threading
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 from full_disk import fill, free
@@ -14,11 +17,16 @@ from compositions.model import Composition
 from control.decisions import Mode, State
 from profiler.slo import Slo
 from service.daemon.store.store import Started
-from service.daemon.supervision.restart_policy import Ended, Failed, Starting, Up
-from service.runner.rpc.requests import PushMany, ReadStatus, SetInput, SetMode, SetSlo
+from service.daemon.supervision import watchdog
+from service.daemon.supervision.restart_policy import BACK_OFF_S, Ended, Failed, Starting, Up
+from service.runner.durable.values import Pushed
+from service.runner.rpc.port import ANSWER_S
+from service.runner.rpc.requests import PushMany, ReadStatus, Request, SetInput, SetMode, SetSlo, Stop
+from service.runner.validation.durable import open_journal
 from service.schemas.figures import Worker
+from service.schemas.refusals import DiskFullError, UnavailableError
 from service.schemas.results import Result
-from service.schemas.spec import InputSpec, PlannedLoad
+from service.schemas.spec import InputSpec, PlannedLoad, SourceSpec
 from service.schemas.status import RunnerBody
 from tests.support.bodies import having
 
@@ -36,8 +44,7 @@ def test_what_is_asked_during_the_start_is_told_after_it() -> None:
     assert (bench.runner.spec.slo, bench.runner.spec.input.rate_per_s) == (slo, 3)
 
 
-def test_stop_drains_and_keeps_what_came_out() -> None:
-    bench = up(Bench())
+def test_stop_drains_and_keeps_what_came_out(bench: Bench) -> None:
     bench.runner.hold = True
     bench.watchdog.ask(PushMany((1,)))
     bench.watchdog.stop()
@@ -46,8 +53,7 @@ def test_stop_drains_and_keeps_what_came_out() -> None:
     assert bench.runner.killed
 
 
-def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on() -> None:
-    bench = up(Bench())
+def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on(bench: Bench) -> None:
     first = bench.runner
     first.hold = True
     bench.watchdog.ask(PushMany((1,)))
@@ -72,9 +78,8 @@ def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on() -> 
     assert (len(bench.host.runners), len(bench.host.prepared)) == (2, 1), "it moves once"
 
 
-def test_a_runner_moves_after_its_workers() -> None:
+def test_a_runner_moves_after_its_workers(bench: Bench) -> None:
     """Starts of workers that are under way are lost with the runner that asked for them."""
-    bench = up(Bench())
     worker = Worker(id="w1", pid=2, node="a", group=0, outstanding=0, restarts=0)
     bench.runner.figures = {"runner": RunnerBody(node="a", pid=1, since="2026-11-28T00:00:00Z"), "workers": [worker]}
     bench.watchdog.desired.move("node a is to go", 60.0)
@@ -131,8 +136,7 @@ def test_workers_of_a_run_that_begins_anew_end_with_a_runner_that_died_but_not_w
     assert (died.host.swept, moved.host.swept) == (["name"], [])
 
 
-def test_history_that_did_not_fit_is_stored_once_there_is_room() -> None:
-    bench = up(Bench())
+def test_history_that_did_not_fit_is_stored_once_there_is_room(bench: Bench) -> None:
     fill(bench.store)
     for number in range(12):
         bench.runner.set_mode(Mode.AUTO, "75"[number % 2])
@@ -145,8 +149,7 @@ def test_history_that_did_not_fit_is_stored_once_there_is_room() -> None:
     assert bench.store.started()["synthetic"].spec.composition == "5"
 
 
-def test_that_a_run_has_ended_is_stored_before_its_runner_goes() -> None:
-    bench = up(Bench())
+def test_that_a_run_has_ended_is_stored_before_its_runner_goes(bench: Bench) -> None:
     bench.store.put_started("synthetic", Started(PUSH, 0))
     bench.watchdog.ask(PushMany(("last words",)))
     bench.runner.stop()
@@ -162,8 +165,7 @@ def test_that_a_run_has_ended_is_stored_before_its_runner_goes() -> None:
     assert (result.value, result.run) == ("last words", bench.runner.spec.origin.run)
 
 
-def test_a_run_that_closes_for_half_a_minute_is_left_alone() -> None:
-    bench = up(Bench())
+def test_a_run_that_closes_for_half_a_minute_is_left_alone(bench: Bench) -> None:
     bench.runner.state = State.CLOSING
     for _ in range(60):
         bench.step(0.5)
@@ -173,9 +175,8 @@ def test_a_run_that_closes_for_half_a_minute_is_left_alone() -> None:
     assert len(bench.host.runners) == 1
 
 
-def test_a_mode_that_was_acknowledged_outlives_a_runner_that_was_not_there_yet() -> None:
+def test_a_mode_that_was_acknowledged_outlives_a_runner_that_was_not_there_yet(bench: Bench) -> None:
     """The status that was under way when the mode was set tells of the composition before."""
-    bench = up(Bench())
     bench.watchdog.change(SetMode(Mode.PINNED, "7"))
     bench.runner.active = next(each for each in PUSH.compositions if each.name == "1")
     bench.step(2.0)
@@ -188,17 +189,9 @@ def test_a_mode_that_was_acknowledged_outlives_a_runner_that_was_not_there_yet()
 
 FIVE = next(each for each in PUSH.compositions if each.name == "5")
 OTHER = Composition("other", FIVE.groups)
-WANTED = having(
-    PUSH,
-    {
-        "slo": Slo("latency", 250.0),
-        "input": InputSpec(rate_per_s=9),
-        "announced": (PlannedLoad(from_epoch_s=4e9, until_epoch_s=4.1e9, rate_per_s=80),),
-        "compositions": (*PUSH.compositions, OTHER),
-        "mode": Mode.PINNED,
-        "composition": "other",
-    },
-)
+LOAD = PlannedLoad(from_epoch_s=4e9, until_epoch_s=4.1e9, rate_per_s=80)
+ASKED = {"slo": Slo("latency", 250.0), "input": InputSpec(rate_per_s=9), "announced": (LOAD,), "mode": Mode.PINNED}
+WANTED = having(PUSH, {**ASKED, "compositions": (*PUSH.compositions, OTHER), "composition": "other"})
 
 
 @pytest.mark.parametrize("started", [True, False])
@@ -228,3 +221,112 @@ def test_a_runner_that_is_found_again_and_does_not_answer_has_its_lease() -> Non
     assert (hung.killed, bench.host.runners) == (False, [])
     bench.until(lambda: len(bench.host.runners) == 1)
     assert hung.killed
+
+
+@pytest.mark.parametrize("how", ["killed", "silent"])
+def test_a_run_that_owes_something_is_kept_up_however_often_it_dies(tmp_path: Path, how: str) -> None:
+    durable = {"durability": "exactly-once", "journals": str(tmp_path), "run": "r", "settings": {"lease_s": 5}}
+    bench = Bench(having(PUSH, durable))
+    with closing(open_journal(str(tmp_path), "synthetic", "r", 1)) as journal:
+        journal.store(None, [Pushed(0, ("acknowledged",))])
+    for number in range(len(BACK_OFF_S) + 2):
+        bench.until(lambda: bench.is_in(Up | Failed))
+        assert bench.is_in(Up), (number, bench.watchdog.condition)
+        setattr(bench.runner, how, True)
+        bench.until(lambda: not bench.is_in(Up))
+    assert bench.watchdog.condition.deaths.restarts == len(BACK_OFF_S) + 2
+
+
+@pytest.mark.parametrize("end", [lambda bench: bench.watchdog.stop(), over])
+@pytest.mark.parametrize("owes", [True, False])
+def test_what_a_durable_run_is_of_is_stored_before_its_runner_begins_for_as_long_as_it_may_owe(
+    tmp_path: Path, owes: bool, end: Callable[[Bench], None]
+) -> None:
+    bench = up(Bench(having(PUSH, {"durability": "exactly-once", "journals": str(tmp_path)})))
+    spec = bench.runner.spec
+    assert bench.store.durable_runs.is_same(spec, str(spec.origin.run)) is True
+    another = having(spec, {"source": SourceSpec(kind="replay")})
+    assert bench.store.durable_runs.is_same(another, str(spec.origin.run)) is False
+    with closing(open_journal(str(tmp_path), "synthetic", str(spec.origin.run), 1)) as journal:
+        journal.store(None, [Pushed(0, ("acknowledged",))] if owes else [])
+    end(bench)
+    assert bench.is_in(Ended)
+    assert bench.store.durable_runs.is_same(spec, str(spec.origin.run)) is (True if owes else None)
+
+
+def test_a_runner_that_cannot_hand_over_is_replaced_as_after_a_loss(bench: Bench) -> None:
+    bench.runner.silent = True
+    bench.watchdog.desired.move("node a is to go", 0.0)
+    with capture_logs() as logged:
+        bench.step(0.5)
+        bench.until(lambda: bench.is_in(Up))
+    assert logged[0]["event"] == "runner did not hand over by itself"
+    assert len(bench.host.runners) == 2
+
+
+def test_a_runner_that_is_retired_is_not_killed_by_a_second_stop(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "END_S", 0.0)
+    retiring, hurried, killed = threading.Event(), threading.Event(), threading.Event()
+    ask, kill = bench.runner.ask, bench.runner.kill
+    early: list[bool] = []
+
+    def pull_all() -> None:
+        retiring.set()
+        assert hurried.wait(ANSWER_S)
+        early.append(killed.wait(0.3))
+
+    def asked(request: Request[Any], *, timeout_s: float = ANSWER_S) -> Any:
+        answer = ask(request, timeout_s=timeout_s)
+        if retiring.is_set() and isinstance(request, Stop):
+            hurried.set()
+        return answer
+
+    monkeypatch.setattr(bench.watchdog.history, "pull_all", pull_all)
+    monkeypatch.setattr(bench.runner, "ask", asked)
+    monkeypatch.setattr(bench.runner, "kill", lambda: (killed.set(), kill()))
+    first = threading.Thread(target=bench.watchdog.stop)
+    first.start()
+    assert retiring.wait(ANSWER_S)
+    bench.watchdog.stop(Stop(drain=False, timeout_s=0.0), 0.0)
+    first.join(ANSWER_S)
+    assert (early, killed.is_set(), bench.is_in(Ended)) == ([False], True, True)
+    assert bench.watchdog.remembered.status is not None
+
+
+def test_what_the_runner_is_told_was_stored_before(bench: Bench) -> None:
+    told: list[Mode] = []
+    stored = bench.store.started
+    bench.runner.set_mode = lambda *_: told.append(stored()["synthetic"].spec.mode)  # type: ignore[method-assign]
+    bench.watchdog.change(SetMode(Mode.PINNED, "7"))
+    assert told == [Mode.PINNED]
+
+
+def test_what_cannot_be_stored_is_not_told(bench: Bench) -> None:
+    fill(bench.store)
+    with pytest.raises(DiskFullError):
+        bench.watchdog.change(SetMode(Mode.PINNED, "7"))
+    assert (bench.runner.spec.mode, bench.watchdog.desired.spec.mode) == (Mode.AUTO, Mode.AUTO)
+
+
+def test_what_the_runner_does_not_take_is_stored_no_more(bench: Bench) -> None:
+    bench.runner.silent = True
+    with pytest.raises(UnavailableError):
+        bench.watchdog.change(SetMode(Mode.PINNED, "7"))
+    assert bench.store.started()["synthetic"].spec.mode is Mode.AUTO
+    assert bench.watchdog.desired.spec.mode is Mode.AUTO
+
+
+def test_a_change_that_may_have_reached_a_silent_runner_is_taken_back_when_it_answers_again(bench: Bench) -> None:
+    hear = bench.runner.set_slo
+
+    def set_slo(slo: Slo | None) -> None:
+        hear(slo)
+        raise TimeoutError
+
+    bench.runner.set_slo = set_slo  # type: ignore[method-assign]
+    with pytest.raises(UnavailableError):
+        bench.watchdog.change(SetSlo(Slo("latency", 1.0)))
+    assert bench.runner.spec.slo == Slo("latency", 1.0)
+    bench.runner.set_slo = hear  # type: ignore[method-assign]
+    bench.step(2.0)
+    assert bench.runner.spec.slo is None

@@ -22,14 +22,9 @@ from tests.support.stages import run_stages
 class Many(App):
     name = "many"
     stages = (
-        Stage("up_to"),
-        Stage("odd"),
-        Stage("twice"),
-        Stage("picky"),
+        *map(Stage, ("up_to", "odd", "twice", "picky")),
         Stage("sum", StageKind.STATEFUL),
-        Stage("all", batch=True),
-        Stage("few", batch=True),
-        Stage("given", batch=True),
+        *(Stage(name, batch=True) for name in ("all", "few", "given")),
         Stage("ranks", StageKind.STATEFUL, batch=True),
         Stage("dear", batch=True, columns=(("id", "int64"), ("price", "float64"))),
         Stage("fetch", concurrency=3),
@@ -105,10 +100,6 @@ def test_the_next_stage_gets_each_value_and_what_it_gives_is_never_nested() -> N
     assert done.values == [[], [], [1, 1, 3, 3]]
     assert [type(value) for value in done.values] == [Outputs] * 3
     assert all(type(each) is int for each in done.values[2])
-
-
-def test_what_a_stage_nests_is_flat_for_the_next_and_at_the_end() -> None:
-    assert ran("twice", values=[5]).values == [[5, 5]]
     assert ran("twice", "sum", values=[5]).values == [[5, 5, 5, 10]]
 
 
@@ -134,9 +125,7 @@ def test_where_a_state_is_kept_the_position_is_that_of_the_item() -> None:
 @pytest.mark.parametrize(
     ("counts", "values", "calls"), [([0, 2, 3, 1], [[], [0], [0, 20], [0]], [6]), ([0, 0], [[], []], [])]
 )
-def test_a_batch_stage_gets_the_values_of_all_items_together(
-    counts: list[int], values: list[Any], calls: list[int]
-) -> None:
+def test_a_batch_stage_gets_values_of_items_together(counts: list[int], values: list[Any], calls: list[int]) -> None:
     app = Many()
     assert ran("up_to", "all", values=counts, app=app).values == values
     assert app.seen == calls, "not called where nothing is left for it"

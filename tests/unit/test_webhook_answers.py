@@ -4,8 +4,10 @@ import resource
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
+from itertools import repeat
+from socketserver import ThreadingTCPServer
 
 import httpx
 import pytest
@@ -21,36 +23,29 @@ Serve = Callable[[socket.socket], None]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 MANY = 400
 """Megabytes of an answer that nobody needs."""
+WELL = b"HTTP/1.1 200 OK\r\n"
 
 
 @pytest.fixture
 def server() -> Iterator[Callable[[Serve], str]]:
     """Answer each connection's first request as asked. Gives the URL."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    threads: list[threading.Thread] = []
+    made: list[ThreadingTCPServer] = []
 
     def begin(serve: Serve) -> str:
-        def run() -> None:
-            while True:
-                with suppress(ConnectionError, TimeoutError):
-                    try:
-                        connection, _ = listener.accept()
-                    except OSError:
-                        return
-                    with connection:
-                        connection.settimeout(20.0)
-                        read_request(connection)
-                        serve(connection)
+        def handle(connection: socket.socket, *_: object) -> None:
+            connection.settimeout(20.0)
+            with suppress(ConnectionError, TimeoutError):
+                read_request(connection)
+                serve(connection)
 
-        threads.append(threading.Thread(target=run, daemon=True))
-        threads[-1].start()
-        return f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        made.append(ThreadingTCPServer(("127.0.0.1", 0), handle))  # type: ignore[arg-type]
+        threading.Thread(target=made[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{made[-1].server_address[1]}/"
 
     yield begin
-    listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
-    for thread in threads:
-        thread.join(30.0)
+    for each in made:
+        each.shutdown()
+        each.server_close()
 
 
 def read_request(connection: socket.socket) -> None:
@@ -61,61 +56,37 @@ def read_request(connection: socket.socket) -> None:
         request.read(int(lengths[0]))
 
 
-def no_gzip(connection: socket.socket) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nok")
+def sending(head: bytes, parts: Iterable[bytes] = (), pause_s: float = 0.0) -> Serve:
+    def serve(connection: socket.socket) -> None:
+        connection.sendall(head)
+        for part in parts:
+            connection.sendall(part)
+            time.sleep(pause_s)
+
+    return serve
 
 
-def large(connection: socket.socket) -> None:
-    connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {MANY << 20}\r\n\r\n".encode())
-    for _ in range(MANY):
-        connection.sendall(bytes(1 << 20))
-
-
-def endless(connection: socket.socket) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-    while True:
-        connection.sendall(bytes(1 << 20))
-
-
-def dripping(connection: socket.socket, first: bytes, drop: bytes) -> None:
-    connection.sendall(first)
-    for _ in range(1000):
-        connection.sendall(drop)
-        time.sleep(0.1)
-
-
-def dripping_body(connection: socket.socket) -> None:
-    dripping(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"x")
-
-
-def dripping_head(connection: socket.socket) -> None:
-    dripping(connection, b"HTTP/1.1 200 OK\r\n", b"X-1: x\r\n")
-
-
-def early_hints(connection: socket.socket) -> None:
-    dripping(connection, b"", b"HTTP/1.1 103 Early Hints\r\n\r\n")
-
-
-def cut(connection: socket.socket) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nx")
-
-
-def refusing(connection: socket.socket) -> None:
-    connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nno")
-
-
-STATUS_GIVEN = [no_gzip, large, endless, dripping_body, cut]
-NO_STATUS = [dripping_head, early_hints]
+STATUS_GIVEN = {
+    "no gzip": sending(WELL + b"Connection: close\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nok"),
+    "large": sending(WELL + f"Content-Length: {MANY << 20}\r\n\r\n".encode(), [bytes(1 << 20)] * MANY),
+    "endless": sending(WELL + b"\r\n", repeat(bytes(1 << 20))),
+    "dripping body": sending(WELL + b"Content-Length: 1000\r\n\r\n", [b"x"] * 1000, 0.1),
+    "cut": sending(WELL + b"Content-Length: 1000\r\n\r\nx"),
+}
+NO_STATUS = {
+    "dripping head": sending(WELL, [b"X-1: x\r\n"] * 1000, 0.1),
+    "early hints": sending(b"", [b"HTTP/1.1 103 Early Hints\r\n\r\n"] * 1000, 0.1),
+}
+REFUSING = sending(b"HTTP/1.1 404 Not Found\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nno")
+SERVED = {**STATUS_GIVEN, **NO_STATUS, "refusing": REFUSING}
 
 
 def peak_mb() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-@pytest.mark.parametrize("serve", STATUS_GIVEN, ids=lambda each: each.__name__)
-def test_a_sink_takes_the_status_and_leaves_the_body(
-    serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("serve", STATUS_GIVEN.values(), ids=STATUS_GIVEN)
+def test_a_sink_leaves_the_body(serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook, "ANSWER_S", 1.0)
     before = peak_mb()
     with closing(webhook.Webhook(server(serve), "r", 1)) as sink:
@@ -125,13 +96,13 @@ def test_a_sink_takes_the_status_and_leaves_the_body(
     assert peak_mb() - before < MANY / 4
 
 
-@pytest.mark.parametrize("serve", [*NO_STATUS, refusing], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("serve", [*NO_STATUS.values(), REFUSING], ids=[*NO_STATUS, "refusing"])
 def test_no_status_in_time_and_a_refusal_that_cannot_be_decoded_are_errors(
     serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhook, "ANSWER_S", 0.5)
     error, why = OSError, "webhook 127.0.0.1 does not answer: no status within 0.5 s"
-    if serve is refusing:
+    if serve is REFUSING:
         error, why = RecomposeError, "answers item 0 with 404"
     with closing(webhook.Webhook(server(serve), "r", 1)) as sink:
         sink.begin(0, 0)
@@ -139,16 +110,14 @@ def test_no_status_in_time_and_a_refusal_that_cannot_be_decoded_are_errors(
             sink.write(1, [Row(0, None, "1", None)])
 
 
-@pytest.mark.parametrize("serve", [*STATUS_GIVEN, *NO_STATUS, refusing], ids=lambda each: each.__name__)
-def test_an_alert_is_posted_in_the_same_way(
-    serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("serve", SERVED.values(), ids=SERVED)
+def test_alerts_are_posted_alike(serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alerting, "PATIENCE_S", 0.5)
     before = peak_mb()
     posts = alerting.Webhook(waits_s=())
     alert = Alert(app="a", about="backlog", raised=True, told="much", at=utc_now())
-    expected = {refusing: "the webhook answered 404"}
-    none = "no answer from the webhook (ReadTimeout)" if serve in NO_STATUS else None
+    expected = {REFUSING: "the webhook answered 404"}
+    none = "no answer from the webhook (ReadTimeout)" if serve in NO_STATUS.values() else None
     assert posts._delivered(server(serve), alert) == expected.get(serve, none)
     assert peak_mb() - before < MANY / 4
 

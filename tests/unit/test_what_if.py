@@ -30,16 +30,14 @@ def present(rate_per_s: float = 50.0, slo: Slo | None = None, strategy: str = "e
 
 def seen(rate_per_s: float, now_s: float = 100.0, cpu_s: float = 0.001) -> Snapshot:
     done = int(rate_per_s * now_s)
-    profiles = tuple(
-        StageProfile(f"f{k}", 0.01, cpu_s, 0.0, 0.01, 0.01, 500, done=done, worked_s=0.01 * done) for k in (1, 2, 3)
-    )
+    profile = StageProfile("f1", 0.01, cpu_s, 0.0, 0.01, 0.01, 500, done=done, worked_s=0.01 * done)
+    profiles = tuple(replace(profile, name=f"f{k}") for k in (1, 2, 3))
     nothing = dict.fromkeys(("latency", "inside", "queued_change_per_s"))
     zeros = dict.fromkeys(("stable_since_s", "queued", "hop_s"), 0.0)
     rates = {"window_start_s": now_s - 10.0, "input_rate_per_s": rate_per_s, "throughput_per_s": rate_per_s}
     known = {"composition": "1", "switching": False, "delivered": 500, "in_flight": 1, "cores": 4, "workers_alive": 3}
-    return Snapshot(
-        now_s=now_s, stages=profiles, input=InputNow(arrived=done), **{**nothing, **zeros, **rates, **known}
-    )
+    known |= {"stages": profiles, "input": InputNow(arrived=done)}
+    return Snapshot(now_s=now_s, **{**nothing, **zeros, **rates, **known})
 
 
 def answer(question: Question, known: Present) -> WhatIf:
@@ -72,9 +70,7 @@ def test_latency_without_end_is_not_a_number() -> None:
 
 
 @pytest.mark.parametrize(("rate_per_s", "chosen"), [(50.0, "1"), (170.0, "7")])
-def test_the_choice_is_what_the_manager_chooses_at_that_rate_and_asking_changes_nothing(
-    rate_per_s: float, chosen: str
-) -> None:
+def test_the_choice_is_the_managers_at_that_rate_and_asking_changes_nothing(rate_per_s: float, chosen: str) -> None:
     known, question = present(slo=FOLLOW), Question(rate_per_s=rate_per_s)
     found = answer(question, known)
     assert found.choice == chosen, found.reason

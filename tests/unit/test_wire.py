@@ -1,29 +1,33 @@
-"""Values as frames, messages as bytes: round trips, sharing of memory, alignment."""
+"""Values as frames and messages as bytes: round trips, shared memory, alignment; and over sockets in any fragments."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.arena.frame_store import AsTheyAre
+from runtime.transport.connection import Readiness
+from runtime.transport.hub import EncryptedLink
+from runtime.transport.stream import MessageReader, MessageWriter, prepare
 from runtime.transport.values import Broken, FrameCodec, Frames
 from runtime.transport.wire import HEAD, PIECE_BYTES, Kind, Message, pack, pack_alone, pieces, unpack_alone
 from tests.support.wire import through
 
 FRAMES = st.lists(st.binary(max_size=70), max_size=5)
+BITS_16, BITS_32, BITS_64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
 MESSAGES = st.builds(
-    Message,
-    st.sampled_from(Kind),
-    st.integers(0, 2**64 - 1),
-    st.integers(0, 2**16 - 1),
-    st.integers(0, 2**16 - 1),
-    FRAMES,
-    st.dictionaries(st.integers(0, 2**16 - 1), FRAMES, max_size=3),
-    st.lists(st.floats(allow_nan=False), max_size=6),
-    st.integers(0, 2**32 - 1),
-    st.integers(0, 2**32 - 1),
-    st.lists(st.integers(0, 2**64 - 1), max_size=3),
-)
+    Message, st.sampled_from(Kind), BITS_64, BITS_16, BITS_16, FRAMES, st.dictionaries(BITS_16, FRAMES, max_size=3),
+    st.lists(st.floats(allow_nan=False), max_size=6), BITS_32, BITS_32, st.lists(BITS_64, max_size=3),
+)  # fmt: skip
+Pair = tuple[socket.socket, socket.socket]
+SIZES = st.lists(st.sampled_from([0, 1, 100, 20_000, 65_000, 70_000, 400_000]), max_size=3)
 
 
 def plain(frames: Frames) -> list[bytes]:
@@ -132,3 +136,156 @@ def test_pieces_are_the_message_cut_up_with_its_head_in_the_first(sizes: list[in
     assert b"".join(cut) == b"".join(parts)
     assert max(map(len, cut)) <= PIECE_BYTES
     assert bytes(cut[0]).startswith(parts[0])
+
+
+@contextmanager
+def socket_pair() -> Iterator[Pair]:
+    left, right = socket.socketpair()
+    with left, right:
+        for sock in (left, right):
+            sock.setblocking(False)
+            prepare(sock)
+        yield left, right
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    with socket_pair() as pair:
+        yield pair
+
+
+def message(number: int, *sizes: int) -> Message:
+    return Message(Kind.TASK, number, payload=[bytes([number % 256]) * size for size in sizes])
+
+
+def told(messages: list[Message]) -> list[tuple[int, list[bytes]]]:
+    return [(each.task_id, [bytes(frame) for frame in each.payload]) for each in messages]
+
+
+@given(st.lists(SIZES, min_size=1, max_size=8), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_any_sizes_arrive_in_order_when_neither_side_blocks(sizes: list[list[int]], together: bool) -> None:
+    sent = [message(number, *each) for number, each in enumerate(sizes)]
+    with socket_pair() as (left, right):
+        writer = MessageWriter(left)
+        for group in [sent] if together else [[each] for each in sent]:
+            writer.send_all(group)
+        assert told(all_of(len(sent), writer, MessageReader(right))) == told(sent)
+        assert not writer.backlog
+
+
+def all_of(count: int, writer: MessageWriter, reader: MessageReader) -> list[Message]:
+    got: list[Message] = []
+    while writer.backlog or len(got) < count:
+        got += reader.read()
+        writer.flush()
+    return got
+
+
+def test_small_messages_that_are_sent_together_are_one_call_of_the_system(pair: Pair) -> None:
+    left, sent = Mock(wraps=pair[0]), [message(number, 100) for number in range(20)]
+    MessageWriter(left).send_all(sent)
+    assert left.send.call_count + left.sendmsg.call_count == 1
+    assert told(MessageReader(pair[1]).read()) == told(sent)
+
+
+@pytest.mark.parametrize("step", [1, 7, 39, 1000])
+def test_a_message_in_pieces_is_put_together(pair: Pair, step: int) -> None:
+    left, right = pair
+    sent = [message(1, 10), message(2), message(3, 300, 5)]
+    data = b"".join(part for each in sent for part in pack(each)[0])
+    reader = MessageReader(right)
+    got: list[Message] = []
+    for start in range(0, len(data), step):
+        left.send(data[start : start + step])
+        got += reader.read()
+    assert told(got) == told(sent)
+
+
+@pytest.mark.parametrize("sizes", [[[9_000_000], [10], [10]], [[200] * 1500]], ids=["a full socket", "many parts"])
+def test_what_one_call_does_not_take_is_kept_in_order(pair: Pair, sizes: list[list[int]]) -> None:
+    left, right = pair
+    writer = MessageWriter(left)
+    sent = [message(number, *each) for number, each in enumerate(sizes)]
+    for each in sent:
+        writer.send(each)
+    assert writer.backlog or len(sizes) == 1
+    assert told(all_of(len(sent), writer, MessageReader(right))) == told(sent)
+
+
+@pytest.mark.parametrize("size", [100, 500_000])
+def test_the_end_of_the_other_side_is_told_after_its_last_whole_message(pair: Pair, size: int) -> None:
+    left, right = pair
+    MessageWriter(left).send(message(1, 5))
+    left.send(b"".join(pack(message(1, size))[0])[:90])
+    reader = MessageReader(right)
+    assert told(reader.read()) == told([message(1, 5)])
+    left.close()
+    with pytest.raises(EOFError):
+        reader.read()
+
+
+def test_a_message_above_the_limit_is_refused_before_memory_is_taken(pair: Pair) -> None:
+    left, right = pair
+    head = bytearray(b"".join(pack(message(1, 5))[0]))
+    head[:8] = (2**50).to_bytes(8, "little")
+    left.send(head)
+    with pytest.raises(OSError, match="at most 4096 are accepted"):
+        MessageReader(right, 4096).read()
+
+
+@pytest.fixture
+def readiness() -> Iterator[Readiness]:
+    made = Readiness()
+    yield made
+    made.close()
+    made.close()
+
+
+def test_handlers_are_called_for_what_is_ready_and_no_other(readiness: Readiness) -> None:
+    called: list[str] = []
+    (left, right), (other, silent) = socket.socketpair(), socket.socketpair()
+    with left, right, other, silent:
+        readiness.watch(right.fileno(), lambda mask: called.append("right"))
+        readiness.watch(silent.fileno(), lambda mask: called.append("silent"))
+        readiness.serve(0.0)
+        assert called == []
+        left.send(b"x")
+        for limit_s in (None, 1e12):  # the latter is longer than the system knows
+            readiness.serve(limit_s)
+        assert called == ["right"] * 2
+        for _ in range(2):
+            readiness.forget(right.fileno())
+        readiness.serve(0.001)
+        assert called == ["right"] * 2
+
+
+# What the hub makes of the order in which answers come over ZeroMQ, which forgets what was on a broken connection.
+
+
+def link(ready: Message) -> tuple[EncryptedLink, list[Message]]:
+    """One that has sent tasks 1, 2 and 3, and what it delivers."""
+    came: list[Message] = []
+
+    def deliver(received: tuple[str, Message]) -> None:
+        assert received[0] == "w1"
+        came.append(received[1])
+
+    made = EncryptedLink(cast(Any, SimpleNamespace()), "w1", lambda _: None, deliver, lambda message: message)
+    made.came(ready)
+    for task_id in (1, 2, 3):
+        made.send([Message(Kind.TASK, task_id)])
+    return made, came
+
+
+def test_one_that_is_passed_over_was_lost() -> None:
+    made, _ = link(Message(Kind.READY))
+    with pytest.raises(OSError, match="task 1 was lost on its way: the answer to 2 came first"):
+        made.came(Message(Kind.DONE, 2))
+
+
+def test_a_worker_with_several_tasks_at_once_answers_in_any_order() -> None:
+    made, came = link(Message(Kind.READY, items=0))
+    for task_id in (3, 1, 2):
+        made.came(Message(Kind.DONE, task_id))
+    assert [message.task_id for message in came] == [0, 3, 1, 2]
