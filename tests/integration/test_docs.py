@@ -53,16 +53,14 @@ RUN_ELSEWHERE = {
     r"\.venv/bin/recompose ingest person_recognition .+": "tests/unit/test_faces.py::"
     "test_a_gallery_follows_its_pictures_while_the_app_runs",
     r"\.venv/bin/recompose run ferret --source spark:.+": "tests/datapipe/test_live.py::"
-    "test_rows_arrive_once_and_in_order_though_driver_and_runner_are_killed",
+    "test_rows_arrive_once_in_order_though_driver_and_runner_die",
     r"\.venv/bin/(python -m apps\.tpcxbb|recompose run tpcxbb_q\w+) .+": "tests/unit/test_tpcxbb.py::"
     "test_from_the_command_line",
     r"\.venv/bin/python -m datapipe\.datasets\.made_tables .+": "tests/datapipe/test_made_tables.py::"
     "test_rows_are_those_of_one_process",
     r"recompose report .+": "tests/integration/test_report.py::test_the_report_in_a_browser",
-    r"recompose telemetry .+": "tests/datapipe/test_telemetry_tables.py::"
-    "test_streaming_equals_batch_when_the_job_is_killed",
-    r"recompose backfill .+": "tests/datapipe/test_backfill.py::"
-    "test_an_interrupted_backfill_ends_in_the_results_of_the_stream",
+    r"recompose telemetry .+": "tests/datapipe/test_telemetry_tables.py::test_a_killed_stream_equals_batch",
+    r"recompose backfill .+": "tests/datapipe/test_backfill.py::test_a_killed_backfill_ends_as_the_stream_does",
     r"\.venv/bin/recompose experiment .+": "tests/integration/test_experiments.py::test_all_figures_quickly",
     r"\.venv/bin/recompose run ferret .+": "tests/integration/test_docs.py::test_the_demo_of_the_readme_runs_on_photos",
     r"\.venv/bin/recompose start words --source kafka:.+": "tests/unit/test_cli_service.py::"
