@@ -16,11 +16,6 @@ from statistics import fmean, median
 from lab.experiments.contender import Measurement, Point
 from lab.papers.report import Finding, Verdict, command
 
-ABOUT = (
-    "The paper shows curves of C++ on 12 to 40 threads; what its text says of them is compared. Ours ran on two cores; "
-    "a load is that of other programs beside them."
-)
-"""What several findings share."""
 RECORDED = Path(__file__).with_suffix(".json")
 FLAT = 0.15
 """Change of a throughput that counts as none; several times the spread of repetitions on a quiet machine."""
@@ -61,7 +56,7 @@ class Figure:
     experiments: Sequence[str]
     file: str
     checks: Checks
-    why: str = "C++ on 12 to 40 threads"
+    why: str = "curves of C++ on 12 to 40 threads; only what the text says of them can be compared"
 
     def finding(self, folder: Path) -> Finding:
         """Judge the results in ``folder``, where ``recompose experiment`` wrote them."""
@@ -75,8 +70,7 @@ class Figure:
         if agree == len(checks):
             verdict = "reproduced"
         ours = "; ".join(f"{text}{'' if met else ' (differs)'}" for text, met in checks)
-        why = "" if verdict == "reproduced" else self.why
-        return Finding(self.item, self.printed, ours, verdict, why, command(self.file))
+        return Finding(self.item, self.printed, ours, verdict, self.why, command(self.file))
 
 
 def runs_in(folder: Path) -> Runs:

@@ -7,14 +7,14 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.papers import garcia
 from lab.papers.leonarczyk import page as leonarczyk
 from lab.papers.prasaad import page as prasaad
-from lab.papers.report import Finding, command, of_findings
+from lab.papers.report import Finding, of_findings
 from lab.papers.vogel import patterns as vogel
 
 HEAD = """# The papers
@@ -34,8 +34,6 @@ class Paper:
     findings: Callable[[], Sequence[Finding]]
     pictures: Mapping[str, str]
     """Captions, and where ``run_all`` and the experiments leave the pictures."""
-    about: str
-    """Tolerances and assumptions that hold for several rows."""
 
 
 PAPERS = (
@@ -52,19 +50,16 @@ PAPERS = (
             "2018, figure 2": "spar_fig02_lane_replicas/compared.png",
             "2018, figure 5, SF 1": "spar_fig04_07_lane_latency-fig05_sf1/spar.png",
         },
-        vogel.ABOUT,
     ),
     Paper(
         "Prasaad et al., ordered streams on multicores (2017)",
         prasaad.findings,
         {f"figure {number}": f"prasaad/figure-{number}.png" for number in range(8, 15)},
-        prasaad.ABOUT,
     ),
     Paper(
         "Leonarczyk, self-adaptive micro-batches (2024)",
         leonarczyk.lines,
         {f"figure {at}": f"leonarczyk/figure-{at}.png" for at in ("4.6", "5.1", "5.6", "5.7", "5.8", "5.9")},
-        leonarczyk.ABOUT,
     ),
     Paper(
         "Garcia et al., SPBench (2023)",
@@ -75,7 +70,6 @@ PAPERS = (
             "figure 12, Bzip2": "patterns_bzip2-wave/2.png",
             "figure 16, Bzip2": "patterns_bzip2-spike/2.png",
         },
-        garcia.ABOUT,
     ),
 )
 
@@ -121,6 +115,7 @@ def _section(paper: Paper, images: Path, link: str) -> str:
     found = paper.findings()
     counts = Counter(each.verdict for each in found)
     summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    commands = dict.fromkeys(each.command for each in found if each.command != "–")
     pictures = [
         f"![{caption}]({link}/{_flat(path)})"
         for caption, path in paper.pictures.items()
@@ -128,23 +123,9 @@ def _section(paper: Paper, images: Path, link: str) -> str:
     ]
     parts = [
         f"## {paper.title}",
-        f"{summary[0].upper()}{summary[1:]}. {paper.about}",
+        f"{summary[0].upper()}{summary[1:]}.",
         of_findings(found),
-        _commands(dict.fromkeys(each.command for each in found if each.command != "–")),
+        "Commands: " + ", ".join(f"`{each}`" for each in commands) + ".",
         *pictures,
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _commands(commands: Iterable[str]) -> str:
-    """Return a sentence with all commands; those of experiments share their path."""
-    start, end = command("NAME").split("NAME")
-    texts, names = [], []
-    for each in commands:
-        if each.startswith(start):
-            names.append(f"`{each.removeprefix(start).removesuffix(end)}`")
-        else:
-            texts.append(f"`{each}`")
-    if names:
-        texts.append(f"`{command('NAME')}` with {', '.join(names)}")
-    return f"Commands: {', '.join(texts)}."

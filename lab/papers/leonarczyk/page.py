@@ -27,12 +27,6 @@ RUNS = 10
 """Repetitions of printed setups, as in the thesis."""
 PATTERN_POINTS, TIMES = 10.0, 0.2
 """Tolerance of table 5.3, in points, and of plain quantities, as a share of the printed one."""
-ABOUT = (
-    f"Rows with several cells are reproduced from {REPRODUCED:.0%} of the cells within their tolerance (points) on, "
-    f"trend only from {TREND:.0%} on; quantities within {TIMES:.0%} of each; sentences of the thesis if all hold, "
-    "trend only if some do."
-)
-"""What several findings share."""
 
 
 REASONS: Mapping[str, str] = {
@@ -80,7 +74,7 @@ def lines(recorded: Path = RECORDED) -> list[Finding]:
 def _reasoned(finding: Finding) -> Finding:
     """Say what stands against a finding that is not reproduced."""
     against = [why for part, why in REASONS.items() if part in finding.item and finding.verdict != "reproduced"]
-    return replace(finding, why="; ".join(filter(None, [finding.why, *against])))
+    return replace(finding, why="; ".join([finding.why, *against]))
 
 
 def verdict(errors: Sequence[float], tolerance: float) -> Verdict:
@@ -99,8 +93,10 @@ def _of_cells(item: str, cells: Sequence[Mapping[str, Any]], tolerance: float, o
     strict = [cell for cell in cells if cell["threshold"] == published.THRESHOLDS[0]]
     within = sum(abs(each) <= tolerance for each in errors)
     told = f"{_row(strict, ours)}; {within} of {len(cells)} within {tolerance:g}, worst {max(errors, key=abs):+.1f}"
-    printed = f"5 %: {_row(strict, 'printed')}" if ours == "ours" else "the same"
-    return Finding(item, printed, f"5 %: {told}", verdict(errors, tolerance), "", COMMAND)
+    why = (
+        f"reproduced from {REPRODUCED:.0%} of all cells within {tolerance:g} points on, trend only from {TREND:.0%} on"
+    )
+    return Finding(item, f"5 %: {_row(strict, 'printed')}", f"5 %: {told}", verdict(errors, tolerance), why, COMMAND)
 
 
 def _row(cells: Sequence[Mapping[str, Any]], key: str) -> str:
@@ -113,13 +109,13 @@ def _near(item: str, printed: Sequence[float], ours: Sequence[float], unit: str,
     met = all(abs(each) <= TIMES for each in errors) and more
     judged: Verdict = "reproduced" if met else "trend only" if more else "not reproduced"
     there, here = (", ".join(f"{each:.4g}" for each in values) + f" {unit}" for values in (printed, ours))
-    return Finding(item, there, here, judged, "", COMMAND)
+    return Finding(item, there, here, judged, f"reproduced within {TIMES:.0%} of each", COMMAND)
 
 
 def _held(item: str, printed: str, ours: str, claims: Sequence[bool]) -> Finding:
     """Judge sentences of the thesis: all hold, some, or none."""
     judged: Verdict = "reproduced" if all(claims) else "trend only" if any(claims) else "not reproduced"
-    return Finding(item, printed, ours, judged, "" if all(claims) else f"{sum(claims)} of {len(claims)} hold", COMMAND)
+    return Finding(item, printed, ours, judged, f"{sum(claims)} of {len(claims)} of these sentences hold", COMMAND)
 
 
 def _metrics(found: Mapping[str, Any]) -> Iterator[Finding]:

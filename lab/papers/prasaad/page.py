@@ -34,12 +34,6 @@ NEAR = 2.0
 """A latency up to so many times the cost of a tuple is "close to" it."""
 MANY = ("q2", "q3", "q4")
 """Queries on which LP falls behind (section 7.1)."""
-ABOUT = (
-    "Figures of ours are the median of three runs (lowest to highest); a statement holds if it does in each, by more "
-    "than the runs differ. On threads: 16 cores in the paper, four threads on two cores here, where a thread that "
-    "waits for the lock leaves its core to another."
-)
-"""What several findings share."""
 
 
 class Ratios(NamedTuple):
@@ -121,7 +115,7 @@ def _over_queries(item: str, printed: str, found: Found, *, below: bool, why: st
     verdict: Verdict = "trend only" if 2 * len(for_it) > len(found) > 2 * len(against) else "not reproduced"
     if len(for_it) == len(found):
         return Finding(item, printed, _told(found), "reproduced", "", COMMAND)
-    told = f"holds on {', '.join(for_it) or 'none'}, the opposite on {', '.join(against) or 'none'}"
+    told = f"beyond the runs' spread on {', '.join(for_it) or 'none'}, the opposite on {', '.join(against) or 'none'}"
     return Finding(item, printed, _told(found), verdict, f"{told}{why and ': '}{why}", COMMAND)
 
 
@@ -282,7 +276,7 @@ def _queues(figure: Figure) -> Iterator[Finding]:
     found = _by_query(figure, latency, "hybrid", "partitioned", MOST_WORKERS)
     lower = [query for query, each in found.items() if each.below]
     item = "figure 11, latency of hybrid over partitioned"
-    printed, why = "lower on three of five queries, alike on the rest", f"holds on {', '.join(lower)}"
+    printed, why = "lower on three of five queries, alike on the rest", f"beyond the runs' spread on {', '.join(lower)}"
     yield _finding(item, printed, _told(found), len(lower) >= 3, why)
 
 
@@ -330,9 +324,9 @@ def _on_threads(folder: Path) -> Iterator[Finding]:
             over = ratios(figure, rate, [(number, first, most)], [(number, second, most)])
             up = {way: ratios(figure, rate, [(number, way, most)], [(number, way, 1.0)]) for way in (first, second)}
             yield _finding(
-                f"figure {number:g} on threads, Python {figure.name.removeprefix('threads-')}", printed,
-                f"{first} over {second} {over}; speed-up {_told(up)}", over.above,
-                "" if over.above else "two cores", THREADS,
+                f"figure {number:g} on threads, Python {figure.name.removeprefix('threads-')}", f"{printed} (16 cores)",
+                f"{most:g} threads, 2 cores: {first} over {second} {over}; speed-up {_told(up)}", over.above,
+                "" if over.above else "two cores: a thread that waits for the lock leaves its core to another", THREADS,
             )  # fmt: skip
 
 
