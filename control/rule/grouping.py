@@ -1,4 +1,4 @@
-"""Which neighbouring stages share workers: the cheapest cut of the pipeline for its mean load."""
+"""Choose which neighbouring stages share workers: the cheapest cut of the pipeline for its mean load."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What is built once, what is loaded by every worker, what is tried again."""
+"""Show what is built once, what is loaded by every worker, and what is tried again."""
 
 import json
 import tempfile

@@ -1,5 +1,5 @@
-"""What is deployed: the image's steps, its start as somebody who is not root, the compose file with its cluster, rules,
-and the documented proxy with TLS in front of the service.
+"""Check what is deployed: the image's steps, its start by a user who is not root, the compose file with its cluster,
+rules, and the documented proxy with TLS in front of the service.
 
 No container engine is needed, and none is used: see docs/decisions/0005-deployment.md for what that leaves open.
 """

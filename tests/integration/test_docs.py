@@ -1,4 +1,4 @@
-"""What the documentation says is done: its commands run, its examples are the real ones, its links lead somewhere."""
+"""Do what the documentation says: its commands run, its examples are the real ones, its links lead somewhere."""
 
 import ast
 import json

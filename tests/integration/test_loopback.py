@@ -1,4 +1,4 @@
-"""What a real daemon opens on this machine, and what it leaves: as ``ss -ltnp`` and ``ls`` would show it."""
+"""Look at what a real daemon opens on this machine, and what it leaves, as ``ss -ltnp`` and ``ls`` would show it."""
 
 import ipaddress
 import re

@@ -1,4 +1,4 @@
-"""What is installed is ours, complete and pinned; nothing of it hides a library."""
+"""Check that what is installed is ours, complete and pinned; nothing of it hides a library."""
 
 import re
 import subprocess

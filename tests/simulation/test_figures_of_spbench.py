@@ -1,4 +1,4 @@
-"""What SPBench found of workers and batches is found in virtual time too (Garcia et al. 2023, figures 7 to 11)."""
+"""Find in virtual time what SPBench found of workers and batches (Garcia et al. 2023, figures 7 to 11)."""
 
 from pathlib import Path
 from statistics import fmean

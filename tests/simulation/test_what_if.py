@@ -1,4 +1,4 @@
-"""What if: what was said of other cores, against the run that was then made on them."""
+"""Compare what-if for other cores with the run that was then made on them."""
 
 from dataclasses import replace
 from functools import cache

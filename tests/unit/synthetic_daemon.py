@@ -1,4 +1,4 @@
-"""What tests of a daemon with the synthetic app say and ask; its fixtures are in ``conftest.py``."""
+"""Say and ask what tests of a daemon with the synthetic app need; its fixtures are in ``conftest.py``."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Who may ask, and from where."""
+"""Check who may ask, and from where."""
 
 import re
 from collections.abc import Iterator

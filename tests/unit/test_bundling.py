@@ -1,4 +1,4 @@
-"""How many items travel together in a run: what was asked for, what the composition says, what was measured."""
+"""Check how many items travel together in a run: what was asked for, what the composition says, what was measured."""
 
 from dataclasses import replace
 from typing import cast

@@ -1,4 +1,4 @@
-"""What a restarted daemon brings back, and what it leaves."""
+"""Check what a restarted daemon brings back, and what it leaves."""
 
 from apps import registry
 from control.decisions import Mode

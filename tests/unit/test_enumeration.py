@@ -1,4 +1,4 @@
-"""How many compositions there are, and how many there may be."""
+"""Count how many compositions there are, and how many there may be."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What the stages of Ferret compute, on pictures and features whose answer is known."""
+"""Check what the stages of Ferret compute, on pictures and features whose answer is known."""
 
 import colorsys
 from math import floor, log, sqrt

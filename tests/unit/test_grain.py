@@ -1,4 +1,4 @@
-"""How many items travel together where nobody has said."""
+"""Check how many items travel together where nobody has said."""
 
 from collections import Counter
 

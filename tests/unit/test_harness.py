@@ -1,4 +1,4 @@
-"""What the benchmarks count and compare, and that they can fail."""
+"""Check what the benchmarks count and compare, and that they can fail."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""What holds a stream up is told in a sentence, wherever the status is shown."""
+"""Check that a sentence says what holds a stream up, wherever the status is shown."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a journal keeps, and what it says when it cannot."""
+"""Check what a journal keeps, and what it says when it cannot."""
 
 import pickle
 import sqlite3

@@ -1,4 +1,4 @@
-"""What a journal and the thread that writes it do when they cannot. Full file systems are real ones of 256 KB."""
+"""Check what a journal and the thread that writes it do when they cannot. Full file systems are real ones of 256 KB."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""What partitioned stages need goes with the messages of the transport, and comes back."""
+"""Send what partitioned stages need with the messages of the transport, and get it back."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""What is said of a live Spark source or sink before anything starts."""
+"""Check what is said of a live Spark source or sink before anything starts."""
 
 from pathlib import Path
 from typing import Any

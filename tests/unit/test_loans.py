@@ -1,4 +1,4 @@
-"""What a process gets of the arena: arrays of its own, to be written on and kept, that spoil nothing for others."""
+"""Check what a process gets of the arena: arrays of its own to write on and keep, that spoil nothing for others."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""What is asked of all apps: side by side, with a limit, so that none holds up the others."""
+"""Ask all apps side by side, with a limit, so that none holds up the others."""
 
 import threading
 from collections.abc import Iterator

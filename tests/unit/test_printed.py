@@ -1,4 +1,4 @@
-"""What apps print reaches the user with who printed it, by whole lines, and not faster than it can be read."""
+"""Check that what apps print reaches the user by whole lines, with who printed it, and no faster than one can read."""
 
 import threading
 from contextlib import redirect_stdout

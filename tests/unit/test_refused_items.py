@@ -1,4 +1,4 @@
-"""What an app does not take, whatever it raises: a refusal of that one item, which costs no other one anything."""
+"""Check that an item that an app refuses, whatever it raises, is refused alone and costs no other one anything."""
 
 import pickle
 import threading

@@ -1,4 +1,4 @@
-"""What must survive a restart, and what must not happen to the file."""
+"""Check what must survive a restart, and what must not happen to the file."""
 
 import os
 import sqlite3

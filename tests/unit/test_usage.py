@@ -1,4 +1,4 @@
-"""What a run takes of the machine, and the cores of a quota, from trees of both versions and a real group."""
+"""Measure what a run takes of the machine, and the cores of a quota, from trees of both versions and a real group."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What Prometheus, Grafana, the page, the report and systemd name is there: metrics, values, colours, commands."""
+"""Check that what Prometheus, Grafana, the page, the report and systemd name is there: metrics, values, colours."""
 
 import json
 import re
