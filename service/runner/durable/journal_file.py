@@ -1,4 +1,5 @@
-"""The file of a journal: SQLite with a write-ahead log, for one epoch at a time; a higher one shuts it out."""
+"""The file of a journal: SQLite with a write-ahead log, for one epoch at a time. Whoever opens it under a higher epoch
+shuts the others out, as every transaction asks first whether it is still its turn."""
 
 import errno
 import sqlite3

@@ -32,7 +32,8 @@ class RunnerPort(Protocol):
 
 
 class Patient:
-    """Waits on for a silent runner, and says so once. For one thread. Ask only for what may be done twice."""
+    """Waits on for a silent runner, and says so once. For one thread. A request that was given up may still be carried
+    out, so ask only for what may be done twice."""
 
     def __init__(self, runner: RunnerPort, answer_s: float = ANSWER_S) -> None:
         self._runner, self._answer_s = runner, answer_s
