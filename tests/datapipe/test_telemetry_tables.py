@@ -158,7 +158,8 @@ def test_a_batch_that_is_in_the_table_and_not_in_the_checkpoint_is_added_once(sp
 
 @pytest.mark.slow
 @pytest.mark.timeout(420)
-@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kills", [1, 3])
 def test_a_killed_stream_equals_batch(spark: Any, tmp_path: Path, kills: int, in_session: Callable[..., Any]) -> None:
     parts = late_files(3, 1600, 240.0, 2 * kills + 2)
     out = tmp_path / "out"

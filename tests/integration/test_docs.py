@@ -120,10 +120,10 @@ def test_what_runs_the_other_commands_is_there(place: str) -> None:
 
 
 def _run() -> Iterator[Any]:
-    """Those with commands to run; the first one, and the one that has all commands, for every change."""
+    """Those with commands to run; the first one for every change."""
     for each in DOCUMENTS:
         if any(_is_run_here(command) for _, command in commands(each)):
-            name, first = str(each.relative_to(ROOT)), each.name in ("README.md", "command-line.md")
+            name, first = str(each.relative_to(ROOT)), each.name == "README.md"
             yield pytest.param(each, id=name, marks=[] if first else pytest.mark.long)
 
 

@@ -31,6 +31,7 @@ def test_the_same_scenario_gives_the_same_trace() -> None:
     assert [m.said for m in first.moments] == [m.said for m in second.moments]
 
 
+@pytest.mark.long
 def test_under_a_constant_load_groups_are_not_changed_for_ever() -> None:
     """A fifth of the items take longer than the mean may be, with nothing ahead of them."""
     trace = simulate(right_choice.random_case(1003).scenario("expected-cost", 120.0))

@@ -35,8 +35,9 @@ HERE = Path(__file__).parent
 SHIPPED = HERE.parent.parent / "compositions"
 SCENARIOS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(HERE.glob("*.yaml"))}
 SECOND = {
-    *("constant_load_latency", "ferret_rank", "ferret_rank_model", "ferret_second_bottleneck", "held_back_users"),
-    *("person_recognition", "poisson_due", "regulator_two_sided_paced", "synthetic_unbalanced_model"),
+    *("constant_load", "constant_load_latency", "ferret_rank", "ferret_rank_model", "ferret_second_bottleneck"),
+    *("held_back_users", "person_recognition", "poisson_due", "regulator_two_sided_paced", "slow_items_by_chance"),
+    "synthetic_unbalanced_model",
 }
 """They show once more what another one shows."""
 
