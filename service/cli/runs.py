@@ -28,7 +28,8 @@ def runs(app: str | None, owing: bool, client: Client, as_json: bool) -> None:
         show(found, as_json, lambda found: _owing(read(list[OwingRun], found)))
     else:
         show(client.get(f"/runs/{segment(app or '')}"), as_json, lambda found: render.table(
-            "run", "began", "ended", rows=[(run.run, run.began_at, run.ended_at) for run in read(list[KnownRun], found)]
+            *("run", "began", "latest telemetry"),
+            rows=[(run.run, run.began_at, run.ended_at) for run in read(list[KnownRun], found)],
         ))  # fmt: skip
 
 
