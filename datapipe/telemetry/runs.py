@@ -1,5 +1,6 @@
 """Whole runs of an app, from their telemetry: which there are, and what each came to. Needs no Spark."""
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -99,22 +100,22 @@ def _figures(files: Iterable[Any], all_of_them: bool) -> ItemFigures:
     return replace(counted, **known, cpu_ms_per_item=cpu_ns / 1e6 / counted.delivered)
 
 
-def _run_of(path: Path, app: str) -> str:
-    return path.name.removeprefix(app + SEPARATOR).rsplit("-", 1)[0]
+def _run_of(path: str, app: str) -> str:
+    return os.path.basename(path).removeprefix(app + SEPARATOR).rsplit("-", 1)[0]
 
 
-def _files(folder: Path, kind: str, app: str, run: str) -> list[Path]:
+def _files(folder: Path, kind: str, app: str, run: str) -> list[str]:
     """In the order in which they were written; what a run is called stands before the last hyphen of their names."""
     return sorted(path for *_, path in closed_files(folder, kind, app) if _run_of(path, app) == run)
 
 
-def _read(paths: Sequence[Path], most: int, columns: Sequence[str]) -> Any:
+def _read(paths: Sequence[str], most: int, columns: Sequence[str]) -> Any:
     """One table of those; ``None`` where none could be read."""
     tables = [*_tables(paths, most, columns)]
     return pa.concat_tables(tables, promote_options="default") if tables else None
 
 
-def _tables(paths: Sequence[Path], most: int, columns: Sequence[str]) -> Iterator[Any]:
+def _tables(paths: Sequence[str], most: int, columns: Sequence[str]) -> Iterator[Any]:
     """Yield the tables of every n-th file that can be read, at most ``most``."""
     step = -(-len(paths) // max(1, most)) or 1
     return (table for table in (columns_of(path, columns) for path in paths[::step]) if table is not None)

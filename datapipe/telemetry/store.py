@@ -17,19 +17,20 @@ class TelemetryError(RecomposeError):
     """Telemetry that cannot be read, or a table that cannot be written."""
 
 
-def closed_files(directory: Path, kind: str, app: str) -> Iterator[tuple[float, int, Path]]:
+def closed_files(directory: Path, kind: str, app: str) -> Iterator[tuple[float, int, str]]:
     """Yield when each file of an app was closed (seconds since 1970), its size and its path; files that a sweep deletes
-    meanwhile are left out. A folder may have some hundred thousand names."""
+    meanwhile are left out. A folder may have some hundred thousand names, so they are plain strings: a Path takes five
+    times the memory, and enters each name among Python's own, which never get smaller."""
     prefix = f"{app}{SEPARATOR}"
     with suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(directory / kind) as entries:
         for entry in entries:
             if entry.name.startswith(prefix) and entry.name.endswith(SUFFIX):
                 with suppress(OSError):
                     found = entry.stat()
-                    yield found.st_mtime, found.st_size, Path(entry.path)
+                    yield found.st_mtime, found.st_size, entry.path
 
 
-def columns_of(path: Path, columns: Sequence[str]) -> Any:
+def columns_of(path: str, columns: Sequence[str]) -> Any:
     """Return those of the columns that a file has; None where it cannot be read: it is torn, or gone meanwhile. Read at
     once: some fifteen kilobytes, to fetch which column by column takes longer, as it does to wake threads for them."""
     try:

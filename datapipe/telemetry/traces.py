@@ -33,12 +33,12 @@ def one(folder: Path, app: str, serial: int, run: str | None) -> dict[str, Any] 
     return None
 
 
-def _newest(folder: Path, app: str, since_s: float) -> list[Path]:
+def _newest(folder: Path, app: str, since_s: float) -> list[str]:
     known = ((closed_s, path) for closed_s, _, path in closed_files(folder, "items", app))
     return [path for closed_s, path in sorted(known, reverse=True)[:FILES] if closed_s >= since_s - LATE_S]
 
 
-def _read(path: Path, only: Any = None) -> Any:
+def _read(path: str, only: Any = None) -> Any:
     """None for what cannot be read, as a torn file, or one of an earlier version."""
     try:
         return pq.read_table(path, columns=list(COLUMNS), filters=only, partitioning=None)

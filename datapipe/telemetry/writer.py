@@ -1,11 +1,13 @@
 """Writes telemetry from a thread of its own: what it cannot keep up with is lost and counted, nobody waits for it."""
 
+import math
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from heapq import heappop, heappush
 from pathlib import Path
 from time import monotonic, time
 from typing import Any
@@ -30,16 +32,28 @@ class Keep:
 def sweep(directory: Path, app: str, keep: Keep, now_s: float | None = None) -> int:
     """Deletes files of ``app`` beyond the limits; returns how many. What cannot be deleted is passed over."""
     oldest_s = (time() if now_s is None else now_s) - keep.days * 86_400
-    left_bytes = keep.megabytes * 1e6
-    deleted = 0
-    found = (file for kind in SCHEMAS for file in closed_files(directory, kind, app))
-    for changed_s, size, path in sorted(found, reverse=True):
-        left_bytes -= size
-        if changed_s < oldest_s or left_bytes < 0:
-            with suppress(OSError):
-                path.unlink()
-                deleted += 1
+    stored_bytes, first_s = 0, math.inf
+    for closed_s, size, _ in _files_of(directory, app):
+        stored_bytes, first_s = stored_bytes + size, min(first_s, closed_s)
+    over_bytes = stored_bytes - keep.megabytes * 1e6
+    if over_bytes <= 0 and first_s >= oldest_s:
+        return 0
+    gone: list[tuple[float, int, str]] = []  # a heap with the newest on top: holds what goes, not all that there is
+    gone_bytes = deleted = 0
+    for closed_s, size, path in _files_of(directory, app):
+        heappush(gone, (-closed_s, size, path))
+        gone_bytes += size
+        while gone and -gone[0][0] >= oldest_s and gone_bytes - gone[0][1] >= over_bytes:
+            gone_bytes -= heappop(gone)[1]
+    for *_, path in gone:
+        with suppress(OSError):
+            os.unlink(path)
+            deleted += 1
     return deleted
+
+
+def _files_of(directory: Path, app: str) -> Iterator[tuple[float, int, str]]:
+    return (file for kind in SCHEMAS for file in closed_files(directory, kind, app))
 
 
 Columns = Callable[[Sequence[Any]], dict[str, Any]]

@@ -3,9 +3,11 @@
 import os
 import stat
 import threading
+import tracemalloc
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -84,16 +86,45 @@ def test_a_slow_disk_fills_the_buffer_and_the_rest_is_lost(tmp_path: Path) -> No
     assert (telemetry.written, telemetry.lost) == (11, 15)
 
 
-def test_old_files_go_first_by_age_and_by_size_and_other_apps_stay(tmp_path: Path) -> None:
-    (tmp_path / "items").mkdir()
-    names = ["a--r-000001.parquet", "a--r-000002.parquet", "a--r-000003.parquet", "ab--r-000001.parquet"]
-    for age_days, name in zip((9, 2, 1, 9), names, strict=True):
-        path = tmp_path / "items" / name
-        path.write_bytes(b"x" * 1000)
-        os.utime(path, (1e9 - age_days * 86_400,) * 2)
-    assert sweep(tmp_path, "a", Keep(days=7, megabytes=1), now_s=1e9) == 1
-    assert sweep(tmp_path, "a", Keep(days=7, megabytes=0.0015), now_s=1e9) == 1
-    assert sorted(os.listdir(tmp_path / "items")) == names[2:]
+KEEP = Keep(days=7, megabytes=0.01)
+
+
+def old_files(folder: Path, *made: tuple[int, int]) -> list[Path]:
+    """Return a file of each age in hours and size in bytes, of all kinds in turn."""
+    paths = []
+    for number, (age_h, size) in enumerate(made):
+        path = folder / [*SCHEMAS][number % len(SCHEMAS)] / f"a--r-{number:06}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x" * size)
+        os.utime(path, (1e9 - 3600 * age_h,) * 2)
+        paths.append(path)
+    return paths
+
+
+@given(made=st.dictionaries(st.integers(0, 200), st.integers(0, 4000), max_size=12))
+def test_the_newest_files_stay_within_the_limits_and_those_of_other_apps(made: dict[int, int]) -> None:
+    with TemporaryDirectory() as folder:
+        paths = dict(zip(made, old_files(Path(folder), *made.items()), strict=True))
+        other = Path(folder) / "items" / "ab--r-000001.parquet"
+        other.parent.mkdir(exist_ok=True)
+        other.write_bytes(b"x" * 20_000)
+        young = [age_h for age_h in sorted(made) if age_h <= 7 * 24]
+        stay = [age_h for at, age_h in enumerate(young) if sum(made[each] for each in young[: at + 1]) <= 10_000]
+        assert sweep(Path(folder), "a", KEEP, now_s=1e9) == len(made) - len(stay)
+        assert sorted(age_h for age_h, path in paths.items() if path.exists()) == sorted(stay)
+        assert other.exists()
+
+
+@pytest.mark.parametrize("size", [1, 20])
+def test_a_sweep_does_not_hold_what_it_looks_at(tmp_path: Path, size: int) -> None:
+    """A week of a busy stream has some hundred thousand files. Of 20 bytes each a few are beyond the limit."""
+    old_files(tmp_path, *[(number % 24, size) for number in range(510)])
+    tracemalloc.start()
+    try:
+        assert sweep(tmp_path, "a", KEEP, now_s=1e9) == (10 if size == 20 else 0)
+        assert tracemalloc.get_traced_memory()[1] < 40_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
