@@ -14,7 +14,7 @@ from pathlib import Path
 from lab.papers import garcia
 from lab.papers.leonarczyk import page as leonarczyk
 from lab.papers.prasaad import page as prasaad
-from lab.papers.report import EQUAL, Finding, command, of_findings
+from lab.papers.report import EQUAL, Finding, of_findings
 from lab.papers.vogel import patterns as vogel
 
 HEAD = """# The papers
@@ -22,7 +22,7 @@ HEAD = """# The papers
 This page compares what the project's strategies, schedulers and controllers do with what their papers print.
 `recompose experiment --all` writes it; verdicts are computed from the figures. *Yes*: within the stated tolerance, or
 in the stated order in every run. *Trend only*: the direction is the paper's, the amount is not, or one part of several
-differs. A file below a table is one for `recompose experiment lab/benchmarks/experiments/FILE`.
+differs. Where no command stands below a table, [experiments](experiments.md) with the figures' numbers repeat it.
 """
 
 
@@ -57,8 +57,8 @@ PAPERS = (
     Paper(
         "Prasaad et al., ordered streams on multicores (2017)",
         prasaad.findings,
-        "Ours are medians of three runs (lowest–highest). Statements hold if they do in each, by more than runs differ.\n"
-        f"Almost linear is {prasaad.LINEAR} of it or more, as well {1 - prasaad.EQUAL}, alike within "
+        "Ours are medians of three runs (lowest–highest). Statements hold if they do in each, by more than runs\n"
+        f"differ. Almost linear is {prasaad.LINEAR} of it or more, as well {1 - prasaad.EQUAL}, alike within "
         f"{prasaad.SIMILAR:.0%}, close up to {prasaad.NEAR:g} times.",
         {f"figure {number}": f"prasaad/figure-{number}.png" for number in range(8, 15)},
     ),
@@ -127,8 +127,7 @@ def _section(paper: Paper, images: Path, link: str) -> str:
     found = paper.findings()
     counts = Counter(each.verdict for each in found)
     summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    files = command("").removesuffix(".yaml")
-    commands = dict.fromkeys(each.command.removeprefix(files) for each in found if each.command != "–")
+    commands = dict.fromkeys(f"`{each.command}`" for each in found if "recompose experiment" not in each.command)
     pictures = [
         f"![{caption}]({link}/{_flat(path)})"
         for caption, path in paper.pictures.items()
@@ -138,7 +137,7 @@ def _section(paper: Paper, images: Path, link: str) -> str:
         f"## {paper.title}",
         f"{summary[0].upper()}{summary[1:]}.\n{paper.about}",
         of_findings(found),
-        "Commands: " + ", ".join(f"`{each}`" for each in commands) + ".",
+        f"Commands: {', '.join(commands)}." if commands else "",
         *pictures,
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"

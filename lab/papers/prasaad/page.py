@@ -120,7 +120,7 @@ def _over_queries(item: str, printed: str, found: Found, *, below: bool, why: st
 
 
 def _told(found: Found) -> str:
-    return ", ".join(f"{name} {each}" for name, each in found.items())
+    return ", ".join(f"{name} {median(each.values):.2f}" for name, each in found.items())
 
 
 def _by_query(figure: Figure, metric: Metric, first: Cell, second: Cell, *rest: Cell) -> dict[str, Ratios]:

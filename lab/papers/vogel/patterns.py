@@ -41,7 +41,7 @@ def _figure_2(found: Recorded) -> Iterator[Finding]:
     verdict = holds(abs(equal - 1) <= EQUAL)
     yield Finding("2021, figure 2: merged light stages", "no impact", ours, verdict, "", run)
     why = "a C++ task pool"
-    yield Finding("2021, figure 2: TBB", "12 compositions, comparable to FastFlow", "–", "not run", why, "–")
+    yield Finding("2021, figure 2: TBB", "12 compositions, comparable to FastFlow", "–", "not run", why, run)
 
 
 Visits = tuple[float, float, tuple[str, ...]]
