@@ -65,7 +65,7 @@ PAPERS = (
     Paper(
         "Leonarczyk, self-adaptive micro-batches (2024)",
         leonarczyk.lines,
-        "Controllers stand at a threshold of 5%; verdicts are over all thresholds:\n"
+        f"Five figures are of {', '.join(leonarczyk.CONTROLLERS)}, at a threshold of 5%. Verdicts are over all:\n"
         f"yes from {leonarczyk.REPRODUCED:.0%} of the cells within the tolerance (points) on, trend only from "
         f"{leonarczyk.TREND:.0%} on. Other quantities: within {leonarczyk.TIMES:.0%}.",
         {f"figure {at}": f"leonarczyk/figure-{at}.png" for at in ("4.6", "5.1", "5.6", "5.7", "5.8", "5.9")},
