@@ -128,7 +128,7 @@ def _workers(found: Mapping[str, Runs]) -> Iterable[Check]:
         gain, later = rates[2] / rates[1], rates[most] / rates[2]
         slower, jump = latencies[2] / latencies[1], latencies[most] / latencies[2]
         met = gain > 1 + FLAT and later < 1 + FLAT and jump > max(1.5, slower)
-        yield f"{app}: 2 workers over 1 {gain:.2f}, {slower:.2f}; latency of {most} over 2 {jump:.1f}", met
+        yield f"{app} {gain:.2f}, {slower:.2f}, {jump:.1f}", met
 
 
 # --- figures 8 to 11: batches -----------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def _batches(found: Mapping[str, Runs]) -> Iterable[Check]:
         one, sixteen = runs[f"{workers} by 1"], runs[f"{workers} by 16"]
         rate = fmean(run.achieved_per_s for run in sixteen) / fmean(run.achieved_per_s for run in one)
         latency = fmean(run.latency_ms or 0.0 for run in sixteen) / fmean(run.latency_ms or 0.0 for run in one)
-        yield f"16 items over 1, {workers} workers: {rate:.2f}, {latency:.1f}", rate <= 1 + FLAT and latency > 6
+        yield f"16 items over 1, workers {workers}: {rate:.2f}, {latency:.1f}", rate <= 1 + FLAT and latency > 6
 
 
 # --- figures 12 to 16: patterns ---------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _spikes(found: Mapping[str, Runs]) -> Iterable[Check]:
         if not back:
             yield f"{app}: no spike ended", False
             continue
-        yield f"{app}: latency back after {max(back):.2f} s", max(back) <= AFTER_S
+        yield f"{app} {max(back):.2f} s", max(back) <= AFTER_S
 
 
 def _in_spike(sample: Point, samples: Sequence[Point]) -> bool:

@@ -74,8 +74,9 @@ PAPERS = (
         "Garcia et al., SPBench (2023)",
         garcia.recorded,
         "The paper shows curves of C++ on 12 to 40 threads; what its text says of them is compared, on two cores.\n"
-        "Pairs are ratios of throughput and of latency; in figures 12 to 15 the error of the rate and how many times\n"
-        "as long latency is at the top. On 2026-11-27 other programs had a load of 8 to 13.",
+        "Pairs are ratios of throughput and latency: in figure 7 of 2 workers over 1, and latency of the most over 2.\n"
+        "Figures 12 to 15 have the error of the rate, and latency at the top; figure 16 the time until it is back.\n"
+        "On 2026-11-27 other programs had a load of 8 to 13.",
         {
             "figure 8": "spbench_fig08_09_growing_batches-bzip2/farm.png",
             "figures 10 and 11": "spbench_fig10_11_lane_batches/compared.png",
