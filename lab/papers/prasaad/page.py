@@ -179,7 +179,7 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
         why=f"a question costs {ASK:.0%} of an input's work",
     )  # fmt: skip
     for name in ("et", "qst"):
-        item, printed = f"figure 8a, {name.upper()} over CT", "a similar trend of the speed-up, less throughput"
+        item, printed = f"figure 8a, {name.upper()} over CT", "similar speed-up, less throughput"
         yield _over_queries(item, printed, over(name, "ct"), below=True)
     late = {name: _pooled(over(name, "lp", latency)) for name in ("ct", "et", "qst")}
     far = min(*late["et"].values, *late["qst"].values)
@@ -200,7 +200,7 @@ def _asking(figure: Figure) -> Finding:
     kept, behind = fits(price)
     prices = ", ".join(f"{each:.0%}" for each in figure.seen("ask"))
     return Finding(
-        "figure 8a, LP over CT by the price of a question", "LP is below CT on Q2 to Q4 alone",
+        "figure 8a, LP over CT, other prices", "LP is below CT on Q2 to Q4 alone",
         f"where a question costs {price:.0%} of an input's work: {_told(over(price))}",
         "trend only" if behind and kept == 2 else "not reproduced",
         f"no price is printed; of {prices} this is nearest", COMMAND,

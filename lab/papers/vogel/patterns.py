@@ -35,7 +35,7 @@ def _figure_2(found: Recorded) -> Iterator[Finding]:
     ours = f"10/s: at most {shown(fast)} ms where it is, at least {shown(slow)} ms where not"
     yield Finding("2021, figure 2: latency", "low only where rank is parallel", ours, less(fast, slow), "", run)
     ours = f"14.8/s: {shown(twelve)} ms; best {least}, {shown(best)} ms"
-    why = "the rate of part b is lost; ours is what two replicas take"
+    why = "rate assumed"
     yield Finding("2021, figure 2: 12", "most workers, not the best latency", ours, less(best, twelve), why, run)
     ours, equal = f"14.8/s: 13 has {shown(merged, 2)} items/s, 10 has {shown(ten, 2)}", fmean(merged) / fmean(ten)
     verdict = holds(abs(equal - 1) <= EQUAL)
@@ -77,7 +77,7 @@ def _visits(
 
 def _figure_7(runs: Mapping[str, Sequence[Run]]) -> Iterator[Finding]:
     run = command("fig07_ferret_adaptive")
-    why = "arrivals are random, as many as two replicas of rank take"
+    why = "arrivals are random"
     for item, of, printed in (("throughput", "achieved_per_s", -6.3), ("latency", "latency_ms", -39.7)):
         ours, twelve = values(runs["vogel"], of), values(runs["12"], of)
         off = 100 * (fmean(ours) / fmean(twelve) - 1)
