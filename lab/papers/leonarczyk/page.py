@@ -98,7 +98,6 @@ def _of_cells(item: str, cells: Sequence[Mapping[str, Any]], tolerance: float, o
 
 
 def _row(cells: Sequence[Mapping[str, Any]], key: str) -> str:
-    """Return the values of the controllers in the order of ``CONTROLLERS``."""
     return ", ".join(f"{cell[key]:.1f}" for cell in cells)
 
 
@@ -260,6 +259,5 @@ def _pid(found: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _named(values: Mapping[str, float]) -> str:
-    """Return values with their names, those of the controllers without."""
     known = list(values) == CONTROLLERS
     return ", ".join(f"{value:.1f}" if known else f"{name} {value:.1f}" for name, value in values.items())
