@@ -56,7 +56,6 @@ class Figure:
     experiments: Sequence[str]
     file: str
     checks: Checks
-    why: str = "curves of C++ on 12 to 40 threads; only what the text says of them can be compared"
 
     def finding(self, folder: Path) -> Finding:
         """Judge the results in ``folder``, where ``recompose experiment`` wrote them."""
@@ -70,7 +69,7 @@ class Figure:
         if agree == len(checks):
             verdict = "reproduced"
         ours = "; ".join(f"{text}{'' if met else ' (differs)'}" for text, met in checks)
-        return Finding(self.item, self.printed, ours, verdict, self.why, command(self.file))
+        return Finding(self.item, self.printed, ours, verdict, "", command(self.file))
 
 
 def runs_in(folder: Path) -> Runs:
@@ -128,11 +127,8 @@ def _workers(found: Mapping[str, Runs]) -> Iterable[Check]:
         most, app = max(rates), name.removeprefix("spbench_fig07_workers-")
         gain, later = rates[2] / rates[1], rates[most] / rates[2]
         slower, jump = latencies[2] / latencies[1], latencies[most] / latencies[2]
-        text = f"{app}: 2 workers have {gain:.2f} × the throughput and {slower:.2f} × the latency of 1"
-        yield (
-            f"{text}, {most} {jump:.1f} × that latency",
-            (gain > 1 + FLAT and later < 1 + FLAT and jump > max(1.5, slower)),
-        )
+        met = gain > 1 + FLAT and later < 1 + FLAT and jump > max(1.5, slower)
+        yield f"{app} {gain:.2f}, {slower:.2f}, {jump:.1f}", met
 
 
 # --- figures 8 to 11: batches -----------------------------------------------------------------------------------------
@@ -148,8 +144,8 @@ def _growing(found: Mapping[str, Runs]) -> Iterable[Check]:
             continue
         rate = fmean(s.throughput_per_s for s in ten) / fmean(s.throughput_per_s for s in one)
         latency = _latency(ten) / _latency(one)
-        yield f"batches of 9 and 10: {rate:.2f} × the throughput of 1", abs(rate - 1) <= FLAT
-        yield f"{latency:.1f} × its latency", latency > 3
+        yield f"9 and 10 items over 1: {rate:.2f}", abs(rate - 1) <= FLAT
+        yield f"{latency:.1f}", latency > 3
 
 
 def _batches(found: Mapping[str, Runs]) -> Iterable[Check]:
@@ -158,8 +154,7 @@ def _batches(found: Mapping[str, Runs]) -> Iterable[Check]:
         one, sixteen = runs[f"{workers} by 1"], runs[f"{workers} by 16"]
         rate = fmean(run.achieved_per_s for run in sixteen) / fmean(run.achieved_per_s for run in one)
         latency = fmean(run.latency_ms or 0.0 for run in sixteen) / fmean(run.latency_ms or 0.0 for run in one)
-        text = f"{workers} workers, 16 items a batch: {rate:.2f} × the throughput, {latency:.1f} × the latency of 1"
-        yield text, rate <= 1 + FLAT and latency > 6
+        yield f"16 items over 1, workers {workers}: {rate:.2f}, {latency:.1f}", rate <= 1 + FLAT and latency > 6
 
 
 # --- figures 12 to 16: patterns ---------------------------------------------------------------------------------------
@@ -175,9 +170,8 @@ def _follows(found: Mapping[str, Runs]) -> Iterable[Check]:
         high, low = rates[int(0.9 * len(rates))], rates[int(0.3 * len(rates))]
         above = _latency([s for s in samples if (s.rate_per_s or 0.0) >= high])
         below = _latency([s for s in samples if (s.rate_per_s or 0.0) <= low])
-        followed = "rate not followed" if error is None else f"rate followed within {error:.0%}"
         met = error is not None and error <= FOLLOWS and above > below
-        yield f"{app}: {followed}, latency {above / below:.1f} × as long at the top", met
+        yield f"{app} {'not followed' if error is None else f'{error:.0%}'}, {above / below:.1f} ×", met
 
 
 def _spikes(found: Mapping[str, Runs]) -> Iterable[Check]:
@@ -190,7 +184,7 @@ def _spikes(found: Mapping[str, Runs]) -> Iterable[Check]:
         if not back:
             yield f"{app}: no spike ended", False
             continue
-        yield f"{app}: latency back {max(back):.2f} s after the last spike item", max(back) <= AFTER_S
+        yield f"{app} {max(back):.2f} s", max(back) <= AFTER_S
 
 
 def _in_spike(sample: Point, samples: Sequence[Point]) -> bool:

@@ -34,8 +34,12 @@ class Finding:
 
 def of_findings(found: Iterable[Finding]) -> str:
     """Return a table in Markdown."""
-    head = ["item", "printed", "ours", "verdict", "why"]
-    lines = [[each.item, each.printed, each.ours, each.verdict, each.why] for each in found]
+    head = ["item", "printed", "ours", "reproduced"]
+    short = {"reproduced": "yes", "not reproduced": "no"}
+    lines = [
+        [each.item, each.printed, each.ours, ": ".join(filter(None, [short.get(each.verdict, each.verdict), each.why]))]
+        for each in found
+    ]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))
 
 

@@ -60,7 +60,7 @@ class Ratios(NamedTuple):
         return all(abs(each - 1) <= share for each in self.values)
 
     def __str__(self) -> str:
-        return f"{median(self.values):.2f} ({min(self.values):.2f} to {max(self.values):.2f})"
+        return f"{median(self.values):.2f} ({min(self.values):.2f}–{max(self.values):.2f})"
 
 
 Found = Mapping[str, Ratios]
@@ -99,7 +99,7 @@ def findings(folder: Path = RECORDED) -> list[Finding]:
         *_on_threads(folder), _moved(read("moved")),
         Finding(
             "section 7.1, headline", "millions of tuples/s at a few ms on 16 cores", "none", "not run",
-            "no machine with 16 cores; two cores: docs/research/measured.md", "python -m lab.benchmarks.queries",
+            "no machine with 16 cores", "python -m lab.benchmarks.queries",
         ),
     ]  # fmt: skip
 
@@ -115,12 +115,12 @@ def _over_queries(item: str, printed: str, found: Found, *, below: bool, why: st
     verdict: Verdict = "trend only" if 2 * len(for_it) > len(found) > 2 * len(against) else "not reproduced"
     if len(for_it) == len(found):
         return Finding(item, printed, _told(found), "reproduced", "", COMMAND)
-    told = f"beyond the runs' spread on {', '.join(for_it) or 'none'}, the opposite on {', '.join(against) or 'none'}"
-    return Finding(item, printed, _told(found), verdict, f"{told}{why and ': '}{why}", COMMAND)
+    told = f"holds on {', '.join(for_it) or 'none'}" + (f", the opposite on {', '.join(against)}" if against else "")
+    return Finding(item, printed, _told(found), verdict, f"{told}{why and '; '}{why}", COMMAND)
 
 
 def _told(found: Found) -> str:
-    return ", ".join(f"{name} {each}" for name, each in found.items())
+    return ", ".join(f"{name} {median(each.values):.2f}" for name, each in found.items())
 
 
 def _by_query(figure: Figure, metric: Metric, first: Cell, second: Cell, *rest: Cell) -> dict[str, Ratios]:
@@ -164,7 +164,7 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
     yield _finding(
         "figure 8a, CT's speed-up", "almost linear up to 16 cores (Q1), 12 (Q15), 8 (Q2, Q3, Q4)",
         f"of linear from 2 cores on: {_told(shares)}", all(min(each.values) >= LINEAR for each in shares.values()),
-        f"{LINEAR} counts; a further worker at an operator costs {CROWDING:.0%} by assumption",
+        f"assumed: a further worker at an operator costs {CROWDING:.0%}",
     )  # fmt: skip
     others = {name: _pooled(over("ct", name)) for name in ("lp", "et", "qst")}
     yield _over_queries("figure 8a, CT over the others", "CT has the highest throughput", others, below=False)
@@ -172,20 +172,20 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
     alike = _pooled({query: lp[query] for query in ("q1", "q15")})
     yield _finding(
         "figure 8a, LP on Q1 and Q15", "LP performs as well as CT", f"LP over CT {alike}",
-        min(alike.values) >= 1 - EQUAL, f"as well is {1 - EQUAL} or more",
+        min(alike.values) >= 1 - EQUAL,
     )  # fmt: skip
     yield _over_queries(
         "figure 8a, LP over CT on Q2 to Q4", "LP is below CT", {query: lp[query] for query in MANY}, below=True,
-        why=f"a question costs {ASK:.0%} of an input's work here; other prices in the next but two",
+        why=f"a question costs {ASK:.0%} of an input's work",
     )  # fmt: skip
     for name in ("et", "qst"):
-        item, printed = f"figure 8a, {name.upper()} over CT", "a similar trend of the speed-up, less throughput"
+        item, printed = f"figure 8a, {name.upper()} over CT", "similar speed-up, less throughput"
         yield _over_queries(item, printed, over(name, "ct"), below=True)
     late = {name: _pooled(over(name, "lp", latency)) for name in ("ct", "et", "qst")}
     far = min(*late["et"].values, *late["qst"].values)
     met = all(found.above for found in late.values()) and max(late["ct"].values) < far
     printed = "LP has the lowest latency, then CT; ET, QST far more"
-    yield _finding("figure 8b", printed, f"over LP: {_told(late)}", met, "geometric means over the queries")
+    yield _finding("figure 8b", printed, f"over LP: {_told(late)}", met, "means over the queries")
 
 
 def _asking(figure: Figure) -> Finding:
@@ -200,11 +200,10 @@ def _asking(figure: Figure) -> Finding:
     kept, behind = fits(price)
     prices = ", ".join(f"{each:.0%}" for each in figure.seen("ask"))
     return Finding(
-        "figure 8a, LP over CT by the price of a question", "LP is below CT on Q2 to Q4 alone",
+        "figure 8a, LP over CT, other prices", "LP is below CT on Q2 to Q4 alone",
         f"where a question costs {price:.0%} of an input's work: {_told(over(price))}",
         "trend only" if behind and kept == 2 else "not reproduced",
-        f"the paper gives no price; of {prices} this is nearest. The scheduler serves one worker at a time, and LP "
-        "asks more often where the operators behind have little input", COMMAND,
+        f"no price is printed; of {prices} this is nearest", COMMAND,
     )  # fmt: skip
 
 
@@ -219,7 +218,6 @@ def _source(figure: Figure) -> Finding:
     return _finding(
         "section 7.1, ET and the input", "with more input than throughput ET serves the earliest operator",
         f"share of the bound by the inputs that may wait at the source: {told}", falls.above,
-        "on Q4 the last operator is so cheap that a run ends before its list takes as long as the others",
     )  # fmt: skip
 
 
@@ -234,7 +232,7 @@ def _erratum(figure: Figure) -> Finding:
     return _finding(
         "equation 3 (CT)", "normalised by cs_i", f"growth of the list before a filter, tuples an input: {_told(grown)}",
         min(grown["printed"].values) > 0.1 and max(grown["corrected"].values) < 0.01,
-        "an erratum: by cs_i the list grows with the stream; by cs_(i-1), the default here, it does not",
+        "an erratum: cs_(i-1) is right, and the default here",
     )  # fmt: skip
 
 
@@ -255,7 +253,6 @@ def _skew(figure: Figure) -> Finding:
         "figure 9", "alike with even keys; with skew hybrid performs consistently, partitioned drops heavily",
         f"even keys: hybrid over partitioned {alike}; σ = {at}: partitioned {share('partitioned', at)} of even keys, "
         f"hybrid {kept}", bool(halved) and min(kept.values) >= 1 - SIMILAR and alike.within(SIMILAR),
-        f"alike is within {SIMILAR:.0%}",
     )  # fmt: skip
 
 
@@ -267,7 +264,7 @@ def _waiting(figure: Figure) -> Finding:
     return _finding(
         "figure 10", "10 µs to 10 ms a tuple: latency of hybrid close to it, of partitioned much higher",
         "; ".join(f"{queue} {min(each):.1f} to {max(each):.1f} times the cost" for queue, each in times.items()),
-        max(times["hybrid"]) <= NEAR < min(times["partitioned"]), f"up to {NEAR:g} times is close",
+        max(times["hybrid"]) <= NEAR < min(times["partitioned"]),
     )  # fmt: skip
 
 
@@ -276,7 +273,7 @@ def _queues(figure: Figure) -> Iterator[Finding]:
     found = _by_query(figure, latency, "hybrid", "partitioned", MOST_WORKERS)
     lower = [query for query, each in found.items() if each.below]
     item = "figure 11, latency of hybrid over partitioned"
-    printed, why = "lower on three of five queries, alike on the rest", f"beyond the runs' spread on {', '.join(lower)}"
+    printed, why = "lower on three of five queries, alike on the rest", f"holds on {', '.join(lower)}"
     yield _finding(item, printed, _told(found), len(lower) >= 3, why)
 
 
@@ -287,7 +284,7 @@ def _hybrid(figure: Figure, item: str, why: str) -> Finding:
     return _over_queries(f"figure 11, {item}", printed, found, below=False, why=why)
 
 
-OWN_KEYS = "throughput with uneven keys", "users and items as frequent as in our generated tables (Zipf, 1.1)"
+OWN_KEYS = "throughput with uneven keys", "frequencies of our generated tables (Zipf, 1.1)"
 
 
 def _sending(figure: Figure) -> Iterator[Finding]:
@@ -296,7 +293,7 @@ def _sending(figure: Figure) -> Iterator[Finding]:
     over = ratios(figure, rate, [(ways[0], most)], [(ways[1], most)])
     costs = ratios(figure, lambda run: run.worker_us, [(ways[1], most)], [(ways[0], most)])
     ours = f"speed-up with {most} workers: {_told(up)}"
-    yield _finding(f"figure {figure.name}a", "non-blocking scales better than lock-based", ours, over.above)
+    yield _finding(f"figure {figure.name}a", "non-blocking scales better", ours, over.above)
     ours = f"lock over non-blocking with {most} workers: {costs}"
     yield _finding(f"figure {figure.name}b", "a tuple's cost rises more steeply with the lock", ours, costs.above)
 
@@ -305,7 +302,7 @@ def _sending_on_queries(figure: Figure) -> Finding:
     """Judge at the lowest price of an output, and say what the highest does."""
     over = partial(_at_price, figure, "non-blocking", "lock")
     first, *_, most = figure.seen("price")
-    why = f"where an output costs {most:.0%} of an input's work instead of {first:.0%}: {_told(over(most))}"
+    why = f"an output costs {first:.0%} of an input's work; with {most:.0%}: {_told(over(most))}"
     item, printed = "figure 14, non-blocking over lock", "consistently a better throughput"
     return _over_queries(item, printed, over(first), below=False, why=why)
 
@@ -314,19 +311,18 @@ def _on_threads(folder: Path) -> Iterator[Finding]:
     """Figures 9, 12 and 13 with threads that contend, a table for each Python."""
     statements = {
         9.0: ("hybrid", "partitioned", "with skew the hybrid queue keeps its throughput, partitioned drops"),
-        12.0: ("non-blocking", "lock", "non-blocking scales better than lock-based"),
-        13.0: ("non-blocking", "lock", "non-blocking scales better than lock-based"),
+        12.0: ("non-blocking", "lock", "non-blocking scales better"),
+        13.0: ("non-blocking", "lock", "non-blocking scales better"),
     }
     for path in sorted(folder.glob("figure-threads-*.csv")):
         figure = Figure.read(folder, path.stem.removeprefix("figure-"))
         most = max(figure.seen("workers"))
         for number, (first, second, printed) in statements.items():
             over = ratios(figure, rate, [(number, first, most)], [(number, second, most)])
-            up = {way: ratios(figure, rate, [(number, way, most)], [(number, way, 1.0)]) for way in (first, second)}
             yield _finding(
-                f"figure {number:g} on threads, Python {figure.name.removeprefix('threads-')}", f"{printed} (16 cores)",
-                f"{most:g} threads, 2 cores: {first} over {second} {over}; speed-up {_told(up)}", over.above,
-                "" if over.above else "two cores: a thread that waits for the lock leaves its core to another", THREADS,
+                f"figure {number:g} on threads, Python {figure.name.removeprefix('threads-')}", printed,
+                f"{first} over {second} {over}", over.above,
+                "" if over.above else "two cores", THREADS,
             )  # fmt: skip
 
 
@@ -339,7 +335,6 @@ def _moved(figure: Figure) -> Finding:
     }
     return _finding(
         "section 4.3, the dispatcher's queue", "hybrid: any worker draws the next key (shared memory)",
-        f"σ = {at}, hybrid over owners with rebalancing, by the price of moving a state: {_told(over)}",
-        not any(found.below for found in over.values()),
-        "states lie in worker processes, where each draw by another worker moves one: the dispatcher has owners",
+        f"σ = {at}, hybrid over owners by the price of moving a state: {_told(over)}",
+        not any(found.below for found in over.values()), "states lie in workers, so the dispatcher has owners",
     )  # fmt: skip
