@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from synthetic_daemon import LATENCY, PUSHED, detail, runner_of
 
 from apps import registry
-from control.decisions import Mode, State, Trigger
+from control.decisions import State, Trigger
 from service.api import create_app
 from service.cli.http import Client, ServiceError
 from service.daemon.daemon import Daemon
@@ -212,8 +212,3 @@ def test_an_objective_that_is_none_in_the_start_body(client: TestClient, asked: 
     assert sentence in told
     assert "SECRET" not in told
     assert client.get("/status/synthetic").json()["state"] == "stopped"
-
-
-def test_a_mode(starting: TestClient) -> None:
-    assert starting.put("/apps/synthetic/mode", json={"mode": "observe"}).json()["mode"] == "observe"
-    assert runner_of(starting).spec.mode is Mode.AUTO
