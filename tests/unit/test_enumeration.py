@@ -140,6 +140,14 @@ def test_a_document_is_read_beside_the_event_loop(client: TestClient, monkeypatc
 FERRET = tuple(Stage(name) for name in ("segment", "extract", "vectorize", "rank"))
 
 
+def test_stages_by_number_by_name_and_by_position_mean_the_same() -> None:
+    by_number = parse("Seq(f1,f2)-Par-Par", FERRET, name="13")
+    by_name = parse(" Seq ( segment , extract ) - Par(vectorize) - Par*2(rank) ", FERRET, name="13")
+    assert by_number == by_name
+    vectorize, rank = (Group((name,), Pattern.PAR, 2) for name in ("vectorize", "rank"))
+    assert by_number.groups == (Group(("segment", "extract")), vectorize, rank)
+
+
 def test_a_stage_that_is_itself_called_f2_is_meant_by_its_name() -> None:
     stages = (Stage("f2"), Stage("f1"))
     assert parse("Seq(f2)-Seq(f1)", stages).stages == ("f2", "f1")

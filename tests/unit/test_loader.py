@@ -294,6 +294,13 @@ def test_what_is_no_batch_is_a_fault_at_its_path(batch: str, path: str, sentence
     assert all(each.startswith(sentence) for each in faults.values()), faults
 
 
+def test_generate_offers_as_many_replicas_as_workers_unless_it_is_told_which() -> None:
+    document = load("app: synthetic\ngenerate: {max_workers: 12}", APPS)
+    assert max(group.replicas for each in document.compositions for group in each.groups) == 12
+    document = load("app: synthetic\ngenerate: {max_workers: 12, replicas: [1, 2]}", APPS)
+    assert max(group.replicas for each in document.compositions for group in each.groups) == 2
+
+
 def test_compositions_whose_workers_choose_are_generated_where_they_are_asked_for() -> None:
     text = "app: synthetic\ncompositions: [{{name: mine, notation: Dyn*3(lp)}}]\ngenerate: {{max_workers: 3{}}}"
     bound, both = (load(text.format(more), APPS).compositions for more in ("", ", dyn: [lp, ct, lp]"))
