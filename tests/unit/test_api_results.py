@@ -61,13 +61,6 @@ def service(client: TestClient) -> Service:
     return Service(client)
 
 
-def test_a_reader_goes_on_with_the_run_and_the_serial_of_its_last_result(service: Service) -> None:
-    service.push("a", "b", "c")
-    last = service.results(limit=2)[-1]
-    (row,) = service.results(run=last["run"], after=last["serial"])
-    assert row == {"serial": 2, "value": "c", "run": service.status["run"]}
-
-
 def test_a_reader_that_comes_too_late_is_told_what_is_kept(service: Service) -> None:
     service.push("a", "b", "c", "d")
     del runner_of(service.http).delivered[:2]

@@ -287,7 +287,7 @@ def test_a_paced_item_is_due_by_its_place_in_the_schedule_however_late_it_is_rea
     assert thread.offer().missed == 0
 
 
-def test_what_comes_by_itself_is_due_when_it_came_and_what_is_read_at_will_when_it_was_read(consumer):
+def test_what_comes_by_itself_is_due_when_it_came(consumer):
     source = Push(10, clock=ticking())
     source.put("a")
     thread = consumer.run(source, Fixed(1000.0), clock=lambda: 7000.0)
