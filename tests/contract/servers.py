@@ -5,7 +5,6 @@ import os
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import uuid
@@ -16,18 +15,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.relay import Relay, free_port
+from lab.benchmarks.daemon import free_port
+from tests.support.relay import Relay, answers
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 30.0
 PROGRAMS = f"{os.environ['PATH']}:/usr/sbin"
 LAST = b"no more"
 """Payload of a message that ends what is read of a topic."""
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def needed(program: str, module: str, extra: str) -> Any:

@@ -12,7 +12,6 @@ from plain_numbers import Numbers, bodies, source_of
 from servers import NatsServer, Place, RabbitPlace, RedisServer, maker
 
 from compositions.errors import RecomposeError
-from datapipe.source_kinds import open_source
 from datapipe.sources.fed import MOST, Fed
 from datapipe.sources.portions import Position, Refused
 from service.runner.rpc.requests import ReadResults, ReadStatus, Start
@@ -113,9 +112,10 @@ def opened(place: Place, positions: dict[str, Position] | None = None) -> Fed:
     return source
 
 
-def end(source: Fed) -> None:
-    source.close()
-    assert source.read(1, math.inf) is None
+def end(*sources: Fed) -> None:
+    for source in sources:
+        source.close()
+        assert source.read(1, math.inf) is None
 
 
 def stop(*sources: Fed) -> None:
@@ -171,8 +171,7 @@ def test_what_the_app_does_not_take_has_its_place_and_a_position(place: Place) -
     assert len(set(where)) == 4, "each says where it lies"
     again = opened(place, behind[5])
     assert read(again, 2)[0] == [2, 3]
-    end(source)
-    end(again)
+    end(source, again)
 
 
 def test_no_more_is_read_than_is_wanted_soon(place: Place) -> None:
@@ -257,8 +256,7 @@ def test_what_other_subjects_of_a_nats_stream_lose_ends_no_run(nats: ANats) -> N
     nats.server.publish("numbers", bodies([1]), "numbers.mine", max_msgs=5)
     again = opened(nats, behind[1])
     assert read(source, 1)[0] == read(again, 1)[0] == [1]
-    end(source)
-    end(again)
+    end(source, again)
 
 
 @pytest.mark.parametrize("on_gap", ["end", "go-on"])
@@ -311,8 +309,7 @@ def test_what_redis_trims_behind_what_was_read_is_no_gap(redis: ARedis, there: b
     redis.put(bodies(range(6, 9)))
     again = opened(redis, behind[3])
     assert read(source, 3)[0] == read(again, 3)[0] == [6, 7, 8], "another stream of that name"
-    end(source)
-    end(again)
+    end(source, again)
 
 
 def test_what_is_deleted_of_a_redis_stream_ends_no_run(redis: ARedis, capsys: pytest.CaptureFixture[str]) -> None:
@@ -376,39 +373,3 @@ def test_a_run_goes_on_where_its_last_runner_was(place: Place, tmp_path: Path, m
     assert runners[-1].ask(ReadStatus()).origin.epoch == 2
     for runner in runners:
         runner.kill()
-
-
-@pytest.mark.parametrize(
-    ("kind", "path", "options", "said"),
-    [
-        ("folder", "/nowhere", {}, "source path '/nowhere' is no folder; give one with .jsonl"),
-        ("redis", "redis://:secret@h:1/0", {}, "names no stream; give redis://HOST:PORT/0"),
-        ("redis", "redis://:secret@h:port/0?stream=a", {}, "is no URL; give redis://HOST:PORT/0"),
-        ("redis", "redis://:secret@h:1/0?stream=a&db=3", {}, "has a parameter 'db'; it takes stream only"),
-        ("nats", "nats://me:secret@h:4222", {}, "names no server and stream; give nats://HOST:4222/STREAM"),
-        ("nats", "nats://me:secret@h:port/a", {}, "is no URL; give nats://HOST:4222/STREAM"),
-        ("nats", "nats://h:4222/a?subject=secret", {}, "has a parameter 'subject'; it takes none"),
-        ("kafka", "kafka://[secret", {}, "is no URL; give kafka://HOST:9092/TOPIC"),
-        ("kafka", "kafka://me:secret@h:9092/a", {}, "has a user in it; give kafka://HOST:9092/TOPIC, and sasl.user"),
-        ("kafka", "kafka://h:9092", {}, "names no broker and topic; give kafka://HOST:9092/TOPIC"),
-        ("mqtt", "mqtt://me:secret@h", {}, "names no broker and topic; give mqtt://HOST:1883/TOPIC"),
-        ("mqtt", "mqtt://me:secret@h:port/a", {}, "is no URL; give mqtt://HOST:1883/TOPIC"),
-        ("mqtt", "http://me:secret@h/a", {}, "names no broker and topic; give mqtt://HOST:1883/TOPIC"),
-        ("mqtt", "mqtt://h/a?token=secret", {}, "has a parameter 'token'; it takes none"),
-        ("mqtt", "mqtt://h/a", {"qos": 2}, "has no option 'qos'; it has client_id, session_s, prefetch"),
-        ("mqtt", "mqtt://h/a", {"client_id": ""}, "option client_id of source mqtt is ''; give a name"),
-        ("mqtt", "mqtt://h/a", {"session_s": 0.5}, "is 0.5; give a whole number from 1 to 4,294,967,295"),
-        ("rabbitmq", "amqp://me:secret@h", {}, "one broker and one place in it; give amqp://HOST:5672/VHOST?queue"),
-        ("rabbitmq", "amqp://me:secret@h:port/?queue=a", {}, "is no URL; give amqp://HOST:5672/VHOST?queue=NAME"),
-        ("rabbitmq", "amqp://me:secret@h/?queue=a&stream=b", {}, "must name one broker and one place in it"),
-        ("rabbitmq", "amqp://h/?queue=a&token=secret", {}, "has a parameter 'token'; it takes queue, stream"),
-        ("rabbitmq", "amqp://h/?queue=a", {"on_gap": "end"}, "no option 'on_gap' for a queue; it has prefetch"),
-        ("rabbitmq", "amqp://h/?queue=a", {"prefetch": True}, "is True; give a whole number from 1 to 65,535"),
-        ("rabbitmq", "amqp://h/?stream=a", {"on_gap": "wait"}, "is 'wait'; give end or go-on"),
-    ],
-)
-def test_a_place_that_cannot_be_is_told_in_a_sentence(kind: str, path: str, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(RecomposeError) as refused:
-        open_source(Numbers(), kind, path, clock=time.monotonic, options=options)
-    assert said in str(refused.value)
-    assert "secret" not in str(refused.value)

@@ -37,9 +37,9 @@ RUN_ELSEWHERE = {
     r"\.venv/bin/python docs/scripts/shout\.py": "tests/integration/test_scripts.py::test_a_script_runs_on_ray",
     r"\.venv/bin/python docs/examples/\w+\.py": "tests/integration/test_scripts.py::"
     "test_an_example_prints_what_its_page_shows",
-    r"recompose tokens (add|list|revoke).*": "tests/unit/test_tokens.py::"
+    r"recompose tokens (add|list|revoke).*": "tests/unit/test_api_access.py::"
     "test_tokens_are_added_listed_and_revoked_from_the_command_line",
-    r"recompose backup .+": "tests/unit/test_backup.py::test_what_is_stored_while_the_service_runs_is_in_the_copy",
+    r"recompose backup .+": "tests/unit/test_store.py::test_what_is_stored_while_the_service_runs_is_in_the_copy",
     r"make (release|site).*": "Makefile::docs/site/build.py",
     r"make lock.*": "tests/integration/test_packaging.py::test_locks_are_complete_and_agree",
     r"\.venv/bin/recompose run (person_recognition|face_recognizer) .+": "tests/integration/test_real_files.py::"

@@ -4,11 +4,12 @@ import socket
 import threading
 from contextlib import suppress
 
+from lab.benchmarks.daemon import free_port
 
-def free_port() -> int:
+
+def answers(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 class Relay:

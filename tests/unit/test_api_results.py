@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from synthetic_daemon import LATENCY, PUSHED, detail, runner_of
 
 from apps import registry
-from control.decisions import Mode, State, Trigger
+from control.decisions import State, Trigger
 from service.api import create_app
 from service.cli.http import Client, ServiceError
 from service.daemon.daemon import Daemon
@@ -59,13 +59,6 @@ class Service:
 @pytest.fixture
 def service(client: TestClient) -> Service:
     return Service(client)
-
-
-def test_a_reader_goes_on_with_the_run_and_the_serial_of_its_last_result(service: Service) -> None:
-    service.push("a", "b", "c")
-    last = service.results(limit=2)[-1]
-    (row,) = service.results(run=last["run"], after=last["serial"])
-    assert row == {"serial": 2, "value": "c", "run": service.status["run"]}
 
 
 def test_a_reader_that_comes_too_late_is_told_what_is_kept(service: Service) -> None:
@@ -212,8 +205,3 @@ def test_an_objective_that_is_none_in_the_start_body(client: TestClient, asked: 
     assert sentence in told
     assert "SECRET" not in told
     assert client.get("/status/synthetic").json()["state"] == "stopped"
-
-
-def test_a_mode(starting: TestClient) -> None:
-    assert starting.put("/apps/synthetic/mode", json={"mode": "observe"}).json()["mode"] == "observe"
-    assert runner_of(starting).spec.mode is Mode.AUTO

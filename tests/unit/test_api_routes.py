@@ -22,8 +22,7 @@ from tests.support.fakes import FakeRunner, fake_daemon
 
 def test_an_slo_is_stored_and_answered_with_its_bound(client: TestClient) -> None:
     stored = client.post("/slo", json=LATENCY).json()
-    assert stored["bound"] == pytest.approx(480)
-    assert stored["id"] == 1
+    assert (stored["bound"], stored["id"]) == (pytest.approx(480), 1)
     assert stored["accepted_at"].endswith("Z")
     assert {key: stored[key] for key in LATENCY} == LATENCY
     assert client.get("/slo").json() == [stored]
@@ -35,8 +34,7 @@ def test_the_bound_follows_the_input_rate_once_that_is_known(client: TestClient)
     assert client.post("/slo", json=body).json()["bound"] is None
     client.post("/apps/synthetic/start", json=PUSHED)
     assert client.get("/slo/synthetic").json()["bound"] == pytest.approx(8.0)
-    status = client.get("/status/synthetic").json()
-    assert status["slo"]["target"] == "input_rate"
+    assert client.get("/status/synthetic").json()["slo"]["target"] == "input_rate"
 
 
 def test_an_objective_that_any_composition_meets_is_explained_in_the_answer_to_a_start(client: TestClient) -> None:
@@ -139,8 +137,7 @@ def test_start_and_stop(client: TestClient) -> None:
 
 
 def test_input_and_mode_reach_the_runner(running: TestClient) -> None:
-    status = running.put("/apps/synthetic/input", json={"rate_per_s": 25}).json()
-    assert status["input_rate_per_s"] == 25
+    assert running.put("/apps/synthetic/input", json={"rate_per_s": 25}).json()["input_rate_per_s"] == 25
     status = running.put("/apps/synthetic/mode", json={"mode": "pinned", "composition": "7"}).json()
     assert (status["mode"], status["composition"]["name"]) == ("pinned", "7")
     status = running.put("/apps/synthetic/mode", json={"mode": "observe"}).json()
@@ -299,8 +296,6 @@ def test_what_is_not_there_and_what_is_not_accepted(client: TestClient) -> None:
     assert "PUT is not accepted here; accepted is GET, POST" in detail(response, 405)
     assert response.headers["allow"] == "GET, POST"
 
-
-# --- items by many ---------------------------------------------------------------------------------------------------
 
 LINES = {"content-type": "application/x-ndjson"}
 

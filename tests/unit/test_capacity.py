@@ -50,13 +50,6 @@ def test_the_cores_limit_what_replicas_promise() -> None:
     assert (prediction.throughput_per_s, prediction.limited_by) == (pytest.approx(2 / 0.214), "cores")
 
 
-def test_a_hop_makes_merging_light_stages_pay() -> None:
-    light, conditions = {stage.name: StageCost(0.0001, 0.0001) for stage in FERRET}, Conditions(1, 0.001, None)
-    apart, merged = (predict(ferret(each), light, conditions) for each in ("Seq-Seq-Seq-Seq", "Seq(f1,f2,f3,f4)"))
-    assert apart.throughput_per_s == pytest.approx(1 / (4 * 0.0011))
-    assert merged.throughput_per_s == pytest.approx(1 / 0.0014)
-
-
 def test_a_hop_may_cost_less_cpu_than_time() -> None:
     prediction = predict(ferret("Seq-Seq-Seq-Seq"), COSTS, Conditions(1, 0.010, None, hop_cpu_s=0.001))
     assert prediction.throughput_per_s == pytest.approx(1 / (0.214 + 4 * 0.001))
@@ -201,12 +194,6 @@ def test_bundles_that_may_grow_carry_what_the_largest_do_and_are_as_large_as_the
     assert predict(composition, costs, slow).latency_s == one_by_one.latency_s
 
 
-def test_where_nobody_comes_nothing_fills() -> None:
-    composition, costs = chain((1, 0.001, 0.0))
-    prediction = predict(composition, costs, Conditions(1, 0.001, 0.0, bundle_items=100))
-    assert prediction.latency_s == pytest.approx(prediction.base_latency_s) == pytest.approx(0.101)
-
-
 # --- against a simulation of workers that share cores ---------------------------------------------------------------
 
 
@@ -286,12 +273,6 @@ def test_waiting_takes_no_core_and_no_worker(notation: str, capacity_per_s: floa
     found = predict(parse(notation, TWO), WAITS, Conditions(cores=8, hop_s=0.0, input_rate_per_s=300.0))
     assert found.throughput_per_s == pytest.approx(capacity_per_s, rel=1e-6)
     assert 0.032 <= found.latency_s < 0.036
-
-
-def test_without_overlap_the_same_stage_needs_ten_workers() -> None:
-    costs = {**WAITS, "ask": replace(WAITS["ask"], at_once=1)}
-    found = predict(parse("Par*10(ask)-Seq", TWO), costs, Conditions(8, 0.0, 300.0))
-    assert found.throughput_per_s == pytest.approx(10 / 0.030)
 
 
 # --- a GPU that workers share ----------------------------------------------------------------------------------------

@@ -1,16 +1,14 @@
 """The dispatcher's rules one by one; tests/property shuffles them all, tests/contract runs them on every pool."""
 
 import pytest
-from dispatcher_bench import STAGES, Bench, composition
+from dispatcher_bench import Bench, composition
 
 from compositions.model import Stage, StageKind
 from runtime.dispatch.events import (
     BundleAdmitted,
-    Event,
     SwitchRequested,
     SwitchStyle,
     TaskFailed,
-    Tick,
     WorkerAnswered,
     WorkerJoined,
     WorkerLeaving,
@@ -204,34 +202,6 @@ def test_a_failing_start_is_reported_and_tried_again_after_a_pause():
 # --- switches --------------------------------------------------------------------------------------------------------
 
 
-def test_a_switch_prepares_its_workers_before_anything_moves():
-    bench = Bench("Seq(a,b,c)", workers=1, spares=0)
-    bench.switch("Par*2(a,b,c)")
-    assert bench.of(StartWorkers)[-1] == StartWorkers(1)
-    bench.admit()
-    assert bench.view.composition.name == "Seq(a,b,c)"
-    bench.join("w2")
-    assert bench.view.composition.name == "Par*2(a,b,c)"
-
-
-@pytest.mark.parametrize(
-    ("event", "sentence"),
-    [
-        (Tick(31.0), "its workers were not ready after 30 s"),
-        (WorkerStartFailed(0.0, "out of memory"), "a worker could not be started: out of memory"),
-    ],
-)
-def test_a_switch_whose_workers_do_not_come_fails_and_leaves_the_old_running(event: Event, sentence: str):
-    bench = Bench("Seq(a,b,c)", workers=1, spares=0, prepare_limit_s=30.0)
-    bench.switch("Par*2(a,b,c)")
-    bench.handle(event)
-    (ended,) = bench.of(SwitchEnded)
-    assert ended.error == sentence
-    bench.admit()
-    assert bench.running() == [("w1", 0, WHOLE)]
-    assert bench.view.composition.name == "Seq(a,b,c)"
-
-
 def test_a_switch_that_waits_for_workers_gives_way_to_a_newer_one_which_takes_those_that_come():
     bench = Bench("Seq(a,b,c)", workers=1, spares=0)
     bench.admit(2)
@@ -416,66 +386,3 @@ def test_a_warm_spare_takes_the_place_of_a_worker_that_leaves_at_once():
     assert bench.running() == [("w2", 0, WHOLE)]
     bench.tick(1.0)
     assert StopWorker("w1") in bench.instructions
-
-
-# --- workers that are slower than others ------------------------------------------------------------------------------
-
-
-class Uneven(Bench):
-    """Three workers with tasks of 100 ms; those of ``w2`` take four times as long."""
-
-    def __init__(self) -> None:
-        self.sent: dict[int, tuple[float, str]] = {}
-        super().__init__("Par*3(a,b,c)", STAGES, workers=3, spares=0, prefetch_below_s=0)
-
-    def run(self, until_s: float, per_s: float) -> None:
-        due_s = self.now_s
-        while self.now_s < until_s:
-            for task_id, (worker, _) in self.tasks.items():
-                self.sent.setdefault(task_id, (self.now_s, worker))
-            ended = min(self.tasks, key=self.ends_s, default=None)
-            if ended is not None and self.ends_s(ended) <= due_s:
-                self.now_s = self.ends_s(ended)
-                self.done(ended, busy_s=self.now_s - self.sent[ended][0])
-            else:
-                self.tick(due_s)
-                self.admit()
-                due_s += 1 / per_s
-
-    def ends_s(self, task_id: int) -> float:
-        sent_s, worker = self.sent[task_id]
-        return sent_s + (0.4 if worker == "w2" else 0.1)
-
-    def share_of_w2(self, from_s: float) -> float:
-        later = [worker for at_s, worker in self.sent.values() if at_s >= from_s]
-        return later.count("w2") / len(later)
-
-
-def test_a_slow_worker_gets_items_only_while_the_others_cannot_keep_up():
-    uneven = Uneven()
-    uneven.run(until_s=10.0, per_s=15.0)
-    assert uneven.share_of_w2(0.0) > 0
-    uneven.run(until_s=40.0, per_s=15.0)
-    assert uneven.share_of_w2(10.0) < 0.02, "two fast workers are enough for 15 items/s"
-    uneven.run(until_s=70.0, per_s=21.5)
-    assert uneven.share_of_w2(45.0) > 0.05, "they are not enough for 21.5"
-    assert uneven.view.queued < 10
-
-
-def test_a_slow_worker_serves_alone_when_the_fast_ones_are_lost() -> None:
-    uneven = Uneven()
-    uneven.run(until_s=10.0, per_s=15.0)
-    for name in ("w1", "w3"):
-        uneven.lose(name)
-    uneven.admit(3)
-    uneven.finish()
-    assert uneven.view.queued == 0
-
-
-def test_where_fewer_workers_are_wanted_the_slow_one_goes():
-    uneven = Uneven()
-    uneven.run(until_s=10.0, per_s=15.0)
-    uneven.switch("Par*2(a,b,c)")
-    uneven.finish()
-    uneven.tick(1000.0)
-    assert uneven.of(StopWorker) == [StopWorker("w2")]

@@ -140,18 +140,6 @@ def test_a_runner_that_was_followed_shows_nothing_more_and_takes_nothing(start: 
     assert len(first.ask(ReadResults(None, 1000))) == 3, "what it did after the other began is seen by nobody"
 
 
-def test_a_source_with_positions_is_read_on(start: StartRun) -> None:
-    Sums.stop_at = 17
-    source = {"source": SourceSpec(kind="replay", loop=False)}
-    first = start(**source)
-    before = results(first, 10)
-    second = start(2, **source)
-    Sums.go_on.set()
-    assert [row.value for row in results(second, 40)] == totals(40)
-    assert second.wait(PATIENCE_S)
-    assert before == second.ask(ReadResults(None, 1000, "r"))[: len(before)]
-
-
 def test_a_disk_without_room_holds_the_stream_back(start: StartRun, monkeypatch: pytest.MonkeyPatch) -> None:
     Sums.stop_at = 2
     monkeypatch.setattr(group_writer, "RETRY_S", PATIENCE_S)  # it is the next push that is tried

@@ -10,8 +10,8 @@ from synthetic_daemon import YAML, detail
 from compositions import enumeration
 from compositions.enumeration import MAX_OWN, generate, own_list
 from compositions.errors import CompositionError
-from compositions.model import Composition, Group, Pattern, Stage, StageKind
-from compositions.notation import format_notation, parse, short_notation
+from compositions.model import Group, Pattern, Stage, StageKind
+from compositions.notation import parse
 from runtime.housekeeping import available_cores
 from service.daemon import compositions as choices
 from service.daemon.apps import WORKERS_PER_CORE
@@ -21,22 +21,10 @@ from service.schemas.compositions import Choice
 TWO = (Stage("a"), Stage("b"))
 
 
-def test_all_compositions_of_two_stages_in_order_of_cost() -> None:
-    names = [each.name for each in generate(TWO, max_workers=3, replicas=[2, 1, 2])]
-    assert names == ["Seq(f1,f2)", "Par(f1,f2)", "Seq-Seq", "Seq-Par", "Par-Seq"]
-
-
 def test_a_partitioned_stage_is_offered_with_as_many_workers_as_it_has_partitions() -> None:
     stages = (Stage("a"), Stage("by", StageKind.PARTITIONED, partitions=2))
     found = {each.name for each in generate(stages, max_workers=4, replicas=[1, 2, 3])}
     assert found == {"Seq(f1,f2)", "Seq-Seq", "Seq-Par", "Par-Seq", "Par-Par", "Par*3-Seq"}
-
-
-def test_the_number_of_compositions_is_that_of_the_formula() -> None:
-    # k groups: choose(n-1, k-1) cuts, and r choices for each group.
-    stages = [Stage(f"s{number}") for number in range(5)]
-    found = list(generate(stages, max_workers=100, replicas=[1, 2, 3]))
-    assert len(found) == sum(cuts * 3**groups for groups, cuts in enumerate([1, 4, 6, 4, 1], start=1))
 
 
 @pytest.mark.parametrize("count", [12, 60, 1000])
@@ -150,7 +138,6 @@ def test_a_document_is_read_beside_the_event_loop(client: TestClient, monkeypatc
 
 
 FERRET = tuple(Stage(name) for name in ("segment", "extract", "vectorize", "rank"))
-COUNTER = (Stage("split"), Stage("count", StageKind.STATEFUL))
 
 
 def test_stages_by_number_by_name_and_by_position_mean_the_same() -> None:
@@ -159,19 +146,6 @@ def test_stages_by_number_by_name_and_by_position_mean_the_same() -> None:
     assert by_number == by_name
     vectorize, rank = (Group((name,), Pattern.PAR, 2) for name in ("vectorize", "rank"))
     assert by_number.groups == (Group(("segment", "extract")), vectorize, rank)
-
-
-def test_par_takes_the_replicas_of_the_document_unless_it_says_its_own() -> None:
-    composition = parse("Par-Par*3-Seq-Seq", FERRET, default_replicas=5)
-    assert [group.replicas for group in composition.groups] == [5, 3, 1, 1]
-
-
-def test_format_names_every_stage_and_writes_two_replicas_as_par_and_one_as_such() -> None:
-    composition = parse("Seq(f1,f2)-Par-Par*3", FERRET)
-    assert format_notation(composition) == "Seq(segment,extract)-Par(vectorize)-Par*3(rank)"
-    assert short_notation(composition) == "Seq(f1,f2)-Par-Par*3"
-    alone = Composition("", (Group(("split", "count"), Pattern.PAR, 1),))
-    assert format_notation(alone) == "Par*1(split,count)"
 
 
 def test_a_stage_that_is_itself_called_f2_is_meant_by_its_name() -> None:
@@ -216,12 +190,6 @@ def test_a_partitioned_stage_may_be_replicated_up_to_its_partitions_if_it_begins
         parse("Par*2", (Stage("one", StageKind.PARTITIONED, partitions=1),))
     with pytest.raises(CompositionError, match="stage 'by' is partitioned and not the first of its Par group; begin"):
         parse("Par(a,by)-Seq", stages)
-
-
-def test_a_stateful_stage_may_not_be_replicated() -> None:
-    assert parse("Par-Seq", COUNTER).workers == 3
-    with pytest.raises(CompositionError, match="stage 'count' is stateful and may not be in a Par group"):
-        parse("Par(split,count)", COUNTER)
 
 
 def test_what_is_drawn_for_people_is_read_as_well() -> None:

@@ -178,18 +178,6 @@ def sums(kind: Tumbling | Sliding | Sessions, lateness: float = 0) -> Windowing:
     return Windowing(kind, lambda total, value: (total or 0) + value, merge=operator.add, lateness=lateness)
 
 
-def test_a_window_is_told_once_when_the_watermark_reaches_its_end() -> None:
-    windowing = sums(Tumbling(10))
-    told, slots = windowing.put((), 3, 1, watermark=3)
-    assert told == []
-    told, slots = windowing.put(slots, 9, 5, watermark=9)
-    assert told == []
-    told, slots = windowing.put(slots, 10, 7, watermark=10)
-    assert told == [Pane(Window(0, 10), 6)]
-    assert windowing.advance(slots, 19) == ([], slots)
-    assert windowing.advance(slots, END) == ([Pane(Window(10, 20), 7)], ())
-
-
 def test_late_items_correct_what_was_told_for_as_long_as_is_allowed() -> None:
     windowing = sums(Tumbling(10), lateness=5)
     _, slots = windowing.put((), 3, 1, watermark=3)

@@ -17,7 +17,6 @@ from lab.simulation.pool import SimulatedPool
 from profiler.monitor import Monitor, MonitorSettings
 from profiler.snapshot import Demand, Snapshot, StageProfile
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.views import DispatcherView
 from runtime.engine import Engine
 from service.runner.handlers.answers import blocked_by
@@ -76,28 +75,6 @@ def test_a_stream_stands_still_when_nothing_comes_out_for_long(stalled_s: float,
     slow = StageProfile("a", usual_s, usual_s, 0.1, usual_s, usual_s, 10)
     found = blocked_by(seen_with(4), asked(Demand(100, 100, 0, 0.0, stalled_s=stalled_s), slow))
     assert ("stages" in found) is still
-
-
-def test_it_is_told_while_it_lasts() -> None:
-    pool = SimulatedPool(constant_cost({stage.name: 0.01 for stage in STAGES}), Machine(cores=4))
-    engine = Engine(Dispatcher(STAGES, FOUR, DispatcherSettings(spares=0)), pool)
-    manager = Manager(Settings(), make_strategy("expected-cost"), Choices(STAGES, (FOUR,), FOUR), Mode.AUTO, None)
-    loop = ControlLoop(engine, Monitor(MonitorSettings(), "abcd", 4), manager, LoopSettings(lambda: 4))
-
-    def told() -> str | None:
-        loop.tick(engine.now_s)
-        return "; ".join(blocked_by(engine.view(), loop.snapshot).values()) or None
-
-    engine.start()
-    while len(engine.view().workers) < 4:
-        loop.step(engine.now_s + 0.25)
-    assert told() is None
-    pool.lose("w1")
-    loop.step(engine.now_s + 0.25)
-    assert told() == "3 workers for 4 groups, shared in turn"
-    while len(engine.view().workers) < 4:
-        loop.step(engine.now_s + 0.25)
-    assert told() is None
 
 
 ALONE = (Stage("a"),)

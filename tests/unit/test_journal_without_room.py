@@ -11,29 +11,15 @@ from typing import Any
 
 import pytest
 
-from apps import registry
 from compositions.errors import NotNow, RecomposeError
-from compositions.model import Stage
 from datapipe.sources.push import BufferFull, Push
-from recompose import pipeline
 from runtime.dispatch.checkpoint import Checkpoint
 from runtime.pools.ray.hosted import Raised
-from service.daemon.store.store import DaemonStore, Started
-from service.daemon.supervision.desired_state import DesiredState
-from service.daemon.supervision.history import HistoryPuller
-from service.daemon.supervision.restart_policy import BACK_OFF_S, POSTPONED_S, Starting, Up, put_off
-from service.daemon.supervision.runner_slot import LocalHost, RunnerSlot
-from service.daemon.supervision.ticker import Ticker
-from service.daemon.supervision.watchdog import Watchdog
 from service.runner.durable import group_writer
 from service.runner.durable.group_writer import GroupWriter
 from service.runner.durable.journal import Journal
 from service.runner.durable.values import Commit, Pushed
-from service.runner.rpc.requests import PushMany, ReadResults
-from service.runner.runner import Runner
 from service.runner.validation.durable import open_journal
-from service.schemas.spec import RunSpec, SourceSpec
-from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -108,41 +94,6 @@ def test_that_it_cannot_be_now_is_told_by_a_runner_elsewhere_as_it_is() -> None:
     assert (type(told), str(told)) == (NotNow, "no room")
     assert isinstance(told, RecomposeError)
     assert isinstance(told, OSError)
-
-
-def test_an_app_without_room_waits_and_loses_nothing(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    same = pipeline((Stage("same"), lambda value: value), name="same")
-    monkeypatch.setattr(registry, "create", lambda *_: same())
-    runners: list[Runner] = []
-
-    def made(spec: RunSpec) -> Runner:
-        runners.append(Runner(spec))
-        return runners[-1]
-
-    how = {"source": SourceSpec(kind="push"), "durability": "exactly-once", "journals": str(small), "pool": "local"}
-    store, slot = DaemonStore(None), RunnerSlot("name", LocalHost(made))
-    now_s = 0.0
-    wanted, history = DesiredState(Started(RunSpec(app="same", **how), 0), store), HistoryPuller("same", slot, store, 0)
-    watchdog = Watchdog(wanted, slot, history, Ticker("watchdog"), clock=lambda: now_s)
-    watchdog.step()
-    assert watchdog.ask(PushMany((1, 2, 3))).serials == [0, 1, 2]
-    runners[0].kill()
-    assert runners[0].wait(30.0)
-    ballast = filled(small)
-    for _ in range(2 * len(BACK_OFF_S)):
-        now_s += 10.0
-        watchdog.step()
-    assert isinstance(watchdog.condition, Starting)
-    assert "cannot be written" in str(put_off(watchdog.condition))
-    ballast.unlink()
-    now_s += POSTPONED_S[-1]
-    watchdog.step()
-    assert isinstance(watchdog.condition, Up)
-    assert watchdog.ask(PushMany((4,))).serials == [3], "what was acknowledged has its place"
-    wait_until(lambda: len(watchdog.ask(ReadResults(None, 10))) == 4)
-    assert [row.value for row in watchdog.ask(ReadResults(None, 10))] == [1, 2, 3, 4]
-    watchdog.stop()
-    store.close()
 
 
 # --- the thread that writes -------------------------------------------------------------------------------------------

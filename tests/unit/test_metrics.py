@@ -40,6 +40,7 @@ STATUS = having(
         "held_up_by": ["sink"],
         "latency_histogram": LatencyHistogram(le_s=[0.1, 0.25], counts=[1, 3, 4], sum_s=1.5),
         "lag_s": 6.5,
+        "batching": BatchingStatus.of(Batching(), controller="auto", size=32, reason="a hop shows"),
     },
 )
 
@@ -78,6 +79,7 @@ def value(name: str, **labels: str) -> float | None:
         ("recompose_missed_items_total", {}, 7.0),
         ("recompose_refused_items_total", {}, 2.0),
         ("recompose_lag_seconds", {}, 6.5),
+        ("recompose_bundle_size", {}, 32.0),
         ("recompose_throughput", {}, None),
         ("recompose_latency_seconds", {"statistic": "p95"}, None),
         ("recompose_stage_service_time_seconds", {"stage": "f1"}, None),
@@ -85,13 +87,6 @@ def value(name: str, **labels: str) -> float | None:
 )
 def test_values_in_base_units_or_none(name: str, labels: dict[str, str], expected: float | None) -> None:
     assert value(name, **labels) == pytest.approx(expected)
-
-
-def test_the_size_of_bundles_in_use() -> None:
-    batching = BatchingStatus.of(Batching(), controller="auto", size=32, reason="a hop shows")
-    key = ("recompose_bundle_size", frozenset({("app", "synthetic")}))
-    assert samples([having(STATUS, {"batching": batching})])[key] == 32
-    assert key not in samples([STATUS])
 
 
 def test_the_glossary_is_complete_and_bounded() -> None:

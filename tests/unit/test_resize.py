@@ -1,21 +1,17 @@
-"""A change of replicas alone: in place, without a drain, whatever else happens. And a node on which items take much
-longer gets items when the others cannot keep up."""
-
-from collections import Counter
+"""A change of replicas alone: in place, without a drain, whatever else happens."""
 
 import pytest
 from dispatcher_bench import Bench, composition
 
-from compositions.model import Composition, Group, Pattern, Stage, TransitionKind
+from compositions.model import Composition, Group, Pattern, TransitionKind
 from runtime.dispatch.event_log import Writer
-from runtime.dispatch.events import SwitchRequested, SwitchStyle, WorkerJoined, WorkerStartFailed
+from runtime.dispatch.events import Event, SwitchRequested, SwitchStyle, Tick, WorkerStartFailed
 from runtime.dispatch.instructions import SendTask, StartWorkers
 from runtime.dispatch.outcomes import Delivered, SwitchEnded
 from runtime.dispatch.phases import Resizing
 from tests.support.replay import Reader, replay
 
 ONE, TWO, THREE, FOUR = "Seq(a,b,c)", "Par*2(a,b,c)", "Par*3(a,b,c)", "Par*4(a,b,c)"
-SLOW = "w3"
 
 
 def bound(bench: Bench) -> dict[str, int | None]:
@@ -105,18 +101,22 @@ def test_growing_takes_effect_worker_by_worker_and_ends_with_the_last():
     assert (active(bench), ended.kind, ended.error) == (FOUR, TransitionKind.RESIZE, None)
 
 
-@pytest.mark.parametrize("how", ["start fails", "time passes"])
-def test_a_resize_whose_workers_do_not_come_goes_back_to_the_old_numbers(how):
+@pytest.mark.parametrize(
+    ("event", "sentence"),
+    [
+        (Tick(31.0), "its workers were not ready after 30 s"),
+        (WorkerStartFailed(0.0, "out of memory"), "a worker could not be started: out of memory"),
+    ],
+)
+@pytest.mark.parametrize("wanted", [FOUR, "Seq(a)-Par*3(b,c)"], ids=["resize", "switch"])
+def test_a_change_whose_workers_do_not_come_leaves_the_old_composition_and_its_numbers(
+    event: Event, sentence: str, wanted: str
+):
     bench = joined(ONE, "w1", "w2", spares=0, prepare_limit_s=30.0)
-    bench.switch(FOUR)
-    assert bound(bench) == {"w1": 0, "w2": 0}
-    if how == "start fails":
-        bench.handle(WorkerStartFailed(0.0, "out of memory"))
-    else:
-        bench.tick(31.0)
+    bench.switch(wanted)
+    bench.handle(event)
     (ended,) = bench.of(SwitchEnded)
-    assert ended.error in ("a worker could not be started: out of memory", "its workers were not ready after 30 s")
-    assert ended.kind is TransitionKind.RESIZE
+    assert ended.error == sentence
     assert active(bench) == ONE
     assert sorted(bound(bench).values(), key=str) == [0, None]
     bench.admit(3)
@@ -198,67 +198,3 @@ def test_a_resize_under_way_is_in_the_log_and_goes_on_where_it_was():
     assert again.dispatcher.view(0.0) == bench.dispatcher.view(0.0)
     phase = Resizing(SwitchRequested(1.0, composition(TWO)), ONE, 61.0)  # as a log would open with it
     assert Reader().value(Writer(lambda payload: 0).plain(phase)) == phase
-
-
-def with_a_slow_node() -> Bench:
-    made = Bench("Par*3(a)", (Stage("a"),), spares=0, prefetch_below_s=0.0)
-    for name, node in (("w1", "fast"), ("w2", "fast"), (SLOW, "slow")):
-        made.handle(WorkerJoined(0.0, name, 0, node))
-    return made
-
-
-def play(made: Bench, every_s: float, until_s: float, slow_s: float = 0.14, works: bool = False) -> Counter[str]:
-    """Admit an item every so often; each comes back when its worker is done. Return how many each worker did."""
-    done, due, next_s = Counter[str](), dict[int, float](), made.now_s
-    while made.now_s < until_s:
-        for number, (worker, _) in made.tasks.items():
-            due.setdefault(number, made.now_s + (slow_s if worker == SLOW else 0.04))
-        made.now_s = min([next_s, *(due[number] for number in made.tasks)])
-        if back := [number for number in made.tasks if due[number] <= made.now_s]:
-            worker = made.tasks[back[0]][0]
-            done[worker] += 1
-            made.done(back[0], slow_s if works and worker == SLOW else 0.03)
-        else:
-            next_s += every_s
-            if made.dispatcher.has_room:
-                made.admit()
-    return done
-
-
-@pytest.mark.parametrize("works", [False, True], ids=["by its way", "by its work"])
-def test_a_slow_node_gets_hardly_any_items_while_the_others_keep_up(works: bool) -> None:
-    made = with_a_slow_node()
-    play(made, 0.03, 2.0, works=works)
-    later = play(made, 0.03, 22.0, works=works)
-    assert later[SLOW] <= 0.03 * later.total()
-
-
-def test_under_overload_the_slow_node_works_as_well() -> None:
-    made = with_a_slow_node()
-    play(made, 0.03, 2.0)
-    later = play(made, 0.01, 22.0)
-    assert later[SLOW] >= 0.9 * 20 / 0.14
-
-
-def test_a_node_that_is_fast_again_gets_its_share_again() -> None:
-    made = with_a_slow_node()
-    play(made, 0.03, 10.0)
-    play(made, 0.03, 70.0, slow_s=0.04)
-    assert play(made, 0.03, 90.0, slow_s=0.04)[SLOW] > 0.1 * 20 / 0.03
-
-
-def test_a_worker_with_even_times_is_slow_after_two_long_tasks() -> None:
-    made = with_a_slow_node()
-    play(made, 0.025, 10.0, slow_s=0.04)
-    assert play(made, 0.025, 20.0, slow_s=0.45)[SLOW] <= 3
-
-
-def test_an_item_waits_for_a_fast_worker_that_hangs_no_longer_than_the_slow_one_takes() -> None:
-    made = with_a_slow_node()
-    play(made, 0.03, 5.0)
-    while made.tasks:
-        made.done(min(made.tasks))
-    made.admit(3)
-    assert [worker for worker, *_ in made.running()] == ["w1", "w2"]
-    made.tick(made.now_s + 0.25)
-    assert [worker for worker, *_ in made.running()] == ["w1", "w2", SLOW]

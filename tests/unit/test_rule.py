@@ -1,4 +1,4 @@
-"""The rule of expected cost: belief, waits, groups, price and choice, each held against what it should be."""
+"""The rule of expected cost: belief, waits, price and choice, each held against what it should be."""
 
 from itertools import pairwise
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.rule.ceiling import Ceiling
-from control.rule.grouping import Grouping, StageFacts, cheapest, grouping_cost
+from control.rule.grouping import StageFacts
 from control.rule.news import News
 from control.rule.plans import Choice, Costing, Goal, Listing, Now, Plan, Seen
 from control.rule.price import Price
@@ -205,35 +205,6 @@ def test_a_mean_is_kept_as_long_as_items_wait_no_longer_than_it_leaves() -> None
     late = item.late(goal, np.array([0.0, 0.05, 0.1, 0.2]), 0.0)
     assert late == pytest.approx([0.0, 0.1, 0.2, 0.4], rel=0.05), "at 0.5 s on average, as much as may be"
     assert item.beyond(np.array([0.5]))[0] > 0.1, "items that take longer by themselves do not count"
-
-
-# --- groups -----------------------------------------------------------------------------------------------------------
-
-
-def every_grouping(count: int) -> list[Grouping]:
-    longer = [(*before, tuple(range(begin, count))) for begin in range(count) for before in every_grouping(begin)]
-    return longer or [()]
-
-
-@given(
-    st.lists(
-        st.builds(StageFacts, st.just("s"), st.sampled_from([1, 4, 1000]), st.sampled_from([0.0, 1.0, 3.0])),
-        min_size=1,
-        max_size=5,
-    ),
-    st.data(),
-)
-def test_no_cut_of_the_pipeline_is_cheaper(stages: list[StageFacts], data: st.DataObject) -> None:
-    loads = data.draw(st.lists(st.floats(0, 20), min_size=len(stages), max_size=len(stages)))
-    found = grouping_cost(stages, loads, cheapest(stages, loads))
-    assert found == pytest.approx(min(grouping_cost(stages, loads, each) for each in every_grouping(len(stages))))
-
-
-def test_neighbours_share_workers_but_for_a_state_or_an_accelerator() -> None:
-    plain = [StageFacts(name) for name in "abc"]
-    assert cheapest(plain, [1.0, 1.0, 1.0]) == ((0, 1, 2),)
-    assert cheapest([plain[0], StageFacts("b", most=1), plain[2]], [1.0, 0.5, 1.0]) == ((0,), (1,), (2,))
-    assert cheapest([plain[0], StageFacts("b", price=9.0), plain[2]], [3.0, 0.5, 3.0]) == ((0,), (1,), (2,))
 
 
 # --- price ------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from apps import registry
 from apps.contract import App
+from compositions.errors import RecomposeError
 from compositions.model import Stage
 from datapipe import sink_kinds
 from datapipe.source_kinds import KINDS, PathMeans, open_source
@@ -86,6 +87,40 @@ def test_a_place_that_is_only_checked_leaves_nothing_to_close(kind: str) -> None
         del source, sink
         gc.collect()
     assert [str(each.message) for each in said] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "options", "said"),
+    [
+        ("folder", "/nowhere", {}, "source path '/nowhere' is no folder; give one with .jsonl"),
+        ("redis", "redis://:secret@h:1/0", {}, "names no stream; give redis://HOST:PORT/0"),
+        ("redis", "redis://:secret@h:port/0?stream=a", {}, "is no URL; give redis://HOST:PORT/0"),
+        ("redis", "redis://:secret@h:1/0?stream=a&db=3", {}, "has a parameter 'db'; it takes stream only"),
+        ("nats", "nats://me:secret@h:4222", {}, "names no server and stream; give nats://HOST:4222/STREAM"),
+        ("nats", "nats://h:4222/a?subject=secret", {}, "has a parameter 'subject'; it takes none"),
+        ("kafka", "kafka://[secret", {}, "is no URL; give kafka://HOST:9092/TOPIC"),
+        ("kafka", "kafka://me:secret@h:9092/a", {}, "has a user in it; give kafka://HOST:9092/TOPIC, and sasl.user"),
+        ("kafka", "kafka://h:9092", {}, "names no broker and topic; give kafka://HOST:9092/TOPIC"),
+        ("mqtt", "mqtt://me:secret@h", {}, "names no broker and topic; give mqtt://HOST:1883/TOPIC"),
+        ("mqtt", "http://me:secret@h/a", {}, "names no broker and topic; give mqtt://HOST:1883/TOPIC"),
+        ("mqtt", "mqtt://h/a?token=secret", {}, "has a parameter 'token'; it takes none"),
+        ("mqtt", "mqtt://h/a", {"qos": 2}, "has no option 'qos'; it has client_id, session_s, prefetch"),
+        ("mqtt", "mqtt://h/a", {"client_id": ""}, "option client_id of source mqtt is ''; give a name"),
+        ("mqtt", "mqtt://h/a", {"session_s": 0.5}, "is 0.5; give a whole number from 1 to 4,294,967,295"),
+        ("rabbitmq", "amqp://me:secret@h", {}, "one broker and one place in it; give amqp://HOST:5672/VHOST?queue"),
+        ("rabbitmq", "amqp://me:secret@h:port/?queue=a", {}, "is no URL; give amqp://HOST:5672/VHOST?queue=NAME"),
+        ("rabbitmq", "amqp://me:secret@h/?queue=a&stream=b", {}, "must name one broker and one place in it"),
+        ("rabbitmq", "amqp://h/?queue=a&token=secret", {}, "has a parameter 'token'; it takes queue, stream"),
+        ("rabbitmq", "amqp://h/?queue=a", {"on_gap": "end"}, "no option 'on_gap' for a queue; it has prefetch"),
+        ("rabbitmq", "amqp://h/?queue=a", {"prefetch": True}, "is True; give a whole number from 1 to 65,535"),
+        ("rabbitmq", "amqp://h/?stream=a", {"on_gap": "wait"}, "is 'wait'; give end or go-on"),
+    ],
+)
+def test_a_place_that_cannot_be_is_told_in_a_sentence(kind: str, path: str, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(RecomposeError) as refused:
+        open_source(registry.create("synthetic"), kind, path, clock=time.monotonic, options=options)
+    assert said in str(refused.value)
+    assert "secret" not in str(refused.value)
 
 
 def test_an_unknown_kind_is_answered_with_all_forms() -> None:

@@ -56,18 +56,6 @@ def test_the_death_of_a_worker_and_of_a_runner_is_a_line_at_warning_with_place_a
     assert (died["event"], died["pid"], died["node"]) == ("runner died", 42, "10.0.0.7")
 
 
-def test_each_runner_has_a_run_of_its_own_and_says_why_it_is_another_one(bench: Bench) -> None:
-    first = bench.runner.spec
-    revive(bench)
-    second = bench.runner.spec
-    assert (first.origin.epoch, first.origin.started_again) == (1, None)
-    assert (second.origin.epoch, second.origin.started_again) == (2, "ConnectionError: gone")
-    assert None is not first.origin.run != second.origin.run is not None
-    told = bench.watchdog.ask(ReadStatus()).origin
-    assert (told.run, told.epoch, told.started_again) == (second.origin.run, 2, "ConnectionError: gone")
-    assert bench.store.started()["synthetic"].spec.origin.run == second.origin.run
-
-
 def test_what_a_runner_had_not_delivered_is_told_with_its_death(bench: Bench) -> None:
     bench.step(2.0)
     last = bench.watchdog.ask(ReadStatus())
@@ -76,6 +64,7 @@ def test_what_a_runner_had_not_delivered_is_told_with_its_death(bench: Bench) ->
     revive(bench)
     told = "ConnectionError: gone; of what it had accepted 3 items were not out yet"
     assert bench.runner.spec.origin.started_again == told
+    assert bench.store.started()["synthetic"].spec.origin == bench.runner.spec.origin
 
 
 def test_that_a_runner_was_started_again_is_among_the_decisions_with_its_reason(bench: Bench) -> None:

@@ -24,7 +24,7 @@ from service.runner.rpc.port import ANSWER_S
 from service.runner.rpc.requests import PushMany, ReadStatus, Request, SetInput, SetMode, SetSlo, Stop
 from service.runner.validation.durable import open_journal
 from service.schemas.figures import Worker
-from service.schemas.refusals import DiskFullError, UnavailableError
+from service.schemas.refusals import UnavailableError
 from service.schemas.results import Result
 from service.schemas.spec import InputSpec, PlannedLoad, SourceSpec
 from service.schemas.status import RunnerBody
@@ -291,29 +291,6 @@ def test_a_runner_that_is_retired_is_not_killed_by_a_second_stop(bench: Bench, m
     first.join(ANSWER_S)
     assert (early, killed.is_set(), bench.is_in(Ended)) == ([False], True, True)
     assert bench.watchdog.remembered.status is not None
-
-
-def test_what_the_runner_is_told_was_stored_before(bench: Bench) -> None:
-    told: list[Mode] = []
-    stored = bench.store.started
-    bench.runner.set_mode = lambda *_: told.append(stored()["synthetic"].spec.mode)  # type: ignore[method-assign]
-    bench.watchdog.change(SetMode(Mode.PINNED, "7"))
-    assert told == [Mode.PINNED]
-
-
-def test_what_cannot_be_stored_is_not_told(bench: Bench) -> None:
-    fill(bench.store)
-    with pytest.raises(DiskFullError):
-        bench.watchdog.change(SetMode(Mode.PINNED, "7"))
-    assert (bench.runner.spec.mode, bench.watchdog.desired.spec.mode) == (Mode.AUTO, Mode.AUTO)
-
-
-def test_what_the_runner_does_not_take_is_stored_no_more(bench: Bench) -> None:
-    bench.runner.silent = True
-    with pytest.raises(UnavailableError):
-        bench.watchdog.change(SetMode(Mode.PINNED, "7"))
-    assert bench.store.started()["synthetic"].spec.mode is Mode.AUTO
-    assert bench.watchdog.desired.spec.mode is Mode.AUTO
 
 
 def test_a_change_that_may_have_reached_a_silent_runner_is_taken_back_when_it_answers_again(bench: Bench) -> None:
