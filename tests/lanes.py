@@ -20,7 +20,8 @@ PACED = [
 ]
 """They adapt to times that they measure, or are judged by them: two at a time."""
 BY_FILE = ["--dist", "loadfile", "--no-loadscope-reorder"]
-OTHERS = ["tests", *(f"--ignore={each}" for each in [*QUICK, *PACED])]
+OTHERS = ["tests/simulation/test_scenarios.py", "tests", *(f"--ignore={each}" for each in [*QUICK, *PACED])]
+"""The longest file that waits for nothing comes first, so that no worker is left alone with it at the end."""
 
 Part = tuple[list[str], list[str]]
 """How its tests run side by side, and which."""

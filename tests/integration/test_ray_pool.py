@@ -215,6 +215,7 @@ def test_a_worker_that_cannot_start_says_why(
     (failed,) = events(pool, 1)
     assert isinstance(failed, WorkerStartFailed)
     assert all(text in failed.reason for text in texts), failed.reason
+    assert failed.passing == ("start_timeout_s" in settings), "no node joins a Ray of our own"
 
 
 def test_wait_keeps_its_time_and_wake_ends_it(make_pool: MakePool) -> None:

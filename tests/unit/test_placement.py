@@ -196,6 +196,11 @@ def test_workers_that_reserve_are_no_more_than_the_cpus_and_the_rest_is_told_why
     assert lacking == ("4 of 11 workers of the app fit: each needs 1 CPU, and the node with the most left has nothing")
 
 
+@pytest.mark.parametrize(("cpus", "could"), [(4, True), (5, False)])
+def test_what_others_have_taken_may_come_free(cpus: float, could: bool) -> None:
+    assert seating(Need(cpus=cpus), taken={"b": 4}).could_hold(()) is could
+
+
 @pytest.mark.parametrize("reserved", [0, 1, 2])
 def test_workers_of_other_classes_count_before_ray_has_reserved_what_they_need(reserved: int) -> None:
     made = seating(Need(cpus=1), cpus="a=2", taken={"a": reserved})

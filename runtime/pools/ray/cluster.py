@@ -136,6 +136,11 @@ def shutdown() -> None:
         own.remove_folder(_folders.pop())
 
 
+def is_own() -> bool:
+    """Return whether ``connect`` started the Ray, on this machine only."""
+    return bool(_folders)
+
+
 def own_address() -> str:
     """The address of this machine in the cluster."""
     return str(get_node_ip_address())

@@ -23,6 +23,7 @@ from runtime.dispatch.instructions import Task
 from runtime.placement.cluster import Cluster
 from runtime.pools.limits import OVER_LIMIT, Process
 from runtime.pools.ray.actors import Actors
+from runtime.pools.ray.cluster import is_own
 from runtime.pools.ray.language import Language, Whereabouts
 from runtime.pools.ray.nodes import NodeWatch
 from runtime.pools.ray.seating import NodeId, Seating
@@ -298,7 +299,8 @@ class RayPool:
             self._members[worker].node = node or ""
             start = partial(self._actors.start, self._hub.invite(worker), node, loads, avoided)
             self._calls.ask(start, otherwise=partial(self._not_started, [worker]))
-        self._ended.extend((worker, lacking, True) for worker in wanted[len(nodes) :])
+        passing = not is_own() or self._seating.could_hold(loads)  # no node joins a Ray of our own
+        self._ended.extend((worker, lacking, passing) for worker in wanted[len(nodes) :])
 
     def _not_started(self, workers: Sequence[WorkerId], error: Exception) -> None:
         """As when an app cannot be pickled, or Ray was left."""

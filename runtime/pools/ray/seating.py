@@ -11,7 +11,7 @@ from compositions.model import Loads, Room
 from compositions.resources import Need
 from runtime.dispatch.events import WorkerId
 from runtime.placement.cluster import Amounts, Cluster, Node, NodeState, total
-from runtime.placement.place import Seats, Shape, capacity, place
+from runtime.placement.place import Seats, Shape, capacity, lacking_for, place
 from runtime.placement.rebalance import Move, Regret, moves
 
 NodeId = str
@@ -125,6 +125,10 @@ class Seating:
         for node in sorted(more, key=lambda node: node != cluster.near):
             nodes += [node] * more[node]
         return nodes[:count], " ".join(found.reasons)
+
+    def could_hold(self, loads: Loads) -> bool:
+        """Return whether the present nodes could hold a worker of a class if nothing else were there."""
+        return lacking_for(self.cluster, [Shape(class_name(loads), self._need(loads), 1)]) is None
 
     def room(self, classes: Collection[Loads], workers: Sequence[tuple[Loads, NodeId]]) -> Room:
         """Return how many workers of each class that reserves something fit if none of ``workers`` were there."""
