@@ -1,9 +1,9 @@
 """All scenarios of this folder: the real controller on a simulated plant, with a sentence and ranges of what should be.
 
-A file holds ``should`` (the sentence), the app (``stages`` in ms, ``compositions``), the plant (``cores``, ``hop_ms``,
-``worker_start_s``), the load (``rate``: steps of [from s, items/s], or a pattern), how items travel together
-(``batch``), ``slo``, ``strategies``, and what is expected: by spans of time (``spans``) and by decision
-(``decisions``).
+A file holds ``should`` (the sentence), the app (``stages`` in ms, ``compositions``), the plant (``cores``, by default
+eight, ``hop_ms``, ``worker_start_s``), the load (``rate``: steps of [from s, items/s], or a pattern), how items travel
+together (``batch``), ``slo``, ``strategies`` (by default ``expected-cost``), and what is expected: by spans of time
+(``spans``) and by decision (``decisions``). A run ends with its last span, or after ``duration_s``.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ SECOND = {
 def runs() -> Iterator[Any]:
     """Each scenario but the second ones, with its first strategy, for every change."""
     for name, document in SCENARIOS.items():
-        for number, strategy in enumerate(document["strategies"]):
+        for number, strategy in enumerate(document.get("strategies", ["expected-cost"])):
             yield pytest.param(name, strategy, marks=pytest.mark.long if number or name in SECOND else [])
 
 
@@ -71,7 +71,7 @@ def scenario_of(document: dict[str, Any], strategy: str) -> Scenario:
         compositions=compositions,
         slo=slo_of(document.get("slo")),
         rate=rate_of(document["rate"]),
-        duration_s=document["duration_s"],
+        duration_s=document.get("duration_s", max(span["to_s"] for span in document["spans"])),
         machine=machine_of(document),
         strategy=strategy,
         mode=Mode(document.get("mode", "auto")),
@@ -86,7 +86,7 @@ def scenario_of(document: dict[str, Any], strategy: str) -> Scenario:
 
 def machine_of(document: dict[str, Any]) -> Machine:
     hop_s = document.get("hop_ms", 0.1) / 1e3
-    machine = Machine(document["cores"], hop_s, hop_s)
+    machine = Machine(document.get("cores", 8), hop_s, hop_s)
     return replace(machine, start_s=document.get("worker_start_s", machine.start_s))
 
 
