@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.relay import Relay, free_port
+from lab.benchmarks.daemon import free_port
+from tests.support.relay import Relay
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 30.0

@@ -14,7 +14,8 @@ from servers import KafkaBroker, Mosquitto, NatsServer, RabbitMq, RedisServer
 
 from datapipe.sink_kinds import KINDS, Opening
 from datapipe.sinks.port import Sink
-from tests.support.relay import Relay, free_port
+from lab.benchmarks.daemon import free_port
+from tests.support.relay import Relay
 
 There = tuple[int, int, Any, str | None]
 """Serial number, part, value, error."""

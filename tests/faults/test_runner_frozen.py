@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from runners import Process, frozen_for_a_while, stopped_between_commits
 from sink_places import PLACES, Place
-from wire import Wire
 
 from apps import registry
+from tests.support.relay import Relay
 from tests.support.waiting import wait_until
 
 SHUT_OUT = sorted(kind for kind, place in PLACES.items() if place.shuts_out)
@@ -32,6 +32,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     made = PLACES[request.param](tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def wire(place: Place) -> Iterator[Relay]:
+    """A way to the place that the test can cut."""
+    made = Relay(place.port)
+    yield made
+    made.end()
 
 
 def serials(place: Place) -> list[int]:
@@ -74,20 +82,21 @@ def test_a_runner_that_stopped_adds_nothing_to_a_sink(place: Place, tmp_path: Pa
 
 
 @pytest.mark.parametrize("place", one_for_every_change(SERVERS, "redis"), indirect=True)
-def test_what_was_sent_to_a_sink_cut_off_is_too_late(place: Place, tmp_path: Path, processes: list[Process]) -> None:
+def test_what_was_sent_to_a_sink_cut_off_is_too_late(
+    place: Place, wire: Relay, tmp_path: Path, processes: list[Process]
+) -> None:
     journals = tmp_path / "journals"
-    with Wire(place.port) as wire:
-        processes.append(old := Process(1, journals, place.kind, place.by_way_of(wire.port)))
-        assert len(old.ask("push", *range(60))[0]) == 60
-        wait_until(lambda: len(serials(place)) >= 5)
-        wire.cut()
-        wait_until(lambda: wire.held_bytes > 0)
-        processes.append(new := Process(2, journals, place.kind, place.path))
-        follow(old, new, place)
-        frozen_for_a_while()
-        wire.join()
-        wait_until(lambda: wire.held_bytes == 0)
-        nothing_late_is_there(old, new, place)
+    processes.append(old := Process(1, journals, place.kind, place.by_way_of(wire.port)))
+    assert len(old.ask("push", *range(60))[0]) == 60
+    wait_until(lambda: len(serials(place)) >= 5)
+    wire.cut()
+    wait_until(lambda: wire.held_bytes > 0)
+    processes.append(new := Process(2, journals, place.kind, place.path))
+    follow(old, new, place)
+    frozen_for_a_while()
+    wire.join()
+    wait_until(lambda: wire.held_bytes == 0)
+    nothing_late_is_there(old, new, place)
 
 
 def serial_run(numbers: range) -> list[int]:
