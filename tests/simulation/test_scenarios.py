@@ -34,19 +34,13 @@ from service.schemas.spec import BatchingSpec
 HERE = Path(__file__).parent
 SHIPPED = HERE.parent.parent / "compositions"
 SCENARIOS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(HERE.glob("*.yaml"))}
-SECOND = {
-    *("constant_load", "constant_load_latency", "ferret_rank", "ferret_rank_model", "ferret_second_bottleneck"),
-    *("held_back_users", "person_recognition", "poisson_due", "regulator_two_sided_paced", "slow_items_by_chance"),
-    "synthetic_unbalanced_model",
-}
-"""They show once more what another one shows."""
 
 
 def runs() -> Iterator[Any]:
-    """Each scenario but the second ones, with its first strategy, for every change."""
+    """Each scenario with its first strategy, for every change."""
     for name, document in SCENARIOS.items():
         for number, strategy in enumerate(document.get("strategies", ["expected-cost"])):
-            yield pytest.param(name, strategy, marks=pytest.mark.long if number or name in SECOND else [])
+            yield pytest.param(name, strategy, marks=pytest.mark.long if number else [])
 
 
 @pytest.mark.parametrize(("name", "strategy"), [*runs()])
@@ -104,7 +98,7 @@ def stage_of(name: str, spec: dict[str, Any]) -> SimulatedStage:
 
 
 def compositions_of(spec: Any, stages: list[Stage]) -> tuple[Composition, ...]:
-    """``synthetic`` or ``ferret`` for the shipped file, a list as in such a file, ``{generate: …}``, or notations by
+    """``synthetic`` for the shipped file, a list as in such a file, ``{generate: …}``, or notations by
     name."""
     if isinstance(spec, str):
         return load((SHIPPED / f"{spec}.yaml").read_text(), {spec: stages}).compositions
