@@ -204,9 +204,6 @@ class AWebhook(SinkPlace):
                 self.send_response(204)
                 self.end_headers()
 
-            def log_message(self, *_: object) -> None:
-                """Nobody reads it."""
-
         self.server = ThreadingHTTPServer(("127.0.0.1", self.port), Keeps)
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
         self.thread.start()

@@ -6,7 +6,6 @@ import pwd
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -154,12 +153,6 @@ def _build_env() -> dict[str, str]:
 
 
 # --- talking to what runs ---------------------------------------------------------------------------------------------
-
-
-def listens(port: int) -> bool:
-    """Costs nothing: to be asked before a question that takes a process of its own."""
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def call(url: str, token: str | None = None, body: Any = None) -> Any:

@@ -26,7 +26,8 @@ import numpy as np
 import pytest
 import uvicorn
 import yaml
-from image_steps import ROOT, Image, Stage, call, listens
+from image_steps import ROOT, Image, Stage, call
+from servers import answers
 
 from lab.benchmarks.daemon import free_port
 from service.api import create_app
@@ -169,7 +170,7 @@ def test_the_image_answers_when_not_root_and_ends_in_order(image: Image, stages:
     health = [word.replace("8080", port) for word in final.exec_form("HEALTHCHECK")]
     assert image.run(health).returncode != 0
     with image.running(command) as service:
-        eventually(lambda: listens(int(port)) or service.poll() is not None, seconds=PATIENCE_S)
+        eventually(lambda: answers(int(port)) or service.poll() is not None, seconds=PATIENCE_S)
         eventually(lambda: image.run(health).returncode == 0 or service.poll() is not None, seconds=PATIENCE_S)
         assert call(f"http://127.0.0.1:{port}/healthz") is not None
         service.send_signal(signal.SIGTERM)
@@ -189,7 +190,7 @@ def test_the_compose_file_makes_a_cluster_of_apps(image: Image, compose: dict[st
             temporary = [f"--temp-dir={image.home}/r"] if each is head else []
             stack.enter_context(image.running(here([*each["entrypoint"], *each["command"]]) + temporary, **ray))
             check = here(each["healthcheck"]["test"][1:])
-            eventually(lambda: listens(port), seconds=PATIENCE_S)
+            eventually(lambda: answers(port), seconds=PATIENCE_S)
             eventually(lambda: image.run(check, **ray).returncode == 0, seconds=PATIENCE_S)  # noqa: B023
         two_nodes = image.run(["python", "-c", here([_WAIT_FOR_NODES])[0]], **ray)
         assert two_nodes.returncode == 0, two_nodes.stderr
