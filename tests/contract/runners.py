@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 60
 RUNNER = """
 import json, sys
 answers, sys.stdout = sys.stdout, sys.stderr  # what another thread logs would come into the middle of an answer
@@ -54,14 +53,6 @@ class Process:
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
         return json.loads(self._read())
-
-    def shown(self, count: int) -> list[int]:
-        """The serial numbers of its results, when there are so many."""
-        for _ in range(20 * PATIENCE_S):
-            if len(found := self.ask("results")) >= count:
-                return list(found)
-            time.sleep(0.05)
-        raise AssertionError(f"{len(found)} of {count} results")
 
     def _read(self) -> str:
         line = self._process.stdout.readline()

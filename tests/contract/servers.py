@@ -224,8 +224,6 @@ class RabbitMq:
     """Debian's, with a port mapper of its own, all on loopback. To start takes five seconds of CPU, so a process of
     tests has one, and each place in it a queue of its own."""
 
-    PATIENCE_S = 120.0
-
     def __init__(self, folder: Path) -> None:
         program = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
         if not program.exists():
@@ -261,11 +259,8 @@ class RabbitMq:
     def start(self) -> None:
         how = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
         self.server = subprocess.Popen([self._program], env=self._environment, **how)
-        until_s = time.monotonic() + self.PATIENCE_S
-        while not answers(self.port):
-            assert self.server.poll() is None, "rabbitmq-server has ended"
-            assert time.monotonic() < until_s, "rabbitmq-server did not come"
-            time.sleep(0.05)
+        wait_until(lambda: self.server.poll() is not None or answers(self.port), 120.0)
+        assert self.server.poll() is None, "rabbitmq-server has ended"
 
     def stop(self) -> None:
         os.killpg(self.server.pid, signal.SIGTERM)

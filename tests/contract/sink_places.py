@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.dataset
 import pytest
-from servers import KafkaBroker, Mosquitto, NatsServer, RabbitMq, RedisServer
+from servers import KafkaBroker, Mosquitto, NatsServer, Place, RabbitMq, RedisServer
 
 from datapipe.sink_kinds import KINDS, Opening
 from datapipe.sinks.port import Sink
@@ -21,20 +21,14 @@ There = tuple[int, int, Any, str | None]
 """Serial number, part, value, error."""
 
 
-class Place(ABC):
+class SinkPlace(Place, ABC):
     """Of one kind, empty."""
 
-    kind: str
-    path: str
     shuts_out = True
     """Whoever was followed can write nothing there."""
     server: Any = None
-    port = 0
-    """Of the server on loopback, where it is one."""
     is_server = False
     """That can be reached through another port; Kafka's tells its clients where it is."""
-    shared = False
-    """One server for all places, which is given to each."""
     forgets = True
     """What is to come again is taken out; else it is there twice."""
 
@@ -44,29 +38,18 @@ class Place(ABC):
 
     def is_at(self, server: Any, path: str) -> None:
         """What a test ends and starts, and where writers find it."""
-        self.server, self.port, self.path = server, server.port, path.format(port=server.port)
-        self.end, self.start = server.end, server.start
-
-    def end(self) -> None:
-        pytest.skip(f"{self.kind} is no server that a test can stop and start")
-
-    def start(self) -> None:
-        """After ``end``."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        if self.server is not None:
-            self.end()
+        self.server = self.down = server
+        self.path = path.format(port=server.port)
 
     def by_way_of(self, port: int) -> str:
         """The path, through another port."""
-        return self.path.replace(f":{self.port}/", f":{port}/")
+        return self.path.replace(f":{self.down.port}/", f":{port}/")
 
     def open(self, epoch: int, run: str = "r") -> Sink:
         return KINDS[self.kind].open(Opening(self.path, run, epoch, {}))
 
 
-class ADatabase(Place):
+class ADatabase(SinkPlace):
     kind = "sql"
 
     def __init__(self, folder: Path) -> None:
@@ -86,7 +69,7 @@ class ADatabase(Place):
         return rows
 
 
-class AFolderOfParquet(Place):
+class AFolderOfParquet(SinkPlace):
     kind = "parquet"
 
     def __init__(self, folder: Path) -> None:
@@ -102,7 +85,7 @@ class AFolderOfParquet(Place):
         return sorted(as_read(r["serial"], r["part"], r["value"], r["error"]) for r in found.to_pylist())
 
 
-class ARedis(Place):
+class ARedis(SinkPlace):
     kind, is_server = "redis", True
 
     def __init__(self, folder: Path) -> None:
@@ -117,7 +100,7 @@ class ARedis(Place):
         self.server.close()
 
 
-class AKafka(Place):
+class AKafka(SinkPlace):
     kind, forgets = "kafka", False
 
     def __init__(self, folder: Path) -> None:
@@ -127,7 +110,7 @@ class AKafka(Place):
         """What is committed, in the order of the topic's partition."""
         import confluent_kafka as kafka
 
-        how = {"bootstrap.servers": f"127.0.0.1:{self.port}", "group.id": "reader", "fetch.wait.max.ms": 10}
+        how = {"bootstrap.servers": f"127.0.0.1:{self.server.port}", "group.id": "reader", "fetch.wait.max.ms": 10}
         consumer = kafka.Consumer({**how, "isolation.level": "read_committed", "enable.partition.eof": True})
         consumer.assign([kafka.TopicPartition("results", 0, kafka.OFFSET_BEGINNING)])
         rows: list[There] = []
@@ -139,7 +122,7 @@ class AKafka(Place):
         return rows
 
 
-class ANats(Place):
+class ANats(SinkPlace):
     kind, is_server, forgets = "nats", True, False
 
     def __init__(self, folder: Path) -> None:
@@ -151,7 +134,7 @@ class ANats(Place):
         return [as_read(int(h["serial"]), h.get("part"), body.decode() or None, h.get("error")) for h, body in told]
 
 
-class AnMqttTopic(Place):
+class AnMqttTopic(SinkPlace):
     """With a reader in a session of its own, which tells doubles as readers are asked to."""
 
     kind, is_server = "mqtt", True
@@ -175,7 +158,7 @@ class AnMqttTopic(Place):
             self.rows.setdefault((told["run"], *row[:2]), row)
 
 
-class ARabbitQueue(Place):
+class ARabbitQueue(SinkPlace):
     kind, is_server, shared = "rabbitmq", True, True
     shuts_out = forgets = False
 
@@ -197,14 +180,14 @@ class ARabbitQueue(Place):
         self.broker.drop(self.queue)
 
 
-class AWebhook(Place):
+class AWebhook(SinkPlace):
     """A server that keeps what it gets first under a key, as its kind is asked to."""
 
     kind, is_server = "webhook", True
     shuts_out = forgets = False
 
     def __init__(self, folder: Path) -> None:
-        self.port = free_port()
+        self.down, self.port = self, free_port()
         self.path = f"http://127.0.0.1:{self.port}/results"
         self.kept: dict[str, Any] = {}
         self.calls = 0
@@ -220,9 +203,6 @@ class AWebhook(Place):
                 place.kept.setdefault(self.headers["Idempotency-Key"], body)
                 self.send_response(204)
                 self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Nobody reads it."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", self.port), Keeps)
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))

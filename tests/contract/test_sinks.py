@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 from servers import maker
-from sink_places import PLACES, AFolderOfParquet, ARedis, AWebhook, Place, There, as_read
+from sink_places import PLACES, AFolderOfParquet, ARedis, AWebhook, SinkPlace, There, as_read
 
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
@@ -25,7 +25,7 @@ from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module", params=sorted(PLACES))
-def make_place(request: pytest.FixtureRequest) -> Callable[[Path], Place]:
+def make_place(request: pytest.FixtureRequest) -> Callable[[Path], SinkPlace]:
     return maker(request, PLACES)
 
 
@@ -41,7 +41,7 @@ def test_every_kind_is_held_to_it() -> None:
     assert sorted(PLACES) == sorted(KINDS)
 
 
-def test_what_is_written_is_there_in_order_with_its_parts_and_errors(place: Place) -> None:
+def test_what_is_written_is_there_in_order_with_its_parts_and_errors(place: SinkPlace) -> None:
     sink = place.open(1)
     assert sink.begin(0, 0) == 0
     rows = [*numbered(0, 2, "ä"), Row(2, 0, "{}", None), Row(2, 1, "[1]", None), Row(3, None, None, "it broke")]
@@ -55,7 +55,7 @@ def test_what_is_written_is_there_in_order_with_its_parts_and_errors(place: Plac
 @pytest.mark.parametrize(
     "middle", ["\n  File 'a.py', line 1\n", "\ttab\0nul\x85 \ufffe ", "x" * 200_000], ids=["lines", "signs", "much"]
 )
-def test_an_error_is_told_whatever_it_says(place: Place, middle: str) -> None:
+def test_an_error_is_told_whatever_it_says(place: SinkPlace, middle: str) -> None:
     sink = place.open(1)
     sink.begin(0, 0)
     sink.write(2, [Row(0, None, None, f"Traceback {middle} it broke"), Row(1, None, "1", None)])
@@ -65,7 +65,7 @@ def test_an_error_is_told_whatever_it_says(place: Place, middle: str) -> None:
     assert (error.split()[0], error.split()[-2:]) == ("Traceback", ["it", "broke"])
 
 
-def test_a_write_whose_answer_was_lost_is_there_once(place: Place) -> None:
+def test_a_write_whose_answer_was_lost_is_there_once(place: SinkPlace) -> None:
     sink = place.open(1)
     sink.begin(0, 0)
     for _ in range(3):
@@ -75,7 +75,7 @@ def test_a_write_whose_answer_was_lost_is_there_once(place: Place) -> None:
     assert place.there() == as_there(numbered(0, 3))
 
 
-def test_another_epoch_goes_on_where_the_one_before_was(place: Place) -> None:
+def test_another_epoch_goes_on_where_the_one_before_was(place: SinkPlace) -> None:
     old, new = place.open(1), place.open(2)
     old.begin(0, 0)
     old.write(4, numbered(0, 4))
@@ -86,7 +86,7 @@ def test_another_epoch_goes_on_where_the_one_before_was(place: Place) -> None:
     assert place.there() == as_there(numbered(0, 6))
 
 
-def test_who_was_followed_writes_nothing_and_what_comes_again_is_forgotten(place: Place) -> None:
+def test_who_was_followed_writes_nothing_and_what_comes_again_is_forgotten(place: SinkPlace) -> None:
     if not place.shuts_out:
         pytest.skip(f"{place.kind} can shut nobody out: its keys tell doubles")
     old, new, other, later = place.open(1), place.open(2), place.open(1, run="other"), place.open(1)
@@ -107,14 +107,16 @@ def test_who_was_followed_writes_nothing_and_what_comes_again_is_forgotten(place
     assert sorted(place.there()) == sorted(as_there([*numbered(0, 3), *again, *numbered(3, 5, 2), *numbered(0, 1, 3)]))
 
 
-def test_a_server_that_is_away_is_told_and_written_to_when_it_is_back(place: Place) -> None:
+def test_a_server_that_is_away_is_told_and_written_to_when_it_is_back(place: SinkPlace) -> None:
     sink = place.open(1)
     sink.begin(0, 0)
     sink.write(2, numbered(0, 2))
-    place.end()
-    with pytest.raises(OSError, match=r"cannot be written|does not answer"):
-        sink.write(4, numbered(2, 4))
-    place.start()
+
+    def cannot_be_written() -> None:
+        with pytest.raises(OSError, match=r"cannot be written|does not answer"):
+            sink.write(4, numbered(2, 4))
+
+    place.restart(cannot_be_written)
     sink.write(4, numbered(2, 4))
     sink.close()
     assert place.there() == as_there(numbered(0, 4))
@@ -137,7 +139,7 @@ class Steps(App):
 @pytest.mark.logs_errors("goes on with run r", "results could not be written to the sink")
 @pytest.mark.parametrize("durability", ["restart", "exactly-once"])
 def test_each_result_of_a_run_is_there_once_whoever_ran_it(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
+    place: SinkPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
 ) -> None:
     monkeypatch.setattr("apps.registry.create", lambda *_: Steps())
     monkeypatch.setattr(Steps, "go_on", threading.Event())

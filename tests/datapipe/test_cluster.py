@@ -9,12 +9,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 
 import pyspark
 import pytest
 from telemetry_records import random_items, write
 from test_ingest_spark import write_photos
+
+from tests.support.waiting import eventually
 
 GIVE_UP_S = 180
 SUBMITTED = Path(__file__).parents[2] / "deploy" / "submit.py"
@@ -39,13 +40,7 @@ def process(log: Path, name: str, *arguments: str) -> Iterator[Path]:
 
 def said(log: Path, words: str) -> str:
     """The line with these words, as soon as it is there."""
-    give_up_s = monotonic() + GIVE_UP_S
-    while monotonic() < give_up_s:
-        lines = [line for line in log.read_text().splitlines() if words in line]
-        if lines:
-            return lines[0]
-        sleep(0.1)
-    raise AssertionError(log.read_text())
+    return eventually(lambda: [each for each in log.read_text().splitlines() if words in each], seconds=GIVE_UP_S)[0]
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from telemetry_records import item, random_items, write
 from datapipe.telemetry.store import TABLE, table
 from datapipe.telemetry.tables import live, raw, start
 from datapipe.telemetry.windows import KEYS, batch_table
+from tests.support.waiting import eventually
 
 LIMIT_S = 120.0
 
@@ -182,12 +182,10 @@ def versions(out: Path) -> int:
 def killed_when(true: Callable[[], bool], *words: object) -> None:
     """Run a command in a process of its own, and kill it when it has done so much."""
     command = [sys.executable, "-m", "service.cli", *map(str, words)]
-    process, give_up_s = subprocess.Popen(command, start_new_session=True), time.monotonic() + LIMIT_S
+    process = subprocess.Popen(command, start_new_session=True)
     try:
-        while not true():
-            assert process.poll() is None, "the job ended by itself"
-            assert time.monotonic() < give_up_s, "the job wrote nothing"
-            time.sleep(0.1)
+        eventually(lambda: true() or process.poll() is not None, seconds=LIMIT_S, every_s=0.1)
+        assert process.poll() is None, "the job ended by itself"
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

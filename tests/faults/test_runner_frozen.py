@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from runners import Process, frozen_for_a_while, stopped_between_commits
-from sink_places import PLACES, Place
-from wire import Wire
+from sink_places import PLACES, SinkPlace
 
 from apps import registry
+from tests.support.relay import Relay
 from tests.support.waiting import wait_until
 
 SHUT_OUT = sorted(kind for kind, place in PLACES.items() if place.shuts_out)
@@ -28,18 +28,26 @@ def one_for_every_change(kinds: list[str], one: str) -> list[Any]:
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SinkPlace]:
     made = PLACES[request.param](tmp_path)
     yield made
     made.close()
 
 
-def serials(place: Place) -> list[int]:
+@pytest.fixture
+def wire(place: SinkPlace) -> Iterator[Relay]:
+    """A way to the place that the test can cut."""
+    made = Relay(place.down.port)
+    yield made
+    made.end()
+
+
+def serials(place: SinkPlace) -> list[int]:
     """Of all results that readers find."""
     return [serial for serial, *_ in place.there()]
 
 
-def follow(old: Process, new: Process, place: Place) -> None:
+def follow(old: Process, new: Process, place: SinkPlace) -> None:
     """Another runner does all of it, while the one before it does nothing."""
     before = serials(place)
     assert 0 < len(before) < 60, "it was stopped too late"
@@ -47,7 +55,7 @@ def follow(old: Process, new: Process, place: Place) -> None:
     wait_until(lambda: len(serials(place)) >= 61)
 
 
-def nothing_late_is_there(old: Process, new: Process, place: Place) -> None:
+def nothing_late_is_there(old: Process, new: Process, place: SinkPlace) -> None:
     """Both are told more, and the one that was followed takes nothing."""
     wait_until(lambda: old.ask("push", 61)[0] == [])
     assert new.ask("push", 61)[0] == [61]
@@ -56,7 +64,9 @@ def nothing_late_is_there(old: Process, new: Process, place: Place) -> None:
 
 
 @pytest.mark.parametrize("place", one_for_every_change(SHUT_OUT, "sql"), indirect=True)
-def test_a_runner_that_stopped_adds_nothing_to_a_sink(place: Place, tmp_path: Path, processes: list[Process]) -> None:
+def test_a_runner_that_stopped_adds_nothing_to_a_sink(
+    place: SinkPlace, tmp_path: Path, processes: list[Process]
+) -> None:
     journals = tmp_path / "journals"
     processes.append(old := Process(1, journals, place.kind, place.path))
     assert len(old.ask("push", *range(60))[0]) == 60
@@ -74,20 +84,21 @@ def test_a_runner_that_stopped_adds_nothing_to_a_sink(place: Place, tmp_path: Pa
 
 
 @pytest.mark.parametrize("place", one_for_every_change(SERVERS, "redis"), indirect=True)
-def test_what_was_sent_to_a_sink_cut_off_is_too_late(place: Place, tmp_path: Path, processes: list[Process]) -> None:
+def test_what_was_sent_to_a_sink_cut_off_is_too_late(
+    place: SinkPlace, wire: Relay, tmp_path: Path, processes: list[Process]
+) -> None:
     journals = tmp_path / "journals"
-    with Wire(place.port) as wire:
-        processes.append(old := Process(1, journals, place.kind, place.by_way_of(wire.port)))
-        assert len(old.ask("push", *range(60))[0]) == 60
-        wait_until(lambda: len(serials(place)) >= 5)
-        wire.cut()
-        wait_until(lambda: wire.held_bytes > 0)
-        processes.append(new := Process(2, journals, place.kind, place.path))
-        follow(old, new, place)
-        frozen_for_a_while()
-        wire.join()
-        wait_until(lambda: wire.held_bytes == 0)
-        nothing_late_is_there(old, new, place)
+    processes.append(old := Process(1, journals, place.kind, place.by_way_of(wire.port)))
+    assert len(old.ask("push", *range(60))[0]) == 60
+    wait_until(lambda: len(serials(place)) >= 5)
+    wire.cut()
+    wait_until(lambda: wire.held_bytes > 0)
+    processes.append(new := Process(2, journals, place.kind, place.path))
+    follow(old, new, place)
+    frozen_for_a_while()
+    wire.join()
+    wait_until(lambda: wire.held_bytes == 0)
+    nothing_late_is_there(old, new, place)
 
 
 def serial_run(numbers: range) -> list[int]:

@@ -15,7 +15,7 @@ sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("unit", "con
 
 from browser import Browser
 from browser import chromium as started_chromium
-from dashboard_rig import Nursery, SceneDaemon, page, scenes
+from dashboard_rig import SceneDaemon, page, scenes
 from image_steps import ROOT, Image, Stage, build, build_context, build_wheel, parse_dockerfile
 from selenium.webdriver import Chrome as Driver
 
@@ -60,16 +60,9 @@ def logging_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
 
 
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    made = Nursery()
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def daemon(tmp_path: Path, nursery: Nursery) -> Iterator[SceneDaemon]:
-    with scenes(tmp_path, nursery) as playing:
+def daemon(tmp_path: Path) -> Iterator[SceneDaemon]:
+    with scenes(tmp_path) as playing:
         yield playing
 
 

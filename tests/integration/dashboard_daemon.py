@@ -1,33 +1,20 @@
 """Daemons whose runners play a scene: Ferret as a dashboard sees it, in any state, at any speed, nothing computed.
 
-Reads a line of JSON for each on stdin (``arguments``, ``environment``, ``log``), forks a daemon and answers with its
-process id: a start is mostly imports. The arguments are ``--port 8080 --state DIR [--apps NAMES] [--fast] [--nodes]``.
-
 An item pushed into an app is merged into its status until the next one, so that a test says what is to be seen.
 """
 
-import argparse
-import json
 import math
-import os
-import signal
-import socket
-import sys
-from contextlib import closing
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import Any
-
-import uvicorn
 
 from apps import registry
 from control.decisions import Trigger
 from control.objectives import objective_of
 from profiler.slo import Slo
 from runtime.placement.cluster import Amounts, Cluster, CpuReport, Gpu, Node, NodeReport
-from service import logs
-from service.api import create_app
-from service.api.guard import Access
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
@@ -43,18 +30,14 @@ from tests.support.fakes import FakeRunner, PromptTicker
 
 COSTS_MS = {"segment": 11.2, "extract": 24.5, "vectorize": 31.0, "rank": 96.4, "f1": 8.0, "f2": 8.0, "f3": 8.0}
 FAST_STEP_S = 1.0
-FAST_PERIOD_S = 0.002
-"""About what a page takes for a status: made faster, most would be made for nobody."""
 
 
 class Scene(FakeRunner):
     """Two minutes of composition 1 with a growing latency, then whatever was chosen."""
 
-    fast = False
-    names: dict[str, float] = {}
-
-    def __init__(self, spec: RunSpec) -> None:
+    def __init__(self, spec: RunSpec, *, fast: bool) -> None:
         super().__init__(spec)
+        self.fast = fast
         self.told: dict[str, Any] = {}
         self.asked = 1200
         self.began_s = self.now_s = time()
@@ -89,14 +72,8 @@ class Scene(FakeRunner):
     def _candidate(self, each: Any, chosen: str) -> dict[str, Any]:
         rate, latency_ms = _predicted(each)
         measured_rate, measured_ms = (9.9, 181.0) if each.name == chosen else (None, None)
-        if each.name == chosen:
-            reason = f"predicted mean latency {latency_ms:.0f} ms"
-        elif latency_ms is None:
-            reason = f"misses the SLO: predicted {rate:.3g} items/s, so the queue grows"
-        else:
-            reason = f"{each.workers} workers are not fewer than the 5 of 13; mean latency {latency_ms:.0f} ms"
         return {
-            "name": each.name, "workers": each.workers, "reason": reason,
+            "name": each.name, "workers": each.workers, "reason": f"predicted {rate:.3g} items/s",
             "predicted_throughput_per_s": rate, "predicted_latency_ms": latency_ms,
             "measured_throughput_per_s": measured_rate, "measured_latency_ms": measured_ms,
             "status": "chosen" if each.name == chosen else "rejected",
@@ -221,55 +198,8 @@ class TwoNodes(LocalHost):
         return Cluster((*super().cluster().nodes, far), "local")
 
 
-def play(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--state", type=Path, required=True)
-    parser.add_argument("--apps", default="ferret,synthetic")
-    parser.add_argument("--fast", action="store_true")
-    parser.add_argument("--nodes", action="store_true")
-    asked = parser.parse_args(arguments)
-    Scene.fast = asked.fast
-    names = [name for name in asked.apps.split(",") if name]
-    listener = socket.create_server(("127.0.0.1", asked.port))
-    with closing(DaemonStore(asked.state)) as store:
-        apps = {name: registry.find(name) for name in names}
-        written = RunSpec(app="", telemetry=TelemetrySpec(folder=str(asked.state / "telemetry")))
-        host = TwoNodes(Scene) if asked.nodes else LocalHost(Scene)
-        daemon = Daemon(apps, host, store, written, make_ticker=_ticker)
-        recent = logs.Recent()
-        logs.configure(console=False, recent=recent)
-        app = create_app(daemon, Access(token=os.environ.get("RECOMPOSE_TOKEN")), recent)
-        if asked.fast:
-            app.state.broadcaster._period_s = FAST_PERIOD_S
-        uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=2)).run(sockets=[listener])
-
-
-def _play_alone(asked: dict[str, Any]) -> None:
-    """In a session of its own, as a daemon that is started by itself; never returns."""
-    os.setsid()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    nothing, log = os.open(os.devnull, os.O_RDONLY), os.open(asked["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for here, there in ((nothing, 0), (log, 1), (log, 2)):
-        os.dup2(here, there)
-    os.environ.update(asked["environment"])
-    status = 1
-    try:
-        play(asked["arguments"])
-        status = 0
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(status)
-
-
-def main() -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for them: the kernel takes them away
-    for line in sys.stdin:
-        if (pid := os.fork()) == 0:
-            _play_alone(json.loads(line))
-        print(pid, flush=True)
-
-
-if __name__ == "__main__":
-    main()
+def scene_daemon(names: Sequence[str], store: DaemonStore, telemetry: Path, *, fast: bool, nodes: bool) -> Daemon:
+    """Return a daemon of these apps. ``nodes``: it has two machines; ``fast``: its time goes a second a status."""
+    apps, written = {name: registry.find(name) for name in names}, TelemetrySpec(folder=str(telemetry))
+    host = (TwoNodes if nodes else LocalHost)(partial(Scene, fast=fast))
+    return Daemon(apps, host, store, RunSpec(app="", telemetry=written), make_ticker=_ticker)

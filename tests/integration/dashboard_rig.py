@@ -1,56 +1,40 @@
 """The rig of the dashboard's tests: a daemon that plays scenes, and a browser that is held to its manners."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import psutil
+import structlog
+import uvicorn
 from browser import Browser, browser
+from dashboard_daemon import scene_daemon
 from selenium.webdriver import Chrome
+from structlog.processors import TimeStamper
 
 from lab.benchmarks.daemon import UP_S, Daemon, free_port
+from service.api import create_app
+from service.api.guard import Access
+from service.daemon.store.store import DaemonStore
+from service.logs import Recent
 
-PROGRAM = Path(__file__).with_name("dashboard_daemon.py")
+APPS = ("ferret", "synthetic")
 PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}, "composition": "1"}
+FAST_PERIOD_S = 0.002
+"""About what a page takes for a status: made faster, most would be made for nobody."""
 LATENCY = {"app": "ferret", "metric": "latency", "target": 400}
-
-
-class Forked(psutil.Process):
-    """As much of ``Popen`` as is used of it, for a process that is no child of ours."""
-
-    def poll(self) -> int | None:
-        return None if self.is_running() else 0
-
-
-class Nursery:
-    """``dashboard_daemon.py`` in a process of its own, which forks daemons."""
-
-    def __init__(self) -> None:
-        command = [sys.executable, str(PROGRAM)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def start(self, **asked: Any) -> Forked:
-        self.process.stdin.write(json.dumps(asked) + "\n")
-        self.process.stdin.flush()
-        return Forked(int(self.process.stdout.readline()))
-
-    def close(self) -> None:
-        self.process.communicate()
 
 
 @dataclass
 class SceneDaemon(Daemon):
-    """Forked off the ``nursery``; it may be killed and started again."""
+    """It plays scenes in a thread of this process, and may be ended and started again."""
 
-    nursery: Nursery = field(kw_only=True)
-    token: str = ""
+    apps: Sequence[str] = APPS
+    token: str | None = None
+    fast: bool = False
+    nodes: bool = False
 
     @property
     def url(self) -> str:
@@ -59,12 +43,24 @@ class SceneDaemon(Daemon):
     def start(self) -> None:
         if self.token:
             self.http.headers["authorization"] = f"Bearer {self.token}"
-        arguments = ["--port", str(self.port), "--state", str(self.state), *self.arguments]
-        environment = {"RECOMPOSE_TOKEN": self.token} if self.token else {}
-        log_path = str(self.state / "daemon.log")
-        forked = self.nursery.start(arguments=arguments, environment=environment, log=log_path)
-        self.process = cast("subprocess.Popen[bytes]", forked)
+        self._store, recent = DaemonStore(self.state), Recent()
+        how = {"fast": self.fast, "nodes": self.nodes}
+        played = scene_daemon(self.apps, self._store, self.state / "telemetry", **how)
+        app = create_app(played, Access(token=self.token), recent)
+        if self.fast:
+            app.state.broadcaster._period_s = FAST_PERIOD_S
+        structlog.get_config()["processors"][:0] = [TimeStamper("iso", key="at"), recent]
+        quiet = {"log_config": None, "log_level": "critical"}
+        self._server = uvicorn.Server(uvicorn.Config(app, port=self.port, timeout_graceful_shutdown=1, **quiet))
+        self._thread = threading.Thread(target=self._server.run)
+        self._thread.start()
         self.wait_for(self._ready, UP_S, "the daemon to be ready")
+
+    def kill(self) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+        self._store.close()
+        del structlog.get_config()["processors"][:2]
 
     def ferret(self, **told: Any) -> None:
         """Ferret runs, and its status says ``told``."""
@@ -75,16 +71,14 @@ class SceneDaemon(Daemon):
 
 
 @contextmanager
-def scenes(state: Path, nursery: Nursery, *arguments: str, token: str = "") -> Iterator[SceneDaemon]:
-    playing = SceneDaemon(free_port(), state, arguments, nursery=nursery, token=token)
+def scenes(state: Path, **how: Any) -> Iterator[SceneDaemon]:
+    playing = SceneDaemon(free_port(), state, **how)
+    playing.start()
     try:
-        playing.start()
         yield playing
     finally:
         playing.http.close()
-        if playing.process is not None and playing.process.poll() is None:
-            os.killpg(playing.process.pid, signal.SIGKILL)
-            playing.process.wait()
+        playing.kill()
 
 
 @contextmanager

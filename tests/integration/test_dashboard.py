@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, DRIVER, Browser
-from dashboard_rig import LATENCY, PUSHED, Nursery, SceneDaemon, page, scenes
+from dashboard_rig import LATENCY, PUSHED, SceneDaemon, page, scenes
 from dashboard_scenes import NOTICES, SCENES
 from selenium.webdriver import Chrome as Driver
 from selenium.webdriver.common.action_chains import ActionChains
@@ -68,17 +68,17 @@ def test_the_overview_has_the_worst_first_sums_and_shares_of_a_budget(daemon: Sc
     seen.sees("Budget 8 workers · ferret 5 workers: 83 % of its objective, 100 % with 1 worker more", ".shares")
 
 
-def test_without_apps_it_says_what_to_do(tmp_path: Path, chromium: Driver, nursery: Nursery) -> None:
-    with scenes(tmp_path, nursery, "--apps", "") as nothing, page(nothing.url, chromium) as seen:
+def test_without_apps_it_says_what_to_do(tmp_path: Path, chromium: Driver) -> None:
+    with scenes(tmp_path, apps=()) as nothing, page(nothing.url, chromium) as seen:
         seen.open()
         seen.sees("recompose serve --apps FOLDER")
 
 
-def test_several_nodes_are_a_table(daemon: SceneDaemon, tmp_path: Path, chromium: Driver, nursery: Nursery) -> None:
+def test_several_nodes_are_a_table(daemon: SceneDaemon, tmp_path: Path, chromium: Driver) -> None:
     (state := tmp_path / "two").mkdir()
     far = ["10.0.0.5", "up", "3.5", "1", "0.5 of 1 · 25 %", "1.0 GiB of 8.0 GiB", "3.0 GiB of 9.0 GiB", "–"]
     row = "#nodes-title + .scroll tr:first-child > :is(th, td)"
-    with scenes(state, nursery, "--nodes") as two, page(two.url, chromium) as seen:
+    with scenes(state, nodes=True) as two, page(two.url, chromium) as seen:
         seen.open()
         seen.until(lambda: seen.texts(row)[-8:] == far, "the far node")
     with page(daemon.url, chromium) as seen:
@@ -274,8 +274,8 @@ def _asked_since(seen: Browser, before: int, text: str) -> bool:
     return any(text in url for url in seen.asked[before:])
 
 
-def test_with_a_token_there_is_nothing_without_it(tmp_path: Path, chromium: Driver, nursery: Nursery) -> None:
-    with scenes(tmp_path, nursery, token="s3cret") as guarded, page(guarded.url, chromium, refused=(401,)) as seen:
+def test_with_a_token_there_is_nothing_without_it(tmp_path: Path, chromium: Driver) -> None:
+    with scenes(tmp_path, token="s3cret") as guarded, page(guarded.url, chromium, refused=(401,)) as seen:
         guarded.ferret()
         seen.open("#/app/ferret")
         seen.sees("Sign in", "form")

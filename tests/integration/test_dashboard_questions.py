@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 from browser import CHROMIUM, DRIVER, Browser
-from dashboard_rig import LATENCY, Nursery, SceneDaemon, page, scenes
+from dashboard_rig import LATENCY, SceneDaemon, page, scenes
 from dashboard_scenes import NOTICES, SCENES
 from selenium.webdriver import Chrome as Driver
 from selenium.webdriver.common.action_chains import ActionChains
@@ -246,6 +246,7 @@ Promise.all(parts).then(([views, names]) => {
 """A decision as the page would list it, with what no service would store."""
 
 
+@pytest.mark.logs_errors("run failed")
 @pytest.mark.parametrize("seen", [(422, 404)], indirect=True)
 def test_what_the_service_tells_is_text_and_never_run(ferret: Browser, daemon: SceneDaemon) -> None:
     daemon.send("POST", "/slo", LATENCY)
@@ -336,12 +337,12 @@ COUNTING = "window.heard = 0; const parse = JSON.parse; JSON.parse = (text) => (
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", ["#/", "#/app/ferret"])
-def test_an_hour_of_events(tmp_path: Path, path: str, nursery: Nursery, chromium: Driver) -> None:
+def test_an_hour_of_events(tmp_path: Path, path: str, chromium: Driver) -> None:
     """Of three apps at four statuses a second, as fast as they can be sent: the page does not grow. A third of an hour
     is sent, and may take a third of what an hour may. The page keeps a quarter of an hour of every app, a sample a
     second; the scene's clock advances a second with every status, so that this is full after a fifth."""
     apps = ["ferret", "synthetic", "bzip2"]
-    with scenes(tmp_path, nursery, "--apps", ",".join(apps), "--fast") as fast, page(fast.url, chromium) as seen:
+    with scenes(tmp_path, apps=apps, fast=True) as fast, page(fast.url, chromium) as seen:
         for app in apps:
             fast.send("POST", f"/apps/{app}/start", {"source": {"kind": "push"}})
         fast.send("POST", "/slo", LATENCY)

@@ -25,7 +25,6 @@ from service.schemas.requests import SloRequest
 RUN_ELSEWHERE = {
     r"make run": "tests/integration/test_docs.py::test_the_demo_of_the_readme_runs_on_photos",
     r"make test": ".ci/run::make test",
-    r"make test-long": "Makefile::lanes.py long",
     r"make check": "Makefile::--output-sync=target lint quick-tests classes",
     r"make setup": ".ci/run::make setup",
     r"docker (build|run) .+": "tests/integration/test_deploy.py::"
@@ -40,8 +39,6 @@ RUN_ELSEWHERE = {
     r"recompose tokens (add|list|revoke).*": "tests/unit/test_api_access.py::"
     "test_tokens_are_added_listed_and_revoked_from_the_command_line",
     r"recompose backup .+": "tests/unit/test_store.py::test_what_is_stored_while_the_service_runs_is_in_the_copy",
-    r"make (release|site).*": "Makefile::docs/site/build.py",
-    r"make lock.*": "tests/integration/test_packaging.py::test_locks_are_complete_and_agree",
     r"\.venv/bin/recompose run (person_recognition|face_recognizer) .+": "tests/integration/test_real_files.py::"
     "test_persons_on_a_users_film_under_an_slo",
     r"\.venv/bin/recompose run (lane_detection|military_server|synthetic) .+": "tests/integration/test_real_files.py::"
@@ -49,7 +46,7 @@ RUN_ELSEWHERE = {
     r"\.venv/bin/recompose run b(un)?zip2 .+": "tests/integration/test_real_files.py::"
     "test_a_text_compressed_by_several_workers_is_what_bunzip2_gives_back",
     r"\.venv/bin/recompose ingest ferret .+": "tests/datapipe/test_ingest_spark.py::"
-    "test_features_and_answers_are_the_originals",
+    "test_spark_and_one_process_make_the_same_files",
     r"\.venv/bin/recompose ingest person_recognition .+": "tests/unit/test_faces.py::"
     "test_a_gallery_follows_its_pictures_while_the_app_runs",
     r"\.venv/bin/recompose run ferret --source spark:.+": "tests/datapipe/test_live.py::"

@@ -108,18 +108,6 @@ def test_a_text_compressed_by_several_workers_is_what_bunzip2_gives_back(tmp_pat
     assert back.read_bytes() == text.read_bytes()
 
 
-def test_a_truncated_archive_gives_its_sound_streams_and_a_dead_letter(tmp_path: Path) -> None:
-    plain, packed, out, letters = (tmp_path / name for name in ("plain", "x.bz2", "out", "dead.jsonl"))
-    plain.write_bytes(os.urandom(30_000))
-    recompose("bzip2", "--source", f"replay:{plain}", "-o", "block_bytes=10000", "--out", str(packed))
-    packed.write_bytes(packed.read_bytes()[:-50])
-    words = ["--pool", "local", "--dead-letters", str(letters), "--out", str(out)]
-    done = CliRunner().invoke(main, ["run", "bunzip2", "--source", f"replay:{packed}", *words])
-    assert "failed 1" in done.output
-    assert out.read_bytes() == plain.read_bytes()[:20_000]
-    assert "stream 2 is cut off" in letters.read_text()
-
-
 def test_a_broken_tuple_in_a_bundle_fails_alone(tmp_path: Path) -> None:
     records = list(MilitaryServer(MilitaryOptions(**OPTIONS)).items(None))
     off_the_map = records[17][:10] + bytes([255]) * 128 + records[17][138:]

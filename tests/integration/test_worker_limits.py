@@ -56,16 +56,6 @@ class Loops(App):
         while value:
             pass
         return value
-
-class Good(App):
-    name = "good"
-    stages = (Stage("same"),)
-
-    def items(self, path):
-        return iter(range(1_000_000))
-
-    def same(self, value):
-        return value
 """
 
 
@@ -91,14 +81,14 @@ def test_a_leaking_app_costs_its_own_worker_and_item_and_no_other_app(daemon: Da
         return eventually(lambda: daemon.observation.status(app), lambda seen: is_done(seen, items), PATIENCE_S)
 
     with capture_logs() as logs:
-        daemon.apps.start(StartRequest(input=InputSpec(rate_per_s=20), settings={"spares": 0}).spec("good"))
+        daemon.apps.start(StartRequest(input=InputSpec(rate_per_s=20), settings={"spares": 0}).spec("synthetic"))
         limits = {"worker_memory_mb": 400, "worker_processes": 4, "spares": 1, "attempts": 1}
         daemon.apps.start(StartRequest(settings=limits, batching={"items": 1}, items=5).spec("leaks"))
-        good = wait_for("good", 20)
+        other = wait_for("synthetic", 20)
         wait_for("leaks", 5)
         rows = daemon.observation.results("leaks", ReadResults(None, 10))
-        later = wait_for("good", good.items.delivered + 20)
-        for app in ("good", "leaks"):
+        later = wait_for("synthetic", other.items.delivered + 20)
+        for app in ("synthetic", "leaks"):
             daemon.apps.stop(app)
     assert [row.value for row in rows if row.error is None] == ["well", "well", "well"]
     assert [row.serial for row in rows if row.error is not None] == [1, 3]

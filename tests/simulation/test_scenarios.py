@@ -1,9 +1,9 @@
 """All scenarios of this folder: the real controller on a simulated plant, with a sentence and ranges of what should be.
 
-A file holds ``should`` (the sentence), the app (``stages`` in ms, ``compositions``), the plant (``cores``, ``hop_ms``,
-``worker_start_s``), the load (``rate``: steps of [from s, items/s], or a pattern), how items travel together
-(``batch``), ``slo``, ``strategies``, and what is expected: by spans of time (``spans``) and by decision
-(``decisions``).
+A file holds ``should`` (the sentence), the app (``stages`` in ms, ``compositions``), the plant (``cores``, by default
+eight, ``hop_ms``, ``worker_start_s``), the load (``rate``: steps of [from s, items/s], or a pattern), how items travel
+together (``batch``), ``slo``, ``strategies`` (by default ``expected-cost``), and what is expected: by spans of time
+(``spans``) and by decision (``decisions``). A run ends with its last span, or after ``duration_s``.
 """
 
 from collections.abc import Iterator
@@ -34,19 +34,13 @@ from service.schemas.spec import BatchingSpec
 HERE = Path(__file__).parent
 SHIPPED = HERE.parent.parent / "compositions"
 SCENARIOS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(HERE.glob("*.yaml"))}
-SECOND = {
-    *("constant_load", "constant_load_latency", "ferret_rank", "ferret_rank_model", "ferret_second_bottleneck"),
-    *("held_back_users", "person_recognition", "poisson_due", "regulator_two_sided_paced", "slow_items_by_chance"),
-    "synthetic_unbalanced_model",
-}
-"""They show once more what another one shows."""
 
 
 def runs() -> Iterator[Any]:
-    """Each scenario but the second ones, with its first strategy, for every change."""
+    """Each scenario with its first strategy, for every change."""
     for name, document in SCENARIOS.items():
-        for number, strategy in enumerate(document["strategies"]):
-            yield pytest.param(name, strategy, marks=pytest.mark.long if number or name in SECOND else [])
+        for number, strategy in enumerate(document.get("strategies", ["expected-cost"])):
+            yield pytest.param(name, strategy, marks=pytest.mark.long if number else [])
 
 
 @pytest.mark.parametrize(("name", "strategy"), [*runs()])
@@ -71,7 +65,7 @@ def scenario_of(document: dict[str, Any], strategy: str) -> Scenario:
         compositions=compositions,
         slo=slo_of(document.get("slo")),
         rate=rate_of(document["rate"]),
-        duration_s=document["duration_s"],
+        duration_s=document.get("duration_s", max(span["to_s"] for span in document["spans"])),
         machine=machine_of(document),
         strategy=strategy,
         mode=Mode(document.get("mode", "auto")),
@@ -86,7 +80,7 @@ def scenario_of(document: dict[str, Any], strategy: str) -> Scenario:
 
 def machine_of(document: dict[str, Any]) -> Machine:
     hop_s = document.get("hop_ms", 0.1) / 1e3
-    machine = Machine(document["cores"], hop_s, hop_s)
+    machine = Machine(document.get("cores", 8), hop_s, hop_s)
     return replace(machine, start_s=document.get("worker_start_s", machine.start_s))
 
 
@@ -104,7 +98,7 @@ def stage_of(name: str, spec: dict[str, Any]) -> SimulatedStage:
 
 
 def compositions_of(spec: Any, stages: list[Stage]) -> tuple[Composition, ...]:
-    """``synthetic`` or ``ferret`` for the shipped file, a list as in such a file, ``{generate: …}``, or notations by
+    """``synthetic`` for the shipped file, a list as in such a file, ``{generate: …}``, or notations by
     name."""
     if isinstance(spec, str):
         return load((SHIPPED / f"{spec}.yaml").read_text(), {spec: stages}).compositions

@@ -69,7 +69,10 @@ class Share:
 BUFFER = 4
 
 
-class FakeRun:
+A = TypeVar("A")
+
+
+class FakeRunner:
     """Delivers every pushed item unchanged, at once, unless ``hold`` is set; then they wait in its buffer of four."""
 
     def __init__(self, spec: RunSpec) -> None:
@@ -81,6 +84,21 @@ class FakeRun:
         self.delivered: list[Result] = []
         self.decided: list[Decision] = []
         self.active = self._named(spec.composition) or self._choices()[0]
+        self.began = utc_now()
+        self.killed = False
+        self.share = Share()
+        self._answers = Answers(*self._changes(), *self._reads())
+
+    def ask(self, request: r.Request[A], *, timeout_s: float = ANSWER_S) -> A:
+        if self.killed:
+            raise ConnectionError("the runner was killed")
+        return self._answers.answer(request)
+
+    def vital(self) -> Vital:
+        return Vital.DEAD if self.killed else Vital.REACHABLE
+
+    def kill(self) -> None:
+        self.killed = True
 
     def start(self) -> None:
         if self.decided:
@@ -102,6 +120,7 @@ class FakeRun:
             "queued": waiting,
             "items": Items(accepted=out + waiting, delivered=out, failed=0, shed=0),
             "switches": max(len(self.decided) - 1, 0),
+            "grant": GrantBody.of(self.share.grant),
         }
         return having(known, moved)
 
@@ -150,31 +169,6 @@ class FakeRun:
         before = self.decided[-1].to if self.decided else to
         self.decided.append(decision(len(self.decided) + 1, trigger, before, to, self.spec.origin.run))
 
-
-A = TypeVar("A")
-
-
-class FakeRunner(FakeRun):
-    """A fake run behind the port."""
-
-    def __init__(self, spec: RunSpec) -> None:
-        super().__init__(spec)
-        self.began = utc_now()
-        self.killed = False
-        self.share = Share()
-        self._answers = Answers(*self._changes(), *self._reads())
-
-    def ask(self, request: r.Request[A], *, timeout_s: float = ANSWER_S) -> A:
-        if self.killed:
-            raise ConnectionError("the runner was killed")
-        return self._answers.answer(request)
-
-    def vital(self) -> Vital:
-        return Vital.DEAD if self.killed else Vital.REACHABLE
-
-    def kill(self) -> None:
-        self.killed = True
-
     def _changes(self) -> tuple[r.Handler, ...]:
         return (
             r.Start.by(lambda _: self.start()),
@@ -208,9 +202,6 @@ class FakeRunner(FakeRun):
 
     def _note(self, request: r.SetInput | r.SetBatching | r.SetPlannedLoads | r.SetCompositions) -> None:
         self.spec = r.changed(self.spec, request)
-
-    def status(self) -> Status:
-        return having(super().status(), {"grant": GrantBody.of(self.share.grant)})
 
     def summary(self) -> Summary:
         return Summary(app=self.spec.app, run=self.spec.origin.run, composition=self.active.name)
