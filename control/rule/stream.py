@@ -28,9 +28,6 @@ _FIRST = 20
 _POOL = 4
 """Similar moments that are considered, as a multiple of the futures. Of these, evenly spaced ones are taken, because
 neighbours in time are the same story."""
-_ANY = 8
-"""Of the futures for which there is no similar moment, each so many-th follows any moment: what has come once, as a
-crowd, may come again."""
 _LOOKED = 1500
 """Moments of the past that are compared with the present."""
 _MOST_SCALED = 1.5
@@ -249,15 +246,9 @@ class Stream:
         step_s = stride * self._turn_s
         items, each_s = self._drawn(step_s)
         past = self._similar(stride * settings.steps)
-        turns = 1 + np.arange(settings.steps + 1)[None] * stride
-        if (last := self._turns - 1 - stride * settings.steps) > 2 * _FIRST:
-            rows = np.arange(len(past), settings.futures, _ANY)
-            shares = (0.5 + _GOLDEN * np.arange(1, len(rows) + 1)) % 1.0
-            begins = _FIRST + (shares * (last - _FIRST)).astype(np.int64)
-            items[rows] = np.diff(self._came[begins[:, None] + turns], axis=1)
         if len(past):
             now, count = self._turns - 1, len(past)
-            at = past[:, None] + turns
+            at = past[:, None] + 1 + np.arange(settings.steps + 1)[None] * stride
             scale = np.exp(np.clip(self._features[now, 0] - self._features[past, 0], -_MOST_SCALED, _MOST_SCALED))
             items[:count] = np.diff(self._came[at], axis=1) * scale[:, None]
             after = at[:, :-1, None] + np.arange(stride)[None, None]
