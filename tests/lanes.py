@@ -27,8 +27,8 @@ Part = tuple[list[str], list[str]]
 """How its tests run side by side, and which."""
 LANES: dict[str, list[Part]] = {
     "quick": [(["-n", "2"], QUICK)],
-    # Clusters, JVMs and browsers take most of the time, half of it waiting for one: three at a time on two cores.
-    "test": [(["-n", "3", *BY_FILE], OTHERS), (["-n", "2", *BY_FILE], PACED)],
+    # Clusters, JVMs and browsers take most of the time, half of it waiting for one: four at a time on two cores.
+    "test": [(["-n", "4", *BY_FILE], OTHERS), (["-n", "2", *BY_FILE], PACED)],
     "long": [(["-n", "2", *BY_FILE], ["tests"])],
 }
 FLAKY = Path(sys.prefix) / "flaky-tests.txt"
