@@ -35,6 +35,7 @@ NEAR, FAR = "10.77.0.1", "10.77.0.2"
 PORT = 6379
 DELAY_S = 0.001
 """Of a packet, in each direction."""
+SLOW_S = 0.05
 FAR_PID, LAST_PID = "RECOMPOSE_FAR_PID", "RECOMPOSE_LAST_PID"
 """The process, as the command sees it, with which the far machine goes, and the last one."""
 SEEN = "bytes through the cable: "
@@ -103,6 +104,11 @@ def cut(yes: bool) -> None:
     os.kill(1, signal.SIGUSR1 if yes else signal.SIGUSR2)
 
 
+def slow(yes: bool) -> None:
+    """Lengthen the last cable to 50 ms in each direction, or shorten it again; to be called on the near machine."""
+    os.kill(1, signal.SIGHUP if yes else signal.SIGWINCH)
+
+
 def join() -> None:
     """Have the last machine join the Ray; to be called on the near machine."""
     os.kill(1, signal.SIGURG)
@@ -121,11 +127,12 @@ def of_far(pid: int) -> int:
 class Cable(threading.Thread):
     """Takes packets out of one tunnel device and puts them into the other, later."""
 
-    def __init__(self, near: str, far: str) -> None:
+    def __init__(self, near: str, far: str, delay_s: float) -> None:
         super().__init__(daemon=True)
         self.passed_bytes = 0
         self.cut = False
         """What is sent meanwhile is lost, and neither end is told."""
+        self.delay_s = delay_s
         ends = _tunnel(near), _tunnel(far)
         self._others = dict(zip(ends, reversed(ends), strict=True))
 
@@ -138,7 +145,7 @@ class Cable(threading.Thread):
                 for end in ready:
                     packet = os.read(end, _MTU)
                     if not self.cut:
-                        on_the_way.append((time.monotonic() + DELAY_S, self._others[end], packet))
+                        on_the_way.append((time.monotonic() + self.delay_s, self._others[end], packet))
                 while on_the_way and on_the_way[0][0] <= time.monotonic():
                     _, end, packet = on_the_way.popleft()
                     self.passed_bytes += os.write(end, packet)
@@ -179,7 +186,7 @@ class Far:
 
 def _connect(far: Far, machine: int) -> Cable:
     ends = f"near{machine}", f"far{machine}"
-    cable, there = Cable(*ends), address_of(machine)
+    cable, there = Cable(*ends, DELAY_S), address_of(machine)
     _do("ip", "link", "set", ends[1], "netns", str(far.pid))
     for do, name, own, peer in ((_do, ends[0], NEAR, there), (far.run, ends[1], there, NEAR)):
         do("ip", "address", "add", own, "peer", peer, "dev", name)
@@ -221,6 +228,8 @@ def main() -> int:
         cables = [_connect(far, machine) for machine, far in enumerate(fars, 1)]
         signal.signal(signal.SIGUSR1, lambda *_: _set_cut(cables, True))
         signal.signal(signal.SIGUSR2, lambda *_: _set_cut(cables, False))
+        signal.signal(signal.SIGHUP, lambda *_: setattr(cables[-1], "delay_s", SLOW_S))
+        signal.signal(signal.SIGWINCH, lambda *_: setattr(cables[-1], "delay_s", DELAY_S))
         head = "--head", f"--port={PORT}", "--include-dashboard=false"
         _do(*_ray(*head, f"--node-ip-address={NEAR}", *_room("near", cpus[0])))
         joins = [

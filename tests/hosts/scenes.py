@@ -14,13 +14,14 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from hosts import FAR, FAR_PID, LAST_PID, NEAR, address_of, cut, inside, join
+from hosts import FAR, FAR_PID, LAST_PID, NEAR, address_of, cut, inside, join, slow
 from ray._private import state as ray_state
 from rig import Rig
 
 from apps.contract import App
+from compositions.model import Stage
 from lab.benchmarks.frames import LARGE_FRAME, Frames
-from runtime.dispatch.outcomes import TaskTimed
+from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.ray import cluster
 from runtime.pools.ray.pool import RayPool
@@ -32,6 +33,8 @@ from tests.support.waiting import eventually, wait_until
 
 ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
+WAIT_S, BOUND_S = 0.04, 0.12
+HALF_LOAD_S = 2 * WAIT_S / 6
 
 
 @contextmanager
@@ -128,6 +131,44 @@ def joined() -> dict[str, Any]:
     return {**seen, "first_s": first_s, "all_s": all_s, "workers": dict(on), "why": why}
 
 
+class Waits(App):
+    """One stage that waits."""
+
+    name = "waits"
+    stages = (Stage("wait"),)
+
+    def wait(self, value: Any) -> Any:
+        time.sleep(WAIT_S)
+        return value
+
+
+def slowed() -> dict[str, Any]:
+    """The last of three machines, which has two of six workers, is 50 ms away for a while, at half load: the share of
+    the items of each second that were out within a bound which the others keep easily."""
+    with rig_of(Waits, "Par*6(wait)") as rig:
+        rig.run_until(lambda: len(rig.engine.view().workers) == 6)
+        on = Counter(worker.node for worker in rig.engine.view().workers)
+        before = _shares(rig, 5)
+        slow(True)
+        after = _shares(rig, 20)
+        slow(False)
+        return {"workers": dict(on), "before": before, "after": after, "again": _shares(rig, 5)}
+
+
+def _shares(rig: Rig, seconds: int) -> list[float]:
+    shares = []
+    for _ in range(seconds):
+        begin_s, rig.outcomes = rig.engine.now_s, []
+        for at in range(int(1 / HALF_LOAD_S)):
+            due_s = begin_s + at * HALF_LOAD_S
+            while rig.engine.now_s < due_s:
+                rig.outcomes += rig.engine.advance(due_s)
+            rig.engine.admit(rig.codec.encode([at]), (due_s,))
+        out = [each for each in rig.outcomes if isinstance(each, Delivered)]
+        shares.append(round(sum(each.at_s - each.arrived_s[0] <= BOUND_S for each in out) / max(1, len(out)), 3))
+    return shares
+
+
 def hops() -> dict[str, Any]:
     """By machine and size of bundles: p50 of a hop, one bundle at a time; items a second, as many as there is room
     for. A hop is from a task's sending to its return, without its work: what the monitor gets."""
@@ -210,7 +251,7 @@ def _there_and_back_s(line: socket.socket, size: int) -> float:
 
 def main() -> None:
     cluster.connect(os.environ["RAY_ADDRESS"])
-    scenes = {each.__name__: each for each in (killed, parted, hops, cores, joined, frames)}
+    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, joined, frames)}
     print(json.dumps(scenes[sys.argv[1]]()), flush=True)
 
 
