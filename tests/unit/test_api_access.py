@@ -1,4 +1,4 @@
-"""Who may ask: hosts, origins, the token; and named tokens with roles, their revocation and the record of changes."""
+"""Check who may ask: hosts, origins, the token; named tokens with roles, their revocation and the record of changes."""
 
 import json
 import re

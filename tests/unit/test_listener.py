@@ -1,4 +1,4 @@
-"""How the daemon listens, on a real socket: what is answered at once, what is not waited for, how many at a time."""
+"""Check how the daemon listens, on a real socket: what it answers at once, what waits for nothing, how many at once."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What must survive a restart, what must not happen to the file, and a backup of a service that runs."""
+"""Check what survives a restart, what does not happen to the file, and a backup of a service that runs."""
 
 import os
 import sqlite3
