@@ -77,7 +77,7 @@ PROC, MOUNTED = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 _V1 = ("cpu", "cpu,cpuacct", "cpuacct,cpu")
 """Names of the CPU controller's mount point, which are also its names in ``/proc/self/cgroup``."""
 _V2 = ("", "unified")
-_QUOTAS = ("cpu.max", "cpu.cfs_quota_us")
+_QUOTAS = (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
 
 
 def available_cores() -> float:
@@ -96,12 +96,13 @@ def cpu_report() -> CpuReport:
 
 def cpu_quota(proc: Path = PROC, mounted: Path = MOUNTED) -> float | None:
     """Return the smallest CPU quota, in cores, of the process's control group and those above; None: no limit."""
-    return min((each for folder in _folders(proc, mounted) if (each := _quota(folder)) is not None), default=None)
+    return min((each for files in _files(proc, mounted) if (each := _quota(files)) is not None), default=None)
 
 
 @cache
-def _folders(proc: Path, mounted: Path) -> tuple[Path, ...]:
-    """Return the folders of the group and its ancestors where a quota can be, once: it is asked four times a second."""
+def _files(proc: Path, mounted: Path) -> tuple[tuple[Path, ...], ...]:
+    """Return the files with the quotas of the group and its ancestors; made once, as they are read four times a second:
+    the parts of a ``Path`` are interned, and Python's table of such names keeps the place of each that was."""
     try:
         lines = [line.split(":", 2) for line in proc.read_text().splitlines()]
     except OSError:
@@ -113,14 +114,12 @@ def _folders(proc: Path, mounted: Path) -> tuple[Path, ...]:
             top = mounted / place
             group = top / path.lstrip("/")  # in a container this may be the host's: then ``top`` is its own group
             folders += (each for each in (group, *group.parents) if each == top or top in each.parents)
-    return tuple(each for each in folders if any((each / name).exists() for name in _QUOTAS))
+    files = ([folder / name for name in names] for folder in folders for names in _QUOTAS)
+    return tuple(tuple(each) for each in files if each[0].exists())
 
 
-def _quota(folder: Path) -> float | None:
-    with suppress(OSError, ValueError, ZeroDivisionError):  # the file is missing or has another format
-        if (folder / _QUOTAS[0]).exists():
-            quota, period = (folder / _QUOTAS[0]).read_text().split()
-        else:
-            quota, period = ((folder / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
+def _quota(files: tuple[Path, ...]) -> float | None:
+    with suppress(OSError, ValueError, ZeroDivisionError):  # a file went away or has another format
+        quota, period = " ".join(file.read_text() for file in files).split()
         return int(quota) / int(period) if quota not in ("max", "-1") else None
     return None
