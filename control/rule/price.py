@@ -51,7 +51,7 @@ class Price:
             self._delivered -= delivered
             self._late -= late
         may_be = max(1e-3, 1 - share) * max(self._delivered, expected, _LEAST_ITEMS)
-        self._used = self._late / may_be / settings.used_share
+        self._used = max(0.0, self._late) / may_be / settings.used_share
         off = min(self._used, 2.0) - 0.5
         self._dual += settings.dual_step * elapsed_s * (off if off > 0 else settings.fall * off)
         least, most = math.log(settings.least_price / settings.usual_price), math.log(_MOST / settings.usual_price)

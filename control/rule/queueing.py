@@ -99,9 +99,13 @@ class ItemTime:
         """Return how much of an item counts as late, by its wait until it is begun."""
         if not goal.of_mean:
             return self.beyond(goal.bound_s - waits_s, rate_per_s)
+        return np.maximum(0.0, self.late_of_mean(goal, waits_s, rate_per_s))
+
+    def late_of_mean(self, goal: Goal, waits_s: Array, rate_per_s: float) -> Array:
+        """Return the same where the mean is to be within the bound: in proportion to the wait, and no more than 1."""
         slack_s = goal.bound_s - self.ordered_s(rate_per_s)
         used = 1 + (waits_s - slack_s) / max(slack_s, _LEAST_SLACK * goal.bound_s)
-        return np.clip((1 - goal.share) * used, 0.0, 1.0)
+        return np.minimum((1 - goal.share) * used, 1.0)
 
     def beyond(self, limit_s: Array, rate_per_s: Array | float = 0.0) -> Array:
         """Return the share of items that take longer, or come out behind one that does: results leave in order, so an

@@ -74,10 +74,10 @@ class Rule:
             price.add(seen.at_s, seen.elapsed_s, seen.delivered, late, expected, goal.share)
 
     def late_of_mean(self, goal: Goal, latency_s: float) -> float:
-        """Return how much of each item counts as late where the items had this latency on average."""
+        """Return how much of each item counts as late where the items had this latency on average; below 0 where they
+        were faster than usual, as chance makes up for itself."""
         item, rate_per_s = ItemTime.of(self.stream.work_s, self.stream.cv), self.stream.rate_per_s
-        wait_s = max(0.0, latency_s - item.ordered_s(rate_per_s))
-        return float(item.late(goal, np.array([wait_s]), rate_per_s)[0])
+        return float(item.late_of_mean(goal, np.array(latency_s - item.ordered_s(rate_per_s)), rate_per_s))
 
     def suppose(self, rate_per_s: float) -> None:
         """Go on as if items came at this rate, in the manner in which they do."""

@@ -72,6 +72,18 @@ def test_where_times_have_a_long_tail_two_items_tell_nothing() -> None:
     assert after_s < 2 * before_s
 
 
+def test_a_stage_s_time_is_that_of_many_items_and_after_a_change_of_those_since() -> None:
+    times_s = np.random.default_rng(2).lognormal(np.log(0.3) - 0.1, 0.45, (40, 360))  # of 0.3 s on average
+    off, later_off = [], []
+    for each in times_s:
+        stream = one_after_the_other(fed([4.0]), each[:300].tolist())
+        off.append(stream.each_s[1] / 0.3 - 1)
+        one_after_the_other(stream, (1.5 * each[300:]).tolist())
+        later_off.append(stream.each_s[1] / 0.45 - 1)
+    assert np.std(off) < 0.05, "of 30 items, it would be 0.08"
+    assert abs(np.mean(later_off)) < 0.05, "if the mean went on, it would be 0.15"
+
+
 def test_what_followed_a_rise_before_is_expected_of_the_next() -> None:
     wave = [4.0] * 30 + [6.0, 9.0, 13.0, 18.0] + [20.0] * 30
     futures = fed(wave * 8 + wave[:33], seed=3).futures(5.0)
@@ -205,6 +217,15 @@ def test_a_mean_is_kept_as_long_as_items_wait_no_longer_than_it_leaves() -> None
     late = item.late(goal, np.array([0.0, 0.05, 0.1, 0.2]), 0.0)
     assert late == pytest.approx([0.0, 0.1, 0.2, 0.4], rel=0.05), "at 0.5 s on average, as much as may be"
     assert item.beyond(np.array([0.5]))[0] > 0.1, "items that take longer by themselves do not count"
+
+
+def test_of_a_mean_items_that_are_faster_make_up_for_slower_ones() -> None:
+    goal, item, price = Goal(0.5, 0.8, of_mean=True), ItemTime.of(0.4, 0.2), Price(RuleSettings())
+    chance_s = np.random.default_rng(3).normal(0.0, 0.1, 2400)
+    for turn, late in enumerate(item.late_of_mean(goal, chance_s, 0.0).tolist()):
+        price.add(TURN_S * turn, TURN_S, 2.0, 2.0 * late, 600.0, goal.share)
+    assert price.late_share < 0.02
+    assert price.in_work < RuleSettings().usual_price
 
 
 # --- price ------------------------------------------------------------------------------------------------------------
