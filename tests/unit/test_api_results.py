@@ -1,22 +1,16 @@
 """``GET /results`` tells a reader what it cannot have any more: after a restart, out of the window, of an ended run."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from synthetic_daemon import LATENCY, PUSHED, detail, runner_of
 
-from apps import registry
-from control.decisions import State, Trigger
-from service.api import create_app
+from control.decisions import Trigger
 from service.cli.http import Client, ServiceError
-from service.daemon.daemon import Daemon
-from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.restart_policy import Up
-from service.daemon.supervision.runner_slot import LocalHost
 from service.schemas.decisions import history_of
-from tests.support.fakes import FakeRunner, PromptTicker, decision, quiet_run
+from tests.support.fakes import FakeRunner, decision, quiet_run
 
 
 class Service:
@@ -81,23 +75,6 @@ def test_a_cursor_over_a_killed_runner_is_told_of_the_other_run(service: Service
     assert told["run"] != before
 
 
-def test_a_number_that_the_new_run_has_not_given_yet_is_told_without_a_run_too(service: Service) -> None:
-    service.push("a", "b")
-    service.kill_runner()
-    service.push("x")
-    assert service.gone(after=1)["to"] == 0
-
-
-def test_a_killed_runner_is_in_status_and_decisions_with_the_reason(service: Service) -> None:
-    service.kill_runner()
-    status, entries = service.status, service.http.get("/decisions/synthetic").json()
-    assert (status["epoch"], status["runner_restarts"]) == (2, 1)
-    assert status["started_again"] == "ConnectionError: the runner was killed"
-    (again,) = [each for each in entries if each["trigger"] == "failure"]
-    assert again["run"] == status["run"]
-    assert again["reason"] == "the runner was started again: ConnectionError: the runner was killed"
-
-
 def test_an_ended_run_can_be_read_to_its_end_and_no_other(service: Service) -> None:
     service.push("a", "b")
     run = service.status["run"]
@@ -108,12 +85,6 @@ def test_an_ended_run_can_be_read_to_its_end_and_no_other(service: Service) -> N
     assert (told["run"], told["from"], told["to"]) == (run, 0, 1)
     service.begin()
     assert service.gone(run=run, after=1)["run"] == service.status["run"] != run
-
-
-def test_where_nothing_ever_ran_there_is_nothing_and_no_run(client: TestClient) -> None:
-    assert client.get("/results/synthetic").json() == []
-    told = client.get("/results/synthetic", params={"run": "a", "after": 3})
-    assert (told.status_code, told.json()["run"]) == (410, None)
 
 
 def test_the_command_line_s_client_tells_it_as_a_sentence(service: Service) -> None:
@@ -153,34 +124,16 @@ def test_a_page_does_not_end_within_an_instant() -> None:
     assert len(history_of(decisions[1:], runs, [], 1)) == 1
 
 
-# --- what is asked for while an app starts is shown at once -----------------------------------------------------------
-
-
-class Slow(FakeRunner):
-    """Its workers do not come."""
-
-    def start(self) -> None:
-        super().start()
-        self.state = State.STARTING
-
-
-@pytest.fixture
-def starting(disk: DaemonStore) -> Iterator[TestClient]:
-    apps = {"synthetic": registry.find("synthetic")}
-    daemon = Daemon(apps, LocalHost(Slow), disk, make_ticker=PromptTicker)
-    with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as client:
-        assert client.post("/apps/synthetic/start", json=PUSHED).json()["state"] == "starting"
-        yield client
-
-
-def test_an_objective(starting: TestClient) -> None:
-    stored = starting.post("/slo", json=LATENCY).json()
-    status = starting.get("/status/synthetic").json()
-    assert runner_of(starting).spec.slo is None, "it is told after its start"
+def test_an_objective_is_shown_while_the_app_starts(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeRunner, "start", lambda _: None)  # its workers do not come
+    assert client.post("/apps/synthetic/start", json=PUSHED).json()["state"] == "starting"
+    stored = client.post("/slo", json=LATENCY).json()
+    status = client.get("/status/synthetic").json()
+    assert runner_of(client).spec.slo is None, "it is told after its start"
     assert (status["state"], status["slo_status"]) == ("starting", "unknown")
     assert (status["slo"]["target"], status["slo"]["bound"]) == (400, stored["bound"])
-    starting.delete("/slo/synthetic")
-    assert starting.get("/status/synthetic").json()["slo"] is None
+    client.delete("/slo/synthetic")
+    assert client.get("/status/synthetic").json()["slo"] is None
 
 
 def test_an_objective_in_the_start_body(client: TestClient) -> None:

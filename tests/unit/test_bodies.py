@@ -22,7 +22,7 @@ from service.runner.runner import Runner
 from service.schemas.spec import RunSpec, TelemetrySpec
 from tests.support.fakes import fake_daemon
 
-BROKEN = 'app: synthetic\ncompositions:\n  - {name: wide, notation: "Par*4(f9)"}\n'
+BROKEN = 'app: synthetic\ncompositions:\n  - {name: wide, notation: "Par*4(f9)"}\n  - {name: b, notation: Sqe}\n'
 CALM = {"options": {"total_ms": 1.0, "compute": "wait"}, "input": {"rate_per_s": 100}}
 FRAMES = 400
 """Statuses within which a switch must have ended, four a second."""
@@ -124,7 +124,7 @@ def test_the_answers_of_an_app_that_computes_nothing(faked: Document) -> None:
 
 def test_the_refusals(faked: Document) -> None:
     refused = faked.ask("post", "/compositions", "/compositions", 422, content=BROKEN, headers=YAML)
-    assert refused["errors"][0]["line"] == 3
+    assert [each["line"] for each in refused["errors"]] == [3, 4]
     faked.ask("post", "/slo", "/slo", 422, json={**LATENCY, "target": -1, "more": 1})
     faked.ask("get", "/slo/{app}", "/slo/none", 404)
     faked.ask("post", "/apps/{app}/stop", "/apps/synthetic/stop", 409)
