@@ -117,24 +117,6 @@ def test_what_the_service_refuses_is_one_sentence_and_exit_1(invoke: Invoke, wor
     assert told(invoke(*words.split()), 1) == sentence
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("slo", "synthetic", "latency=x"), "accepted are latency=400ms"),
-        (("slo", "synthetic", "latency=400ms", "--threshold", "2"), "2.0 is not in the range 0<=x<=1"),
-        (("slo", "synthetic", "p95=1s", "--statistic", "p50"), "exclude each other"),
-        (("status", "--watch"), "--watch needs an APP"),
-        (("decisions", "synthetic", "--limit", "0"), "0 is not in the range"),
-        (("frobnicate",), "No such command"),
-        (("compositions", "synthetic", "--add", "/nope.yaml"), "does not exist"),
-    ],
-)
-def test_usage_errors_are_one_sentence_and_exit_2(invoke: Invoke, arguments: tuple[str, ...], sentence: str) -> None:
-    text = told(invoke(*arguments), 2)
-    assert sentence in text
-    assert text.count("\n") == 1
-
-
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "127.0.0.1:8080", "ftp://127.0.0.1", "", "http://[", "x"])
 def test_a_service_that_is_not_there(url: str) -> None:
     result = CliRunner().invoke(main, ["status", "--url", url])
