@@ -2,18 +2,18 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from apps import registry
 from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from compositions.notation import parse
 from service.runner.durable import group_writer
-from service.runner.rpc.requests import PushMany, ReadResults, ReadStatus, Start
+from service.runner.rpc.requests import PushMany, ReadResults, ReadStatus
 from service.runner.runner import Runner
 from service.schemas.results import Result
 from service.schemas.spec import RunSpec, SourceSpec
@@ -53,23 +53,11 @@ StartRun = Callable[..., Runner]
 
 
 @pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartRun]:
-    """Runs of the app, which all end with the test."""
-    monkeypatch.setattr(registry, "create", lambda *_: Sums())
+def start(begin: StartRun, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartRun]:
+    """Begin runs of the app."""
     monkeypatch.setattr(Sums, "go_on", threading.Event())
-    made: list[Runner] = []
-
-    def started(epoch: int = 1, **how: Any) -> Runner:
-        spec = {"source": SourceSpec(kind="push"), "durability": "exactly-once", **how}
-        runner = Runner(RunSpec(app="sums", run="r", epoch=epoch, journals=str(tmp_path), pool="local", **spec))
-        made.append(runner)
-        runner.ask(Start())
-        return runner
-
-    yield started
+    yield partial(begin, Sums)
     Sums.go_on.set()
-    for runner in made:
-        runner.kill()
 
 
 def results(runner: Runner, count: int, after: int | None = None) -> list[Result]:
@@ -110,7 +98,7 @@ class Slow(Sums):
         assert self.set_up.acquire(blocking=False) or self.go_on.wait(PATIENCE_S)
 
 
-def test_a_run_that_goes_on_waits_for_one_worker_only(start: StartRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_goes_on_waits_for_one_worker_only(start: StartRun, begin: StartRun) -> None:
     Sums.stop_at = None
     apart = parse("Par(double)-Seq(add)", Sums.stages, name="apart")
     how: dict[str, Any] = {"compositions": (apart,), "composition": "apart"}
@@ -118,8 +106,7 @@ def test_a_run_that_goes_on_waits_for_one_worker_only(start: StartRun, monkeypat
     first.ask(PushMany((0, 1)))
     assert len(results(first, 2)) == 2
     first.kill()
-    monkeypatch.setattr(registry, "create", lambda *_: Slow())
-    second = start(2, **how)
+    second = begin(Slow, 2, **how)
     assert second.ask(PushMany((2,))).serial == 2
     assert [row.value for row in results(second, 3)] == totals(3)
     assert len(second.ask(ReadStatus()).workers) == 1
@@ -191,15 +178,15 @@ def totals_by_key(count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("durability", ["restart", "exactly-once"])
-def test_states_of_keys_go_on(start: StartRun, monkeypatch: pytest.MonkeyPatch, durability: str) -> None:
-    monkeypatch.setattr(registry, "create", lambda *_: SumsByKey())
+@pytest.mark.usefixtures("start")
+def test_states_of_keys_go_on(begin: StartRun, monkeypatch: pytest.MonkeyPatch, durability: str) -> None:
     source = {"source": SourceSpec(kind="replay", loop=False), "batching": {"items": 4}, "durability": durability}
     for epoch, stop_at in ((1, 14), (2, 26)):
         monkeypatch.setattr(SumsByKey, "stop_at", stop_at)
-        runner = start(epoch, **source)
+        runner = begin(SumsByKey, epoch, **source)
         until_delivered(runner, stop_at // 4 * 4)
         runner.kill()
-    third = start(3, **source)
+    third = begin(SumsByKey, 3, **source)
     SumsByKey.go_on.set()
     assert third.wait(PATIENCE_S)
     rows = third.ask(ReadResults(None, 1000, "r"))

@@ -46,12 +46,6 @@ def test_only_what_is_asked_for_and_never_more_than_an_hour() -> None:
     assert [float(each.at) for each in history.since(KEPT_S + 490)] == [float(KEPT_S + k) for k in range(490, 500)]
 
 
-def test_what_was_not_measured_stays_unknown() -> None:
-    assert UNKNOWN.composition is None
-    assert (UNKNOWN.latency_ms.mean, UNKNOWN.latency_ms.p95) == (None, None)
-    assert UNKNOWN.service_time_ms == {"f1": None, "f2": None, "f3": None}
-
-
 @pytest.mark.parametrize(("count", "most"), [(0, 5), (1, 5), (5, 5), (6, 5), (300, 100), (301, 100), (899, 2)])
 def test_of_many_samples_evenly_many_are_told_the_latest_among_them(count: int, most: int) -> None:
     samples = filled(count, 1.0).since(0)

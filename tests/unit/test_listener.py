@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from service.api.guard import Access, Guard
+from service.api.guard import USER, Access, Guard
 from service.cli import listener
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bytes]]
@@ -71,25 +71,15 @@ async def _waits(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 def test_what_is_accepted_sends_at_once() -> None:
     """Without TCP_NODELAY every answer on a kept-alive connection waited 40 ms for the peer's acknowledgement."""
 
-    async def no_delay() -> list[int]:
-        found: list[int] = []
+    found: list[int] = []
 
-        class Looks(asyncio.Protocol):
-            def connection_made(self, transport: Any) -> None:
-                accepted = transport.get_extra_info("socket")
-                found.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
-                transport.close()
+    async def looks(scope: Any, receive: Any, send: Any) -> None:
+        accepted = scope[USER].__self__.transport.get_extra_info("socket")
+        found.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        await _answers(scope, receive, send)
 
-        with listener.listen("127.0.0.1", 0) as listening:
-            server = await asyncio.get_running_loop().create_server(Looks, sock=listening.dup())
-            reader, writer = await asyncio.open_connection(*listening.getsockname())
-            await reader.read()
-            writer.close()
-            server.close()
-            await server.wait_closed()
-        return found
-
-    assert asyncio.run(no_delay()) == [1]
+    talked(_asks, app=looks)
+    assert found == [1]
 
 
 SLOW = b"the headers of the request took longer than 0.01 s; send them at once"

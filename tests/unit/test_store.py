@@ -15,7 +15,7 @@ from compositions.batch_settings import BatchSettings, Gains
 from compositions.batching import Batching, SizeControl
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Group, Pattern
-from control.decisions import Mode
+from control.decisions import Mode, Trigger
 from profiler.slo import Slo, parse_slo
 from runtime.dispatch.checkpoint import Checkpoint
 from service.cli.backup import copied
@@ -28,7 +28,9 @@ from service.schemas.compositions import SizeChange
 from service.schemas.decisions import Decision, QuietRun
 from service.schemas.refusals import DiskFullError, NotStoredError
 from service.schemas.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
+from tests.support.fakes import decision as made_decision
 
+DECISION = made_decision(1, Trigger.START, "1", "2", None)
 WIDE = Composition("wide", (Group(("a", "b"), Pattern.PAR, 3), Group(("c",))), Batching(64, linger_ms=2.5))
 STEERED = replace(WIDE, batch=Batching(control=SizeControl("pid", BatchSettings(gains=Gains(kp=20.0)))))
 SPEC = RunSpec(
@@ -38,9 +40,7 @@ SPEC = RunSpec(
 
 
 def decision(number: int, gap_ms: float | None = None) -> Decision:
-    known = {"id": number, "at": "2026-01-01T00:00:00Z", "trigger": "start", "from": "1", "to": "2"}
-    figures = {"trials": 0, "duration_s": 0.0, "gap_ms": gap_ms, "drain_estimate_ms": None, "drain_actual_ms": None}
-    return Decision.model_validate({**known, "reason": "because", "candidates": [], **figures})
+    return DECISION.model_copy(update={"id": number, "gap_ms": gap_ms})
 
 
 def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
@@ -61,15 +61,6 @@ def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
     assert [each.id for each in second.decisions("words", 10)] == [2, 1]
     assert second.quiet_runs.latest("words", 10) == [QuietRun(reason="met", first_at="a", last_at="b", count=3)]
     second.close()
-
-
-def test_a_new_slo_replaces_the_old_one_under_a_new_id(disk: DaemonStore) -> None:
-    first = disk.put_slo("words", Slo("latency", 400.0))
-    second = disk.put_slo("words", Slo("throughput", "input_rate"))
-    assert second.id > first.id
-    assert disk.slos() == [second]
-    disk.remove_slo("words")
-    assert disk.slo("words") is None
 
 
 def test_a_decision_whose_outcome_comes_later_is_replaced_not_doubled(disk: DaemonStore) -> None:
@@ -234,19 +225,13 @@ def test_what_is_stored_while_the_service_runs_is_in_the_copy(state: Path, tmp_p
     assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o700
 
 
-def test_a_backup_may_leave_out_telemetry(state: Path, tmp_path: Path) -> None:
-    assert copied(state, tmp_path / "copy", telemetry=False) == 1
-    assert not (tmp_path / "copy" / "telemetry").exists()
-
-
-def test_a_backup_overwrites_nothing_and_needs_a_state(state: Path, tmp_path: Path) -> None:
+def test_a_backup_overwrites_nothing_needs_a_state_and_is_complete(state: Path, tmp_path: Path) -> None:
     with pytest.raises(RecomposeError, match=r"state exists; a backup goes into a new folder"):
         copied(state, state)
     with pytest.raises(RecomposeError, match=r"has no recompose.sqlite; give the state directory"):
         copied(tmp_path, tmp_path / "copy")
-
-
-def test_a_file_that_is_no_database_makes_no_complete_backup(state: Path, tmp_path: Path) -> None:
+    assert copied(state, tmp_path / "without", telemetry=False) == 1
+    assert not (tmp_path / "without" / "telemetry").exists()
     (state / "journals" / "ferret" / "s.journal").write_bytes(b"no database, but long enough to be read as one" * 99)
     with pytest.raises(RecomposeError, match=r"copy is no complete backup: file is not a database"):
         copied(state, tmp_path / "copy")

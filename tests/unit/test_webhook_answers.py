@@ -39,7 +39,7 @@ def server() -> Iterator[Callable[[Serve], str]]:
                 serve(connection)
 
         made.append(ThreadingTCPServer(("127.0.0.1", 0), handle))  # type: ignore[arg-type]
-        threading.Thread(target=made[-1].serve_forever, daemon=True).start()
+        threading.Thread(target=made[-1].serve_forever, args=(0.01,), daemon=True).start()
         return f"http://127.0.0.1:{made[-1].server_address[1]}/"
 
     yield begin
