@@ -1,9 +1,11 @@
-"""Logs are JSON lines, ours and the libraries' alike, and hold no secrets."""
+"""Logs are JSON lines, ours and the libraries' alike, and hold no secrets; what apps print comes by whole lines."""
 
 import json
 import logging
 import re
+import threading
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 
 import pytest
 import structlog
@@ -15,6 +17,7 @@ from service import logs
 from service.api import create_app
 from service.api.guard import Access
 from service.daemon.store.store import DaemonStore
+from service.logs import LINES_PER_S, Printed, PrintedHere
 from service.schemas.base import json_of
 from service.schemas.results import Summary
 from service.schemas.spec import RunSpec
@@ -129,3 +132,46 @@ def test_the_log_has_one_form(readable: bool, capsys: pytest.CaptureFixture[str]
     form = r"\[(info|warning) *\] \w.* at=20" if readable else r'\{.*"level": "(info|warning)".*\}'
     assert [bool(re.match(form, line)) for line in lines] == [True] * 3, lines
     assert not any("\x1b" in line for line in lines)
+
+
+# --- what apps print --------------------------------------------------------------------------------------------------
+
+
+class Told:
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+        self.now_s = 0.0
+        self.printed = Printed(lambda who, line: self.lines.append((who, line)), lambda: self.now_s)
+
+
+def test_what_is_too_much_for_a_second_is_counted_and_told() -> None:
+    told = Told()
+    for number in range(LINES_PER_S + 1234):
+        told.printed.line("w1", str(number))
+    assert told.lines == [("w1", str(number)) for number in range(LINES_PER_S)]
+    told.now_s = 1.0
+    told.printed.line("w1", "the next second")
+    left_out = ("recompose", "1,234 lines left out; at most 200 a second are shown")
+    assert told.lines[LINES_PER_S:] == [left_out, ("w1", "the next second")]
+    told.printed.close()
+    assert told.lines[-1] == ("w1", "the next second")
+
+
+def test_lines_of_threads_do_not_mix_and_a_begun_one_waits_for_its_end() -> None:
+    told, begun, go = Told(), threading.Event(), threading.Event()
+
+    def other() -> None:
+        print("from ", end="")
+        begun.set()
+        assert go.wait(10)
+        print("another")
+
+    with redirect_stdout(PrintedHere(told.printed)):
+        worker = threading.Thread(target=other, name="recompose-w7")
+        worker.start()
+        assert begun.wait(10)
+        print("two\nlines")
+        go.set()
+        worker.join()
+    main_thread = threading.current_thread().name
+    assert told.lines == [(main_thread, "two"), (main_thread, "lines"), ("w7", "from another")]
