@@ -23,9 +23,14 @@ TOKEN = "s3cret"
 
 
 @pytest.fixture
-def guarded(disk: DaemonStore) -> Iterator[TestClient]:
-    app = create_app(fake_daemon(disk), Access(token=TOKEN, max_item_bytes=10))
-    with TestClient(app, base_url="http://stream.example:8080") as client:
+def tokens(tmp_path: Path) -> Tokens:
+    return Tokens(tmp_path / TOKENS)
+
+
+@pytest.fixture
+def guarded(disk: DaemonStore, tmp_path: Path, tokens: Tokens) -> Iterator[TestClient]:
+    access = Access(TOKEN, max_item_bytes=10, named=tokens, audit=Audit(tmp_path / AUDIT))
+    with TestClient(create_app(fake_daemon(disk), access), base_url="http://stream.example:8080") as client:
         yield client
 
 
@@ -157,9 +162,6 @@ NONE = {"workers": None, "cores": None, "apps": {}, "accepted_at": None, "shares
     [
         ({}, "a budget needs workers, cores or both; null, or recompose budget --lift, removes it"),
         ({"workers": 0}, "greater than or equal to 1"),
-        ({"workers": 2.5}, "integer"),
-        ({"cores": -1}, "greater than 0"),
-        ({"workers": 8, "apps": {"synthetic": {"priority": 0}}}, "greater than 0"),
         ({"workers": 8, "apps": {"synthetic": {"floor": 9}}}, "the floors are 9 workers together; the budget is 8"),
         ({"workers": 1, "apps": {"synthetic": {"floor": 1.5}}}, "the floors are 2 workers together; the budget is 1"),
         ({"cores": 2, "apps": {"synthetic": {"floor": 3}}}, "the floors are 3 cores together; the budget is 2 cores"),
@@ -177,18 +179,6 @@ SLO = {"app": "synthetic", "metric": "latency", "target": 400}
 BUDGET = {"cores": 12}
 
 
-@pytest.fixture
-def tokens(tmp_path: Path) -> Tokens:
-    return Tokens(tmp_path / TOKENS)
-
-
-@pytest.fixture
-def service(disk: DaemonStore, tmp_path: Path, tokens: Tokens) -> Iterator[TestClient]:
-    access = Access("s3cret", named=tokens, audit=Audit(tmp_path / AUDIT))
-    with TestClient(create_app(fake_daemon(disk), access), base_url="http://stream.example") as client:
-        yield client
-
-
 def bearer(secret: str) -> dict[str, str]:
     return {"authorization": f"Bearer {secret}"}
 
@@ -200,37 +190,37 @@ def recorded(folder: Path) -> list[dict[str, object]]:
 @pytest.mark.parametrize(
     ("role", "slo", "budget"), [(Role.VIEWER, 403, 403), (Role.OPERATOR, 200, 403), (Role.ADMIN, 200, 200)]
 )
-def test_a_role_says_what_may_be_changed(service, tokens: Tokens, role: Role, slo: int, budget: int) -> None:
+def test_a_role_says_what_may_be_changed(guarded, tokens: Tokens, role: Role, slo: int, budget: int) -> None:
     headers = bearer(tokens.add("ann", role))
-    assert service.get("/status", headers=headers).status_code == 200
-    assert service.post("/slo", json=SLO, headers=headers).status_code == slo
+    assert guarded.get("/status", headers=headers).status_code == 200
+    assert guarded.post("/slo", json=SLO, headers=headers).status_code == slo
     for path in ("start", "stop", "items"):
-        answer = service.post(f"/apps/synthetic/{path}", json={}, headers=headers)
+        answer = guarded.post(f"/apps/synthetic/{path}", json={}, headers=headers)
         assert (answer.status_code == 403) == (slo == 403)
-    answer = service.put("/budget", json=BUDGET, headers=headers)
+    answer = guarded.put("/budget", json=BUDGET, headers=headers)
     assert answer.status_code == budget
     assert (f"token 'ann' has the role {role}, which may not make this change" in answer.text) == (budget == 403)
 
 
 @pytest.mark.logs_errors("no named token is accepted")
-def test_a_revoked_token_and_all_of_a_file_that_is_none_are_refused_at_once(service, tokens: Tokens) -> None:
+def test_a_revoked_token_and_all_of_a_file_that_is_none_are_refused_at_once(guarded, tokens: Tokens) -> None:
     ann, bob = bearer(tokens.add("ann", Role.ADMIN)), bearer(tokens.add("bob", Role.ADMIN))
-    assert service.get("/status", headers=ann).status_code == 200
+    assert guarded.get("/status", headers=ann).status_code == 200
     Tokens(tokens._file).revoke("ann")  # by another process
-    assert [service.get("/status", headers=each).status_code for each in (ann, bob)] == [401, 200]
+    assert [guarded.get("/status", headers=each).status_code for each in (ann, bob)] == [401, 200]
     tokens._file.write_text('[{"name": "bob", "role": "king"}]')
-    assert service.get("/status", headers=bob).status_code == 401
-    assert service.get("/status", headers=bearer("s3cret")).status_code == 200
+    assert guarded.get("/status", headers=bob).status_code == 401
+    assert guarded.get("/status", headers=bearer(TOKEN)).status_code == 200
 
 
-def test_the_record_says_who_changed_what_and_holds_no_secret(service, tokens: Tokens, tmp_path: Path) -> None:
+def test_the_record_says_who_changed_what_and_holds_no_secret(guarded, tokens: Tokens, tmp_path: Path) -> None:
     secret = tokens.add("ann", Role.OPERATOR)
     source = {"kind": "redis", "path": "redis://bob:hidden@db/0?stream=x"}
-    service.post("/slo", json=SLO, headers=bearer(secret))
-    service.post("/apps/nothing/start", json={"source": source}, headers=bearer(secret))
-    service.put("/budget", json=BUDGET, headers=bearer(secret))
-    service.get("/status", headers=bearer(secret))
-    service.post("/slo", json=SLO, headers=bearer("s3cret"))
+    guarded.post("/slo", json=SLO, headers=bearer(secret))
+    guarded.post("/apps/nothing/start", json={"source": source}, headers=bearer(secret))
+    guarded.put("/budget", json=BUDGET, headers=bearer(secret))
+    guarded.get("/status", headers=bearer(secret))
+    guarded.post("/slo", json=SLO, headers=bearer(TOKEN))
     lines = recorded(tmp_path)
     keys = ("who", "role", "method", "path", "status", "body")
     assert [tuple(line[key] for key in keys) for line in lines] == [

@@ -27,15 +27,13 @@ class Service:
         for value in values:
             assert self.http.post("/apps/synthetic/items", json=value).status_code == 202
 
-    def results(self, **cursor: Any) -> Any:
+    def results(self, *, status: int = 200, **cursor: Any) -> Any:
         answer = self.http.get("/results/synthetic", params=cursor)
-        assert answer.status_code == 200, answer.text
+        assert answer.status_code == status, answer.text
         return answer.json()
 
     def gone(self, **cursor: Any) -> Any:
-        answer = self.http.get("/results/synthetic", params=cursor)
-        assert (answer.status_code, answer.headers["content-type"]) == (410, "application/problem+json"), answer.text
-        return answer.json()
+        return self.results(status=410, **cursor)
 
     @property
     def status(self) -> Any:

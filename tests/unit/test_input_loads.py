@@ -132,15 +132,9 @@ def _read(text: str | None) -> datetime | None:
 def test_a_runner_that_is_started_again_believes_what_was_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     believed: list[Announcement] = []
     monkeypatch.setattr(Manager, "announce", lambda _, announced: believed.extend(announced))
-    now = time()
-    spec = RunSpec(app="synthetic", pool="local", announced=(coming(now, now + 3600, 90.0),))
-    runner = Runner(spec)
+    runner = Runner(RunSpec(app="synthetic", pool="local", announced=(coming(time(), time() + 3600, 90.0),)))
     runner.ask(Start())
-    try:
-        wait_until(lambda: believed, PATIENCE_S)
-        announced = runner.ask(ReadStatus()).requested.announced
-    finally:
-        runner.ask(Stop(drain=False))
-    assert [each.rate_per_s for each in announced or ()] == [90.0]
-    (one,) = believed
-    assert (one.until_s - one.from_s, one.rate_per_s) == (pytest.approx(3600), 90.0)
+    wait_until(lambda: believed, PATIENCE_S)
+    assert [each.rate_per_s for each in runner.ask(ReadStatus()).requested.announced or ()] == [90.0]
+    runner.ask(Stop(drain=False))
+    assert [(each.until_s - each.from_s, each.rate_per_s) for each in believed] == [(pytest.approx(3600), 90.0)]

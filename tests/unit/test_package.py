@@ -96,27 +96,22 @@ def test_a_result_is_any_object_unless_it_is_written_as_json(tmp_path: Any) -> N
         started(pipeline(several), source=[0], sink=tmp_path / "out.jsonl").wait()
 
 
-def test_a_partitioned_stage_takes_its_key_from_a_function() -> None:
-    def first(text: str) -> str:
-        return text[0]
-
-    def count(text: str, seen: int | None) -> tuple[tuple[str, int], int]:
-        return (text[0], (seen or 0) + 1), (seen or 0) + 1
-
-    app = pipeline((Stage("count", StageKind.PARTITIONED), count, first))
-    values = [tuple(each.value) for each in started(app, source=["tea", "cup", "tin"])]
-    assert values == [("t", 1), ("c", 1), ("t", 2)]
-
-
-def test_a_pipeline_has_async_stages_and_stages_of_bundles() -> None:
+def test_a_pipeline_has_async_stages_stages_of_bundles_and_partitioned_ones_with_a_function_for_the_key() -> None:
     async def fetch(value: int) -> int:
         return value + 1
 
     def halve(values: list[int]) -> list[float]:
         return [value / 2 for value in values]
 
-    app = pipeline((Stage("fetch", concurrency=4), fetch), (Stage("halve", batch=True), halve))
-    assert [each.value for each in started(app, source=range(4))] == [0.5, 1.0, 1.5, 2.0]
+    def is_whole(value: float) -> bool:
+        return value.is_integer()
+
+    def count(value: float, seen: int | None) -> tuple[tuple[float, int], int]:
+        return (value, (seen or 0) + 1), (seen or 0) + 1
+
+    partitioned = Stage("count", StageKind.PARTITIONED), count, is_whole
+    app = pipeline((Stage("fetch", concurrency=4), fetch), (Stage("halve", batch=True), halve), partitioned)
+    assert [tuple(each.value) for each in started(app, source=range(4))] == [(0.5, 1), (1.0, 1), (1.5, 2), (2.0, 2)]
 
 
 def test_names_of_event_time_are_those_of_the_package() -> None:

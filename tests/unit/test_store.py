@@ -71,20 +71,6 @@ def test_a_decision_whose_outcome_comes_later_is_replaced_not_doubled(disk: Daem
     assert disk.last_decision_id("other") == 0
 
 
-def test_changes_of_the_size_are_kept_also_in_a_file_that_was_made_without_them(tmp_path: Path) -> None:
-    DaemonStore(tmp_path).close()
-    with closing(sqlite3.connect(tmp_path / "recompose.sqlite")) as db:
-        db.execute("DROP TABLE size_change")
-    store = DaemonStore(tmp_path)
-    for count in (1, 2):
-        known = {"controller": "pid", "from": 1, "to": 8, "least": 1, "most": 9, "reason": "", "first_at": "t1"}
-        change = SizeChange.model_validate({**known, "last_at": f"t{count}", "count": count})
-        store.size_changes.put("words", [change])
-    assert store.size_changes.latest("words", 10) == [change], "one that goes on stays one"
-    assert store.quiet_runs.latest("words", 10) == store.size_changes.latest("other", 10) == []
-    store.close()
-
-
 def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "HISTORY_LIMIT", 5)
     store = DaemonStore(None)
@@ -135,6 +121,12 @@ def test_the_state_file_of_the_first_release_is_read_unchanged(tmp_path: Path) -
     assert [each.to for each in store.decisions("synthetic", 10)] == ["1"]
     assert [each.count for each in store.quiet_runs.latest("synthetic", 10)] == [3]
     assert store.put_slo("words", Slo("latency", 1.0)).id == 3
+    for count in (1, 2):
+        known = {"controller": "pid", "from": 1, "to": 8, "least": 1, "most": 9, "reason": "", "first_at": "t1"}
+        change = SizeChange.model_validate({**known, "last_at": f"t{count}", "count": count})
+        store.size_changes.put("words", [change])
+    assert store.size_changes.latest("words", 10) == [change], "one that goes on stays one"
+    assert store.size_changes.latest("synthetic", 10) == []
     store.close()
 
 
