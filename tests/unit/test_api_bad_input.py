@@ -2,9 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, MutableMapping
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
 from synthetic_daemon import detail
@@ -185,25 +186,19 @@ def test_an_endless_integer_is_refused_unless_it_is_an_item(client: TestClient) 
 
 @pytest.mark.parametrize("path", ["/slo", "/compositions", "/apps/synthetic/items", "/status"])
 def test_a_large_body_without_length_is_refused_as_soon_as_it_is_too_large(client: TestClient, path: str) -> None:
-    sent: list[MutableMapping[str, Any]] = []
-    read = 0
+    read: list[bytes] = []
 
-    async def receive() -> dict[str, Any]:
-        nonlocal read
-        read += 1
-        return {"type": "http.request", "body": b" " * (MIB // 4), "more_body": read < 100}
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            read.append(b" " * (MIB // 4))
+            yield read[-1]
 
-    async def send(message: MutableMapping[str, Any]) -> None:
-        sent.append(message)
+    async def answer() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(client.app), base_url="http://localhost") as http:
+            return await http.post(path, content=parts(), headers={"content-type": "application/json"})
 
-    request = client.build_request("POST", path, headers={"content-type": "application/json"})
-    headers = [(name.lower(), value) for name, value in request.headers.raw if name.lower() != b"content-length"]
-    of = {"path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": headers}
-    scope = {"type": "http", "method": "POST", "scheme": "http", "http_version": "1.1", **of}
-    asyncio.run(client.app(scope, receive, send))
-    assert sent[0]["status"] == 413
-    assert "the body is larger than" in sent[1]["body"].decode()
-    assert read == 5, "what follows the first byte too many is not read"
+    assert detail(asyncio.run(answer()), 413).startswith("the body is larger than")
+    assert len(read) == 5, "what follows the first byte too many is not read"
 
 
 def test_a_deep_or_endless_yaml(client: TestClient) -> None:

@@ -15,18 +15,7 @@ import pytest
 import recompose
 from apps import event_time
 from profiler.slo import parse_slo
-from recompose import (
-    App,
-    Options,
-    RecomposeError,
-    Result,
-    RunFailed,
-    Stage,
-    StageKind,
-    objective,
-    pipeline,
-    run,
-)  # fmt: skip
+from recompose import App, Options, RecomposeError, Result, RunFailed, Stage, StageKind, objective, pipeline, run
 from tests.support.waiting import wait_until
 
 

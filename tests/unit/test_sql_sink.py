@@ -1,7 +1,8 @@
 """A table of a database as the place of results: all of it or nothing, once, for the epoch that has the run."""
 
-import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,9 @@ def url(tmp_path: Path) -> str:
 
 
 def rows(url: str) -> list[tuple[int, int, Any]]:
-    engine = sqlalchemy.create_engine(url)
-    if not sqlalchemy.inspect(engine).has_table("recompose_results"):
-        return []
-    with engine.connect() as db:
-        found = db.execute(sqlalchemy.text("SELECT serial, part, value FROM recompose_results ORDER BY serial, part"))
-        told = [(serial, part, value and json.loads(value)) for serial, part, value in found]
-    engine.dispose()
-    return told
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as db, suppress(sqlite3.OperationalError):
+        return db.execute("SELECT serial, part, value FROM recompose_results").fetchall()
+    return []
 
 
 def numbered(first: int, until: int, value: str = "1") -> list[Row]:
