@@ -4,8 +4,10 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from fastapi.testclient import TestClient
@@ -166,36 +168,26 @@ async def until_switched(daemon: Daemon) -> list[Any]:
 # --- server-sent events: one poll for all watchers, and an end --------------------------------------------------------
 
 
-class Source:
-    def __init__(self) -> None:
-        self.reads = 0
-
-    def read(self, app: str) -> dict[str, Any]:
-        self.reads += 1
-        if self.reads == 2:
-            raise ConnectionError("just this once")
-        return {"app": app, "number": self.reads}
-
-
-async def numbers(stream: AsyncIterator[str], count: int) -> list[int]:
+async def numbers(stream: AsyncIterator[str], most: int) -> list[int]:
     found: list[int] = []
     async for text in stream:
         found.append(json.loads(text)["number"])
-        if len(found) == count:
+        if len(found) == most:
             break
     return found
 
 
 def test_watchers_share_one_poll_and_miss_nothing_that_is_told() -> None:
     async def scenario() -> None:
-        source = Source()
-        broadcaster = Broadcaster(source.read, period_s=0.001)
+        later = ({"number": number} for number in count(3))
+        read = Mock(side_effect=chain([{"number": 1}, ConnectionError("just this once")], later))
+        broadcaster = Broadcaster(read, period_s=0.001)
         async with aclosing(broadcaster.watch("x")) as one, aclosing(broadcaster.watch("x")) as two:
             first, second = await asyncio.gather(numbers(one, 5), numbers(two, 5))
         assert first == sorted(first)
         assert second == sorted(second)
         assert 2 not in first
-        assert source.reads <= max(first[-1], second[-1]) + 2
+        assert read.call_count <= max(first[-1], second[-1]) + 2
         await broadcaster.close()
 
     asyncio.run(scenario())

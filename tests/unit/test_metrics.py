@@ -138,15 +138,6 @@ def test_a_stopped_app_has_its_state_and_no_more() -> None:
     assert own == {("recompose_app_state", frozenset({("app", "synthetic"), ("state", "stopped")})): 1.0}
 
 
-def test_the_service_tells_of_its_own_process() -> None:
-    exposition = Exposition(lambda: [])
-    exposition.text()
-    text = exposition.text().decode()
-    for name in ("process_resident_memory_bytes", "process_open_fds", "python_gc_collections", "recompose_build_info"):
-        assert f"\n{name}" in text, name
-    assert "recompose_status_call_seconds_count 1.0" in text
-
-
 def test_every_name_ends_in_its_unit_or_says_that_it_has_none() -> None:
     units = ("_seconds", "_items", "_per_second", "_bytes", "_total")
     without = {metric.name for metric in (*METRICS, *NODE_METRICS) if not metric.name.endswith(units)}

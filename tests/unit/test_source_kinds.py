@@ -124,21 +124,15 @@ def test_an_unknown_kind_is_answered_with_all_forms() -> None:
 
 
 BODY = frozenset(StartRequest.model_fields)
-SAME = {
-    **dict.fromkeys(("rate", "pattern"), "input"),
-    **dict.fromkeys(("batch", "batch_bytes", "linger_ms"), "batching"),
-    **{"duration": "duration_s", "in_memory": "source"},  # its option in_memory
-}
+SAME = {"rate": "input", "pattern": "input", "duration": "duration_s", "in_memory": "source"}
+SAME |= dict.fromkeys(("batch", "batch_bytes", "linger_ms"), "batching")
 """Options under another name in the body."""
-IN_THE_PATH = {"app"}
-OF_THE_CLIENT = {"client", "as_json", "progress", "fail_on_slo"}
-OF_THE_SERVICE = {"apps_dirs", "telemetry", "pool", "journals"}
-"""Said once for all apps: options of ``recompose serve``."""
-FILES_BESIDE = {"out", "out_path", "dead_letters", "dead_letters_path"}
-"""Files on the machine of whoever starts it; a service has ``sink`` and ``GET /results``."""
-BY_OTHER_REQUESTS = {"compositions": "POST /compositions", "announced": "POST /apps/{app}/announce"}
-OF_A_RUN = {"run", "epoch", "started_again", "kept_up"}
-"""Its identity, which the service gives."""
+OF_THE_CLIENT = {"app", "client", "as_json", "progress", "fail_on_slo"}
+"""The app is in the path."""
+OF_THE_SERVICE = {"apps_dirs", "telemetry", "pool", "journals", "out", "out_path", "dead_letters", "dead_letters_path"}
+"""Options of ``recompose serve``, and files on the machine of whoever starts a run: a service has sinks."""
+OF_A_RUN = {"run", "epoch", "started_again", "kept_up", "compositions", "announced"}
+"""Its identity, which the service gives, and what other requests bring."""
 
 
 def options_of(command: object) -> set[str]:
@@ -155,14 +149,14 @@ def fields_of_a_spec() -> set[str]:
     ("taken", "elsewhere"),
     [
         (options_of(start), OF_THE_CLIENT),
-        (options_of(run), OF_THE_CLIENT | OF_THE_SERVICE | FILES_BESIDE),
+        (options_of(run), OF_THE_CLIENT | OF_THE_SERVICE),
         ({"source", "slo", "sink", *Settings.__annotations__}, OF_THE_CLIENT | OF_THE_SERVICE),
-        (fields_of_a_spec(), OF_THE_SERVICE | FILES_BESIDE | OF_A_RUN | BY_OTHER_REQUESTS.keys()),
+        (fields_of_a_spec(), OF_THE_CLIENT | OF_THE_SERVICE | OF_A_RUN),
     ],
     ids=["recompose start", "recompose run", "run() of a script", "the spec of a run"],
 )
 def test_the_body_takes_all_that_others_take(taken: Collection[str], elsewhere: Collection[str]) -> None:
-    left = {SAME.get(name, name) for name in set(taken) - IN_THE_PATH - set(elsewhere)}
+    left = {SAME.get(name, name) for name in set(taken) - set(elsewhere)}
     assert left - BODY == set()
 
 

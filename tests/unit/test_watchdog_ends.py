@@ -21,26 +21,13 @@ from service.daemon.supervision import watchdog
 from service.daemon.supervision.restart_policy import BACK_OFF_S, Ended, Failed, Starting, Up
 from service.runner.durable.values import Pushed
 from service.runner.rpc.port import ANSWER_S
-from service.runner.rpc.requests import PushMany, ReadStatus, Request, SetInput, SetMode, SetSlo, Stop
+from service.runner.rpc.requests import PushMany, ReadStatus, Request, SetMode, SetSlo, Stop
 from service.runner.validation.durable import open_journal
 from service.schemas.figures import Worker
 from service.schemas.refusals import UnavailableError
 from service.schemas.spec import InputSpec, PlannedLoad, SourceSpec
 from service.schemas.status import RunnerBody
 from tests.support.bodies import having
-
-
-def test_what_is_asked_during_the_start_is_told_after_it() -> None:
-    bench = Bench()
-    slo = Slo("throughput", "input_rate")
-    bench.watchdog.change(SetSlo(slo))
-    bench.step()
-    bench.runner.state = State("starting")
-    bench.watchdog.change(SetInput(InputSpec(rate_per_s=3)))
-    assert bench.runner.spec.input.rate_per_s is None
-    bench.runner.state = State("stable")
-    bench.step(2.0)
-    assert (bench.runner.spec.slo, bench.runner.spec.input.rate_per_s) == (slo, 3)
 
 
 def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on(bench: Bench) -> None:
