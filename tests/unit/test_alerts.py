@@ -22,7 +22,7 @@ from apps import registry
 from compositions.errors import RecomposeError
 from control.decisions import State
 from datapipe.sinks import webhook
-from datapipe.sinks.port import Row
+from datapipe.sinks.port import Row, line_of
 from profiler.slo import SloStatus
 from service.api import create_app
 from service.cli.configured import ConfigRefused, read_config
@@ -279,6 +279,10 @@ def test_alerts_are_posted_alike(serve: Serve, server: Callable[[Serve], str], m
     none = "no answer from the webhook (ReadTimeout)" if serve in NO_STATUS.values() else None
     assert posts._delivered(server(serve), alert) == expected.get(serve, none)
     assert peak_mb() - before < MANY / 4
+
+
+def test_a_header_is_one_line() -> None:
+    assert line_of("Traceback\n  File 'ä.py'\r\nValueError:\tx\n") == "Traceback File 'ä.py' ValueError: x"
 
 
 def test_connections_are_used_again_while_answers_are_short(server: Callable[[Serve], str]) -> None:

@@ -65,33 +65,22 @@ def sink(monkeypatch: pytest.MonkeyPatch) -> Away:
     return Away()
 
 
-def test_texts_of_results_that_the_sink_has_already_are_not_kept(sink: Away) -> None:
-    """They stay in the window of the API without them, whether they came before the sink had answered or after."""
-    runs = [ResultBatch(serial, [serial], texts=[str(serial)]) for serial in range(3)]
-    sink.back.set()
-    way = SinkWriter(sink, 2, lambda: None)
-    way.take(runs[0])
-    way.start()
-    assert sink.asked.acquire(timeout=PATIENCE_S)
-    wait_until(lambda: way.until == 2)
-    way.take(runs[1])
-    way.take(runs[2])
-    way.finish()
-    assert [row.value for row in sink.rows] == ["2"]
-    assert [run.texts for run in runs] == [None, None, None]
-
-
 def test_a_sink_that_is_away_when_a_runner_begins_is_asked_again_and_gets_what_it_has_not(sink: Away) -> None:
+    """Texts of what it has are kept no longer, whether that came before the sink had answered or after."""
     told = threading.Event()
+    runs = [ResultBatch(serial, [serial], texts=[str(serial)]) for serial in range(4)]
     way = SinkWriter(sink, 3, told.set)
     way.start()
-    for serial in range(4):
-        way.take(ResultBatch(serial, [serial]))
+    way.take(runs[0])
     assert told.wait(PATIENCE_S)
     assert (way.fault, way.failed, way.until) == ("nobody answers", None, 0)
     sink.back.set()
+    wait_until(lambda: way.until == 2)
+    for run in runs[1:]:
+        way.take(run)
     way.finish()
-    assert [row.serial for row in sink.rows] == [2, 3]
+    assert [(row.serial, row.value) for row in sink.rows] == [(2, "2"), (3, "3")]
+    assert [run.texts for run in runs] == [None] * 4
     assert (way.fault, way.until) == (None, 4)
 
 

@@ -90,9 +90,9 @@ def start(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
     monkeypatch.setattr(registry, "create", lambda *_: Held(plan))
     runners: list[Runner] = []
 
-    def make(kind: type[Runner] = Runner, **spec: Any) -> Runner:
+    def make(**spec: Any) -> Runner:
         given = {"source": SourceSpec(loop=False), "out_path": "held.out"} | spec
-        runners.append(kind(RunSpec(app="held", pool="local", **given)))
+        runners.append(Runner(RunSpec(app="held", pool="local", **given)))
         runners[-1].ask(Start())
         return runners[-1]
 
@@ -134,28 +134,27 @@ def test_a_run_that_takes_long_to_close_answers_and_says_what_it_does(plan: Plan
     assert ended(runner).ask(ReadStatus()).state is State.STOPPED
 
 
-class Freed(Runner):
-    """Its output goes on once somebody was not answered."""
+def test_a_run_whose_output_blocks_is_waited_for_and_told_once(
+    plan: Plan, start: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan.write.shut()
+    runner = start()
+    plan.write.wait_for_someone()
+    ask, late = runner.ask, list[Exception]()
 
-    late = 0
-
-    def ask(self, request: Request[Any], *, timeout_s: float = 5.0) -> Any:
+    def asked(request: Request[Any], *, timeout_s: float) -> Any:
         try:
-            return super().ask(request, timeout_s=timeout_s)
-        except TimeoutError:
-            self.late += 1
-            registry.create("held").plan.write.open()  # type: ignore[attr-defined]
+            return ask(request, timeout_s=timeout_s)
+        except TimeoutError as error:
+            late.append(error)
+            plan.write.open()
             raise
 
-
-def test_a_run_whose_output_blocks_is_waited_for_and_told_once(plan: Plan, start: Begin) -> None:
-    plan.write.shut()
-    runner = start(Freed)
-    plan.write.wait_for_someone()
+    monkeypatch.setattr(runner, "ask", asked)
     with capture_logs() as logs:
         Patient(runner, answer_s=0.05).ask(ReadStatus())
-    assert (runner.late >= 1, len(logs)) == (True, 1)
-    items = ended(runner).ask(ReadSummary()).items
+    assert (len(late) >= 1, len(logs)) == (True, 1)
+    items = ended(runner).ask(ReadSummary(), timeout_s=PATIENCE_S).items
     assert (items.delivered, items.lost) == (5, 0)
 
 
