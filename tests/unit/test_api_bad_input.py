@@ -48,7 +48,6 @@ def client() -> Iterator[TestClient]:
         ({"app": "synthetic", "objectives": [JOINED, JOINED]}, "latency is asked for twice"),
         ({"app": "synthetic", "objectives": [JOINED], "budget": {"money": 3}}, "body.budget.money = 3: unknown field"),
         ({**SLO, "objectives": [JOINED]}, "body.metric = 'latency': unknown field"),
-        ("text", "body = 'text': must be an object"),
         (None, "body"),
     ],
 )
@@ -60,14 +59,11 @@ def test_a_bad_slo(client: TestClient, body: Any, sentence: str) -> None:
     ("text", "sentence"),
     [
         (b'{"target": NaN}', "NaN is not JSON; give a finite number or null"),
-        (b'{"target": Infinity}', "Infinity is not JSON"),
         (b'{"target": 1e999}', "1e999 is too large a number"),
-        (b'{"target": ' + b"9" * 5000 + b"}", "the body has a number that cannot be read"),
         (b'{"app": 1, "app": 2}', "the key 'app' is given twice"),
         (b'{"app": "\\ud800"}', "holds a lone surrogate"),
         (b'{"\\udfff": 1}', "holds a lone surrogate"),
         (b"[" * 100_000, "nested deeper than 64 levels"),
-        (b'{"a":' * 70 + b"1" + b"}" * 70, "nested deeper than 64 levels"),
         (b"\xff\xfe{}", "the body is not UTF-8 (byte 0)"),
         (b'{"app": ', "the body is not JSON: Expecting value at line 1 column 9"),
         (b"", "body is missing"),

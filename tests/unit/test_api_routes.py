@@ -111,14 +111,6 @@ def test_start_and_stop(client: TestClient) -> None:
     assert client.post("/apps/synthetic/start", json={"composition": "7"}).json()["composition"]["name"] == "7"
 
 
-def test_how_many_items_travel_together_is_asked_for_at_the_start_and_while_running(client: TestClient) -> None:
-    first = client.post("/apps/synthetic/start", json={"batching": {"items": 8}}).json()["batching"]
-    usual = {"bytes": 4 * 2**20, "linger_ms": 0.0, "size": None, "reason": None}
-    assert first == usual | {"items": 8, "controller": "fixed"}
-    second = client.put("/apps/synthetic/batching", json={"bytes": 1000, "linger_ms": 5}).json()["batching"]
-    assert second == first | {"items": "auto", "bytes": 1000, "linger_ms": 5.0, "controller": "auto"}
-
-
 def test_a_composition_tells_its_own_batch(client: TestClient) -> None:
     batched = b'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)", batch: {items: 64}}]\n'
     client.post("/compositions", content=batched, headers=YAML)
@@ -194,7 +186,7 @@ def test_the_active_composition_and_the_last_one_stay(running: TestClient) -> No
     assert "'7' is the only composition of synthetic" in detail(running.delete("/compositions/synthetic/7"), 409)
 
 
-def test_not_ready_while_the_state_disk_is_full(disk: DaemonStore) -> None:
+def test_not_ready_while_the_state_disk_is_full(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch) -> None:
     with TestClient(create_app(fake_daemon(disk)), base_url="http://localhost") as client:
         fill(disk)
         assert client.post("/apps/synthetic/start").status_code == 507
@@ -204,11 +196,8 @@ def test_not_ready_while_the_state_disk_is_full(disk: DaemonStore) -> None:
         assert client.get("/healthz").status_code == 200
         free(disk)
         assert client.get("/readyz").status_code == 200
-
-
-def test_not_ready_where_a_disk_has_next_to_no_room(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_free_bytes", lambda _: database.LEAST_BYTES - 1)
-    assert "no room on its disk" in detail(client.get("/readyz"), 503)
+        monkeypatch.setattr(database, "_free_bytes", lambda _: database.LEAST_BYTES - 1)
+        assert "no room on its disk" in detail(client.get("/readyz"), 503), "next to none"
 
 
 def test_not_ready_while_ray_is_gone_and_starts_fail(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,20 +41,6 @@ def test_patterns(text: str, expected: InputSpec) -> None:
     assert parse_pattern(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("wave:perio=3", "'perio=3' is not one of period, min, max, size, path with a value"),
-        ("wave:period=long", "period = 'long' is not a number"),
-        ("sawtooth:period=1", "pattern = 'sawtooth'"),
-        ("wave:period=60,period_s=60,min=1,max=10", "period_s is given twice"),
-    ],
-)
-def test_what_is_no_pattern(text: str, sentence: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        parse_pattern(text)
-
-
 def test_rates() -> None:
     assert parse_rate("2.5") == InputSpec(rate_per_s=2.5)
     for text in ("fast", "0", "-1", "nan", "inf", "1e7"):
@@ -120,16 +106,22 @@ def test_a_run_takes_its_data_set_into_memory(asked: Callable[..., RunSpec]) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("parse", "text", "sentence"),
     [
-        ("pid:kp=-1", "kp = -1, must be in [0, 100,000]"),
-        ("pid:k=1", "unknown setting 'k'; there are threshold"),
-        ("pod:kp=1", "or one of faf, pbaf, pbaf-wt, mbaf, pmbaf, pid, slo-batch, such as pid:kp=10,ki=15"),
+        (parse_pattern, "wave:perio=3", "'perio=3' is not one of period, min, max, size, path with a value"),
+        (parse_pattern, "wave:period=long", "period = 'long' is not a number"),
+        (parse_pattern, "sawtooth:period=1", "pattern = 'sawtooth'"),
+        (parse_pattern, "wave:period=60,period_s=60,min=1,max=10", "period_s is given twice"),
+        (parse_batch, "pid:kp=-1", "kp = -1, must be in [0, 100,000]"),
+        (parse_batch, "pid:k=1", "unknown setting 'k'; there are threshold"),
+        (parse_batch, "pod:kp=1", "one of faf, pbaf, pbaf-wt, mbaf, pmbaf, pid, slo-batch, such as pid:kp=10,ki=15"),
     ],
 )
-def test_what_is_no_controller_is_refused_with_a_sentence(text: str, sentence: str) -> None:
+def test_what_is_no_pattern_or_controller_is_refused_with_a_sentence(
+    parse: Callable[[str], object], text: str, sentence: str
+) -> None:
     with pytest.raises(ValueError, match=re.escape(sentence)):
-        parse_batch(text)
+        parse(text)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "2.5", "", "100001", "1e3", "\u0661\u0662x"])

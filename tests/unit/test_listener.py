@@ -146,25 +146,21 @@ def test_a_connection_too_many_is_told_so(monkeypatch: pytest.MonkeyPatch) -> No
     assert b"2 connections are open already; close one or try again later" in third
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
 @pytest.mark.parametrize("asked", ["the kernel", "its tables"])
 def test_the_user_behind_a_connection_is_known(address: str, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one who speaks IPv4 through a socket of IPv6."""
     if asked == "its tables":
         monkeypatch.setattr(listener, "SOCK_DIAG", 31)  # a family that there is not: the kernel takes no question
-    with listener.listen(address, 0) as listening, socket.create_connection(listening.getsockname()[:2]) as client:
-        ends = client.getsockname()[:2], listening.getsockname()[:2]
-        assert listener.user_behind(*ends) == os.geteuid()
-        client.shutdown(socket.SHUT_WR)
-        assert listener.user_behind(*ends) == os.geteuid(), "it still reads"
-        client.close()
-        assert listener.user_behind(*ends) is None, "the kernel shows user 0 now, who is not there"
-
-
-def test_a_client_that_speaks_ipv4_through_a_socket_of_ipv6_is_known_too() -> None:
-    with listener.listen("127.0.0.1", 0) as listening, socket.socket(socket.AF_INET6) as client:
+    here = address.removeprefix("::ffff:")
+    with listener.listen(here, 0) as listening:
         port = listening.getsockname()[1]
-        client.connect(("::ffff:127.0.0.1", port))
-        assert listener.user_behind(("127.0.0.1", client.getsockname()[1]), ("127.0.0.1", port)) == os.geteuid()
+        with socket.create_connection((address, port)) as client:
+            ends = (here, client.getsockname()[1]), (here, port)
+            assert listener.user_behind(*ends) == os.geteuid()
+            client.shutdown(socket.SHUT_WR)
+            assert listener.user_behind(*ends) == os.geteuid(), "it still reads"
+        assert listener.user_behind(*ends) is None, "the kernel shows user 0 now, who is not there"
 
 
 def test_a_user_of_another_namespace_is_nobody_in_particular(monkeypatch: pytest.MonkeyPatch) -> None:

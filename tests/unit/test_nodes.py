@@ -42,16 +42,11 @@ from tests.support.waiting import wait_until
 
 HEAVY = """
 from recompose import App, Stage
-
 class Heavy(App):
     name = "heavy"
     stages = (Stage("decode"), Stage("detect", gpus=0.5, cpus=1, memory="2GB"))
-
-    def decode(self, value):
-        return value
-
-    def detect(self, value):
-        return value
+    def decode(self, value): ...
+    def detect(self, value): ...
 """
 TWO = "app: heavy\ncompositions: [{name: wide, notation: Seq-Par*4}]\n"
 GB = 10**9
@@ -187,11 +182,8 @@ def nvml(**more: Any) -> Any:
     return MagicMock(NVMLError=NVMLError, **told, **more)
 
 
-def test_gpus_tell_their_use_and_memory_and_what_one_does_not_tell_is_none() -> None:
+def test_gpus_tell_their_use_and_memory_but_nothing_without_a_library_or_with_a_lost_device() -> None:
     assert gpus_of(nvml()) == (Gpu("NVIDIA H200", 0.25, 80, 20), Gpu("NVIDIA H100", None, 80, 20))
-
-
-def test_no_library_or_a_lost_device_tells_nothing() -> None:
     lost = {"nvmlDeviceGetHandleByIndex.side_effect": [0, NVMLError("GPU is lost")]}
     assert gpus_of(None) == gpus_of(nvml(**lost)) == ()
 

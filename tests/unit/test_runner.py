@@ -78,11 +78,8 @@ class Held(App):
 
 
 @pytest.fixture
-def plan() -> Iterator[Plan]:
-    plan = Plan()
-    yield plan
-    for gate in plan.gates:
-        gate.open()
+def plan() -> Plan:
+    return Plan()
 
 
 @pytest.fixture

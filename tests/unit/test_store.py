@@ -130,7 +130,7 @@ def test_the_state_file_of_the_first_release_is_read_unchanged(tmp_path: Path) -
     store.close()
 
 
-def test_what_does_not_fit_on_the_disk_is_refused_and_leaves_what_was(tmp_path: Path) -> None:
+def test_what_does_not_fit_on_the_disk_is_refused_leaves_what_was_and_is_told_from_other_faults(tmp_path: Path) -> None:
     """SQLite's own limit of pages: the real error, not one made for the test."""
     store = DaemonStore(tmp_path)
     before = store.put_slo("words", Slo("latency", 400.0))
@@ -143,45 +143,34 @@ def test_what_does_not_fit_on_the_disk_is_refused_and_leaves_what_was(tmp_path: 
     assert store.slo("words") == before
     db.execute("PRAGMA max_page_count = 1000")
     store.put_decisions("words", [decision(1)])
-    store.close()
-
-
-def test_another_fault_of_the_disk_is_told_apart(tmp_path: Path) -> None:
-    store = DaemonStore(tmp_path)
-    store._database._db.execute("PRAGMA query_only = 1")
+    db.execute("PRAGMA query_only = 1")
     with pytest.raises(NotStoredError, match=r"cannot be written \(attempt to write a readonly database\)") as raised:
         store.put_slo("words", Slo("latency", 400.0))
     assert not isinstance(raised.value, DiskFullError)
     store.close()
 
 
-def test_the_state_folder_is_its_owners_alone_also_where_it_was_open_before(tmp_path: Path) -> None:
-    folder, slices = tmp_path / "state", tmp_path / "state" / "telemetry" / "items"
-    slices.mkdir(parents=True)
+def test_a_state_folder_is_its_owners_alone_whatever_the_umask_also_where_it_was_open_before(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    (folder / "telemetry" / "items").mkdir(parents=True)
     for name in ("recompose.sqlite", "lock", "telemetry/items/old.parquet", "notes.txt"):
         (folder / name).touch()
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
-    store = DaemonStore(folder)
-    store.put_slo("words", Slo("latency", 400.0))
-    modes = {path.relative_to(folder).as_posix(): stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*")}
-    assert {"recompose.sqlite-wal", "recompose.sqlite-shm"} <= modes.keys()
-    assert modes.pop("notes.txt") == 0o644
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {name for name, mode in modes.items() if mode & 0o077} == set()
-    store.close()
-
-
-def test_a_new_state_folder_is_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        store = DaemonStore(tmp_path / "state")
-        store.put_slo("words", Slo("latency", 400.0))
+        stores = [DaemonStore(each) for each in (folder, tmp_path / "new")]
+        for store in stores:
+            store.put_slo("words", Slo("latency", 400.0))
     finally:
         os.umask(before)
-    found = [path for path in (tmp_path / "state", *(tmp_path / "state").iterdir()) if path.stat().st_mode & 0o077]
-    assert found == []
-    store.close()
+    modes = {path.relative_to(tmp_path).as_posix(): stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert {"state/recompose.sqlite-wal", "state/recompose.sqlite-shm", "new/recompose.sqlite"} <= modes.keys()
+    assert modes.pop("state/notes.txt") == 0o644
+    assert modes["state"] == modes["new"] == 0o700
+    assert {name for name, mode in modes.items() if mode & 0o077} == set()
+    for store in stores:
+        store.close()
 
 
 @pytest.fixture
