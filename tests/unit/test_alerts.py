@@ -91,6 +91,8 @@ def test_rules_are_set_refused_and_shown_without_secrets(client: TestClient) -> 
     assert client.put("/alerts", json={"webhook": None}).json()["webhook"] is None
     unknown = client.put("/alerts", json={"rules": [{"about": "objective", "app": "x"}]})
     assert detail(unknown, 404) == "there is no app 'x'; registered are synthetic"
+    for wrong in ({"about": "rain"}, {"about": "backlog"}, {"about": "objective", "for_s": -1, "above": 1}):
+        detail(client.put("/alerts", json={"rules": [wrong]}), 422)
 
 
 def test_an_alert_is_in_the_status_and_survives_in_the_store_as_a_rule(disk: DaemonStore) -> None:

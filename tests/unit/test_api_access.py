@@ -162,6 +162,7 @@ NONE = {"workers": None, "cores": None, "apps": {}, "accepted_at": None, "shares
     [
         ({}, "a budget needs workers, cores or both; null, or recompose budget --lift, removes it"),
         ({"workers": 0}, "greater than or equal to 1"),
+        ({"workers": 8, "apps": {"synthetic": {"priority": 0}}}, "greater than 0"),
         ({"workers": 8, "apps": {"synthetic": {"floor": 9}}}, "the floors are 9 workers together; the budget is 8"),
         ({"workers": 1, "apps": {"synthetic": {"floor": 1.5}}}, "the floors are 2 workers together; the budget is 1"),
         ({"cores": 2, "apps": {"synthetic": {"floor": 3}}}, "the floors are 3 cores together; the budget is 2 cores"),

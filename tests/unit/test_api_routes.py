@@ -73,7 +73,9 @@ NEED_IT_RUNNING: dict[tuple[str, str], Any] = {
 }
 
 
-def test_an_unknown_app_is_named_with_those_there_are(client: TestClient) -> None:
+def test_an_unknown_app_is_named_with_those_there_are_and_one_that_does_not_run_with_how_to_start_it(
+    client: TestClient,
+) -> None:
     announcement = {"rate_per_s": 1, "until": "2999-01-01T00:00:00Z"}
     bodies = {**NEED_IT_RUNNING, ("post", "/apps/{app}/start"): {}, ("post", "/apps/{app}/announce"): announcement}
     answers = [client.post("/slo", json={**LATENCY, "app": "nope"})]
@@ -84,13 +86,10 @@ def test_an_unknown_app_is_named_with_those_there_are(client: TestClient) -> Non
     assert len(answers) > 20
     for answer in answers:
         assert detail(answer, 404) == "there is no app 'nope'; registered are synthetic", answer.request.url
-
-
-@pytest.mark.parametrize(("method", "path"), NEED_IT_RUNNING)
-def test_what_needs_a_running_app_says_how_to_start_it(client: TestClient, method: str, path: str) -> None:
-    expected = "synthetic is not running; start it with recompose start synthetic, or POST /apps/synthetic/start"
-    answer = client.request(method, path.format(app="synthetic"), json=NEED_IT_RUNNING[method, path])
-    assert detail(answer, 409) == expected
+    for (method, path), body in NEED_IT_RUNNING.items():
+        not_running = client.request(method, path.format(app="synthetic"), json=body)
+        expected = "synthetic is not running; start it with recompose start synthetic, or POST /apps/synthetic/start"
+        assert detail(not_running, 409) == expected
 
 
 def test_a_stopped_app_has_a_status_of_nulls_and_is_listed_with_what_starts_it(client: TestClient) -> None:

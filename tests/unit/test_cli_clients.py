@@ -297,21 +297,20 @@ def choices(*rates: float | None) -> list[Choice]:
 
 
 @pytest.mark.parametrize(
-    ("rates", "high_per_s"),
+    ("rates", "at_rest_ms", "high_per_s", "target_ms"),
     [
-        pytest.param((20, 40), 24, id="beyond the first composition"),
-        pytest.param((20, 25), 21.25, id="within the best"),
-        pytest.param((20,), 17, id="where nothing does more than the first, within it"),
-        pytest.param((None, None), 17, id="nothing is predicted"),
+        pytest.param((20, 40), None, 24, 250, id="beyond the first composition"),
+        pytest.param((20, 25), 130, 21.25, 325, id="within the best"),
+        pytest.param((20,), None, 17, 250, id="where nothing does more than the first, within it"),
+        pytest.param((None, None), None, 17, 250, id="nothing is predicted"),
     ],
 )
-def test_the_high_input_is_within_the_best_composition(rates: tuple[float | None, ...], high_per_s: float) -> None:
-    low, watched, high, last = scenes = plan_for(status([10, 40, 50]), choices(*rates), STEPS_S).scenes
-    assert [each.rate_per_s for each in scenes] == pytest.approx([10, high_per_s, high_per_s, 10])
-    assert [each.mode for each in scenes] == [Mode.OBSERVE, Mode.OBSERVE, Mode.AUTO, Mode.AUTO]
+def test_the_high_input_is_within_the_best_composition_and_the_objective_leaves_room_above_what_is_measured_at_rest(
+    rates: tuple[float | None, ...], at_rest_ms: float | None, high_per_s: float, target_ms: float
+) -> None:
+    plan = plan_for(status([10, 40, 50], at_rest_ms), choices(*rates), STEPS_S)
+    low, watched, high, last = plan.scenes
+    assert [each.rate_per_s for each in plan.scenes] == pytest.approx([10, high_per_s, high_per_s, 10])
+    assert [each.mode for each in plan.scenes] == [Mode.OBSERVE, Mode.OBSERVE, Mode.AUTO, Mode.AUTO]
     assert (low.seconds, watched.seconds + high.seconds, last.seconds) == STEPS_S
-
-
-def test_the_objective_leaves_room_above_what_is_measured_at_rest() -> None:
-    assert plan_for(status([10, 40, 50]), choices(20), STEPS_S).target_ms == 250
-    assert plan_for(status([10, 40, 50], latency_ms=130), choices(20), STEPS_S).target_ms == pytest.approx(325)
+    assert plan.target_ms == pytest.approx(target_ms)

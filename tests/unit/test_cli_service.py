@@ -211,6 +211,13 @@ def test_near_repeats_are_found_and_others_are_not(tmp_path: Path) -> None:
     assert repeats(tmp_path, fox, other, again, other) == [None, None, fox, other]
 
 
+def test_only_the_fifty_lines_before_count(tmp_path: Path) -> None:
+    others = [f"{chr(97 + k % 26) * 40}{chr(97 + k // 26) * 40}" for k in range(50)]
+    first = "A line to be seen again much later in this stream of lines"
+    assert repeats(tmp_path, first, *others, first)[-1] is None
+    assert repeats(tmp_path, first, *others[1:], first)[-1] == first
+
+
 def test_without_a_file_it_reads_its_own_and_its_compositions_load(tmp_path: Path) -> None:
     assert "class Repeats(App):" in [row["value"]["line"] for row in run("repeats", tmp_path / "out")]
     found = find("repeats", [FOLDER])
