@@ -1,5 +1,6 @@
 """Loads that a user describes: a pattern of one's own, by name, and loads that are to come."""
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from time import time
@@ -7,6 +8,7 @@ from time import time
 import pytest
 from pydantic import ValidationError
 
+from apps import registry
 from compositions.errors import RecomposeError
 from control.manager import Manager
 from datapipe.sources.rate_spec import RateSpec, from_spec
@@ -15,13 +17,13 @@ from service.cli.objectives import _asked
 from service.cli.texts import parse_pattern
 from service.daemon.apps import check_change
 from service.daemon.objectives import with_another
-from service.runner.rpc.requests import ReadStatus, SetInput, Start, Stop
+from service.runner.rpc.requests import ReadStatus, SetInput
 from service.runner.runner import Runner
 from service.runner.validation.resolution import rate_of
 from service.schemas.base import plain
 from service.schemas.figures import ComingBody
 from service.schemas.refusals import BadValueError
-from service.schemas.spec import InputSpec, PlannedLoad, RunSpec
+from service.schemas.spec import InputSpec, PlannedLoad
 from tests.support.waiting import wait_until
 
 PATTERNS = """
@@ -129,12 +131,13 @@ def _read(text: str | None) -> datetime | None:
     return datetime.strptime(text, "%H:%M") if len(text) == 5 else datetime.fromisoformat(text)
 
 
-def test_a_runner_that_is_started_again_believes_what_was_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runner_that_is_started_again_believes_what_was_announced(
+    begin: Callable[..., Runner], monkeypatch: pytest.MonkeyPatch
+) -> None:
     believed: list[Announcement] = []
     monkeypatch.setattr(Manager, "announce", lambda _, announced: believed.extend(announced))
-    runner = Runner(RunSpec(app="synthetic", pool="local", announced=(coming(time(), time() + 3600, 90.0),)))
-    runner.ask(Start())
+    announced = (coming(time(), time() + 3600, 90.0),)
+    runner = begin(registry.find("synthetic"), durability="none", announced=announced)
     wait_until(lambda: believed, PATIENCE_S)
     assert [each.rate_per_s for each in runner.ask(ReadStatus()).requested.announced or ()] == [90.0]
-    runner.ask(Stop(drain=False))
     assert [(each.until_s - each.from_s, each.rate_per_s) for each in believed] == [(pytest.approx(3600), 90.0)]
