@@ -223,9 +223,6 @@ def config(text: str, folder: Path) -> ServiceConfig:
     return read_config(folder / "changed.yaml")
 
 
-# --- what it may say --------------------------------------------------------------------------------------------------
-
-
 def test_it_says_how_to_serve_and_what_to_run(file: Path) -> None:
     read = read_config(file)
     app = read.apps["synthetic"]
@@ -294,9 +291,6 @@ def test_an_app_that_there_is_not_ends_the_start(tmp_path: Path, daemon: Daemon)
     told = pytest.raises(ConfigRefused, match=r"apps\.nothing: there is no app 'nothing'; registered are .*synthetic")
     with told, configured(tmp_path / "x.yaml", daemon):
         raise AssertionError("not reached")
-
-
-# --- what becomes of it -----------------------------------------------------------------------------------------------
 
 
 def test_apps_are_started_changed_and_stopped(tmp_path: Path, daemon: Daemon) -> None:
