@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,13 @@ import pytest
 import structlog
 from fastapi.testclient import TestClient
 
+from apps import registry
+from apps.contract import App
 from service.api import create_app
 from service.daemon.store.store import DaemonStore
+from service.runner.rpc.requests import Start
+from service.runner.runner import Runner
+from service.schemas.spec import RunSpec, SourceSpec
 from tests.support.fakes import fake_daemon
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -41,6 +46,24 @@ def running(client: TestClient) -> TestClient:
     body = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}
     assert client.post("/apps/synthetic/start", json=body).status_code == 200
     return client
+
+
+@pytest.fixture
+def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Runner]]:
+    """Begin a run of an app in threads; it is pushed to and durable, and its runners end with the test."""
+    made: list[Runner] = []
+
+    def begun(app: type[App], epoch: int = 1, **how: Any) -> Runner:
+        monkeypatch.setattr(registry, "create", lambda *_: app())
+        usual = {"source": SourceSpec(kind="push"), "durability": "exactly-once", "journals": f"{tmp_path}/journals"}
+        made.append(Runner(RunSpec(app=app.name, run="r", epoch=epoch, pool="local", **(usual | how))))
+        made[-1].ask(Start())
+        return made[-1]
+
+    yield begun
+    for runner in made:
+        runner.kill()
+        assert runner.wait(60.0), "what it says of its end is of this test"
 
 
 @pytest.fixture

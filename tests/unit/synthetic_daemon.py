@@ -12,13 +12,16 @@ WIDE = b'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"
 YAML = {"content-type": "application/yaml"}
 
 
-def detail(response: Any, status: int) -> str:
+def detail(response: Any, status: int = 422) -> str:
     """The sentence of a refusal."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     body = response.json()
     assert body["status"] == status
     assert body["title"]
+    if status == 422 and "serials" not in body:
+        assert body["errors"]
+        assert all({"loc", "msg"} <= set(error) for error in body["errors"])
     return str(body["detail"])
 
 

@@ -1,5 +1,6 @@
-"""The thin clients, on the real application: tables for people, JSON for programs, sentences for errors."""
+"""The thin clients on the real application: tables for people, JSON for programs, sentences for errors; a live view."""
 
+import io
 import json
 import re
 import time
@@ -11,19 +12,28 @@ import pytest
 from cli_in_process import Invoke, invoking, told
 from click.testing import CliRunner
 from fastapi.testclient import TestClient
+from rich.console import Console, RenderableType
 from written_telemetry import write, write_items
 
 from apps import registry
-from control.decisions import State
+from compositions.model import Stage, all_sequential
+from compositions.notation import parse
+from control.decisions import Mode, State, Trigger
+from profiler.slo import SloStatus
 from service.api import create_app
-from service.cli import clients, main
+from service.cli import main, render
+from service.cli.demo import plan_for
 from service.cli.http import Client, ServiceError, read
+from service.cli.watch_view import WatchView
 from service.daemon.store.store import DaemonStore
 from service.schemas.base import plain
-from service.schemas.compositions import AppInfo
-from service.schemas.spec import TelemetrySpec
-from service.schemas.status import Status
-from tests.support.fakes import fake_daemon
+from service.schemas.compositions import ActiveComposition, AppInfo, Choice
+from service.schemas.figures import Items, Latency, StageStatus, Worker
+from service.schemas.slo import ObjectiveInForce, SloInForce
+from service.schemas.spec import RunSpec, TelemetrySpec
+from service.schemas.status import Status, resting
+from tests.support.bodies import having
+from tests.support.fakes import decision, fake_daemon
 
 
 @pytest.fixture
@@ -51,11 +61,7 @@ def test_bundled_apps_are_listed_if_asked_for_or_running_or_alone(
     bundled = AppInfo.of(registry.find("synthetic"), [], State.STABLE if running else State.STOPPED)
     users = bundled.model_copy(update={"name": "words", "bundled": False, "running": False})
 
-    class Told(Client):
-        def get(self, path: str, **params: Any) -> Any:
-            return plain([users, bundled] if own else [bundled])
-
-    monkeypatch.setattr(clients, "Client", Told)
+    monkeypatch.setattr(Client, "get", lambda *_, **__: plain([users, bundled] if own else [bundled]))
     rows = told(CliRunner().invoke(main, ["apps", *words])).splitlines()[1:]
     assert [row.split()[0] for row in rows if not row.startswith(" ")] == listed
 
@@ -115,24 +121,6 @@ def test_compositions_are_listed_and_added(invoke: Invoke, tmp_path: Path) -> No
 def test_what_the_service_refuses_is_one_sentence_and_exit_1(invoke: Invoke, words: str) -> None:
     sentence = "Error: there is no app 'nope'; registered are synthetic (asked of http://127.0.0.1:8080)\n"
     assert told(invoke(*words.split()), 1) == sentence
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("slo", "synthetic", "latency=x"), "accepted are latency=400ms"),
-        (("slo", "synthetic", "latency=400ms", "--threshold", "2"), "2.0 is not in the range 0<=x<=1"),
-        (("slo", "synthetic", "p95=1s", "--statistic", "p50"), "exclude each other"),
-        (("status", "--watch"), "--watch needs an APP"),
-        (("decisions", "synthetic", "--limit", "0"), "0 is not in the range"),
-        (("frobnicate",), "No such command"),
-        (("compositions", "synthetic", "--add", "/nope.yaml"), "does not exist"),
-    ],
-)
-def test_usage_errors_are_one_sentence_and_exit_2(invoke: Invoke, arguments: tuple[str, ...], sentence: str) -> None:
-    text = told(invoke(*arguments), 2)
-    assert sentence in text
-    assert text.count("\n") == 1
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "127.0.0.1:8080", "ftp://127.0.0.1", "", "http://[", "x"])
@@ -199,3 +187,130 @@ def test_runs_are_listed_and_compared(invoke: Invoke, tmp_path: Path) -> None:
     (new,) = json.loads(told(invoke("compare", "synthetic", "new", "--json")))
     assert (new["run"], new["slo_met_share"]) == ("new", 1.0)
     assert "run 'x' of synthetic is not in the telemetry" in told(invoke("compare", "synthetic", "x"), 1)
+
+
+# --- the live view of an app ---------------------------------------------------------------------------------------
+
+
+FERRET = [Stage(name) for name in ("segment", "extract", "rank")]
+ACTIVE = ActiveComposition.of(parse("Seq(f1,f2)-Par", FERRET, name="13"))
+CONSOLE = Console(width=120, color_system=None, markup=False)
+HELD_UP = "3 workers for 4 groups, shared in turn"
+DECISION = decision(1, Trigger.VIOLATION, "1", "13", None)
+
+
+def stages(times_ms: dict[str, float], bottleneck: str = "") -> list[StageStatus]:
+    rest = {"kind": "stateless", "samples": 9, "cpu_time_ms": None, "cv": None}
+    return [StageStatus(name=k, service_time_ms=ms, bottleneck=k == bottleneck, **rest) for k, ms in times_ms.items()]
+
+
+def a_status(**more: Any) -> Status:
+    worker = Worker(id="w", pid=1, node="local", group=1, outstanding=1, restarts=0)
+    known = {
+        "app": "ferret",
+        "state": State.STABLE,
+        "composition": ACTIVE,
+        "slo": SloInForce(metric="latency", target=400, threshold=0.2, statistic="mean", bound=480),
+        "slo_status": SloStatus.MET,
+        "input_rate_per_s": 10.0,
+        "throughput_per_s": 9.9,
+        "latency_ms": Latency(mean=181.0, p50=None, p95=260.0, p99=None),
+        "stages": stages({"segment": 11.2, "extract": 24.5, "rank": 96.4}, "rank"),
+        "workers": [worker, *(worker.model_copy(update=each) for each in ({"group": 0}, {"outstanding": 0}))],
+        "queued": 3,
+        "in_flight_by_stage": {"segment": 1, "rank": 8},
+        "items": Items(accepted=1200, delivered=1197, failed=2, shed=0),
+        "switches": 1,
+    }
+    return having(resting(registry.find("synthetic"), State.STABLE, RunSpec(app="ferret"), None), {**known, **more})
+
+
+def drawn(view: WatchView, status: Status) -> str:
+    return printed(view.fitting(status, CONSOLE))
+
+
+def printed(shown: RenderableType) -> str:
+    with CONSOLE.capture() as out:
+        CONSOLE.print(shown)
+    return out.get()
+
+
+def test_it_shows_the_pipeline_the_rates_the_slo_the_decisions_and_what_holds_the_stream_up() -> None:
+    status = a_status(last_decision=DECISION, held_up=HELD_UP)
+    text = drawn(WatchView(lambda: [DECISION]), status)
+    first, second = (next(line for line in text.splitlines() if stage in line) for stage in ("segment", "rank 96.4 ms"))
+    for part in ("3 waiting", "segment 11.2 ms + extract 24.5 ms", "1 of 1 busy"):
+        assert part in first
+    for part in ("7 waiting", "Par × 2", "bottleneck", "1 of 2 busy"):
+        assert part in second
+    for part in ("in 10.0/s   out 9.9/s", "met", "2 failed", "1 → 13", HELD_UP):
+        assert part in text
+    assert HELD_UP in printed(render.status_view(status))
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 13), (200, 60)])
+def test_it_fits_the_terminal(width: int, height: int) -> None:
+    long = DECISION.model_copy(update={"reason": "rank is slow, and this is said at some length; " * 6})
+    view = WatchView(lambda: [long] * 12)
+    p95 = ObjectiveInForce(metric="latency", target=500, threshold=0.2, statistic="p95", bound=600)
+    slo = SloInForce(**{**dict(p95), "objectives": [p95, p95.model_copy(update={"statistic": "mean"})]})
+    terminal: dict[str, Any] = {"file": io.StringIO(), "width": width, "force_terminal": True, "color_system": None}
+    console, tall = Console(**terminal, height=height), Console(**terminal, height=100)
+    status = a_status(slo=slo)
+    for _ in range(40):  # a column of each bar
+        view.fitting(status, tall)
+    shown = view.fitting(status, console)
+    lines = ["".join(part.text for part in line) for line in console.render_lines(shown)]
+    assert len(lines) < height
+    text = "\n".join(lines)
+    assert "rank 96.4 ms ▲ bottleneck" in text
+    assert ("1 → 13" in text) == (height > 13)
+    assert "█" in text
+
+
+def test_an_app_that_does_not_run_shows_its_stages() -> None:
+    text = drawn(WatchView(list), a_status(composition=None, workers=[], state=State.FAILED, failure="x\nno memory"))
+    assert "not running" in text
+    assert "extract 24.5 ms" in text
+    assert "no memory" in text
+
+
+# --- the plan of the demo ---------------------------------------------------------------------------------------------
+
+
+RESTING = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None)
+STEPS_S = (1.0, 10.0, 2.0)
+
+
+def status(times_ms: list[float], latency_ms: float | None = None) -> Status:
+    known = {
+        "stages": stages({f"f{number}": time_ms for number, time_ms in enumerate(times_ms)}),
+        "composition": ActiveComposition.of(all_sequential([Stage(f"f{number}") for number in range(len(times_ms))])),
+        "latency_ms": Latency(mean=None, p50=latency_ms, p95=None, p99=None),
+    }
+    return having(RESTING, known)
+
+
+def choices(*rates: float | None) -> list[Choice]:
+    rest = {"app": "synthetic", "active": False, "predicted_latency_ms": None, **dict(ACTIVE)}
+    return [Choice(predicted_throughput_per_s=rate, **rest) for rate in rates]
+
+
+@pytest.mark.parametrize(
+    ("rates", "at_rest_ms", "high_per_s", "target_ms"),
+    [
+        pytest.param((20, 40), None, 24, 250, id="beyond the first composition"),
+        pytest.param((20, 25), 130, 21.25, 325, id="within the best"),
+        pytest.param((20,), None, 17, 250, id="where nothing does more than the first, within it"),
+        pytest.param((None, None), None, 17, 250, id="nothing is predicted"),
+    ],
+)
+def test_the_high_input_is_within_the_best_composition_and_the_objective_leaves_room_above_what_is_measured_at_rest(
+    rates: tuple[float | None, ...], at_rest_ms: float | None, high_per_s: float, target_ms: float
+) -> None:
+    plan = plan_for(status([10, 40, 50], at_rest_ms), choices(*rates), STEPS_S)
+    low, watched, high, last = plan.scenes
+    assert [each.rate_per_s for each in plan.scenes] == pytest.approx([10, high_per_s, high_per_s, 10])
+    assert [each.mode for each in plan.scenes] == [Mode.OBSERVE, Mode.OBSERVE, Mode.AUTO, Mode.AUTO]
+    assert (low.seconds, watched.seconds + high.seconds, last.seconds) == STEPS_S
+    assert plan.target_ms == pytest.approx(target_ms)

@@ -1,23 +1,139 @@
-"""``run``, ``check``, ``serve`` and the group itself, without Ray."""
+"""``run``, ``check``, ``serve`` and the group itself, without Ray; and texts of the command line to values."""
 
 import hashlib
 import json
+import re
 import socket
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from profiler.slo import SloStatus
+from control.strategies import STRATEGIES, StrategyName
+from profiler.slo import Slo, SloStatus
 from service import logs
-from service.cli import main, run
+from service.cli import main
+from service.cli import run as run_module
 from service.cli.follow import ending
+from service.cli.run import run
+from service.cli.texts import parse_batch, parse_option, parse_pattern, parse_rate
 from service.schemas.results import CheckedItems, Summary
+from service.schemas.spec import BatchingSpec, InputSpec, RunSpec
+
+SPIKE = InputSpec(pattern="spike", period_s=9, min_per_s=0, max_per_s=2, size_percent=20)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("wave:period=60,min=1,max=10", InputSpec(pattern="wave", period_s=60, min_per_s=1, max_per_s=10)),
+        ("spike:period=9,min=0,max=2,size=20", SPIKE),
+        ("spike:period_s=9,min_per_s=0,max_per_s=2,size_percent=20", SPIKE),
+        ("trace:path=a=b.log,period=60", InputSpec(pattern="trace", path="a=b.log", period_s=60)),
+    ],
+)
+def test_patterns(text: str, expected: InputSpec) -> None:
+    assert parse_pattern(text) == expected
+
+
+def test_rates() -> None:
+    assert parse_rate("2.5") == InputSpec(rate_per_s=2.5)
+    for text in ("fast", "0", "-1", "nan", "inf", "1e7"):
+        with pytest.raises(ValueError, match="rate"):
+            parse_rate(text)
+
+
+def test_options_keep_their_text_but_for_lists_and_objects() -> None:
+    read = map(parse_option, ["a=1", "b=x=y", "c=[1, 2]", 'd={"k": 1}', "e=[not json", "f="])
+    assert dict(read) == {"a": "1", "b": "x=y", "c": [1, 2], "d": {"k": 1}, "e": "[not json", "f": ""}
+    for text in ("novalue", "=1"):
+        with pytest.raises(ValueError, match="is not KEY=VALUE"):
+            parse_option(text)
+
+
+def test_strategies_have_one_list() -> None:
+    assert get_args(StrategyName) == tuple(STRATEGIES)
+    (strategy,) = (each for each in run.params if each.name == "strategy")
+    assert isinstance(strategy.type, click.Choice)
+    assert list(strategy.type.choices) == list(STRATEGIES)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunSpec]:
+    """The spec that words of the command line come to."""
+    specs: list[RunSpec] = []
+    monkeypatch.setattr(run_module, "Runner", specs.append)
+
+    def spec_of(*words: str) -> RunSpec:
+        CliRunner().invoke(run, ["synthetic", "--pool", "local", *words])
+        return specs[-1]
+
+    return spec_of
+
+
+@pytest.mark.parametrize(
+    ("given", "fields"),
+    [
+        ("", {}),
+        ("--batch auto", {}),
+        ("--batch 512 --batch-bytes 1000 --linger-ms 2.5", {"items": 512, "bytes": 1000, "linger_ms": 2.5}),
+        ("--batch slo-batch", {"controller": "slo-batch"}),
+        ("--batch pid:kp=20,kd=0.5", {"controller": "pid", "settings": {"kp": 20, "kd": 0.5}}),
+    ],
+)
+def test_a_run_takes_the_size_of_bundles(asked: Callable[..., RunSpec], given: str, fields: dict[str, Any]) -> None:
+    assert asked(*given.split()).batching == BatchingSpec(**fields)
+
+
+def test_a_run_takes_a_composition_by_its_notation(asked: Callable[..., RunSpec]) -> None:
+    assert asked("--composition", "7").composition == "7", "a name"
+    spec = asked("--composition", "Par*5(f1,f2,f3)")
+    (own,) = (each for each in spec.compositions if each.name == spec.composition)
+    assert own.workers == 5
+    wrong = CliRunner().invoke(run, ["synthetic", "--pool", "local", "--composition", "Par*5(f1,f9)"])
+    assert "unknown stage 'f9'" in str(wrong.exception)
+
+
+def test_a_run_takes_its_data_set_into_memory(asked: Callable[..., RunSpec]) -> None:
+    assert asked("--in-memory").source.options == {"in_memory": True}
+    wrong = CliRunner().invoke(run, ["synthetic", "--pool", "local", "--in-memory", "--source", "folder:/tmp"])
+    assert "--in-memory is for source replay, not for folder" in wrong.output
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "sentence"),
+    [
+        (parse_pattern, "wave:perio=3", "'perio=3' is not one of period, min, max, size, path with a value"),
+        (parse_pattern, "wave:period=long", "period = 'long' is not a number"),
+        (parse_pattern, "sawtooth:period=1", "pattern = 'sawtooth'"),
+        (parse_pattern, "wave:period=60,period_s=60,min=1,max=10", "period_s is given twice"),
+        (parse_batch, "pid:kp=-1", "kp = -1, must be in [0, 100,000]"),
+        (parse_batch, "pid:k=1", "unknown setting 'k'; there are threshold"),
+        (parse_batch, "pod:kp=1", "one of faf, pbaf, pbaf-wt, mbaf, pmbaf, pid, slo-batch, such as pid:kp=10,ki=15"),
+    ],
+)
+def test_what_is_no_pattern_or_controller_is_refused_with_a_sentence(
+    parse: Callable[[str], object], text: str, sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "2.5", "", "100001", "1e3", "\u0661\u0662x"])
+def test_what_is_no_number_of_items_is_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match='must be "auto", or a whole number from 1 to 100,000') as error:
+        parse_batch(text)
+    assert text in str(error.value)
+
+
+def test_a_run_takes_percentiles_and_a_threshold(asked: Callable[..., RunSpec]) -> None:
+    assert asked("--slo", "p95=200ms", "--threshold", "0.1").slo == Slo("latency", 200.0, 0.1, "p95")
+
 
 QUICK = ["run", "synthetic", "--pool", "local", "-o", "total_ms=0.3", "-o", "compute=wait"]
 
@@ -53,15 +169,6 @@ def test_a_run_without_items_reads_the_data_set_once() -> None:
     assert summary["items"]["delivered"] == 25
 
 
-def test_an_item_that_fails_is_counted_and_written_down(tmp_path: Path) -> None:
-    letters = tmp_path / "dead.jsonl"
-    result = invoke(*QUICK, "--items", "10", "-o", "fail_at=[3]", "--dead-letters", str(letters), "--json")
-    assert json.loads(result.stdout)["items"]["failed"] == 1
-    (letter,) = [json.loads(line) for line in letters.read_text().splitlines()]
-    assert letter["serial"] == 3
-    assert "Traceback" in letter["error"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -71,6 +178,15 @@ def test_an_item_that_fails_is_counted_and_written_down(tmp_path: Path) -> None:
         ([*QUICK, "--source", "replay:/does/not/exist"], "'/does/not/exist' does not exist"),
         (["serve", "--host", "0.0.0.0"], "set RECOMPOSE_TOKEN or bind to 127.0.0.1"),
         (["serve", "--state", "/dev/null/x", "--pool", "local", "--port", "0"], "cannot be used"),
+        (
+            ["report", "x", "--from", "docs", "--until", "0001-01-01T00:00:00+0100"],
+            "is not in the years 1 to 9999",
+        ),
+        (
+            ["report", "x", "--from", "docs", "--since", "9999-12-31T23:59:59-0100"],
+            "is not in the years 1 to 9999",
+        ),
+        (["status", "--url", "http://h/\udcff"], "is not a URL such as"),
     ],
 )
 @pytest.mark.logs_errors("run failed")
@@ -87,6 +203,9 @@ def test_what_cannot_run_says_so_and_exits_1(arguments: list[str], sentence: str
         ([*QUICK, "--source", "push"], "source push needs the daemon"),
         ([*QUICK, "--slo", "latency=fast"], "accepted are latency=400ms"),
         ([*QUICK, "-o", "novalue"], "is not KEY=VALUE"),
+        (["slo", "synthetic", "p95=1s", "--statistic", "p50"], "exclude each other"),
+        (["status", "--watch"], "--watch needs an APP"),
+        (["results", "\udcff"], r"'\udcff' is not text in UTF-8"),
         (["check"], "give a FILE (compositions in YAML, or an app in Python), or --apps FOLDER"),
     ],
 )
@@ -166,30 +285,6 @@ def test_the_list_of_commands_is_told_without_importing_them() -> None:
     assert modules.split() == ["service", "service.cli", "service.cli.main"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
-    [
-        (["report", "x", "--until", "0001-01-01"], 1, "0001-01-01T00:00:00 is not in the years 1 to 9999 of UTC"),
-        (["report", "x", "--since", "9999-12-31T23:59:59-0100"], 1, "is not in the years 1 to 9999 of UTC"),
-        (["results", "\udcff"], 2, r"'\udcff' is not text in UTF-8"),
-        (["status", "--url", "http://h/\udcff"], 1, "is not a URL such as"),
-        (["watch", "x", "--url", "ftp://h"], 1, "'ftp://h' is not a URL such as"),
-    ],
-)
-def test_arguments_that_no_command_can_take_are_a_sentence(
-    arguments: list[str], code: int, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TZ", "Etc/GMT-14")
-    time.tzset()
-    try:
-        result = invoke(*arguments, *(["--from", str(tmp_path)] if arguments[0] == "report" else []), code=code)
-    finally:
-        monkeypatch.undo()
-        time.tzset()
-    assert sentence in result.stderr
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-
-
 def test_a_token_that_no_header_takes_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOMPOSE_TOKEN", "\udcff")
     assert "RECOMPOSE_TOKEN is not ASCII" in invoke("status", code=1).stderr
@@ -204,64 +299,40 @@ def items(**counts: int) -> CheckedItems:
 
 ALL_FAILED = {"items": items(delivered=0, failed=4), "first_error": "item 0: Traceback\nKeyError: 'a'"}
 UNWRITTEN = {"items": items(delivered=3, failed=1), "unwritten": 1, "first_error": "item 2: no JSON"}
+GIVEN_UP = {"items": items(accepted=9, failed=2)}
+VIOLATED = {"items": items(), "slo_status": SloStatus.VIOLATED}
 
 
 @pytest.mark.parametrize(
-    ("known", "code", "sentence"),
+    ("how", "known", "told"),
     [
-        ({"failure": "Traceback\n  in it\nOSError: full"}, 1, "OSError: full"),
-        ({"items": items(lost=2)}, 1, "2 items lost, 0 out of order"),
-        (ALL_FAILED, 3, "all 4 items failed; the first: KeyError: 'a'"),
-        (UNWRITTEN, 4, "1 results could not be written; the first: item 2: no JSON"),
-        ({"items": items(), "slo_status": SloStatus.VIOLATED}, 5, "the objective is violated at the end of the run"),
+        ("judged", {"failure": "Traceback\n  in it\nOSError: full"}, (1, "OSError: full")),
+        ("judged", {"items": items(lost=2)}, (1, "2 items lost, 0 out of order")),
+        ("judged", ALL_FAILED, (3, "all 4 items failed; the first: KeyError: 'a'")),
+        ("judged", UNWRITTEN, (4, "1 results could not be written; the first: item 2: no JSON")),
+        ("judged", VIOLATED, (5, "the objective is violated at the end of the run")),
+        ("judged", {"items": items(failed=1, delivered=3)}, None),
+        ("", VIOLATED, None),
+        ("interrupted", {"items": items()}, (130, "interrupted; 4 items delivered")),
+        ("interrupted", GIVEN_UP, (130, "interrupted; 4 items delivered, 3 that were accepted given up")),
+        ("interrupted", {"items": items(), "failure": "broken"}, (1, "broken")),
     ],
 )
-def test_what_went_wrong_has_a_code_and_a_sentence(known: dict[str, Any], code: int, sentence: str) -> None:
-    told = ending(Summary(**known), interrupted=False, fail_on_slo=True)
-    assert (told.exit_code, told.message) == (code, sentence)
+def test_the_end_of_a_run_has_a_code_and_a_sentence(how: str, known: dict[str, Any], told: Any) -> None:
+    """The failure comes before the interruption; who did not ask is not told of a missed objective."""
+    end = ending(Summary(**known), interrupted=how == "interrupted", fail_on_slo=how == "judged")
+    assert (end and (end.exit_code, end.message)) == told
 
 
-@pytest.mark.parametrize(
-    ("known", "code", "sentence"),
-    [
-        ({"items": items()}, 130, "interrupted; 4 items delivered"),
-        ({"items": items(accepted=9, failed=2)}, 130, "interrupted; 4 items delivered, 3 that were accepted given up"),
-        ({"items": items(), "failure": "broken"}, 1, "broken"),
-    ],
-)
-def test_an_interruption_is_told_but_not_before_a_failure(known: dict[str, Any], code: int, sentence: str) -> None:
-    told = ending(Summary(**known), interrupted=True, fail_on_slo=False)
-    assert (told.exit_code, told.message) == (code, sentence)
-
-
-def test_all_is_well_also_where_the_objective_was_missed_and_nobody_asked() -> None:
-    missed = Summary(items=items(), slo_status=SloStatus.VIOLATED)
-    assert ending(missed, interrupted=False, fail_on_slo=False) is None
-    assert ending(Summary(items=items(failed=1, delivered=3)), interrupted=False, fail_on_slo=True) is None
-
-
-FAILING = """
-from apps.contract import App, Stage
-class Failing(App):
-    name = "failing"
-    stages = (Stage("fail"),)
-    def items(self, path):
-        return iter(range(3))
-    def fail(self, value):
-        raise LookupError(f"no place for {value}")
-"""
-
-
-def test_a_run_whose_items_all_fail_says_so_and_shows_the_first_traceback(tmp_path: Path) -> None:
-    (tmp_path / "failing.py").write_text(FAILING)
-    done = invoke("run", "failing", "--apps", str(tmp_path), "--pool", "local", code=3)
-    assert "Error: all 3 items failed; the first: LookupError: no place for 0" in done.output
-    assert 'raise LookupError(f"no place for {value}")' in done.output
+def test_a_run_whose_items_all_fail_says_so_and_shows_the_first_traceback() -> None:
+    done = invoke(*QUICK, "--items", "2", "-o", "fail_at=[0, 1]", code=3)
+    assert "Error: all 2 items failed; the first: ValueError: " in done.output
+    assert "Traceback" in done.output
 
 
 def test_an_interruption_that_nothing_waits_for_has_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "Runner", interrupt)
+    monkeypatch.setattr(run_module, "Runner", interrupt)
     assert "Error: interrupted" in invoke("run", "synthetic", "--pool", "local", code=130).stderr

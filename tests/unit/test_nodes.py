@@ -1,8 +1,11 @@
 """Nodes: what is shown of them, draining one, starts that none could serve, and what a process sees of its machine; and
-resources asked for in a document or a start body."""
+resources asked for in a document, a start body or of Ray's autoscaler."""
+
+from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +14,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from fastapi.testclient import TestClient
+from synthetic_daemon import PUSHED, YAML, detail
 
 from apps import registry
 from compositions.document.loader import load
@@ -24,33 +28,27 @@ from runtime.pools.ray import report
 from runtime.pools.ray.report import gpus_of, node_report
 from service.api import create_app
 from service.daemon.daemon import Daemon
+from service.daemon.nodes import KEPT_S, Kept, wanted_by
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.runner_slot import LocalHost
 from service.runner.rpc.requests import ReadStatus, Start, Stop
 from service.runner.runner import Runner
-from service.schemas.base import plain
-from service.schemas.figures import NodeBody, Worker
+from service.schemas.figures import Placed, StageStatus, Worker
 from service.schemas.spec import InputSpec, RunSpec, SourceSpec
+from service.schemas.status import State, Status, resting
 from tests.support.bodies import having
 from tests.support.fakes import FakeRunner, PromptTicker, fake_daemon
 from tests.support.waiting import wait_until
 
 HEAVY = """
 from recompose import App, Stage
-
 class Heavy(App):
     name = "heavy"
     stages = (Stage("decode"), Stage("detect", gpus=0.5, cpus=1, memory="2GB"))
-
-    def decode(self, value):
-        return value
-
-    def detect(self, value):
-        return value
+    def decode(self, value): ...
+    def detect(self, value): ...
 """
 TWO = "app: heavy\ncompositions: [{name: wide, notation: Seq-Par*4}]\n"
-PUSHED = {"source": {"kind": "push"}}
-YAML = {"content-type": "application/yaml"}
 GB = 10**9
 STAGES = (Stage("read"), Stage("detect", gpus=1.0, memory="2GB"), Stage("draw"))
 
@@ -87,11 +85,6 @@ def client(disk: DaemonStore, host: ClusterHost, tmp_path: Path) -> Iterator[Tes
         yield client
 
 
-def refusal(response: Any, status: int) -> str:
-    assert response.status_code == status, response.text
-    return str(response.json()["detail"])
-
-
 def test_nodes_are_shown_with_what_they_have_and_what_is_taken(client: TestClient) -> None:
     near, gpu, _ = client.get("/nodes").json()
     assert (near["node"], near["address"], near["state"], near["cpus"]) == ("n0", "10.0.0.1", "up", 1)
@@ -104,10 +97,11 @@ def test_a_node_shows_its_memory_and_its_gpus_once_it_has_told(client: TestClien
     told = {"machine_memory_bytes", "machine_memory_free_bytes", "workers_memory_bytes", "devices"}
     assert not told & client.get("/nodes").json()[1].keys()
     gpu = Gpu("NVIDIA H100", 0.5, 80_000, 2_000)
-    host.nodes[0] = replace(host.nodes[0], seen=NodeReport(CpuReport(1, 1, None), 8_000, 6_000))
+    host.nodes[0] = replace(host.nodes[0], seen=NodeReport(CpuReport(1, 1, 0.5), 8_000, 6_000))
     host.nodes[1] = replace(host.nodes[1], seen=NodeReport(CpuReport(4, 4, None), 32_000, 30_000, (gpu,)))
     plain, with_gpu, _ = client.get("/nodes").json()
     assert (plain["machine_memory_bytes"], plain["machine_memory_free_bytes"]) == (8_000, 6_000)
+    assert (plain["quota"], "quota" in with_gpu) == (0.5, False)
     assert "devices" not in plain
     (device,) = with_gpu["devices"]
     assert device == {"name": "NVIDIA H100", "busy": 0.5, "memory_bytes": 80_000, "memory_used_bytes": 2_000}
@@ -118,11 +112,12 @@ def test_a_node_shows_what_its_workers_take(client: TestClient, monkeypatch: pyt
         Worker(id=name, pid=1, node=node, group=0, outstanding=0, restarts=0, memory_bytes=memory)
         for name, node, memory in (("a", "10.0.0.1", 100), ("b", "10.0.0.1", 150), ("c", "10.0.0.2", None))
     ]
+    there = {"workers": workers, "placement": [Placed(node="10.0.0.1", workers={}, hop_ms=2.7)]}
     own = FakeRunner.status
-    monkeypatch.setattr(FakeRunner, "status", lambda self: having(own(self), {"workers": workers}))
+    monkeypatch.setattr(FakeRunner, "status", lambda self: having(own(self), there))
     client.post("/apps/synthetic/start", json=PUSHED)
     near, far, _ = client.get("/nodes").json()
-    assert (near["workers"], near["workers_memory_bytes"]) == ({"synthetic": 2}, 250)
+    assert (near["workers"], near["workers_memory_bytes"], near["hop_ms"]) == ({"synthetic": 2}, 250, 2.7)
     assert far["workers"] == {"synthetic": 1}
     assert "workers_memory_bytes" not in far
 
@@ -131,9 +126,9 @@ def test_a_node_is_drained_by_its_address_or_id_but_not_the_last_one(client: Tes
     assert client.post("/nodes/10.0.0.2/drain", json={"deadline_s": 60}).json()["state"] == "draining"
     assert client.post("/nodes/n2/drain").json()["state"] == "draining"
     assert [each["state"] for each in client.get("/nodes").json()] == ["up", "draining", "draining"]
-    last = refusal(client.post("/nodes/n0/drain"), 409)
+    last = detail(client.post("/nodes/n0/drain"), 409)
     assert last == "node n0 is the only one that takes workers; add another before draining it"
-    unknown = refusal(client.post("/nodes/n9/drain"), 404)
+    unknown = detail(client.post("/nodes/n9/drain"), 404)
     assert unknown.startswith("there is no node 'n9'; there are 10.0.0.1, 10.0.0.2")
     assert client.post("/nodes/n0/drain", json={"deadline_s": -1}).status_code == 422
 
@@ -147,7 +142,7 @@ def test_a_node_that_is_gone_is_shown_as_lost(client: TestClient, host: ClusterH
 def test_an_app_starts_where_a_node_has_what_it_needs_and_nowhere_else(client: TestClient, host: ClusterHost) -> None:
     (gpu,) = host.nodes[1:2]
     del host.nodes[1]
-    said = refusal(client.post("/apps/heavy/start", json=PUSHED), 422)
+    said = detail(client.post("/apps/heavy/start", json=PUSHED), 422)
     assert "0 of 1 worker of heavy fit: each needs 1 CPU, 0.5 GPU and 2 GB of memory" in said
     assert said.endswith("the node with the most left has 2 CPUs and 8 GB of memory, but no GPU")
     host.nodes.append(gpu)
@@ -157,7 +152,7 @@ def test_an_app_starts_where_a_node_has_what_it_needs_and_nowhere_else(client: T
 
 def test_a_composition_that_the_nodes_could_not_hold_together_is_refused(client: TestClient) -> None:
     assert client.post("/compositions", content=TWO, headers=YAML).status_code == 200
-    said = refusal(client.post("/apps/heavy/start", json={**PUSHED, "composition": "wide"}), 422)
+    said = detail(client.post("/apps/heavy/start", json={**PUSHED, "composition": "wide"}), 422)
     assert said.startswith("heavy cannot start on these nodes: 2 of 5 workers of heavy fit: each needs 1 CPU")
 
 
@@ -166,7 +161,7 @@ def test_the_cores_of_all_nodes_bound_the_workers_of_a_composition(client: TestC
     listed = "{name: wide, notation: Par*222-Seq-Seq}, {name: wider, notation: Par*223-Seq-Seq}"
     text = f"app: synthetic\ncompositions: [{listed}]"
     assert client.post("/compositions", content=text, headers=YAML).status_code == 200
-    said = refusal(client.post("/apps/synthetic/start", json={**PUSHED, "composition": "wider"}), 422)
+    said = detail(client.post("/apps/synthetic/start", json={**PUSHED, "composition": "wider"}), 422)
     assert "has 225 workers; on 7 cores an app may have 224" in said
     assert client.post("/apps/synthetic/start", json={**PUSHED, "composition": "wide"}).status_code == 200
 
@@ -187,11 +182,8 @@ def nvml(**more: Any) -> Any:
     return MagicMock(NVMLError=NVMLError, **told, **more)
 
 
-def test_gpus_tell_their_use_and_memory_and_what_one_does_not_tell_is_none() -> None:
+def test_gpus_tell_their_use_and_memory_but_nothing_without_a_library_or_with_a_lost_device() -> None:
     assert gpus_of(nvml()) == (Gpu("NVIDIA H200", 0.25, 80, 20), Gpu("NVIDIA H100", None, 80, 20))
-
-
-def test_no_library_or_a_lost_device_tells_nothing() -> None:
     lost = {"nvmlDeviceGetHandleByIndex.side_effect": [0, NVMLError("GPU is lost")]}
     assert gpus_of(None) == gpus_of(nvml(**lost)) == ()
 
@@ -220,9 +212,13 @@ def test_a_container_has_what_its_control_group_leaves(
     assert (seen.memory_bytes, seen.memory_free_bytes) == (1_000_000_000, 600_000_000)
 
 
-def node(*busy: float | None) -> Node:
-    gpus = tuple(Gpu("one", each, None, None) for each in busy)
-    return Node("n", Amounts(4, max(1, len(busy))), seen=NodeReport(CpuReport(4, 4, None), 8, 8, gpus))
+def node(*told: float | None) -> Node:
+    """Return one whose GPUs tell this of how busy they are, and of their memory."""
+    gpus = tuple(Gpu("one", each, each, None) for each in told)
+    return Node("n", Amounts(4, max(1, len(told))), seen=NodeReport(CpuReport(4, 4, None), 8, 8, gpus))
+
+
+NEW, PLAIN = Node("new", Amounts(4, 1)), Node("plain", Amounts(4))
 
 
 @pytest.mark.parametrize(
@@ -231,9 +227,9 @@ def node(*busy: float | None) -> Node:
         ((node(0.5, 1.0), node(0.25)), 1.75),
         ((node(0.5, None),), None),
         ((node(0.5), node()), None),
-        ((node(0.5), Node("new", Amounts(4, 1))), None),
-        ((Node("plain", Amounts(4)),), None),
-        ((node(0.5), Node("plain", Amounts(4))), 0.5),
+        ((node(0.5), NEW), None),
+        ((PLAIN,), None),
+        ((node(0.5), PLAIN), 0.5),
     ],
 )
 def test_the_gpus_at_work_are_known_where_each_tells(nodes: tuple[Node, ...], busy: float | None) -> None:
@@ -258,9 +254,7 @@ def test_a_worker_has_the_memory_of_a_gpu_that_all_its_stages_keep() -> None:
         ({"gpu_memory": "4GB"}, None, 1.0),
         ({"gpu_memory": "25%"}, None, 0.25),
         ({"gpu_memory": "4GB", "gpus": 0.5}, 80, 0.5),
-        ({"gpu_memory": "40GB", "gpus": 0.25}, 80, 0.5),
         ({"gpu_memory": "100GB"}, 80, 2),
-        ({"gpu_memory": 1}, 80, 0.0001),
         ({"gpu_memory": 0}, 80, 0.0),
     ],
 )
@@ -268,19 +262,18 @@ def test_memory_of_a_gpu_is_a_share_of_one(asked: Mapping[str, Any], gpu_gb: int
     assert need_of(sized([Stage("detect", **asked)], gpu_gb and gpu_gb * GB)) == Need(gpus=gpus)
 
 
-def test_the_smallest_gpu_counts_once_each_node_has_told() -> None:
-    def node(name: str, *memory_gb: int | None) -> Node:
-        gpus = tuple(Gpu("H", 0.0, each and each * GB, 0) for each in memory_gb)
-        seen = NodeReport(CpuReport(8, 8, None), GB, GB, gpus)
-        return Node(name, Amounts(8, max(1, len(gpus))), seen=seen if gpus else None)
-
-    def known(*nodes: Node) -> int | None:
-        return Cluster(nodes).gpu_memory_bytes
-
-    assert known(node("a", 80, 80), node("b", 24), replace(node("c"), has=Amounts(8))) == 24 * GB
-    assert known(node("a", 80), node("b")) is None
-    assert known(node("a", 80, None)) is None
-    assert known() is None
+@pytest.mark.parametrize(
+    ("nodes", "smallest"),
+    [
+        ((node(80, 80), node(24), PLAIN), 24),
+        ((node(80), node()), None),
+        ((node(80), NEW), None),
+        ((node(80, None),), None),
+        ((), None),
+    ],
+)
+def test_the_smallest_gpu_counts_once_each_node_has_told(nodes: tuple[Node, ...], smallest: int | None) -> None:
+    assert Cluster(nodes).gpu_memory_bytes == smallest
 
 
 def test_what_is_asked_for_elsewhere_takes_the_place_of_what_a_stage_says() -> None:
@@ -323,12 +316,9 @@ def test_a_watched_folder_asks_for_the_next_start_and_a_start_body_wins(disk: Da
 
 def test_resources_that_are_none_are_refused_at_the_door(client: TestClient) -> None:
     refused = client.post("/apps/synthetic/start", json={"resources": {"f9": {"gpus": 1}}})
-    assert refused.status_code == 422
-    assert "f9 is no stage of this app; there are f1, f2, f3" in refused.json()["detail"]
+    assert "f9 is no stage of this app; there are f1, f2, f3" in detail(refused, 422)
     document = "app: synthetic\nresources: {f1: {gpus: 1}}\n"
-    live = client.post("/compositions", content=document, headers={"content-type": "application/yaml"})
-    assert live.status_code == 422
-    assert "are taken at a start" in live.text
+    assert "are taken at a start" in detail(client.post("/compositions", content=document, headers=YAML), 422)
 
 
 def test_status_says_which_group_has_workers_on_which_node() -> None:
@@ -343,9 +333,51 @@ def test_status_says_which_group_has_workers_on_which_node() -> None:
     assert there.hop_ms is not None
 
 
-def test_nodes_tell_their_quota_and_the_way_there() -> None:
-    node = Node("a", Amounts(0.5, 0, GB), seen=NodeReport(CpuReport(2, 2, 0.5), GB, GB))
-    body = plain(NodeBody.of(node, "2026-01-01T00:00:00.000Z", {"eye": 1}, hop_ms=2.7))
-    assert {name: body[name] for name in ("quota", "hop_ms", "memory")} == {"quota": 0.5, "hop_ms": 2.7, "memory": GB}
-    bare = plain(NodeBody.of(replace(node, seen=None), "2026-01-01T00:00:00.000Z", {}))
-    assert not bare.keys() & {"quota", "hop_ms"}
+# --- nodes that Ray's autoscaler is asked for -------------------------------------------------------------------------
+
+
+CORE, GPU = Need(cpus=1.0), Need(gpus=0.5)
+DECODE, DETECT = Stage("decode"), Stage("detect", gpus=0.5, setup="per-group")
+REST = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None)
+
+
+def loaded(rate_per_s: float | None, *times_ms: tuple[str, float, float]) -> Status:
+    """``times_ms``: name, service time and CPU time of each measured stage."""
+    stages = [
+        StageStatus.all_of([Stage(name)], None)[0].model_copy(update={"service_time_ms": all_ms, "cpu_time_ms": own_ms})
+        for name, all_ms, own_ms in times_ms
+    ]
+    return REST.but(input_rate_per_s=rate_per_s, stages=stages)
+
+
+@pytest.mark.parametrize(
+    ("status", "stages", "wanted"),
+    [
+        (loaded(20, ("decode", 100, 40)), [DECODE], {CORE: 1}),  # 0.8 of a core, busy for 0.8 of the time
+        (loaded(21, ("decode", 100, 40)), [DECODE], {CORE: 2}),
+        (loaded(20, ("decode", 10, 10), ("detect", 100, 1)), [DECODE, DETECT], {CORE: 1, GPU: 3}),
+        (loaded(None, ("decode", 100, 40)), [DECODE], {}),
+    ],
+)
+def test_load_and_times_say_what_is_needed(status: Status, stages: Sequence[Stage], wanted: dict[Need, int]) -> None:
+    assert wanted_by(status, stages) == wanted
+
+
+def test_more_is_asked_for_at_once_and_less_after_ten_minutes_of_less() -> None:
+    kept = Kept()
+    assert kept.at(0.0, Counter({CORE: 2})) == {CORE: 2}
+    assert kept.at(5.0, Counter({CORE: 5, GPU: 1})) == {CORE: 5, GPU: 1}
+    assert kept.at(KEPT_S, Counter({CORE: 1})) == {CORE: 5, GPU: 1}
+    assert kept.at(KEPT_S + 6, Counter({CORE: 1})) == {CORE: 1}
+
+
+@pytest.mark.parametrize("autoscale", [True, False])
+def test_a_service_asks_only_if_told_to(disk: DaemonStore, monkeypatch: pytest.MonkeyPatch, autoscale: bool) -> None:
+    asked: list[Sequence[Need]] = []
+    monkeypatch.setattr(LocalHost, "request", lambda _, workers: asked.append(workers))
+    daemon = fake_daemon(disk)
+    daemon.nodes.autoscale = autoscale
+    daemon.apps.start(RunSpec(app="synthetic"))
+    for _ in range(2):
+        daemon.nodes.look()
+    assert asked == ([[]] if autoscale else []), "once, unless it changes"

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from psutil import Process
 
-from apps import registry
 from apps.contract import App
 from compositions.model import Composition, Group, Pattern, Stage
 from control.decisions import Mode
@@ -18,9 +18,8 @@ from runtime.dispatch.events import BundleAdmitted, TaskFailed
 from runtime.dispatch.outcomes import OutOfMemory, StartFailed
 from runtime.housekeeping import trim
 from service.runner.loop import PASSING_S, WorkerFailures
-from service.runner.rpc.requests import ReadStatus, SetMode, Start
-from service.runner.runner import Runner
-from service.schemas.spec import BatchingSpec, RunSpec
+from service.runner.rpc.requests import ReadStatus, SetMode
+from service.schemas.spec import BatchingSpec
 from tests.support.waiting import wait_until
 from tests.unit.dispatcher_bench import Bench
 
@@ -50,26 +49,15 @@ class Hungry(App):
 
 
 @pytest.fixture
-def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setattr(registry, "create", lambda *_: Hungry())
+def hungry(begin: Any) -> Any:
     Hungry.tried.clear()
-    made: list[Runner] = []
-
-    def run(**how: Any) -> Runner:
-        spec = RunSpec(app="hungry", pool="local", mode=Mode.PINNED, compositions=(ONE, TWO), composition="one", **how)
-        runner = Runner(spec)
-        made.append(runner)
-        runner.ask(Start())
-        return runner
-
-    yield run
-    for runner in made:
-        runner.kill()
+    pinned = {"mode": Mode.PINNED, "compositions": (ONE, TWO), "composition": "one"}
+    return partial(begin, Hungry, durability="none", **pinned)
 
 
 @pytest.mark.parametrize("asked", [64, "auto"])
-def test_what_was_too_many_is_remembered_and_nothing_is_lost(ended: Any, asked: Any) -> None:
-    runner = ended(batching=BatchingSpec(items=asked), items=ITEMS)
+def test_what_was_too_many_is_remembered_and_nothing_is_lost(hungry: Any, asked: Any) -> None:
+    runner = hungry(batching=BatchingSpec(items=asked), items=ITEMS, source={"kind": "replay"})
     assert runner.wait(60.0)
     status = runner.ask(ReadStatus())
     assert (status.items.delivered, status.items.failed) == (ITEMS, 0)
@@ -78,9 +66,9 @@ def test_what_was_too_many_is_remembered_and_nothing_is_lost(ended: Any, asked: 
         assert max(Hungry.tried[-100:]) <= MOST
 
 
-def test_another_composition_may_bear_more(ended: Any) -> None:
+def test_another_composition_may_bear_more(hungry: Any) -> None:
     """Workers that share a device have less memory each."""
-    runner = ended(batching=BatchingSpec(items=64), source={"kind": "replay", "loop": True})
+    runner = hungry(batching=BatchingSpec(items=64), source={"kind": "replay", "loop": True})
     wait_until(lambda: runner.ask(ReadStatus()).batching.size == MOST)
     Hungry.tried.clear()
     runner.ask(SetMode(Mode.PINNED, "two"))

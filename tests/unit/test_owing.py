@@ -44,11 +44,6 @@ class Held(App):
     name = "held"
     stages = (Stage("hold"),)
     gate = threading.Event()
-    broken = False
-
-    def setup(self) -> None:
-        if self.broken:
-            raise RuntimeError("the database is away")
 
     def hold(self, value: int) -> int:
         assert self.gate.wait(PATIENCE_S)
@@ -156,21 +151,6 @@ def test_results_that_a_sink_lacks_are_gone_on_with_alike_whatever_the_source_is
     assert (status.origin.run, status.origin.epoch) == ("r", 4)
 
 
-@pytest.mark.logs_errors("workers cannot start")
-def test_a_run_that_owes_something_is_tried_again(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restart_policy, "OWING_S", (0.1,))
-    run = stopped_with_three(http)
-    monkeypatch.setattr(Held, "broken", True)
-    assert start(http).status_code == 200
-    wait_until(lambda: state(http)["runner_restarts"] >= 3)
-    status = state(http)
-    assert (status["state"], status["run"]) == ("starting", run)
-    assert "the database is away" in status["failure"]
-    monkeypatch.setattr(Held, "broken", False)
-    Held.gate.set()
-    wait_until(lambda: state(http)["items"]["delivered"] == 3)
-
-
 def test_a_stop_with_a_limit_ends_a_stage_that_does_not_and_says_that_it_is_stopping(http: TestClient) -> None:
     start(http)
     push(http, 1)
@@ -238,11 +218,6 @@ def test_a_stop_without_a_time_has_ten_minutes_and_only_a_forced_one_has_none(
     wait_until(lambda: state(http)["state"] != "starting")
     assert stop(http, **body) == 200
     assert [each for each in asked if isinstance(each, Stop)] == [expected]
-
-
-@pytest.mark.parametrize("body", [{"timeout_s": -1}, {"force": "yes"}, {"hard": True}])
-def test_a_stop_that_is_not_understood_is_refused(http: TestClient, body: Any) -> None:
-    assert stop(http, **body) == 422
 
 
 def test_a_journal_that_cannot_be_read_counts_as_owing(tmp_path: Path) -> None:

@@ -12,18 +12,17 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from apps import registry
 from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from datapipe.sources.inbox import Inbox, Letter
 from datapipe.sources.portions import Refused
 from datapipe.sources.push import Push
-from service.runner.rpc.requests import PushMany, ReadResults, Start, Stop
+from service.runner.rpc.requests import PushMany, ReadResults, Stop
 from service.runner.runner import Runner
 from service.runner.validation.durable import PushDoor
 from service.schemas.results import Result
-from service.schemas.spec import RunSpec, SourceSpec
+from service.schemas.spec import SourceSpec
 from tests.support.waiting import eventually
 
 PATIENCE_S = 30.0
@@ -87,23 +86,10 @@ class Numbers(Whole):
 
 
 @pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Runner]]:
+def start(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
     monkeypatch.setattr(Whole, "hold", threading.Event())
-    made: list[Runner] = []
-
-    def started(app: type[App], epoch: int = 1, **how: Any) -> Runner:
-        monkeypatch.setattr(registry, "create", lambda *_: app())
-        spec = {"source": SourceSpec(kind="push"), "durability": "exactly-once", **how}
-        journals = str(tmp_path / "journals")
-        runner = Runner(RunSpec(app="whole", run="r", epoch=epoch, journals=journals, pool="local", **spec))
-        made.append(runner)
-        runner.ask(Start())
-        return runner
-
-    yield started
+    yield begin
     Whole.hold.set()
-    for runner in made:
-        runner.kill()
 
 
 def results(runner: Runner, count: int) -> list[Result]:

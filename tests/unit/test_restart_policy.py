@@ -10,31 +10,8 @@ from watchdog_bench import Bench
 
 from control.strategies.start_times import StartTimes
 from runtime.pools.ray.pool import BEGIN_TIMES, StartLimits
-from service.daemon.supervision.restart_policy import (
-    BACK_OFF_S,
-    OWING_S,
-    TURN_S,
-    Answered,
-    CameUp,
-    Condition,
-    Deaths,
-    Died,
-    Ended,
-    Event,
-    Failed,
-    Finished,
-    Postponed,
-    Queued,
-    Refused,
-    Silent,
-    Starting,
-    StopAsked,
-    Up,
-    after,
-    delay_s,
-    fails_to_start,
-    waits_for,
-)
+from service.daemon.supervision import restart_policy as policy
+from service.daemon.supervision.restart_policy import Answered, Died, Ended, Failed, Finished, Refused, Starting, Up
 from service.daemon.supervision.runner_slot import HOLD_S, StartQueue
 from service.runner.rpc.vital import Vital
 
@@ -43,74 +20,75 @@ TIMES = st.floats(0.0, 1e6)
 LIGHT, MODEL = (), ("model",)
 
 
-def follow(condition: Condition, *events: Event) -> Condition:
+def follow(condition: policy.Condition, *events: policy.Event) -> policy.Condition:
     for event in events:
-        condition = after(condition, event)
+        condition = policy.after(condition, event)
     return condition
 
 
-def silent(heard_s: float, now_s: float, vital: Vital) -> Silent:
-    return Silent(heard_s, now_s, "no answer", vital, LEASE_S)
+def silent(heard_s: float, now_s: float, vital: Vital) -> policy.Silent:
+    return policy.Silent(heard_s, now_s, "no answer", vital, LEASE_S)
 
 
 def test_a_silent_runner_is_left_alone_until_its_lease_is_over() -> None:
     condition = follow(Up(0.0), silent(10.0, 15.0, Vital.CUT_OFF), silent(20.0, 39.0, Vital.REACHABLE))
     assert condition == Up(0.0, heard_s=10.0, silent=Vital.REACHABLE)
-    assert after(condition, Answered()) == Up(0.0), "a lease begins anew with each answer"
-    hung = after(condition, silent(38.0, 40.0, Vital.REACHABLE))
+    assert policy.after(condition, Answered()) == Up(0.0), "a lease begins anew with each answer"
+    hung = policy.after(condition, silent(38.0, 40.0, Vital.REACHABLE))
     why = "the runner is hung: it has answered nothing for 30 s (lease_s); no answer"
-    assert hung == Starting(40.0, Deaths(1, 1, why))
-    cut_off = after(condition, silent(38.0, 40.0, Vital.CUT_OFF))
+    assert hung == Starting(40.0, policy.Deaths(1, 1, why))
+    cut_off = policy.after(condition, silent(38.0, 40.0, Vital.CUT_OFF))
     assert cut_off.deaths.reason == "the runner is cut off: nothing was heard of it for 30 s (lease_s); no answer"
 
 
 def test_a_run_that_owes_something_is_never_given_up() -> None:
     events = [Refused(0.0, "no such stage", owes=True), Died(0.0, "gone", owes=True)] * 10
     condition = follow(Up(0.0), *events)
-    assert (condition.due_s, condition.deaths.restarts) == (OWING_S[-1], 20)
-    assert fails_to_start(condition)
+    assert (condition.due_s, condition.deaths.restarts) == (policy.OWING_S[-1], 20)
+    assert policy.fails_to_start(condition)
 
 
 def test_a_start_waits_for_its_turn_without_losing_what_is_known() -> None:
-    put = after(Starting(0.0), Postponed(1.0, "no room"))
-    assert waits_for(after(put, Queued(6.0, 3))) == "no room"
-    queued = after(Starting(0.0), Queued(6.0, 3))
-    assert (waits_for(queued), waits_for(after(queued, Queued(7.0, 1)))) == ("3 apps start first", "1 app starts first")
-    assert delay_s(queued, 6.0) == TURN_S
-    assert not fails_to_start(queued)
+    put = policy.after(Starting(0.0), policy.Postponed(1.0, "no room"))
+    assert policy.waits_for(policy.after(put, policy.Queued(6.0, 3))) == "no room"
+    queued = policy.after(Starting(0.0), policy.Queued(6.0, 3))
+    assert policy.waits_for(queued) == "3 apps start first"
+    assert policy.waits_for(policy.after(queued, policy.Queued(7.0, 1))) == "1 app starts first"
+    assert policy.delay_s(queued, 6.0) == policy.TURN_S
+    assert not policy.fails_to_start(queued)
 
 
 def test_what_is_being_stopped_can_only_end() -> None:
-    stopping = after(Up(0.0), StopAsked())
-    events = (Answered(), silent(0.0, 99.0, Vital.DEAD), Died(1.0, ""), Refused(1.0, ""), Postponed(1.0, ""))
+    stopping = policy.after(Up(0.0), policy.StopAsked())
+    events = (Answered(), silent(0.0, 99.0, Vital.DEAD), Died(1.0, ""), Refused(1.0, ""), policy.Postponed(1.0, ""))
     assert follow(stopping, *events) == stopping
-    assert delay_s(stopping, 0.0) is None
-    assert after(stopping, Finished()) == Ended()
+    assert policy.delay_s(stopping, 0.0) is None
+    assert policy.after(stopping, Finished()) == Ended()
 
 
-@pytest.mark.parametrize("last", [Ended(), Failed(Deaths(1, 1, "gone"))])
-def test_what_is_over_stays_over(last: Condition) -> None:
-    events = (CameUp(1.0), Answered(), silent(0.0, 1.0, Vital.DEAD), Died(1.0, ""), Refused(1.0, ""), Finished())
-    assert [after(last, event) for event in events] == [last] * len(events)
+@pytest.mark.parametrize("last", [Ended(), Failed(policy.Deaths(1, 1, "gone"))])
+def test_what_is_over_stays_over(last: policy.Condition) -> None:
+    events = (policy.CameUp(1.0), Answered(), silent(0.0, 1.0, Vital.DEAD), Died(1.0, ""), Refused(1.0, ""), Finished())
+    assert [policy.after(last, event) for event in events] == [last] * len(events)
 
 
 EVENTS = st.one_of(
-    *(st.builds(CameUp, TIMES), st.builds(Answered), st.builds(silent, TIMES, TIMES, st.sampled_from(Vital))),
+    *(st.builds(policy.CameUp, TIMES), st.builds(Answered), st.builds(silent, TIMES, TIMES, st.sampled_from(Vital))),
     *(st.builds(kind, TIMES, st.just("why")) for kind in (Died, Refused)),
     st.builds(Finished),
 )
 
 
 @given(st.lists(EVENTS, max_size=60))
-def test_whatever_happens_attempts_are_bounded_and_restarts_never_decrease(events: list[Event]) -> None:
-    condition: Condition = Starting(0.0)
+def test_whatever_happens_attempts_are_bounded_and_restarts_never_decrease(events: list[policy.Event]) -> None:
+    condition: policy.Condition = Starting(0.0)
     for event in events:
-        before, condition = condition, after(condition, event)
-        assert condition.deaths.in_a_row <= len(BACK_OFF_S)
+        before, condition = condition, policy.after(condition, event)
+        assert condition.deaths.in_a_row <= len(policy.BACK_OFF_S)
         assert condition.deaths.restarts - before.deaths.restarts in (0, 1)
         if isinstance(condition, Up) and condition.heard_s is not None:
             assert condition.silent in (Vital.REACHABLE, Vital.CUT_OFF)
-        assert (delay_s(condition, 0.0) is None) == isinstance(condition, Ended | Failed)
+        assert (policy.delay_s(condition, 0.0) is None) == isinstance(condition, Ended | Failed)
 
 
 def test_a_few_start_at_a_time_in_the_order_in_which_they_asked() -> None:
@@ -158,14 +136,14 @@ def test_apps_that_a_service_brings_back_queue_as_those_that_are_started() -> No
     for bench in benches:
         bench.step()
     assert [len(bench.host.runners) for bench in benches] == [1, 0]
-    assert waits_for(benches[1].watchdog.condition) == "1 app starts first"
+    assert policy.waits_for(benches[1].watchdog.condition) == "1 app starts first"
     benches[0].step(2.0)  # it is up
     benches[1].step(2.0)
     assert len(benches[1].host.runners) == 1
 
 
 def known() -> StartTimes:
-    """Times of both classes, measured one after the other: 20 s and 2."""
+    """Times of both classes, measured one policy.after the other: 20 s and 2."""
     times = StartTimes()
     times.ask(0.0, Counter({LIGHT: 1, MODEL: 2}), Counter({LIGHT: 1, MODEL: 1}), 2)
     times.note(20.0, 3)
@@ -195,4 +173,4 @@ def test_a_loaded_worker_is_given_back_when_it_was_not_needed_for_as_long_as_its
     assert times.keeps(100.0, present, present) is None
     assert times.keeps(110.0, fewer, present) == "workers that have loaded model are kept, as it takes 20 s"
     assert times.keeps(119.0, fewer, present) is not None
-    assert times.keeps(121.0, fewer, present) is None, "20 s after it was needed last"
+    assert times.keeps(121.0, fewer, present) is None, "20 s policy.after it was needed last"

@@ -1,7 +1,9 @@
-"""The life of a runner on local workers, its start, its stages and its end held by the test; and its summary."""
+"""The life of a runner on local workers, its start, its stages and its end held by the test; and its summary. Requests
+are served in order, refused where they were asked, taken back when late."""
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,7 @@ from compositions.model import Stage
 from control.decisions import State
 from profiler.slo import parse_slo, together
 from service.cli.run import summary_rows
-from service.runner.rpc.port import Patient
+from service.runner.rpc.port import Answers, Mailbox, Patient
 from service.runner.rpc.requests import PushMany, ReadResults, ReadStatus, ReadSummary, Request, Start, Stop
 from service.runner.runner import Runner
 from service.schemas.results import CheckedItems, Summary
@@ -46,8 +48,6 @@ class Plan:
     def __init__(self) -> None:
         self.gates = self.setup, self.work, self.write, self.close = Gate(), Gate(), Gate(), Gate()
         self.close_error: Exception | None = None
-        self.item_error: Exception | None = None
-        self.result: Any = None
 
 
 class Held(App):
@@ -66,9 +66,7 @@ class Held(App):
 
     def work(self, value: Any) -> Any:
         self.plan.work.pass_through()
-        if self.plan.item_error is not None:
-            raise self.plan.item_error
-        return self.plan.result if self.plan.result is not None else value
+        return value
 
     def open_output(self, path: Path) -> Any:
         return SimpleNamespace(write=lambda *_: self.plan.write.pass_through(), close=self.close_output)
@@ -80,11 +78,8 @@ class Held(App):
 
 
 @pytest.fixture
-def plan() -> Iterator[Plan]:
-    plan = Plan()
-    yield plan
-    for gate in plan.gates:
-        gate.open()
+def plan() -> Plan:
+    return Plan()
 
 
 @pytest.fixture
@@ -92,9 +87,9 @@ def start(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
     monkeypatch.setattr(registry, "create", lambda *_: Held(plan))
     runners: list[Runner] = []
 
-    def make(kind: type[Runner] = Runner, **spec: Any) -> Runner:
+    def make(**spec: Any) -> Runner:
         given = {"source": SourceSpec(loop=False), "out_path": "held.out"} | spec
-        runners.append(kind(RunSpec(app="held", pool="local", **given)))
+        runners.append(Runner(RunSpec(app="held", pool="local", **given)))
         runners[-1].ask(Start())
         return runners[-1]
 
@@ -136,28 +131,27 @@ def test_a_run_that_takes_long_to_close_answers_and_says_what_it_does(plan: Plan
     assert ended(runner).ask(ReadStatus()).state is State.STOPPED
 
 
-class Freed(Runner):
-    """Its output goes on once somebody was not answered."""
+def test_a_run_whose_output_blocks_is_waited_for_and_told_once(
+    plan: Plan, start: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan.write.shut()
+    runner = start()
+    plan.write.wait_for_someone()
+    ask, late = runner.ask, list[Exception]()
 
-    late = 0
-
-    def ask(self, request: Request[Any], *, timeout_s: float = 5.0) -> Any:
+    def asked(request: Request[Any], *, timeout_s: float) -> Any:
         try:
-            return super().ask(request, timeout_s=timeout_s)
-        except TimeoutError:
-            self.late += 1
-            registry.create("held").plan.write.open()  # type: ignore[attr-defined]
+            return ask(request, timeout_s=timeout_s)
+        except TimeoutError as error:
+            late.append(error)
+            plan.write.open()
             raise
 
-
-def test_a_run_whose_output_blocks_is_waited_for_and_told_once(plan: Plan, start: Begin) -> None:
-    plan.write.shut()
-    runner = start(Freed)
-    plan.write.wait_for_someone()
+    monkeypatch.setattr(runner, "ask", asked)
     with capture_logs() as logs:
         Patient(runner, answer_s=0.05).ask(ReadStatus())
-    assert (runner.late >= 1, len(logs)) == (True, 1)
-    items = ended(runner).ask(ReadSummary()).items
+    assert (len(late) >= 1, len(logs)) == (True, 1)
+    items = ended(runner).ask(ReadSummary(), timeout_s=PATIENCE_S).items
     assert (items.delivered, items.lost) == (5, 0)
 
 
@@ -213,17 +207,6 @@ def test_of_two_stops_the_tighter_one_holds_whichever_comes_first(plan: Plan, st
         runner.kill()
 
 
-def test_a_result_that_is_no_json_is_a_failed_item_with_the_cure(plan: Plan, start: Begin) -> None:
-    plan.result = object()
-    runner = ended(start())
-    items = runner.ask(ReadStatus()).items
-    assert (items.accepted, items.delivered, items.failed) == (5, 0, 5)
-    summary = runner.ask(ReadSummary())
-    assert summary.unwritten == 5
-    assert "item 0: the result cannot be written: TypeError" in str(summary.first_error)
-    assert "let encode_result of app 'held' return plain JSON data" in str(summary.first_error)
-
-
 def test_throughput_leaves_the_start_out(plan: Plan, start: Begin) -> None:
     plan.setup.shut()
     runner = start()
@@ -256,16 +239,22 @@ def test_a_source_that_was_read_to_its_end_was_asked_for_what_it_had(input: Inpu
     assert known.bundle_sizes[0] == 1
 
 
-def test_the_table_tells_what_was_asked_for_where_it_did_not_come_out() -> None:
-    rows = dict(summary_rows(summary(60, offered=100, admitted=60, missed=30, lag_s=10.04)))
-    assert rows["asked for"] == "offered 100, admitted 60, missed 30; the next item overdue by 10.0 s"
-
-
-def test_the_table_tells_how_large_bundles_were_where_they_held_more_than_one_item() -> None:
-    assert dict(summary_rows(summary(60, bundle_sizes=[1, 2048])))["items in a bundle, at most"] == "1, then 2,048"
-    many = dict(summary_rows(summary(60, bundle_sizes=[1, 2048, 7, 8, 9, 10])))
-    assert many["items in a bundle, at most"] == "1, then 2,048, then 3 others, then 10"
-    assert "items in a bundle, at most" not in dict(summary_rows(summary(60, bundle_sizes=[1])))
+@pytest.mark.parametrize(
+    ("known", "row", "told"),
+    [
+        (
+            {"offered": 100, "admitted": 60, "missed": 30, "lag_s": 10.04},
+            *("asked for", "offered 100, admitted 60, missed 30; the next item overdue by 10.0 s"),
+        ),
+        ({"bundle_sizes": [1]}, "items in a bundle, at most", None),
+        ({"bundle_sizes": [1, 2048]}, "items in a bundle, at most", "1, then 2,048"),
+        ({"bundle_sizes": [1, 9, 7, 8, 9, 10]}, "items in a bundle, at most", "1, then 9, then 3 others, then 10"),
+    ],
+)
+def test_the_table_of_a_run_tells_what_did_not_come_out_and_how_large_bundles_were(
+    known: dict[str, Any], row: str, told: str | None
+) -> None:
+    assert dict(summary_rows(summary(60, **known))).get(row) == told
 
 
 def test_a_run_leads_with_the_figures_that_were_asked_for() -> None:
@@ -274,3 +263,53 @@ def test_a_run_leads_with_the_figures_that_were_asked_for() -> None:
     assert (p95[0], p95[1].endswith(" ms")) == ("p95 latency ≤ 400 ms", True)
     assert (share[0], share[1][:20]) == ("latency of 95 % of the items ≤ 300 ms", "100 % of the items; ")
     assert (throughput[0], throughput[1].endswith(" items/s")) == ("throughput ≥ the input rate", True)
+
+
+# --- requests on their way to the thread of the loop -----------------------------------------------------------------
+
+
+class Loop:
+    """Serves when it is woken, in a thread of its own, until it is closed."""
+
+    def __init__(self, push: Callable[[PushMany], int]) -> None:
+        self.mailbox, self._woken, self._over = Mailbox(), threading.Semaphore(0), False
+        self.mailbox.open(Answers(PushMany.by(push)), self._woken.release)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._over:
+            self.mailbox.serve()
+            self._woken.acquire()
+        self.mailbox.close()
+
+    def close(self) -> None:
+        self._over = True
+        self._woken.release()
+        self._thread.join()
+
+
+def test_a_request_that_is_not_served_in_time_says_so_and_is_never_carried_out() -> None:
+    mailbox, seen = Mailbox(), []
+    mailbox.open(Answers(PushMany.by(lambda request: seen.append(request.values[0]) or 0)), lambda: None)
+    with pytest.raises(TimeoutError, match=r"the loop did not answer PushMany within 0\.01 s"):
+        mailbox.ask(PushMany(("late",)), 0.01)
+    mailbox.serve()
+    assert seen == []
+
+
+def test_a_request_that_comes_while_the_loop_ends_is_not_lost() -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def push(request: PushMany) -> int:
+        entered.set()
+        assert go_on.wait(PATIENCE_S)
+        return int(request.values[0])
+
+    loop = Loop(push)
+    with ThreadPoolExecutor(4) as askers:
+        answers = [askers.submit(loop.mailbox.ask, PushMany((number,)), PATIENCE_S) for number in range(4)]
+        assert entered.wait(PATIENCE_S)
+        threading.Timer(0.0, go_on.set).start()
+        loop.close()
+        assert [each.result(PATIENCE_S) for each in answers] == [0, 1, 2, 3]

@@ -1,11 +1,12 @@
 """One table of source kinds, and one start body: command line, scripts and checks take what these take. A source whose
-place does not answer is told where people look, and once."""
+place does not answer is told where people look, and once. Live Spark sources and sinks are checked before a start."""
 
 import gc
 import math
 import time
 import warnings
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any, get_args
 from unittest.mock import Mock
 
@@ -14,6 +15,7 @@ from structlog.testing import capture_logs
 
 from apps import registry
 from apps.contract import App
+from apps.synthetic import Synthetic
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 from datapipe import sink_kinds
@@ -21,13 +23,14 @@ from datapipe.source_kinds import KINDS, PathMeans, open_source
 from datapipe.sources import fed, inbox
 from datapipe.sources.fed import Fed, Message
 from datapipe.sources.inbox import Inbox, Letter
+from datapipe.spark import session
 from recompose.started import Settings, _source
-from service.cli.configured import ServiceConfig
 from service.cli.run import run
 from service.cli.start import start
 from service.cli.texts import parse_sink, parse_source
 from service.runner.rpc.requests import ReadStatus, Start
 from service.runner.runner import Runner
+from service.runner.validation.checked import open_link
 from service.schemas.requests import StartRequest
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
 from tests.support.waiting import eventually
@@ -61,12 +64,9 @@ def test_the_command_line_takes_every_kind_with_a_path_where_it_has_one(kind) ->
         assert parse_source(f"{kind.name}:a:b").path == "a:b"
 
 
-MQTT, AMQP = ("mqtt://h/a/#", "mqtts://h/a"), ("amqp://h/?queue=a", "amqps://h/?queue=a")
-
-
-@pytest.mark.parametrize("url", [*MQTT, *AMQP])
+@pytest.mark.parametrize("url", ["mqtt://h/a/#", "mqtts://h/a", "amqp://h/?queue=a", "amqps://h/?queue=a"])
 def test_a_url_says_by_its_scheme_what_kind_it_is_of(url: str) -> None:
-    kind = "mqtt" if url in MQTT else "rabbitmq"
+    kind: Any = "mqtt" if url.startswith("mqtt") else "rabbitmq"
     assert parse_source(url) == _source(url) == SourceSpec(kind=kind, path=url)
     assert parse_sink(url) == SinkSpec(kind=kind, path=url)
 
@@ -94,22 +94,14 @@ def test_a_place_that_is_only_checked_leaves_nothing_to_close(kind: str) -> None
     [
         ("folder", "/nowhere", {}, "source path '/nowhere' is no folder; give one with .jsonl"),
         ("redis", "redis://:secret@h:1/0", {}, "names no stream; give redis://HOST:PORT/0"),
-        ("redis", "redis://:secret@h:port/0?stream=a", {}, "is no URL; give redis://HOST:PORT/0"),
-        ("redis", "redis://:secret@h:1/0?stream=a&db=3", {}, "has a parameter 'db'; it takes stream only"),
-        ("nats", "nats://me:secret@h:4222", {}, "names no server and stream; give nats://HOST:4222/STREAM"),
         ("nats", "nats://h:4222/a?subject=secret", {}, "has a parameter 'subject'; it takes none"),
-        ("kafka", "kafka://[secret", {}, "is no URL; give kafka://HOST:9092/TOPIC"),
         ("kafka", "kafka://me:secret@h:9092/a", {}, "has a user in it; give kafka://HOST:9092/TOPIC, and sasl.user"),
-        ("kafka", "kafka://h:9092", {}, "names no broker and topic; give kafka://HOST:9092/TOPIC"),
         ("mqtt", "mqtt://me:secret@h", {}, "names no broker and topic; give mqtt://HOST:1883/TOPIC"),
-        ("mqtt", "http://me:secret@h/a", {}, "names no broker and topic; give mqtt://HOST:1883/TOPIC"),
         ("mqtt", "mqtt://h/a?token=secret", {}, "has a parameter 'token'; it takes none"),
         ("mqtt", "mqtt://h/a", {"qos": 2}, "has no option 'qos'; it has client_id, session_s, prefetch"),
         ("mqtt", "mqtt://h/a", {"client_id": ""}, "option client_id of source mqtt is ''; give a name"),
         ("mqtt", "mqtt://h/a", {"session_s": 0.5}, "is 0.5; give a whole number from 1 to 4,294,967,295"),
         ("rabbitmq", "amqp://me:secret@h", {}, "one broker and one place in it; give amqp://HOST:5672/VHOST?queue"),
-        ("rabbitmq", "amqp://me:secret@h:port/?queue=a", {}, "is no URL; give amqp://HOST:5672/VHOST?queue=NAME"),
-        ("rabbitmq", "amqp://me:secret@h/?queue=a&stream=b", {}, "must name one broker and one place in it"),
         ("rabbitmq", "amqp://h/?queue=a&token=secret", {}, "has a parameter 'token'; it takes queue, stream"),
         ("rabbitmq", "amqp://h/?queue=a", {"on_gap": "end"}, "no option 'on_gap' for a queue; it has prefetch"),
         ("rabbitmq", "amqp://h/?queue=a", {"prefetch": True}, "is True; give a whole number from 1 to 65,535"),
@@ -129,21 +121,15 @@ def test_an_unknown_kind_is_answered_with_all_forms() -> None:
 
 
 BODY = frozenset(StartRequest.model_fields)
-SAME = {
-    **dict.fromkeys(("rate", "pattern"), "input"),
-    **dict.fromkeys(("batch", "batch_bytes", "linger_ms"), "batching"),
-    **{"duration": "duration_s", "in_memory": "source"},  # its option in_memory
-}
+SAME = {"rate": "input", "pattern": "input", "duration": "duration_s", "in_memory": "source"}
+SAME |= dict.fromkeys(("batch", "batch_bytes", "linger_ms"), "batching")
 """Options under another name in the body."""
-IN_THE_PATH = {"app"}
-OF_THE_CLIENT = {"client", "as_json", "progress", "fail_on_slo"}
-OF_THE_SERVICE = {"apps_dirs", "telemetry", "pool", "journals"}
-"""Said once for all apps: options of ``recompose serve``."""
-FILES_BESIDE = {"out", "out_path", "dead_letters", "dead_letters_path"}
-"""Files on the machine of whoever starts it; a service has ``sink`` and ``GET /results``."""
-BY_OTHER_REQUESTS = {"compositions": "POST /compositions", "announced": "POST /apps/{app}/announce"}
-OF_A_RUN = {"run", "epoch", "started_again", "kept_up"}
-"""Its identity, which the service gives."""
+OF_THE_CLIENT = {"app", "client", "as_json", "progress", "fail_on_slo"}
+"""The app is in the path."""
+OF_THE_SERVICE = {"apps_dirs", "telemetry", "pool", "journals", "out", "out_path", "dead_letters", "dead_letters_path"}
+"""Options of ``recompose serve``, and files on the machine of whoever starts a run: a service has sinks."""
+OF_A_RUN = {"run", "epoch", "started_again", "kept_up", "compositions", "announced"}
+"""Its identity, which the service gives, and what other requests bring."""
 
 
 def options_of(command: object) -> set[str]:
@@ -160,19 +146,15 @@ def fields_of_a_spec() -> set[str]:
     ("taken", "elsewhere"),
     [
         (options_of(start), OF_THE_CLIENT),
-        (options_of(run), OF_THE_CLIENT | OF_THE_SERVICE | FILES_BESIDE),
+        (options_of(run), OF_THE_CLIENT | OF_THE_SERVICE),
         ({"source", "slo", "sink", *Settings.__annotations__}, OF_THE_CLIENT | OF_THE_SERVICE),
-        (fields_of_a_spec(), OF_THE_SERVICE | FILES_BESIDE | OF_A_RUN | BY_OTHER_REQUESTS.keys()),
+        (fields_of_a_spec(), OF_THE_CLIENT | OF_THE_SERVICE | OF_A_RUN),
     ],
     ids=["recompose start", "recompose run", "run() of a script", "the spec of a run"],
 )
 def test_the_body_takes_all_that_others_take(taken: Collection[str], elsewhere: Collection[str]) -> None:
-    left = {SAME.get(name, name) for name in set(taken) - IN_THE_PATH - set(elsewhere)}
+    left = {SAME.get(name, name) for name in set(taken) - set(elsewhere)}
     assert left - BODY == set()
-
-
-def test_an_app_of_the_services_file_is_a_start_body() -> None:
-    assert ServiceConfig.model_fields["apps"].annotation == dict[str, StartRequest]
 
 
 class Numbers(App):
@@ -208,3 +190,65 @@ def test_the_status_says_so() -> None:
         eventually(lambda: str(runner.ask(ReadStatus()).health.held_up), lambda told: why in told)
     finally:
         runner.kill()
+
+
+# --- Spark -----------------------------------------------------------------------------------------------------------
+
+
+MORE = {"maxFilesPerTrigger": 4, "header": True}
+SPARK: dict[str, Any] = {"kind": "spark", "format": "csv", "path": "in"}
+
+
+def test_the_command_line_reads_a_source_file_and_a_sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = "{schema: n INT, maxFilesPerTrigger: 4, header: true}"
+    (tmp_path / "source.yaml").write_text(f"format: json\npath: in\noptions: {options}\n")
+    source = parse_source(f"spark:{tmp_path / 'source.yaml'}")
+    assert (source.kind, source.format, source.options) == ("spark", "json", {"schema": "n INT"} | MORE)
+    monkeypatch.setattr(session, "java_home", lambda: "/java")
+    setup = open_link(RunSpec(app="synthetic", source=source), Synthetic())
+    assert setup._setup.source.options == {"schema": "n INT", "maxFilesPerTrigger": "4", "header": "true"}
+    assert parse_sink("orc:out") == SinkSpec(format="orc", path="out")
+    assert parse_sink("spark+orc:out") == SinkSpec(format="orc", path="out")
+    assert parse_sink("spark+parquet:out") == SinkSpec(kind="spark", format="parquet", path="out")
+    assert parse_sink("parquet:out") == SinkSpec(kind="parquet", path="out")
+    assert parse_sink("sql:sqlite:///a.db") == SinkSpec(kind="sql", path="sqlite:///a.db")
+    assert parse_sink("redis://h:1/0?stream=a") == SinkSpec(kind="redis", path="redis://h:1/0?stream=a")
+    assert parse_sink("kafka://h:9092/a") == SinkSpec(kind="kafka", path="kafka://h:9092/a")
+    assert parse_sink("https://h/x") == SinkSpec(kind="webhook", path="https://h/x")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [(None, "cannot read"), ("- a\n", "must be a mapping"), ("format: csv\ncolour: red\n", "colour = 'red'")],
+)
+def test_a_source_file_that_is_none_is_refused(tmp_path: Path, content: str | None, sentence: str) -> None:
+    if content is not None:
+        (tmp_path / "source.yaml").write_text(content)
+    with pytest.raises(ValueError, match=sentence):
+        parse_source(f"spark:{tmp_path / 'source.yaml'}")
+
+
+@pytest.mark.parametrize("text", ["out", "spark+avro:out"])
+def test_a_sink_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no sink; give parquet:FOLDER, .* or spark\+FORMAT:PATH \(parquet, orc"):
+        parse_sink(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"source": SourceSpec(kind="spark")}, "source spark needs a format, such as csv"),
+        ({"source": SourceSpec(**SPARK, transform="no.sql")}, r"transform 'no\.sql' cannot be read"),
+        ({"sink": SinkSpec(path=__file__)}, r"sink path '.*' is a file; give a folder"),
+    ],
+)
+def test_what_cannot_be_opened_is_said(monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], sentence: str) -> None:
+    monkeypatch.setattr(session, "java_home", lambda: "/java")
+    with pytest.raises(RecomposeError, match=sentence):
+        open_link(RunSpec(app="synthetic", **fields), Synthetic())
+
+
+def test_without_java_it_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_candidates", lambda: iter(()))
+    with pytest.raises(RecomposeError, match="Spark needs Java 17 or 21"):
+        open_link(RunSpec(app="synthetic", source=SourceSpec(**SPARK)), Synthetic())

@@ -1,28 +1,29 @@
 """A table of a database as the place of results: all of it or nothing, once, for the epoch that has the run."""
 
-import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from apps import registry
 from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from datapipe.sinks.port import Row
-from service.runner.rpc.requests import PushMany, ReadResults, ReadStatus, Start, Stop
+from service.runner.rpc.requests import PushMany, ReadResults, ReadStatus, Stop
 from service.runner.runner import Runner
 from service.runner.validation.durable import open_journal
 from service.runner.wiring import sink as sink_writer
-from service.schemas.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec
+from service.schemas.spec import BatchingSpec, SinkSpec
 from tests.support.waiting import wait_until
 
 sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed; it is in extra sql")
 from datapipe.sinks.sql import SqlSink  # noqa: E402 - it needs the library
 
 PATIENCE_S = 30.0
+Begin = Callable[..., Runner]
 
 
 @pytest.fixture
@@ -31,14 +32,9 @@ def url(tmp_path: Path) -> str:
 
 
 def rows(url: str) -> list[tuple[int, int, Any]]:
-    engine = sqlalchemy.create_engine(url)
-    if not sqlalchemy.inspect(engine).has_table("recompose_results"):
-        return []
-    with engine.connect() as db:
-        found = db.execute(sqlalchemy.text("SELECT serial, part, value FROM recompose_results ORDER BY serial, part"))
-        told = [(serial, part, value and json.loads(value)) for serial, part, value in found]
-    engine.dispose()
-    return told
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as db, suppress(sqlite3.OperationalError):
+        return db.execute("SELECT serial, part, value FROM recompose_results").fetchall()
+    return []
 
 
 def numbered(first: int, until: int, value: str = "1") -> list[Row]:
@@ -105,23 +101,14 @@ class Sums(App):
 
 
 @pytest.fixture
-def start(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Runner]:
-    monkeypatch.setattr(registry, "create", lambda *_: Sums())
+def start(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> Begin:
     monkeypatch.setattr(sink_writer, "AGAIN_S", 0.02)
-
-    def started(epoch: int, durability: str, to: str = url) -> Runner:
-        sink, one_by_one = SinkSpec(kind="sql", path=to), BatchingSpec(items=1)  # what waits holds up nothing before it
-        how: dict[str, Any] = {"sink": sink, "durability": durability, "batching": one_by_one, "pool": "local"}
-        source, journals = SourceSpec(kind="push"), str(tmp_path)
-        runner = Runner(RunSpec(app="sums", run="r", epoch=epoch, journals=journals, source=source, **how))
-        runner.ask(Start())
-        return runner
-
-    return started
+    one_by_one = BatchingSpec(items=1)  # what waits holds up nothing before it
+    return lambda epoch, to: begin(Sums, epoch, sink=SinkSpec(kind="sql", path=to), batching=one_by_one)
 
 
-def test_a_table_that_is_locked_holds_the_stream_back_and_it_goes_on(start: Callable[..., Runner], url: str) -> None:
-    runner = start(1, "exactly-once", f"{url}?timeout=0.1")
+def test_a_table_that_is_locked_holds_the_stream_back_and_it_goes_on(start: Begin, url: str) -> None:
+    runner = start(1, f"{url}?timeout=0.1")
     runner.ask(PushMany((0, 1)))
     wait_until(lambda: len(rows(url)) == 2)
     engine = sqlalchemy.create_engine(url, connect_args={"timeout": 0.1})
@@ -138,23 +125,23 @@ def test_a_table_that_is_locked_holds_the_stream_back_and_it_goes_on(start: Call
 
 @pytest.mark.logs_errors("results could not be written to the sink")
 def test_a_new_start_leaves_a_journal_whose_results_the_sink_never_got(
-    start: Callable[..., Runner], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pushes themselves are out, and gone from it."""
     monkeypatch.setattr(sink_writer, "END_S", 0.1)
     away = f"sqlite:///{tmp_path}/away/results.db"
-    first = start(1, "exactly-once", away)
+    first = start(1, away)
     first.ask(PushMany((0, 1, 2)))
     wait_until(lambda: len(first.ask(ReadResults(None, 10, "r"))) == 3)
     first.kill()
     assert journals_of_a_new_start(tmp_path, "n1") == ["n1", "r"]
     (tmp_path / "away").mkdir()
-    second = start(2, "exactly-once", away)
+    second = start(2, away)
     wait_until(lambda: len(rows(away)) == 3)
     second.ask(Stop(drain=True, timeout_s=PATIENCE_S))
     assert journals_of_a_new_start(tmp_path, "n2") == ["n2"], "what the sink has is owed to nobody"
 
 
 def journals_of_a_new_start(folder: Path, run: str) -> list[str]:
-    open_journal(str(folder), "sums", run, 1).close()
-    return sorted(each.stem for each in (folder / "sums").glob("*.journal"))
+    open_journal(str(folder / "journals"), "sums", run, 1).close()
+    return sorted(each.stem for each in (folder / "journals" / "sums").glob("*.journal"))

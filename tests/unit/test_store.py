@@ -15,7 +15,7 @@ from compositions.batch_settings import BatchSettings, Gains
 from compositions.batching import Batching, SizeControl
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Group, Pattern
-from control.decisions import Mode
+from control.decisions import Mode, Trigger
 from profiler.slo import Slo, parse_slo
 from runtime.dispatch.checkpoint import Checkpoint
 from service.cli.backup import copied
@@ -28,7 +28,9 @@ from service.schemas.compositions import SizeChange
 from service.schemas.decisions import Decision, QuietRun
 from service.schemas.refusals import DiskFullError, NotStoredError
 from service.schemas.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
+from tests.support.fakes import decision as made_decision
 
+DECISION = made_decision(1, Trigger.START, "1", "2", None)
 WIDE = Composition("wide", (Group(("a", "b"), Pattern.PAR, 3), Group(("c",))), Batching(64, linger_ms=2.5))
 STEERED = replace(WIDE, batch=Batching(control=SizeControl("pid", BatchSettings(gains=Gains(kp=20.0)))))
 SPEC = RunSpec(
@@ -38,9 +40,7 @@ SPEC = RunSpec(
 
 
 def decision(number: int, gap_ms: float | None = None) -> Decision:
-    known = {"id": number, "at": "2026-01-01T00:00:00Z", "trigger": "start", "from": "1", "to": "2"}
-    figures = {"trials": 0, "duration_s": 0.0, "gap_ms": gap_ms, "drain_estimate_ms": None, "drain_actual_ms": None}
-    return Decision.model_validate({**known, "reason": "because", "candidates": [], **figures})
+    return DECISION.model_copy(update={"id": number, "gap_ms": gap_ms})
 
 
 def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
@@ -63,35 +63,12 @@ def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
     second.close()
 
 
-def test_a_new_slo_replaces_the_old_one_under_a_new_id(disk: DaemonStore) -> None:
-    first = disk.put_slo("words", Slo("latency", 400.0))
-    second = disk.put_slo("words", Slo("throughput", "input_rate"))
-    assert second.id > first.id
-    assert disk.slos() == [second]
-    disk.remove_slo("words")
-    assert disk.slo("words") is None
-
-
 def test_a_decision_whose_outcome_comes_later_is_replaced_not_doubled(disk: DaemonStore) -> None:
     disk.put_decisions("words", [decision(1), decision(2)])
     disk.put_decisions("words", [decision(2, gap_ms=41.0)])
     assert disk.decisions("words", 10) == [decision(2, gap_ms=41.0), decision(1)]
     assert disk.last_decision_id("words") == 2
     assert disk.last_decision_id("other") == 0
-
-
-def test_changes_of_the_size_are_kept_also_in_a_file_that_was_made_without_them(tmp_path: Path) -> None:
-    DaemonStore(tmp_path).close()
-    with closing(sqlite3.connect(tmp_path / "recompose.sqlite")) as db:
-        db.execute("DROP TABLE size_change")
-    store = DaemonStore(tmp_path)
-    for count in (1, 2):
-        known = {"controller": "pid", "from": 1, "to": 8, "least": 1, "most": 9, "reason": "", "first_at": "t1"}
-        change = SizeChange.model_validate({**known, "last_at": f"t{count}", "count": count})
-        store.size_changes.put("words", [change])
-    assert store.size_changes.latest("words", 10) == [change], "one that goes on stays one"
-    assert store.quiet_runs.latest("words", 10) == store.size_changes.latest("other", 10) == []
-    store.close()
 
 
 def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,10 +121,16 @@ def test_the_state_file_of_the_first_release_is_read_unchanged(tmp_path: Path) -
     assert [each.to for each in store.decisions("synthetic", 10)] == ["1"]
     assert [each.count for each in store.quiet_runs.latest("synthetic", 10)] == [3]
     assert store.put_slo("words", Slo("latency", 1.0)).id == 3
+    for count in (1, 2):
+        known = {"controller": "pid", "from": 1, "to": 8, "least": 1, "most": 9, "reason": "", "first_at": "t1"}
+        change = SizeChange.model_validate({**known, "last_at": f"t{count}", "count": count})
+        store.size_changes.put("words", [change])
+    assert store.size_changes.latest("words", 10) == [change], "one that goes on stays one"
+    assert store.size_changes.latest("synthetic", 10) == []
     store.close()
 
 
-def test_what_does_not_fit_on_the_disk_is_refused_and_leaves_what_was(tmp_path: Path) -> None:
+def test_what_does_not_fit_on_the_disk_is_refused_leaves_what_was_and_is_told_from_other_faults(tmp_path: Path) -> None:
     """SQLite's own limit of pages: the real error, not one made for the test."""
     store = DaemonStore(tmp_path)
     before = store.put_slo("words", Slo("latency", 400.0))
@@ -160,45 +143,34 @@ def test_what_does_not_fit_on_the_disk_is_refused_and_leaves_what_was(tmp_path: 
     assert store.slo("words") == before
     db.execute("PRAGMA max_page_count = 1000")
     store.put_decisions("words", [decision(1)])
-    store.close()
-
-
-def test_another_fault_of_the_disk_is_told_apart(tmp_path: Path) -> None:
-    store = DaemonStore(tmp_path)
-    store._database._db.execute("PRAGMA query_only = 1")
+    db.execute("PRAGMA query_only = 1")
     with pytest.raises(NotStoredError, match=r"cannot be written \(attempt to write a readonly database\)") as raised:
         store.put_slo("words", Slo("latency", 400.0))
     assert not isinstance(raised.value, DiskFullError)
     store.close()
 
 
-def test_the_state_folder_is_its_owners_alone_also_where_it_was_open_before(tmp_path: Path) -> None:
-    folder, slices = tmp_path / "state", tmp_path / "state" / "telemetry" / "items"
-    slices.mkdir(parents=True)
+def test_a_state_folder_is_its_owners_alone_whatever_the_umask_also_where_it_was_open_before(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    (folder / "telemetry" / "items").mkdir(parents=True)
     for name in ("recompose.sqlite", "lock", "telemetry/items/old.parquet", "notes.txt"):
         (folder / name).touch()
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
-    store = DaemonStore(folder)
-    store.put_slo("words", Slo("latency", 400.0))
-    modes = {path.relative_to(folder).as_posix(): stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*")}
-    assert {"recompose.sqlite-wal", "recompose.sqlite-shm"} <= modes.keys()
-    assert modes.pop("notes.txt") == 0o644
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {name for name, mode in modes.items() if mode & 0o077} == set()
-    store.close()
-
-
-def test_a_new_state_folder_is_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        store = DaemonStore(tmp_path / "state")
-        store.put_slo("words", Slo("latency", 400.0))
+        stores = [DaemonStore(each) for each in (folder, tmp_path / "new")]
+        for store in stores:
+            store.put_slo("words", Slo("latency", 400.0))
     finally:
         os.umask(before)
-    found = [path for path in (tmp_path / "state", *(tmp_path / "state").iterdir()) if path.stat().st_mode & 0o077]
-    assert found == []
-    store.close()
+    modes = {path.relative_to(tmp_path).as_posix(): stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert {"state/recompose.sqlite-wal", "state/recompose.sqlite-shm", "new/recompose.sqlite"} <= modes.keys()
+    assert modes.pop("state/notes.txt") == 0o644
+    assert modes["state"] == modes["new"] == 0o700
+    assert {name for name, mode in modes.items() if mode & 0o077} == set()
+    for store in stores:
+        store.close()
 
 
 @pytest.fixture
@@ -234,19 +206,13 @@ def test_what_is_stored_while_the_service_runs_is_in_the_copy(state: Path, tmp_p
     assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o700
 
 
-def test_a_backup_may_leave_out_telemetry(state: Path, tmp_path: Path) -> None:
-    assert copied(state, tmp_path / "copy", telemetry=False) == 1
-    assert not (tmp_path / "copy" / "telemetry").exists()
-
-
-def test_a_backup_overwrites_nothing_and_needs_a_state(state: Path, tmp_path: Path) -> None:
+def test_a_backup_overwrites_nothing_needs_a_state_and_is_complete(state: Path, tmp_path: Path) -> None:
     with pytest.raises(RecomposeError, match=r"state exists; a backup goes into a new folder"):
         copied(state, state)
     with pytest.raises(RecomposeError, match=r"has no recompose.sqlite; give the state directory"):
         copied(tmp_path, tmp_path / "copy")
-
-
-def test_a_file_that_is_no_database_makes_no_complete_backup(state: Path, tmp_path: Path) -> None:
+    assert copied(state, tmp_path / "without", telemetry=False) == 1
+    assert not (tmp_path / "without" / "telemetry").exists()
     (state / "journals" / "ferret" / "s.journal").write_bytes(b"no database, but long enough to be read as one" * 99)
     with pytest.raises(RecomposeError, match=r"copy is no complete backup: file is not a database"):
         copied(state, tmp_path / "copy")

@@ -21,36 +21,13 @@ from service.daemon.supervision import watchdog
 from service.daemon.supervision.restart_policy import BACK_OFF_S, Ended, Failed, Starting, Up
 from service.runner.durable.values import Pushed
 from service.runner.rpc.port import ANSWER_S
-from service.runner.rpc.requests import PushMany, ReadStatus, Request, SetInput, SetMode, SetSlo, Stop
+from service.runner.rpc.requests import PushMany, ReadStatus, Request, SetMode, SetSlo, Stop
 from service.runner.validation.durable import open_journal
 from service.schemas.figures import Worker
 from service.schemas.refusals import UnavailableError
-from service.schemas.results import Result
 from service.schemas.spec import InputSpec, PlannedLoad, SourceSpec
 from service.schemas.status import RunnerBody
 from tests.support.bodies import having
-
-
-def test_what_is_asked_during_the_start_is_told_after_it() -> None:
-    bench = Bench()
-    slo = Slo("throughput", "input_rate")
-    bench.watchdog.change(SetSlo(slo))
-    bench.step()
-    bench.runner.state = State("starting")
-    bench.watchdog.change(SetInput(InputSpec(rate_per_s=3)))
-    assert bench.runner.spec.input.rate_per_s is None
-    bench.runner.state = State("stable")
-    bench.step(2.0)
-    assert (bench.runner.spec.slo, bench.runner.spec.input.rate_per_s) == (slo, 3)
-
-
-def test_stop_drains_and_keeps_what_came_out(bench: Bench) -> None:
-    bench.runner.hold = True
-    bench.watchdog.ask(PushMany((1,)))
-    bench.watchdog.stop()
-    assert list(bench.watchdog.remembered.results) == [Result(serial=0, value=1, run=bench.runner.spec.origin.run)]
-    assert bench.watchdog.remembered.out == 1
-    assert bench.runner.killed
 
 
 def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on(bench: Bench) -> None:
@@ -223,8 +200,8 @@ def test_a_runner_that_is_found_again_and_does_not_answer_has_its_lease() -> Non
     assert hung.killed
 
 
-@pytest.mark.parametrize("how", ["killed", "silent"])
-def test_a_run_that_owes_something_is_kept_up_however_often_it_dies(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize(("how", "value"), [("killed", True), ("silent", True), ("state", State.FAILED)])
+def test_a_run_that_owes_something_is_kept_up_however_often_it_dies(tmp_path: Path, how: str, value: Any) -> None:
     durable = {"durability": "exactly-once", "journals": str(tmp_path), "run": "r", "settings": {"lease_s": 5}}
     bench = Bench(having(PUSH, durable))
     with closing(open_journal(str(tmp_path), "synthetic", "r", 1)) as journal:
@@ -232,7 +209,7 @@ def test_a_run_that_owes_something_is_kept_up_however_often_it_dies(tmp_path: Pa
     for number in range(len(BACK_OFF_S) + 2):
         bench.until(lambda: bench.is_in(Up | Failed))
         assert bench.is_in(Up), (number, bench.watchdog.condition)
-        setattr(bench.runner, how, True)
+        setattr(bench.runner, how, value)
         bench.until(lambda: not bench.is_in(Up))
     assert bench.watchdog.condition.deaths.restarts == len(BACK_OFF_S) + 2
 
