@@ -16,7 +16,8 @@ from control.situation import Situation
 from control.strategies import make_strategy
 from control.strategies.base import Stay
 from profiler.slo import Slo, SloStatus
-from profiler.snapshot import LatencyFrom, LatencyStats, Snapshot, StageProfile
+from profiler.snapshot import LatencyFrom
+from tests.support.figures import NOTHING_SEEN, latency, profile
 
 REPLICATED = Group(("scale",), Pattern.PAR, 2), Group(("detect",), Pattern.PAR, 3)
 FARM = Composition("farm", (Group(("load",)), *REPLICATED, Group(("store",))))
@@ -26,18 +27,12 @@ Row = tuple[float | None, int]
 """Latency of a step (ms), replicas after it."""
 
 
-def situation(inside_ms: float | None, active: Composition = FARM, slo: Slo | None = None, **told: object) -> Situation:
-    stages = tuple(
-        StageProfile(name, ms / 1e3, ms / 1e3, 0.0, ms / 1e3, ms / 1e3, 100)
-        for name, ms in (("load", 90.0), ("scale", 5.0), ("detect", 60.0), ("store", 1.0))
-    )
-    inside = None if inside_ms is None else LatencyStats(*[inside_ms / 1e3] * 4, 50)
-    waited = LatencyStats(*[9.0] * 4, 50)
-    nothing = {"throughput_per_s": None, "queued_change_per_s": None, "input_rate_per_s": 30.0}
-    zeros = dict.fromkeys(("now_s", "stable_since_s", "window_start_s", "delivered", "queued", "in_flight"), 0)
-    seen = Snapshot(
-        composition=active.name, switching=False, latency=waited, inside=inside, stages=stages, cores=12,
-        workers_alive=7, hop_s=1e-4, **{**nothing, **zeros, **told},  # type: ignore[arg-type]
+def situation(inside_ms: float | None, active: Composition = FARM, slo: Slo | None = None) -> Situation:
+    times_s = (("load", 0.09), ("scale", 0.005), ("detect", 0.06), ("store", 0.001))
+    seen = replace(
+        NOTHING_SEEN, composition=active.name, input_rate_per_s=30.0, latency=latency(9.0), cores=12,
+        inside=None if inside_ms is None else latency(inside_ms / 1e3),
+        stages=tuple(profile(name, each_s) for name, each_s in times_s),
     )  # fmt: skip
     objective = objective_of(slo or Slo("latency", 90.0), LatencyFrom.READ)
     judged = Assessment(SloStatus.MET, True, "met")

@@ -15,7 +15,7 @@ from control.situation import Situation
 from control.strategies.base import Settle, Trial, Try
 from control.strategies.published import Vogel
 from profiler.slo import Slo, SloStatus
-from profiler.snapshot import LatencyStats, Snapshot, StageProfile
+from tests.support.figures import NOTHING_SEEN, latency, profile
 
 SHIPPED = Path(__file__).parent.parent.parent / "compositions"
 MISSED = Assessment(SloStatus.VIOLATED, False, "too slow", 80.0, 2.0)
@@ -38,10 +38,11 @@ def situation(
     trigger: Trigger = Trigger.VIOLATION,
     rate: float = 160.0,
 ) -> Situation:
-    profiles = tuple(StageProfile(n, ms / 1e3, ms / 1e3, 0.1, ms / 1e3, ms / 1e3, 200) for n, ms in times_ms.items())
-    latency = LatencyStats(2, 2, 2, 2, 100)
-    known = 800, latency, latency, 32, 0.0, 6, profiles, 24, 6, 3e-4
-    snapshot = Snapshot(100.0, active, False, 0.0, 90.0, rate, 80.0, *known)
+    snapshot = replace(
+        NOTHING_SEEN, now_s=100.0, composition=active, window_start_s=90.0, input_rate_per_s=rate, delivered=800,
+        throughput_per_s=80.0, latency=latency(2.0), inside=latency(2.0), queued=32, queued_change_per_s=0.0, cores=24,
+        stages=tuple(profile(name, ms / 1e3) for name, ms in times_ms.items()),
+    )  # fmt: skip
     chosen = next(c for c in compositions if c.name == active)
     objective = objective_of(Slo("throughput", "input_rate"))
     return Situation(trigger, snapshot, objective, seen, chosen, compositions, Settings())

@@ -21,7 +21,8 @@ from control.settings import Rhythm
 from control.strategies.base import Pace, Settle, Try
 from control.watch import Due, Watch
 from profiler.slo import Slo, SloStatus
-from profiler.snapshot import InputNow, LatencyStats, RateWindow, Snapshot, StageProfile
+from profiler.snapshot import InputNow, RateWindow, Snapshot
+from tests.support.figures import NOTHING_SEEN, latency, profile
 
 LATENCY, RATE = objective_of(Slo("latency", 100.0)), objective_of(Slo("throughput", "input_rate"))
 MET = Assessment(SloStatus.MET, True, "fine")
@@ -29,10 +30,9 @@ MISSED = Assessment(SloStatus.VIOLATED, False, "bad")
 
 
 def shot(now_s: float, rate: float = 10.0, service_s: float = 0.1) -> Snapshot:
-    profile = StageProfile("a", service_s, service_s, 0.1, service_s, service_s, 100)
-    windows = InputNow((RateWindow(rate, 1), RateWindow(rate, 1)))
-    known = 100, None, None, 0, 0.0, 1, (profile,), 4, 1, 3e-4, windows
-    return Snapshot(now_s, "1", False, 0.0, now_s - 10, rate, rate, *known)
+    known = {"stages": (profile("a", service_s),), "input": InputNow((RateWindow(rate, 1), RateWindow(rate, 1)))}
+    known |= {"now_s": now_s, "window_start_s": now_s - 10, "input_rate_per_s": rate, "throughput_per_s": rate}
+    return replace(NOTHING_SEEN, delivered=100, queued_change_per_s=0.0, in_flight=1, **known)
 
 
 def watch() -> Watch:
@@ -68,8 +68,7 @@ def test_a_hold_says_why_and_for_how_long() -> None:
 
 
 def late(now_s: float, queued: int, throughput: float = 10.0, window_s: float = 5.0) -> Snapshot:
-    stats = LatencyStats(0.5, 0.5, 0.5, 0.5, 20)
-    seen = {"inside": stats, "latency": stats, "window_start_s": now_s - window_s}
+    seen = {"inside": latency(0.5), "latency": latency(0.5), "window_start_s": now_s - window_s}
     return replace(shot(now_s), queued=queued, throughput_per_s=throughput, **seen)
 
 
