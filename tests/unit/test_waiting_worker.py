@@ -103,6 +103,7 @@ def send(hub: Hub, task_id: int, stage: int, value: Any) -> None:
 @pytest.mark.parametrize("make", [int, lambda number: np.full(100_000, number)], ids=["small", "frames"])
 @pytest.mark.usefixtures("worker")
 def test_tasks_wait_together_and_each_is_answered(hub: Hub, make: Callable[[int], Any]) -> None:
+    send(hub, 1000, 1, 0)  # it never ends, and those behind it are answered all the same
     for round_ in range(3):  # from the second on there is room in shared memory
         for number in range(TOGETHER):
             send(hub, round_ * TOGETHER + number, 0, make(number))
