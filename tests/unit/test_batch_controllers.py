@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from compositions.batch_settings import BatchSettings, Gains, LatencyAim, Sizes, Steps
 from compositions.batching import Batching, SizeControl
-from control.bundles import BATCH_CONTROLLERS, BatchControllerError, make_batch_controller
+from control.bundles import BATCH_CONTROLLERS, make_batch_controller
 from control.bundles.batch_control import Circumstances, Steering, control_for
 from control.bundles.level import Level
 from control.bundles.port import BatchController, BundleOpening, Choice, DeliveredBundle
@@ -125,19 +125,6 @@ def test_sizes_stay_within_bounds(name: str) -> None:
     controller = make_batch_controller(name, replace(SETTINGS, sizes=Sizes(5, 60, 50)))
     extremes = [1e-9, 0.0, 1e-9, 1e9, 1e9, 3.0, 0.01, 0.01, 0.01]
     assert all(5 <= items <= 60 for items in sizes(controller, extremes))
-
-
-def test_a_step_is_told_with_its_figures() -> None:
-    controller = make_batch_controller("pbaf", SETTINGS)
-    tell(controller, 3.6)
-    assert controller.next(BundleOpening(0)).reason == "pbaf: latency 3.6 ms, size 50 → 46"
-
-
-def test_each_is_known_by_its_own_name() -> None:
-    names = {name: make_batch_controller(name, SETTINGS).name for name in BATCH_CONTROLLERS}
-    assert names == {name: name for name in BATCH_CONTROLLERS}
-    with pytest.raises(BatchControllerError, match=r"unknown batch controller 'bafp'; there are fixed, faf, "):
-        make_batch_controller("bafp", SETTINGS)
 
 
 TARGET_S = 0.003
@@ -256,14 +243,6 @@ def test_its_sizes_are_always_within_bounds(bundles: list[tuple[int, float, floa
         controller.delivered(DeliveredBundle(first, items, latency_s, latency_s / 2, work_s))
         first += items
     assert 2 <= controller.next(BundleOpening(first, rate_per_s)).items <= 300
-
-
-def test_it_says_what_it_reckons_with() -> None:
-    controller = SloBatch(BatchSettings())
-    controller.next(BundleOpening(0, 1000.0))
-    controller.delivered(DeliveredBundle(0, 1, 0.0009, 0.0, 0.0009))
-    reason = controller.next(BundleOpening(1, 1000.0)).reason
-    assert reason == "bundle of 3: predicted 0.8 ms + 3 × 0.1 ms (±10 %), 3 ms to fill"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from compositions.capacity.costs import Conditions, StageCost, reorder_wait
-from compositions.capacity.predict import predict, predict_all
+from compositions.capacity.predict import predict
 from compositions.model import Composition, Stage
 from compositions.notation import parse
 
@@ -89,10 +89,6 @@ def test_an_unknown_rate_leaves_the_latency_unknown_and_a_stopped_source_the_bar
     assert not unknown.overloaded
     assert unknown.base_latency_s == pytest.approx(0.218)
     assert (stopped.latency_s, stopped.utilization) == (pytest.approx(0.218), 0.0)
-
-
-def test_no_compositions_give_no_predictions() -> None:
-    assert list(predict_all([], {}, Conditions(cores=2, hop_s=0.0, input_rate_per_s=1.0))) == []
 
 
 # --- against exact results ------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from compositions.dynamic import SCHEDULER_NAMES, Dyn
 from compositions.errors import CompositionError
 from compositions.model import Composition, Stage, StageKind, TransitionKind
 from compositions.notation import format_notation, parse, short_notation
-from compositions.settings import SettingsError
 from control.decisions import Mode
 from lab.papers.prasaad.operators import Operator
 from lab.papers.prasaad.plant import Plant, Setup
@@ -34,7 +33,7 @@ from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.local import PickleCodec
-from runtime.scheduling import SchedulerError, make_scheduler
+from runtime.scheduling import make_scheduler
 from runtime.scheduling.port import Book, Look, Queue, Visit
 from service.schemas.compositions import ActiveComposition
 
@@ -169,11 +168,6 @@ def waiting(*counts: int) -> list[Look]:
     return [ONE_MS._replace(waiting=count, ready=count > 0) for count in counts]
 
 
-def test_an_unknown_one_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(SchedulerError, match="unknown scheduler 'fifo'; there are qst, lp, et, ct, kanban"):
-        make_scheduler("fifo")
-
-
 @pytest.mark.parametrize("name", SCHEDULER_NAMES)
 def test_only_operators_with_work_and_room_for_one_more_worker_are_chosen(name: str) -> None:
     full = ONE_MS._replace(workers=1, most_workers=1)
@@ -188,19 +182,6 @@ def test_a_turn_has_the_tuples_of_a_slice_and_one_at_least(name: str) -> None:
     assert scheduler.allotment(ONE_MS) == 10
     assert scheduler.allotment(ONE_MS._replace(cost_s=1.0)) == 1
     assert scheduler.allotment(ONE_MS._replace(cost_s=None)) == 1
-
-
-@pytest.mark.parametrize(
-    ("settings", "refused"),
-    [
-        ({"slice_s": 0}, r"slice_s = 0, must be in \[0.000001, 60\] s"),
-        ({"selectivity": "none"}, "selectivity = 'none', must be corrected or printed"),
-        ({"depth": 1}, "unknown setting 'depth'; there are ahead, capacity, half_life"),
-    ],
-)
-def test_settings_out_of_range_are_refused_by_name(settings: dict[str, float], refused: str) -> None:
-    with pytest.raises(SettingsError, match=refused):
-        SchedulerSettings().overridden(settings)
 
 
 def test_qst_fills_the_queues_from_the_front_and_passes_over_one_whose_outputs_wait() -> None:

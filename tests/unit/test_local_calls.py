@@ -2,9 +2,6 @@
 
 import os
 import socket
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,7 +10,6 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from runtime.housekeeping import PREFIX, make_folder
 from runtime.transport.local_calls import SECRET_BYTES, LocalCaller, LocalServer
 
 PATIENCE_S = 10.0
@@ -76,18 +72,3 @@ def test_a_server_that_ends_while_it_is_asked() -> None:
             asked.result(PATIENCE_S)
     caller.clear_up()
     assert not os.path.exists(left.address.folder)
-
-
-def test_what_a_killed_process_left_goes_with_the_next_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    left = tmp_path / f"{PREFIX}{ended.pid}-abcd"
-    (left / "inside").mkdir(parents=True)
-    mine, other = Path(make_folder()), tmp_path / f"{PREFIX}demo-1"
-    other.mkdir()
-    server = LocalServer(lambda asked: asked)
-    assert {each.name for each in tmp_path.iterdir()} == {mine.name, other.name, Path(server.address.folder).name}
-    assert mine.name.startswith(f"{PREFIX}{os.getpid()}-")
-    assert [each.stat().st_mode & 0o777 for each in (mine, Path(server.address.folder))] == [0o700, 0o700]
-    server.close()

@@ -296,12 +296,6 @@ def test_what_the_objective_tolerates_is_not_hopeless() -> None:
     assert (strict.hopeless, tolerant.hopeless) == (True, False)
 
 
-def test_nothing_is_chosen_before_each_stage_has_finished_some_items() -> None:
-    rule = Rule(STAGES)
-    rule.observe(Seen(1.0, 1.0, 9.0, np.array([9.0, 2.0]), np.array([0.9, 0.6]), 2.0, [0.0]), GOALS)
-    assert rule.choose(Now(Plan(APART, (1, 1)), 2, 0.0, [0, 0], GOALS, 8, 1.0)) is None
-
-
 # --- several goals, limits and shares of a machine --------------------------------------------------------------------
 
 
@@ -321,16 +315,6 @@ def test_what_comes_beyond_the_rate_that_is_asked_for_gets_no_workers() -> None:
     assert half.chosen.plan.workers <= 0.7 * kept_up.chosen.plan.workers
     full = chosen(10.0, Plan(MERGED, (5,)), goals=(Goal(2.0, 0.95, 5.0),), backlog=500.0)
     assert full.chosen.plan == half.chosen.plan, "nor does what waits"
-
-
-def test_more_workers_than_the_cores_keep_busy_are_not_asked_for() -> None:
-    computing, waiting = (
-        chosen(10.0, Plan(MERGED, (2,)), cores=2.0, costing=Costing(cpu_share=share))
-        for share in ((1, 1), (0.05, 0.05))
-    )
-    assert computing.chosen.plan.workers <= 3
-    assert computing.chosen.attained(GOALS) < 0.9
-    assert waiting.chosen.attained(GOALS) == pytest.approx(1.0, abs=0.03)
 
 
 def test_with_more_of_the_machine_an_app_reaches_no_less() -> None:

@@ -19,7 +19,7 @@ from profiler.service_time import (
     stage_costs,
 )
 from profiler.snapshot import RateWindow, StageProfile, StageTiming
-from profiler.stats import Samples, slope_per_s
+from profiler.stats import Samples
 from profiler.windows import input_rate_change, mean_of_steps, offered_windows, rate_per_s
 from tests.support.figures import profile
 
@@ -188,13 +188,6 @@ def test_the_scatter_of_counted_random_arrivals_is_no_change() -> None:
     assert alarms <= 4
     assert uncounted > 200
     assert input_rate_change(10.0, windows(20.0, 21.0, counted=True)) == 21.0
-
-
-def test_growth_is_the_least_squares_slope() -> None:
-    times_s = np.array([100.0, 100.5, 101.0, 102.0])
-    values = 7 + 3 * times_s + np.array([0.4, -0.3, 0.2, -0.1])
-    expected = np.polyfit(times_s - 100, values, 1)[0]
-    assert slope_per_s(times_s, values, min_span_s=1.0) == pytest.approx(expected)
 
 
 def test_samples_of_a_slow_stream_do_not_pile_up_to_the_bound_of_a_fast_one() -> None:

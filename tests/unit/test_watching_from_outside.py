@@ -45,12 +45,6 @@ def test_every_expression_asks_for_what_there_is(expression: str) -> None:
                 assert set(values.split("|")) <= VALUES[name]
 
 
-def test_every_panel_has_a_place_of_its_own_and_a_title() -> None:
-    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in PANELS]
-    assert len(set(places)) == len(places)
-    assert all(panel["title"] for panel in PANELS)
-
-
 def test_the_page_offers_every_strategy() -> None:
     (listed,) = re.findall(r"^const STRATEGIES = \[(.+)\];$", ACT, re.MULTILINE)
     assert re.findall(r'\["([\w-]+)",', listed) == list(STRATEGIES)

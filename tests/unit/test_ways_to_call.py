@@ -91,12 +91,6 @@ def test_what_ends_a_loop_or_the_interpreter_is_a_fault_of_its_item(stage: str, 
     assert (fault.stage, error in fault.error) == (stage, True)
 
 
-def test_a_stage_that_there_is_not_is_an_error_of_that_stage() -> None:
-    with pytest.raises(StageError, match="absent") as caught:
-        run_stages(Small(), ("absent",), [1], {})
-    assert caught.value.stage == "absent"
-
-
 def test_of_several_items_each_has_its_own_fate() -> None:
     done = run_stages(Small(), ("picky", "double", "picky"), [1, 2, 3, 10, 6, 5], {})
     assert [done.values[position] for position in (1, 4)] == [4, 12]

@@ -95,13 +95,6 @@ def test_an_array_whose_bytes_are_too_few_is_broken() -> None:
     assert isinstance(codec.decode([head, frame[:100]])[0], Broken)
 
 
-@pytest.mark.parametrize("value", [None, [None, "text", (1, 2.5), {"k": b"v"}]])
-def test_a_value_without_arrays_is_one_frame(value: object) -> None:
-    frames = FrameCodec().encode([value])
-    assert len(frames) == 1
-    assert FrameCodec().decode(through(Message(Kind.TASK, payload=frames)).payload) == [value]
-
-
 @given(MESSAGES)
 def test_a_message_of_one_small_frame_is_the_same_in_one_piece(message: Message) -> None:
     data = pack_alone(message)
