@@ -182,14 +182,6 @@ def test_ours_goes_to_a_quarter_of_what_piles_up(monkeypatch: pytest.MonkeyPatch
     assert bench.bundling.grain.items == 32, "what had piled up is gone"
 
 
-def test_where_bundles_do_not_pay_nothing_chooses_and_nothing_is_followed() -> None:
-    bench = Bench(Batching(), slo=Slo("latency", 400.0))
-    assert bench.look(each_s=50e-3) == 1
-    assert bench.bundling.controller == "auto"
-    bench.bundling.admitted(0, 1, 1.0)
-    assert bench.bundling.grain.items == 1
-
-
 def test_a_controller_does_not_come_and_go_with_noise() -> None:
     bench = Bench(Batching(), slo=Slo("latency", 400.0))
     bench.look(each_s=50e-6)

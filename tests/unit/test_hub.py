@@ -252,18 +252,15 @@ def test_what_comes_unencrypted_on_the_lifeline_is_no_message(hub: Hub) -> None:
     channel.close()
 
 
-def test_what_a_worker_said_before_it_died_is_heard_also_when_something_is_sent_to_it() -> None:
-    hub = Hub()
-    invitation = hub.invite("w1")
-    channel = beside(hub, lambda: connect(invitation))
+def test_what_a_worker_said_before_it_died_is_heard_also_when_something_is_sent_to_it(unix_hub: Hub) -> None:
+    channel = join(unix_hub, "w1")
     channel.send(Message(Kind.DONE, 1))
     channel.close()
-    hub.send("w1", [Message(Kind.TASK, 2)])
-    received = next_of(hub)
+    unix_hub.send("w1", [Message(Kind.TASK, 2)])
+    received = next_of(unix_hub)
     while received[-1][1] is not None:
-        received += next_of(hub)
+        received += next_of(unix_hub)
     assert [message and message.task_id for _, message in received] == [1, None]
-    hub.close()
 
 
 # --- strangers -------------------------------------------------------------------------------------------------------
@@ -334,14 +331,12 @@ def test_without_descriptors_the_hub_pauses_instead_of_spinning() -> None:
 # --- what an invitation is good for ----------------------------------------------------------------------------------
 
 
-def test_no_answer_to_a_challenge_is_a_routing_id_or_a_key() -> None:
-    hub = Hub()
-    invitation = hub.invite("w1")
+def test_no_answer_to_a_challenge_is_a_routing_id_or_a_key(unix_hub: Hub) -> None:
+    invitation = unix_hub.invite("w1")
     assert invitation.identity[1:] != invitation.proof(b"routing id")
     shown = {invitation.proof(b""), invitation.identity, invitation.curve_secret, invitation.secret}
     assert len(shown) == 4
     assert invitation.secret.hex() not in repr(invitation)
-    hub.close()
 
 
 def test_a_worker_with_its_own_invitation_cannot_pass_for_another(hub: Hub) -> None:
@@ -351,15 +346,13 @@ def test_a_worker_with_its_own_invitation_cannot_pass_for_another(hub: Hub) -> N
     assert isinstance(beside(hub, lambda: StreamChannel(connected(other), forged)), ConnectionError)
 
 
-def test_a_challenge_of_another_length_is_not_answered() -> None:
+def test_a_challenge_of_another_length_is_not_answered(unix_hub: Hub) -> None:
     ours, theirs = socket.socketpair()
     theirs.sendall(packed(Message(Kind.HELLO, payload=[b"routing id"])))
-    hub = Hub()
     with pytest.raises(ConnectionError, match="did not let worker"):
-        StreamChannel(ours, hub.invite("w1"))
+        StreamChannel(ours, unix_hub.invite("w1"))
     assert theirs.recv(1) == b""
     theirs.close()
-    hub.close()
 
 
 def test_zeromq_lets_in_only_keys_of_invitations_that_are_still_good(hub: Hub) -> None:

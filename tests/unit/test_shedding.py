@@ -185,15 +185,15 @@ def test_what_was_shed_is_not_kept_while_an_older_item_is_in_work():
 
 
 class FewWorkers(SimulatedPool):
-    """Of all workers asked for, the first few come, and no others."""
+    """Of all workers asked for, the first few come, and no others: it says so, or nothing where ``silent``."""
 
-    def __init__(self, coming: int) -> None:
+    def __init__(self, coming: int, *, silent: bool = False) -> None:
         super().__init__(constant_cost({stage.name: 0.1 for stage in FOUR}, wait=True), Machine(cores=8))
-        self._coming = coming
+        self._coming, self._silent = coming, silent
 
     def start(self, count: int, loads: Loads = ()) -> None:
         super().start(min(count, self._coming), loads)
-        for _ in range(max(0, count - self._coming)):
+        for _ in range(0 if self._silent else max(0, count - self._coming)):
             self._time.at(self.now_s(), lambda: WorkerStartFailed(self.now_s(), "no room for more", loads=loads))
         self._coming -= min(count, self._coming)
 
@@ -239,20 +239,10 @@ def test_workers_that_die_leave_no_gap_and_the_view_says_what_it_is():
     assert longest_gap_s(after, before[-1], 30.0) <= 2.0
 
 
-class ShortPool(SimulatedPool):
-    """Of all workers asked for, two ever come."""
-
-    left = 2
-
-    def start(self, count: int, loads: Loads = ()) -> None:
-        super().start(min(count, self.left))
-        self.left -= min(count, self.left)
-
-
 def test_the_manager_waits_for_a_switch_as_long_as_the_dispatcher_does():
     settings = DispatcherSettings(prepare_limit_s=PREPARE_LIMIT_S)
     assert Settings().rhythm.switch_limit_s < PREPARE_LIMIT_S
-    engine = Engine(CheckedDispatcher(STAGES, ONE, settings), ShortPool(constant_cost({"a": 0.01})))
+    engine = Engine(CheckedDispatcher(STAGES, ONE, settings), FewWorkers(2, silent=True))
     manager = Manager(Settings(), make_strategy("static"), Choices(STAGES, (ONE, WIDE), ONE), Mode.AUTO, None)
     loop = ControlLoop(engine, Monitor(MonitorSettings(), ["a"], 2), manager, LoopSettings(lambda: 2))
     engine.start()

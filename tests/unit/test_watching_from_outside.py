@@ -14,7 +14,6 @@ import yaml
 
 from control.decisions import State
 from control.strategies import STRATEGIES
-from datapipe.report.plots import BANDS, HUES
 from datapipe.source_kinds import KINDS
 from profiler.slo import SloStatus
 from service.api.metrics import METRICS
@@ -53,12 +52,6 @@ def test_the_page_offers_every_strategy() -> None:
 def test_the_page_offers_every_source_that_a_path_or_nothing_describes() -> None:
     (listed,) = re.findall(r'name: "kind".+?options: \[(.+)\] \}\);$', ACT, re.MULTILINE)
     assert set(re.findall(r'\["([\w-]+)",', listed)) == {kind.name for kind in KINDS.values() if not kind.driven}
-
-
-def test_the_page_has_as_many_colours() -> None:
-    light = re.findall(r"--hue[0-9]+: light-dark\((#[0-9a-f]+)", STYLE.read_text())
-    assert tuple(light) == BANDS
-    assert len(light) == HUES
 
 
 @pytest.fixture
