@@ -222,9 +222,6 @@ def test_a_message_above_the_limit_is_refused_before_memory_is_taken(pair: Pair)
         MessageReader(right, 4096).read()
 
 
-# What the hub makes of the order in which answers come over ZeroMQ, which forgets what was on a broken connection.
-
-
 PATIENCE_S = 10.0
 Serve = Callable[[Callable[[bytes], bytes]], LocalServer]
 
