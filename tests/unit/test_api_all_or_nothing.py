@@ -47,22 +47,18 @@ def known_after_a_restart(disk: DaemonStore) -> Any:
     return disk.started(), disk.slos(), disk.overlay("synthetic")
 
 
-def test_an_app_that_cannot_be_stored_as_started_is_not_started(client: TestClient, disk: DaemonStore) -> None:
-    fill(disk)
-    assert "the disk of" in detail(client.post("/apps/synthetic/start", json=PUSHED), 507)
-    free(disk)
-    assert client.get("/status/synthetic").json()["state"] == "stopped"
-    assert client.post("/apps/synthetic/start", json=PUSHED).status_code == 200
-
-
 @pytest.mark.parametrize("left", [0, 1])
-def test_a_start_that_is_not_stored_leaves_the_objective(client: TestClient, disk: DaemonStore, left: int) -> None:
+def test_an_app_that_cannot_be_stored_as_started_is_not_started_and_keeps_its_objective(
+    client: TestClient, disk: DaemonStore, left: int
+) -> None:
     client.post("/slo", json=LATENCY)
     before = known_after_a_restart(disk)
     fill(disk, left)
     assert "is full" in detail(client.post("/apps/synthetic/start", json=PUSHED | {"slo": "p95=50ms"}), 507)
     free(disk)
     assert known_after_a_restart(disk) == before
+    assert client.get("/status/synthetic").json()["state"] == "stopped"
+    assert client.post("/apps/synthetic/start", json=PUSHED).status_code == 200
 
 
 def test_a_start_that_is_refused_changes_no_objective(running: TestClient) -> None:

@@ -18,9 +18,10 @@ from control.settings import Settings
 from control.strategies import make_strategy
 from datapipe.sources.schedule import Offer
 from profiler.slo import Slo
-from profiler.snapshot import Demand, SizeLeftOpen, Snapshot, StageProfile
+from profiler.snapshot import Demand, SizeLeftOpen
 from runtime.dispatch.dispatcher import Dispatcher
 from service.runner.bundling import PAYS_FOR_S, Bundling, Inlet
+from tests.support.figures import NOTHING_SEEN, profile
 
 STAGES = (Stage("a"), Stage("b"))
 CHAIN = Composition("chain", (Group(("a",)), Group(("b",))))
@@ -60,13 +61,8 @@ class Bench:
         self, each_s: float, active: Composition = CHAIN, hop_s: float = 1e-3, now_s: float = 0, item_bytes: float = 0
     ) -> int:
         """The size after a turn of the loop."""
-        profiles = tuple(StageProfile(stage.name, each_s, each_s, 0.0, each_s, each_s, 100) for stage in STAGES)
-        nothing = {"throughput_per_s": None, "latency": None, "inside": None, "queued_change_per_s": None}
-        zeros = dict.fromkeys(("stable_since_s", "window_start_s", "delivered", "queued", "in_flight"), 0)
-        seen = Snapshot(
-            composition=active.name, switching=False, input_rate_per_s=None, stages=profiles, cores=2,
-            workers_alive=2, now_s=now_s, hop_s=hop_s, **nothing, **zeros,  # type: ignore[arg-type]
-        )  # fmt: skip
+        profiles = tuple(profile(stage.name, each_s) for stage in STAGES)
+        seen = replace(NOTHING_SEEN, composition=active.name, stages=profiles, cores=2, now_s=now_s, hop_s=hop_s)
         view = replace(Dispatcher(STAGES, active).view(0.0), item_bytes=item_bytes)
         self.bundling.decide(seen, view, self.manager)
         assert self.source.limits.items == self.bundling.grain.items
@@ -184,14 +180,6 @@ def test_ours_goes_to_a_quarter_of_what_piles_up(monkeypatch: pytest.MonkeyPatch
     bench.source.behind = 0
     bench.bundling.admitted(8, 8, 2.0)
     assert bench.bundling.grain.items == 32, "what had piled up is gone"
-
-
-def test_where_bundles_do_not_pay_nothing_chooses_and_nothing_is_followed() -> None:
-    bench = Bench(Batching(), slo=Slo("latency", 400.0))
-    assert bench.look(each_s=50e-3) == 1
-    assert bench.bundling.controller == "auto"
-    bench.bundling.admitted(0, 1, 1.0)
-    assert bench.bundling.grain.items == 1
 
 
 def test_a_controller_does_not_come_and_go_with_noise() -> None:

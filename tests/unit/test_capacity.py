@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from compositions.capacity.costs import Conditions, StageCost, reorder_wait
-from compositions.capacity.predict import predict, predict_all
-from compositions.capacity.table import CompositionTable
-from compositions.errors import CompositionError
+from compositions.capacity.predict import predict
 from compositions.model import Composition, Stage
 from compositions.notation import parse
 
@@ -91,22 +89,6 @@ def test_an_unknown_rate_leaves_the_latency_unknown_and_a_stopped_source_the_bar
     assert not unknown.overloaded
     assert unknown.base_latency_s == pytest.approx(0.218)
     assert (stopped.latency_s, stopped.utilization) == (pytest.approx(0.218), 0.0)
-
-
-def test_a_stage_without_a_cost_is_named() -> None:
-    known = {name: cost for name, cost in COSTS.items() if name != "rank"}
-    with pytest.raises(CompositionError, match="there is no cost of stage rank; known are segment"):
-        predict(ferret("Seq-Seq-Seq-Seq"), known, Conditions(2, 0.0, 1))
-
-
-def test_compositions_of_different_apps_are_not_priced_together() -> None:
-    other = parse("Seq", [Stage("lonely")], name="stranger")
-    with pytest.raises(CompositionError, match="composition 'stranger' arranges lonely; the others arrange segment"):
-        CompositionTable([ferret("Seq-Seq-Seq-Seq"), other])
-
-
-def test_no_compositions_give_no_predictions() -> None:
-    assert list(predict_all([], {}, Conditions(cores=2, hop_s=0.0, input_rate_per_s=1.0))) == []
 
 
 # --- against exact results ------------------------------------------------------------------------------------------

@@ -36,12 +36,6 @@ def test_short_tasks_are_prefetched_long_ones_are_not():
     assert len(bench.running()) == 1
 
 
-def test_work_goes_to_the_idle_worker_first():
-    bench = Bench("Par*2(a,b,c)", workers=2)
-    bench.admit(2)
-    assert [worker for worker, _, _ in bench.running()] == ["w1", "w2"]
-
-
 def test_round_robin_waits_for_the_replica_whose_turn_it_is_and_keeps_the_order():
     bench = Bench("Par*2(a,b,c)", workers=2, scheduling="round-robin", prefetch_below_s=0)
     bench.admit(4)
@@ -177,15 +171,6 @@ def test_a_group_left_alone_borrows_a_worker():
     for _ in range(2):  # it may be told twice
         bench.lose("w1")
     assert [(each.worker, each.group) for each in bench.view.workers] == [("w2", 0), ("w3", 1)]
-
-
-def test_surplus_workers_are_stopped_after_a_while():
-    bench = Bench("Par*3(a,b,c)", workers=4, idle_worker_s=10.0)
-    bench.switch("Seq(a,b,c)")
-    bench.tick(9.0)
-    assert bench.of(StopWorker) == []
-    bench.tick(10.1)
-    assert (len(bench.of(StopWorker)), len(bench.view.workers)) == (2, 2)
 
 
 def test_a_failing_start_is_reported_and_tried_again_after_a_pause():

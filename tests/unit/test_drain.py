@@ -59,13 +59,6 @@ def drained(actual_s: float | None, sample_s: float = 0.240, estimator: DrainEst
     return estimator
 
 
-def test_nothing_is_known_before_the_first_sample() -> None:
-    estimator = DrainEstimator()
-    estimator.sample(None)
-    assert (estimator.mean_s, estimator.estimate_s, estimator.begin()) == (None, None, None)
-    assert estimator.status().count == 0
-
-
 def test_an_undisturbed_drain_is_a_sample_and_is_logged() -> None:
     estimator = drained(0.320)
     status = estimator.status()
@@ -75,9 +68,14 @@ def test_an_undisturbed_drain_is_a_sample_and_is_logged() -> None:
     assert (record.mean_s, record.bound_s) == (0.240, pytest.approx(0.720))
 
 
-def test_a_disturbed_drain_gives_no_sample() -> None:
-    estimator = drained(None)
-    assert (estimator.mean_s, estimator.log, estimator.draining) == (0.240, (), False)
+def test_neither_nothing_nor_a_disturbed_drain_nor_what_is_seen_in_one_is_a_sample() -> None:
+    fresh, disturbed = DrainEstimator(), drained(None)
+    fresh.sample(None)
+    assert (fresh.mean_s, fresh.estimate_s, fresh.begin(), fresh.status().count) == (None, None, None, 0)
+    assert (disturbed.mean_s, disturbed.log, disturbed.draining) == (0.240, (), False)
+    disturbed.begin()
+    disturbed.sample(0.001)
+    assert disturbed.mean_s == 0.240
 
 
 @pytest.mark.parametrize(("actual_s", "logged"), [(None, []), (0.400, [0.300])])
@@ -89,14 +87,6 @@ def test_overdue_doubles_for_this_drain_alone_and_not_in_the_log(actual_s: float
     estimator.end(actual_s)
     assert [record.bound_s for record in estimator.log] == pytest.approx(logged)
     assert actual_s or estimator.estimate_s == pytest.approx(0.300)
-
-
-def test_samples_while_draining_change_nothing() -> None:
-    estimator = DrainEstimator()
-    estimator.sample(0.240)
-    estimator.begin()
-    estimator.sample(0.001)
-    assert estimator.mean_s == 0.240
 
 
 def test_another_composition_starts_anew_but_keeps_the_log() -> None:

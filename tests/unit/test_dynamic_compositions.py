@@ -1,11 +1,14 @@
-"""Compositions whose workers choose the stage: what they are, what they are said to do, and what they do."""
+"""Compositions whose workers choose the stage: what they are, and that their schedulers decide as in the paper."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 
+from apps.contract import Outputs
 from apps.rates import Fixed
 from compositions.batch_settings import SchedulerSettings
 from compositions.capacity.costs import Conditions, StageCost
@@ -16,10 +19,22 @@ from compositions.errors import CompositionError
 from compositions.model import Composition, Stage, StageKind, TransitionKind
 from compositions.notation import format_notation, parse, short_notation
 from control.decisions import Mode
-from lab.simulation.machine import Machine
+from lab.papers.prasaad.operators import Operator
+from lab.papers.prasaad.plant import Plant, Setup
+from lab.simulation.machine import Cost, Machine
+from lab.simulation.pool import SimulatedPool
 from lab.simulation.scenario import Scenario, SimulatedStage
 from lab.simulation.simulation import simulate
 from profiler.slo import parse_slo
+from recompose import pipeline
+from runtime import scheduling
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.outcomes import Delivered, TaskTimed
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.engine import Engine
+from runtime.pools.local import PickleCodec
+from runtime.scheduling import make_scheduler
+from runtime.scheduling.port import Book, Look, Queue, Visit
 from service.schemas.compositions import ActiveComposition
 
 STAGES = (Stage("cut"), Stage("by_key", StageKind.PARTITIONED, partitions=3), Stage("sum", StageKind.STATEFUL))
@@ -139,3 +154,171 @@ def test_a_strategy_that_tries_chooses_it_and_one_that_expects_takes_bound_worke
     assert trace.moments[-1].composition == chosen
     assert [decision.to_name for decision in trace.decisions] == [chosen]
     assert trace.moments[-1].meets
+
+
+ONE_MS = Look(10, True, 0, 4, 0.001)
+
+
+def chosen(name: str, looks: Sequence[Look], **settings: float | str) -> int | None:
+    return make_scheduler(name, SchedulerSettings().overridden(settings)).choose(looks)
+
+
+def waiting(*counts: int) -> list[Look]:
+    """Operators of 1 ms and selectivity 1, for four workers each."""
+    return [ONE_MS._replace(waiting=count, ready=count > 0) for count in counts]
+
+
+@pytest.mark.parametrize("name", SCHEDULER_NAMES)
+def test_only_operators_with_work_and_room_for_one_more_worker_are_chosen(name: str) -> None:
+    full = ONE_MS._replace(workers=1, most_workers=1)
+    blocked = ONE_MS._replace(waiting=1, ready=False)
+    assert chosen(name, [full, ONE_MS, blocked]) == 1
+    assert chosen(name, waiting(0, 0, 0)) is None
+
+
+@pytest.mark.parametrize("name", SCHEDULER_NAMES)
+def test_a_turn_has_the_tuples_of_a_slice_and_one_at_least(name: str) -> None:
+    scheduler = make_scheduler(name, SchedulerSettings(slice_s=0.01))
+    assert scheduler.allotment(ONE_MS) == 10
+    assert scheduler.allotment(ONE_MS._replace(cost_s=1.0)) == 1
+    assert scheduler.allotment(ONE_MS._replace(cost_s=None)) == 1
+
+
+def test_qst_fills_the_queues_from_the_front_and_passes_over_one_whose_outputs_wait() -> None:
+    """Equation 1 with selectivities of 1: each of three operators has a third of the capacity behind it."""
+    for counts, expected in {(50, 9, 50): 0, (50, 10, 9): 1, (50, 10, 10): 2}.items():
+        assert chosen("qst", waiting(*counts), capacity=30) == expected
+    assert chosen("qst", [*waiting(50, 10), ONE_MS._replace(waiting=10, ready=False)], capacity=30) is None
+
+
+def test_lp_takes_the_latest_with_input_and_with_a_minimum_leaves_nothing_behind() -> None:
+    assert [chosen("lp", waiting(50, 1, last)) for last in (0, 1)] == [1, 2]
+    assert [chosen("lp", waiting(first, 4, 3), least_waiting=5) for first in (50, 0)] == [0, 2]
+
+
+def test_et_takes_the_longest_worklist_in_time() -> None:
+    slow = ONE_MS._replace(waiting=3, cost_s=0.01)
+    assert chosen("et", [*waiting(20), slow]) == 1
+    assert chosen("et", [*waiting(40), slow]) == 0
+    assert chosen("et", [*waiting(40), slow._replace(workers=0), ONE_MS._replace(waiting=100, workers=3)]) == 0
+
+
+def test_ct_takes_who_has_done_least_in_the_window() -> None:
+    looks = waiting(9, 9, 9)
+    spent = [look._replace(spent_s=s) for look, s in zip(looks, (0.03, 0.01, 0.02), strict=True)]
+    assert chosen("ct", spent) == 1
+    assert chosen("ct", [spent[0], spent[1]._replace(workers=2), spent[2]], slice_s=0.01) == 2
+
+
+def test_ct_counts_tuples_and_not_time() -> None:
+    """Half the time at half the cost is as much done; a tie is the later one's."""
+    quick = ONE_MS._replace(cost_s=0.0005, spent_s=0.01)
+    assert chosen("ct", [ONE_MS._replace(spent_s=0.02), quick]) == 1
+    assert chosen("ct", [ONE_MS._replace(spent_s=0.019), quick]) == 0
+
+
+def test_kanban_pulls_and_makes_nothing_ahead() -> None:
+    """The last operator is at its maximal parallelism: once what its one worker takes in two slices of 2 ms waits
+    there, the one before it gets nobody, and the first only as long as that one has room."""
+    last = ONE_MS._replace(waiting=3, workers=1, most_workers=1)
+    assert chosen("kanban", [*waiting(50, 50), last], slice_s=0.002, ahead=2) == 1
+    last = last._replace(waiting=4)
+    assert chosen("lp", [*waiting(50, 50), last]) == 1
+    assert chosen("kanban", [*waiting(50, 15), last], slice_s=0.002, ahead=2) == 0
+    assert chosen("kanban", [*waiting(50, 16), last], slice_s=0.002, ahead=2) is None
+
+
+def test_what_is_measured_is_in_the_looks_as_far_as_it_lies_in_their_window() -> None:
+    queues, nothing = [Queue(5, True, 1, 4), Queue(0, False, 0, 1)], Look(0, False, 0, 1)
+    book = Book(2, SchedulerSettings(window_s=1.0))
+    assert book.looks(0.0, queues) == [Look(5, True, 1, 4), nothing]
+    book.note(0, Visit(began_s=0.0, ended_s=0.25, tuples=100, outputs=50, busy_s=0.2))
+    assert book.looks(0.3, queues) == [Look(5, True, 1, 4, 0.002, 0.5, 0.25), nothing]
+    book.note(1, Visit(0.5, 1.2, 10, 10, 0.7))
+    assert book.looks(1.3, queues)[1].spent_s == pytest.approx(0.2)
+    assert book.looks(2.0, queues)[1].spent_s == 0.0
+
+
+SELECTIVITIES = {"first": 1.0, "filter": 0.01, "last": 1.0}
+OPERATORS = [Operator(name, StageKind.STATELESS, 0.01, selectivity=each) for name, each in SELECTIVITIES.items()]
+WORKERS, INPUTS = 2, 600
+SETTINGS: dict[str, dict[str, Any]] = {name: {"slice_s": 0.009} for name in ("qst", "ct", "lp", "et")}
+SETTINGS["qst"]["capacity"] = 3
+SETTINGS["ct"]["window_s"] = 1.0
+"""A slice holds one tuple, so every tuple is a decision. QST's thresholds are 2.94, 0.03, 0.03 once the selectivity is
+known, and would be 1, 1, 1 without it."""
+
+
+def step(operator: Operator) -> tuple[Stage, Any]:
+    return Stage(operator.name), lambda value: Outputs(operator.outputs(value, 0)[0])
+
+
+Filtering = pipeline(*map(step, OPERATORS))
+"""The operators, as an app."""
+
+
+class Spy:
+    """Notes the operator that each question was answered with, and the selectivities that the answer knew."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: Any) -> None:
+        self.chosen: list[int] = []
+        self.selectivities: list[float] = []
+        spy, real = self, scheduling.SCHEDULERS[name]
+
+        class Noting(real):  # type: ignore[misc, valid-type]
+            def choose(self, looks: Sequence[Look]) -> int | None:
+                found: int | None = super().choose(looks)
+                if found is not None:
+                    spy.chosen.append(found)
+                spy.selectivities = [look.selectivity for look in looks]
+                return found
+
+        monkeypatch.setitem(scheduling.SCHEDULERS, name, Noting)  # type: ignore[arg-type]
+
+
+def live(rate_per_s: float, notation: str) -> list[object]:
+    """Run the dispatcher in virtual time, without hops and without a second task at a worker; return its outcomes."""
+    machine = Machine(cores=WORKERS, hop_s=0, hop_cpu_s=0, start_s=0)
+    pool = SimulatedPool(lambda stage, serial: Cost(0.01), machine, Filtering)
+    settings = DispatcherSettings(spares=0, prefetch_below_s=0.0)
+    engine = Engine(Dispatcher(Filtering.stages, parse(notation, Filtering.stages), settings), pool)
+    outcomes: list[object] = []
+    engine.start()
+    while len(engine.view().workers) < WORKERS:
+        engine.advance(engine.now_s + 1e-9)
+    codec, began_s = PickleCodec(), engine.now_s
+    for number in range(INPUTS):
+        while engine.now_s < began_s + number / rate_per_s:
+            outcomes += engine.advance(began_s + number / rate_per_s)
+        engine.admit(codec.encode([number]), (engine.now_s,))
+    while not engine.idle:
+        outcomes += engine.advance(engine.now_s + 1.0)
+    return outcomes
+
+
+def notation(name: str, **more: Any) -> str:
+    said = ", ".join(f"{key}={value}" for key, value in {**SETTINGS[name], **more}.items())
+    return f"Dyn*{WORKERS}({name}, {said})"
+
+
+@pytest.mark.parametrize(("name", "rate_per_s"), [*product(("qst", "ct"), (60.0, 130.0)), ("lp", 130.0), ("et", 60.0)])
+def test_a_scheduler_decides_as_in_the_paper(name: str, rate_per_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """130 inputs/s are more than two workers can do (100): lists grow, and thresholds decide."""
+    with monkeypatch.context() as patch:
+        ours = Spy(patch, name)
+        live(rate_per_s, notation(name))
+    paper = Spy(monkeypatch, name)
+    setup = Setup(name, workers=WORKERS, settings=SchedulerSettings(**SETTINGS[name]))
+    Plant(OPERATORS, setup).run(range(INPUTS), rate_per_s)
+    assert len(ours.chosen) > 2 * INPUTS
+    assert ours.chosen == paper.chosen
+    assert ours.selectivities == pytest.approx([*SELECTIVITIES.values()], abs=0.005)
+
+
+def test_a_filtered_item_goes_to_no_further_worker_and_counts_in_the_profile() -> None:
+    outcomes = live(60.0, notation("lp"))
+    timed = [each for each in outcomes if isinstance(each, TaskTimed)]
+    at_last = [each.timings[-1].wall_s for each in timed if each.timings[-1].stage == "last"]
+    assert len(at_last) == INPUTS, "a mean over items is over all of them"
+    assert 0 < sum(wall_s > 0 for wall_s in at_last) < 0.03 * INPUTS
+    assert sum(isinstance(each, Delivered) for each in outcomes) == INPUTS

@@ -12,9 +12,7 @@ from compositions.enumeration import MAX_OWN, generate, own_list
 from compositions.errors import CompositionError
 from compositions.model import Group, Pattern, Stage, StageKind
 from compositions.notation import parse
-from runtime.housekeeping import available_cores
 from service.daemon import compositions as choices
-from service.daemon.apps import WORKERS_PER_CORE
 from service.daemon.compositions import Compositions
 from service.schemas.compositions import Choice
 
@@ -99,21 +97,6 @@ def test_a_listing_comes_in_pages(client: TestClient) -> None:
     assert [each["name"] for each in every] == names[2:4]
     refused = client.get("/compositions/synthetic", params={"after": "nothing"})
     assert "after = 'nothing': there is no such composition" in detail(refused, 404)
-
-
-def test_more_workers_than_the_machine_bears_are_not_pinned(client: TestClient) -> None:
-    most = available_cores() * WORKERS_PER_CORE
-    groups = "[{{stages: [f1], replicas: {}}}, {{stages: [f2]}}, {{stages: [f3]}}]"
-    both = {"most": groups.format(most - 2), "more": groups.format(most - 1)}
-    text = "app: synthetic\ncompositions:\n"
-    text += "".join(f"  - {{name: {name}, groups: {each}}}\n" for name, each in both.items())
-    assert client.post("/compositions", content=text, headers=YAML).status_code == 200
-    sentence = f"composition 'more' has {most + 1:,} workers; on {available_cores()} cores an app may have {most:,}"
-    pinned = {"mode": "pinned", "composition": "more"}
-    assert sentence in detail(client.post("/apps/synthetic/start", json=pinned), 422)
-    assert client.post("/apps/synthetic/start", json={}).status_code == 200
-    assert sentence in detail(client.put("/apps/synthetic/mode", json=pinned), 422)
-    assert client.put("/apps/synthetic/mode", json={"mode": "pinned", "composition": "most"}).status_code == 200
 
 
 def test_a_document_is_read_beside_the_event_loop(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from service.runner.loop import ControlLoop, LoopSettings
 from service.runner.telemetry.accounts import WallClock
 from service.runner.telemetry.telemetry import Rows, fields_of
 from service.schemas.figures import Demand as Shown
+from tests.support.figures import NOTHING_SEEN, profile
 
 STAGES = tuple(Stage(name) for name in "abcd")
 FOUR = Composition("four", tuple(Group((stage.name,)) for stage in STAGES))
@@ -37,9 +38,7 @@ def seen_with(workers: int) -> DispatcherView:
 
 
 def asked(demand: Demand, *stages: StageProfile) -> Snapshot:
-    return Snapshot(
-        9.0, "1", False, 0.0, 0.0, 10.0, None, 0, None, None, 0, None, 1, stages, 4, 1, 3e-4, demand=demand
-    )  # fmt: skip
+    return replace(NOTHING_SEEN, now_s=9.0, input_rate_per_s=10.0, stages=stages, demand=demand)
 
 
 FREE = parse("Dyn*3", STAGES, name="free")
@@ -72,7 +71,7 @@ def test_both_are_told() -> None:
 
 @pytest.mark.parametrize(("stalled_s", "usual_s", "still"), [(5.0, 0.1, False), (5.1, 0.1, True), (80.0, 30.0, False)])
 def test_a_stream_stands_still_when_nothing_comes_out_for_long(stalled_s: float, usual_s: float, still: bool) -> None:
-    slow = StageProfile("a", usual_s, usual_s, 0.1, usual_s, usual_s, 10)
+    slow = profile("a", usual_s)
     found = blocked_by(seen_with(4), asked(Demand(100, 100, 0, 0.0, stalled_s=stalled_s), slow))
     assert ("stages" in found) is still
 

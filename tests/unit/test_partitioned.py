@@ -25,7 +25,7 @@ from runtime.dispatch.events import (
 )
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.keyed.partitions import Partitions
-from runtime.dispatch.keyed.split import Assembly, marked
+from runtime.dispatch.keyed.split import Assembly
 from runtime.dispatch.keys import Routes
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.settings import DispatcherSettings
@@ -74,16 +74,6 @@ class Bench:
 
     def picked(self, task: Task) -> bytes:
         return task.keyed.picked if task.keyed and task.keyed.picked else b"\1" * task.items
-
-
-def test_a_bundle_is_cut_by_owners_and_put_together_again():
-    bench = Bench(2)
-    bench.admit(0, 1, 1, 0)
-    assert sorted(bench.picked(task) for task in bench.tasks.values()) == [b"\0\1\1\0", b"\1\0\0\1"]
-    for worker in list(bench.tasks):
-        bench.done(worker)
-    [out] = [each for each in bench.out if isinstance(each, Delivered)]
-    assert out.payload.in_order(out.payload.parts) == [0, 1, 1, 0]
 
 
 def test_a_value_goes_from_dead_to_dead_at_the_price_of_one_loss():
@@ -201,28 +191,6 @@ def test_only_those_partitions_move_that_must():
     assert moved == ["d"] * 16
     keys.share(["a", "b", "d"])
     assert sorted(Counter(keys.owners).values()) == [21, 21, 22]
-
-
-def test_partitions_are_shared_out_in_turns_and_those_in_work_elsewhere_are_not_to_be_had():
-    keys = Partitions(6)
-    keys.share(["a", "b"])
-    assert keys.owners[:2] != [keys.owners[0]] * 2
-    assert sum(keys.owned.values()) == marked(range(6))
-    assert keys.owned == {worker: marked(owned(keys, worker)) for worker in "ab"}
-    assembly = assembled(0, 1, 0)
-    keys.enter(assembly, None)
-    piece = keys.next_piece(keys.owners[0])
-    assert piece.picked == b"\1\0\1"
-    assert assembly.wanted == marked([1])
-    keys.begin(keys.owners[0], piece)
-    assembly.again(piece)
-    assert assembly.wanted == marked([0, 1])
-    (other,) = {"a", "b"} - {keys.owners[0]}
-    keys.share([other])
-    assert keys.owners == [other] * 6
-    assert keys.next_piece(other).picked == b"\0\1\0"
-    keys.end(piece)
-    assert keys.next_piece(other).picked == b"\1\0\1"
 
 
 def test_what_is_kept_is_the_last_state_of_each_key_and_a_log_has_none_of_it():

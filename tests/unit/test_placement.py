@@ -46,15 +46,6 @@ def test_cores_of_a_node(declared: float, seen: CpuReport | None, cores: float) 
     assert cores_of(declared, seen) == cores
 
 
-def test_workers_that_reserve_nothing_take_free_cpus_first_and_then_share_by_cores() -> None:
-    def seats(count: int) -> dict[str, int]:
-        return dict(place(THREE, [Shape("app", Need(), count)], {}).seats["app"])
-
-    assert seats(2) == {"c": 2}
-    assert seats(7) == {"a": 1, "b": 4, "c": 2}
-    assert seats(14) == {"a": 2, "b": 8, "c": 4}
-
-
 def test_workers_that_reserve_nothing_take_no_room_from_those_that_do() -> None:
     shapes = [Shape("free", Need(), 7), Shape("firm", Need(cpus=1), 7)]
     found = place(THREE, shapes, {"free": {"b": 7}})

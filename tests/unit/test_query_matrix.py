@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 from apps.contract import Outputs
 from apps.registry import create
-from apps.tpcxbb.q1 import Q1
 from compositions.dynamic import SCHEDULER_NAMES
 from compositions.enumeration import generate
 from compositions.model import Composition
@@ -128,16 +126,3 @@ def test_a_drawn_run_tells_what_a_plain_loop_and_duckdb_tell(
     assert run.play(size) == run.known.told
     assert run.kills > 0 < run.switches
     assert run.pool.moved > 0
-
-
-def test_a_run_that_loses_a_key_is_told(folder: Path) -> None:
-    """A stage that forgets a state."""
-    run = Run(Stream("q1", 400, 0, 16), folder, random.Random(1))
-    count = Q1.count
-
-    def forgetful(self: Q1, value: Any, state: Any) -> Any:
-        result, new = count(self, value, state)
-        return result, None if len(value) > 2 else new
-
-    with patch.object(Q1, "count", forgetful):
-        assert run.play(16) != run.known.told

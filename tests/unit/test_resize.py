@@ -1,15 +1,12 @@
 """A change of replicas alone: in place, without a drain, whatever else happens."""
 
 import pytest
-from dispatcher_bench import Bench, composition
+from dispatcher_bench import Bench
 
 from compositions.model import Composition, Group, Pattern, TransitionKind
-from runtime.dispatch.event_log import Writer
 from runtime.dispatch.events import Event, SwitchRequested, SwitchStyle, Tick, WorkerStartFailed
 from runtime.dispatch.instructions import SendTask, StartWorkers
 from runtime.dispatch.outcomes import Delivered, SwitchEnded
-from runtime.dispatch.phases import Resizing
-from tests.support.replay import Reader, replay
 
 ONE, TWO, THREE, FOUR = "Seq(a,b,c)", "Par*2(a,b,c)", "Par*3(a,b,c)", "Par*4(a,b,c)"
 
@@ -56,19 +53,6 @@ def test_a_worker_leaves_when_its_task_is_done():
     assert [item.serial for item in bench.of(Delivered)] == list(range(8))
     stayed = next(worker for worker, group in bound(bench).items() if group == 0)
     assert {each.worker for each in bench.of(SendTask)[4:]} == {stayed}
-
-
-def test_a_leaving_worker_runs_what_it_prefetched_too():
-    bench = joined(TWO, "w1", "w2", prefetch_below_s=0.02)
-    bench.admit(8)
-    bench.done(0, busy_s=0.001)
-    assert [worker for worker, _, _ in bench.running()] == ["w1", "w1", "w2", "w2"]
-    bench.switch(ONE)
-    given = len(bench.of(SendTask))
-    (leaving,) = [worker for worker, group in bound(bench).items() if group is None]
-    bench.finish()
-    assert leaving not in {each.worker for each in bench.of(SendTask)[given:]}
-    assert [item.serial for item in bench.of(Delivered)] == list(range(8))
 
 
 def test_idle_workers_leave_and_come_before_one_that_still_ends_its_task():
@@ -124,19 +108,6 @@ def test_a_change_whose_workers_do_not_come_leaves_the_old_composition_and_its_n
     assert [(item.serial, item.composition) for item in bench.of(Delivered)] == [(0, ONE), (1, ONE), (2, ONE)]
 
 
-def test_workers_move_from_a_group_that_shrinks_to_one_that_grows():
-    bench = joined("Par*3(a)-Seq(b,c)", "w1", "w2", "w3", "w4", spares=0)
-    bench.admit(3)
-    assert len(bench.running()) == 3
-    bench.switch("Seq(a)-Par*3(b,c)")
-    assert sorted(bound(bench).values(), key=str) == [0, 1, 1, 1]
-    assert bench.of(SwitchEnded)[0].error is None
-    while bench.tasks:
-        assert len({worker for worker, _, _ in bench.running()}) == len(bench.running()), "one task a worker"
-        bench.done(min(bench.tasks))
-    assert [item.payload for item in bench.of(Delivered)] == ["item>a>c"] * 3
-
-
 def test_another_name_for_the_same_moves_nothing():
     bench = joined(TWO, "w1", "w2", "w3")
     bench.admit(2)
@@ -160,20 +131,6 @@ def test_with_style_drain_numbers_are_changed_as_published():
     assert [(ended.kind, ended.drain_actual_s) for ended in bench.of(SwitchEnded)] == [(TransitionKind.SWITCH, 0.0)]
 
 
-def test_a_resize_that_waits_for_workers_gives_way_to_another_and_nobody_at_work_leaves():
-    bench = joined(ONE, "w1", "w2", "w3", spares=0)
-    bench.admit(6)
-    bench.switch(FOUR)
-    assert (len(bench.running()), bench.of(StartWorkers)[-1]) == (3, StartWorkers(1))
-    bench.switch(THREE)
-    gone, done = bench.of(SwitchEnded)
-    assert (gone.to_name, gone.called_off, done.to_name, done.error) == (FOUR, True, THREE, None)
-    assert gone.error == f"called off before anything moved: a resize to {THREE} was asked for"
-    assert (active(bench), len(bench.running())) == (THREE, 3)
-    bench.finish()
-    assert [item.serial for item in bench.of(Delivered)] == list(range(6))
-
-
 def test_a_resize_gives_way_to_a_switch_with_the_numbers_it_began_with():
     bench = joined(ONE, "w1", "w2", spares=0)
     bench.admit(6)
@@ -189,12 +146,3 @@ def test_a_resize_gives_way_to_a_switch_with_the_numbers_it_began_with():
     bench.finish()
     assert [item.serial for item in bench.of(Delivered)] == list(range(6))
     assert [ended.kind for ended in bench.of(SwitchEnded)] == [TransitionKind.RESIZE, TransitionKind.SWITCH]
-
-
-def test_a_resize_under_way_is_in_the_log_and_goes_on_where_it_was():
-    bench = joined(ONE, "w1", spares=0)
-    bench.switch(TWO)
-    again = replay(list(bench.dispatcher.log.lines()))
-    assert again.dispatcher.view(0.0) == bench.dispatcher.view(0.0)
-    phase = Resizing(SwitchRequested(1.0, composition(TWO)), ONE, 61.0)  # as a log would open with it
-    assert Reader().value(Writer(lambda payload: 0).plain(phase)) == phase

@@ -1,4 +1,4 @@
-"""The rule of expected cost: belief, waits, price and choice, each held against what it should be."""
+"""The rule of expected cost: belief, waits, price, groups and choice, each held against what it should be."""
 
 from itertools import pairwise
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.rule.ceiling import Ceiling
-from control.rule.grouping import StageFacts
+from control.rule.grouping import Grouping, StageFacts, cheapest, grouping_cost
 from control.rule.news import News
 from control.rule.plans import Choice, Costing, Goal, Listing, Now, Plan, Seen
 from control.rule.price import Price
@@ -304,11 +304,6 @@ def test_neighbours_are_merged_and_what_waits_gets_more_workers() -> None:
     assert with_hops.grouping == MERGED, "the way between groups costs"
 
 
-def test_of_a_users_list_only_what_is_in_it() -> None:
-    listed = (Plan(APART, (1, 1)), Plan(MERGED, (3,)), Plan(MERGED, (7,)))
-    assert chosen(10.0, listed[1], listed=Listing(listed)).chosen.plan == listed[2]
-
-
 def test_the_limit_of_workers_holds_and_the_lack_shows() -> None:
     choice = chosen(30.0, Plan(MERGED, (6,)), most=6)
     assert choice.chosen.plan.workers <= 6
@@ -322,10 +317,7 @@ def test_what_the_objective_tolerates_is_not_hopeless() -> None:
     assert (strict.hopeless, tolerant.hopeless) == (True, False)
 
 
-def test_nothing_is_chosen_before_each_stage_has_finished_some_items() -> None:
-    rule = Rule(STAGES)
-    rule.observe(Seen(1.0, 1.0, 9.0, np.array([9.0, 2.0]), np.array([0.9, 0.6]), 2.0, [0.0]), GOALS)
-    assert rule.choose(Now(Plan(APART, (1, 1)), 2, 0.0, [0, 0], GOALS, 8, 1.0)) is None
+# --- several goals, limits and shares of a machine --------------------------------------------------------------------
 
 
 def test_a_smaller_limit_counts_at_once_also_for_what_was_wanted_before() -> None:
@@ -339,43 +331,11 @@ def test_a_smaller_limit_counts_at_once_also_for_what_was_wanted_before() -> Non
     assert all(plan.workers <= 3 for plan in plans)
 
 
-# --- several goals, limits and shares of a machine --------------------------------------------------------------------
-
-
-def test_of_several_goals_the_hardest_counts() -> None:
-    easy, hard = Goal(20.0, 0.95), Goal(0.8, 0.95)
-    one, other, both = (chosen(10.0, Plan(MERGED, (5,)), goals=each) for each in ((easy,), (hard,), (easy, hard)))
-    assert one.chosen.plan.workers <= other.chosen.plan.workers <= both.chosen.plan.workers
-
-
 def test_what_comes_beyond_the_rate_that_is_asked_for_gets_no_workers() -> None:
     kept_up, half = (chosen(10.0, Plan(MERGED, (5,)), goals=(Goal(2.0, 0.95, per_s),)) for per_s in (np.inf, 5.0))
     assert half.chosen.plan.workers <= 0.7 * kept_up.chosen.plan.workers
     full = chosen(10.0, Plan(MERGED, (5,)), goals=(Goal(2.0, 0.95, 5.0),), backlog=500.0)
     assert full.chosen.plan == half.chosen.plan, "nor does what waits"
-
-
-def test_more_workers_than_the_cores_keep_busy_are_not_asked_for() -> None:
-    computing, waiting = (
-        chosen(10.0, Plan(MERGED, (2,)), cores=2.0, costing=Costing(cpu_share=share))
-        for share in ((1, 1), (0.05, 0.05))
-    )
-    assert computing.chosen.plan.workers <= 3
-    assert computing.chosen.attained(GOALS) < 0.9
-    assert waiting.chosen.attained(GOALS) == pytest.approx(1.0, abs=0.03)
-
-
-def test_more_workers_than_a_gpu_can_serve_are_not_asked_for() -> None:
-    # 10 items/s of 0.3 s are work for three GPUs; twenty workers share one, or each has its own.
-    shared, own, light = (
-        chosen(10.0, Plan(MERGED, (3,)), costing=Costing(cpu_share=(0.1, 0.1), gpu_share=(0, share), gpus=(0, gpus)))
-        for share, gpus in ((1, 0.05), (1, 1), (0.3, 0.05))
-    )
-    assert shared.chosen.plan.workers <= 3
-    assert shared.chosen.attained(GOALS) < 0.9
-    for each in (own, light):
-        assert 4 < each.chosen.plan.workers <= 6
-        assert each.chosen.attained(GOALS) == pytest.approx(1.0, abs=0.03)
 
 
 def test_with_more_of_the_machine_an_app_reaches_no_less() -> None:
@@ -401,3 +361,29 @@ def test_workers_around_a_stage_that_can_have_no_more_are_not_asked_for() -> Non
             choice = rule.choose(Now(active, 3, 0.0, [0, 0, 0], GOALS, 16, 1.0))
             assert choice.chosen.plan == active
     assert rule.prices[0].in_work > 100
+
+
+def every_grouping(count: int) -> list[Grouping]:
+    longer = [(*before, tuple(range(begin, count))) for begin in range(count) for before in every_grouping(begin)]
+    return longer or [()]
+
+
+@given(
+    st.lists(
+        st.builds(StageFacts, st.just("s"), st.sampled_from([1, 4, 1000]), st.sampled_from([0.0, 1.0, 3.0])),
+        min_size=1,
+        max_size=5,
+    ),
+    st.data(),
+)
+def test_no_cut_of_the_pipeline_is_cheaper(stages: list[StageFacts], data: st.DataObject) -> None:
+    loads = data.draw(st.lists(st.floats(0, 20), min_size=len(stages), max_size=len(stages)))
+    found = grouping_cost(stages, loads, cheapest(stages, loads))
+    assert found == pytest.approx(min(grouping_cost(stages, loads, each) for each in every_grouping(len(stages))))
+
+
+def test_neighbours_share_workers_but_for_a_state_or_an_accelerator() -> None:
+    plain = [StageFacts(name) for name in "abc"]
+    assert cheapest(plain, [1.0, 1.0, 1.0]) == ((0, 1, 2),)
+    assert cheapest([plain[0], StageFacts("b", most=1), plain[2]], [1.0, 0.5, 1.0]) == ((0,), (1,), (2,))
+    assert cheapest([plain[0], StageFacts("b", price=9.0), plain[2]], [3.0, 0.5, 3.0]) == ((0,), (1,), (2,))

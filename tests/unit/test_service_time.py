@@ -1,5 +1,5 @@
-"""Service-time profile: what counts, what fades, and which stage is the bottleneck. Rates and windows: right for slow
-streams, absent before enough is known, zero when the stream has stopped."""
+"""Service-time profile: what counts, what fades, which stage is the bottleneck, and cores that others take. Rates and
+windows: right for slow streams, absent before enough is known, zero when the stream has stopped."""
 
 import math
 from collections.abc import Iterable
@@ -15,20 +15,15 @@ from profiler.service_time import (
     bottlenecks,
     crowding,
     free_service_s,
-    next_bottleneck,
     on_gpus,
     stage_costs,
 )
 from profiler.snapshot import RateWindow, StageProfile, StageTiming
-from profiler.stats import Samples, slope_per_s
+from profiler.stats import Samples
 from profiler.windows import input_rate_change, mean_of_steps, offered_windows, rate_per_s
+from tests.support.figures import profile
 
 Phase = tuple[list[float], float, float]
-
-
-def profile(name: str, wall_s: float, cpu_s: float | None = None, **more: float) -> StageProfile:
-    cpu_s = wall_s if cpu_s is None else cpu_s
-    return StageProfile(name, wall_s, cpu_s, 0.0, wall_s, wall_s, 100, **more)
 
 
 def profiles(**walls_s: float) -> list[StageProfile]:
@@ -49,15 +44,6 @@ def test_profile_gives_mean_cpu_cv_and_percentiles() -> None:
     assert a.cv == pytest.approx(math.sqrt(1.25e-4) / 0.025)
     assert a.p50_s == pytest.approx(0.025)
     assert a.p95_s == pytest.approx(0.0385)
-
-
-def test_stages_come_in_the_apps_order_and_only_those_with_samples() -> None:
-    times = ServiceTimes(["segment", "extract", "rank"])
-    feed(times, "rank", [0.1], from_s=0.0, every_s=1.0)
-    feed(times, "segment", [0.1], from_s=0.0, every_s=1.0)
-    assert [p.name for p in times.profiles(0.0)] == ["segment", "rank"]
-    with pytest.raises(KeyError, match="rnak"):
-        times.add(0.0, (StageTiming("rnak", 0.1, 0.1),))
 
 
 @pytest.mark.parametrize(
@@ -105,30 +91,12 @@ def test_bottleneck_is_20_percent_above_every_other(walls_s: dict[str, float], e
     assert bottlenecks(profiles(**walls_s)) == expected
 
 
-def test_additional_bottleneck_is_judged_among_the_rest() -> None:
-    unbalanced = profiles(f1=0.004, f2=0.012, f3=0.008)
-    assert next_bottleneck(unbalanced, ("f2",)) == "f3"
-    assert next_bottleneck(unbalanced, ("f2", "f3")) == "f1"
-    assert next_bottleneck(unbalanced, ("f1", "f2", "f3")) is None
-    assert next_bottleneck(profiles(f1=0.008, f2=0.012, f3=0.008), ("f2",)) is None
-
-
 def test_a_sleeping_stage_keeps_its_sleep_and_a_contended_one_loses_the_contention() -> None:
     cpu, sleeper = profile("cpu", 0.040, 0.020, busy=4.0), profile("sleep", 0.050, 0.0001, busy=3.0)
     costs = stage_costs([cpu, sleeper], cores=2)
     assert costs["cpu"].service_s == pytest.approx(0.020)
     assert costs["sleep"].service_s == pytest.approx(0.050, rel=0.01)
     assert [crowding([each], cores=2) for each in (cpu, sleeper)] == pytest.approx([2.0, 1.0])
-
-
-def test_threads_of_a_stage_may_use_more_cpu_than_wall_time() -> None:
-    assert free_service_s(profile("blas", 0.010, 0.035), 1.0) == 0.010
-
-
-def test_busy_counts_the_workers_that_ran_it_at_once() -> None:
-    times = ServiceTimes(["a"])
-    now_s = feed(times, "a", [0.2] * 400, from_s=0.0, every_s=0.05)
-    assert times.profiles(now_s)[0].busy == pytest.approx(4.0, rel=0.02)
 
 
 def test_the_time_of_a_gpu_is_its_use_over_the_rate() -> None:
@@ -222,13 +190,6 @@ def test_the_scatter_of_counted_random_arrivals_is_no_change() -> None:
     assert input_rate_change(10.0, windows(20.0, 21.0, counted=True)) == 21.0
 
 
-def test_growth_is_the_least_squares_slope() -> None:
-    times_s = np.array([100.0, 100.5, 101.0, 102.0])
-    values = 7 + 3 * times_s + np.array([0.4, -0.3, 0.2, -0.1])
-    expected = np.polyfit(times_s - 100, values, 1)[0]
-    assert slope_per_s(times_s, values, min_span_s=1.0) == pytest.approx(expected)
-
-
 def test_samples_of_a_slow_stream_do_not_pile_up_to_the_bound_of_a_fast_one() -> None:
     samples = Samples(32_768, keep_s=20.0)
     most = 0
@@ -241,3 +202,83 @@ def test_samples_of_a_slow_stream_do_not_pile_up_to_the_bound_of_a_fast_one() ->
         samples.add(1000 + i / 10_000)
         most = max(most, len(samples))
     assert 32_768 <= most <= 65_536
+
+
+CORES = 10
+ALONE_S = {"read": 0.05, "detect": 0.10, "draw": 0.05}
+"""CPU time of each; 15 items/s take three cores."""
+RATE_PER_S = 15
+
+
+def timed(
+    times: ServiceTimes, from_s: float, stretch: dict[str, float], *, rate: float = RATE_PER_S, waits_s: float = 0.0,
+    cores: int = CORES,
+) -> float:  # fmt: skip
+    """5 s of items of which each stage takes so many times its CPU time, and waits besides, while others queue; when
+    the last came back."""
+    now_s = from_s
+    for number in range(int(5 * rate)):
+        now_s = from_s + (number + 1) / rate
+        times.add(now_s, [StageTiming(s, cpu * stretch.get(s, 1.0) + waits_s, cpu) for s, cpu in ALONE_S.items()])
+        if number % 4 == 0:
+            times.cores_left(now_s, cores, waiting=True)
+    return now_s
+
+
+def all_stages(stretch: float) -> dict[str, float]:
+    return dict.fromkeys(ALONE_S, stretch)
+
+
+def in_vain() -> tuple[ServiceTimes, float]:
+    """Half as many workers more, and each gets as much less: what came of it."""
+    times = ServiceTimes(list(ALONE_S))
+    return times, timed(times, timed(times, timed(times, 0.0, {}), all_stages(1.5)), all_stages(2.0))
+
+
+def test_where_more_workers_bring_no_more_others_have_the_cores() -> None:
+    times, now_s = in_vain()
+    assert times.cores_left(now_s, CORES, waiting=True) == 4, "the three that it gets, and one to see if there are more"
+    known = {profile.name: profile.service_time_s for profile in times.profiles(now_s)}
+    assert list(known) == list(ALONE_S), "in the order of the app"
+    assert known == pytest.approx(ALONE_S), "what others took is no service time"
+
+
+def test_who_gets_more_with_more_workers_is_not_short_of_cores() -> None:
+    times = ServiceTimes(list(ALONE_S))
+    now_s = timed(times, timed(times, 0.0, {}), all_stages(2.0), rate=RATE_PER_S / 2)
+    now_s = timed(times, now_s, all_stages(2.0))
+    assert times.cores_left(now_s, CORES, waiting=True) is None, "twice as many got twice as much: a fair share"
+
+
+@pytest.mark.parametrize("waits_s", [0.2, 0.5, 2.0])
+def test_stages_that_begin_to_wait_for_the_same_are_not_short_of_cores(waits_s: float) -> None:
+    times = ServiceTimes(list(ALONE_S))
+    now_s, told = timed(times, 0.0, {}), []
+    for workers in (3, 4, 6, 8):  # as many as are busy: each brings what the others do, little as that is
+        now_s = timed(times, now_s, {}, rate=workers / (0.2 + 3 * waits_s), waits_s=waits_s)
+        told.append(times.cores_left(now_s, CORES, waiting=True))
+    assert told == [None] * 4, "a disk or a server became slow, and more workers help"
+
+
+def test_the_cores_are_back_when_nothing_is_stretched_any_more() -> None:
+    times, now_s = in_vain()
+    now_s = timed(times, now_s, {})
+    assert times.cores_left(now_s, CORES, waiting=False) is None
+    known = {profile.name: profile.service_time_s for profile in times.profiles(now_s)}
+    assert known == pytest.approx(ALONE_S), "and what was timed meanwhile is still not mistaken"
+
+
+@pytest.mark.parametrize(
+    ("why", "stretch", "waits_s", "cores"),
+    [
+        ("one stage alone has begun to wait", {"detect": 1.5}, 0.0, CORES),
+        ("stages that always waited tell nothing", all_stages(1.5), 0.1, CORES),
+        ("its own workers share its own cores", all_stages(1.5), 0.0, 3),
+        ("of four cores three and one are all", all_stages(1.5), 0.0, 4),
+    ],
+)
+def test_what_does_not_tell_of_others(why: str, stretch: dict[str, float], waits_s: float, cores: int) -> None:
+    times, now_s = ServiceTimes(list(ALONE_S)), 0.0
+    for each in ({}, stretch, {stage: 4 / 3 * by for stage, by in stretch.items()}):
+        now_s = timed(times, now_s, each, waits_s=waits_s, cores=cores)
+    assert times.cores_left(now_s, cores, waiting=True) is None, why

@@ -5,7 +5,6 @@ import pytest
 from compositions.settings import SettingsError, names, overridden
 from control.settings import GONE, Measuring
 from profiler.drain_samples import PaperSample, ScheduleSample
-from runtime.pools.ray.settings import WAYS, RayPoolSettings
 from service.runner.validation.resolution import RunSettings, settings_for
 
 
@@ -50,14 +49,3 @@ def test_settings_of_the_strategy_that_is_gone_are_accepted_and_mean_nothing() -
 def test_no_two_settings_of_a_run_share_a_name() -> None:
     known = names(RunSettings())
     assert len(known) == len(set(known))
-
-
-@pytest.mark.parametrize(
-    ("transport", "unix", "alone", "with_others"),
-    [("unix", True, False, False), ("tcp", False, True, True), ("auto", True, False, True)],
-)
-def test_workers_come_by_the_ways_of_the_transport(transport: str, unix: bool, alone: bool, with_others: bool) -> None:
-    ways = WAYS[transport]
-    by_network = [nodes >= ways.network_from for nodes in (1, 2)]
-    assert (ways.unix, *by_network) == (unix, alone, with_others)
-    assert RayPoolSettings().transport in WAYS

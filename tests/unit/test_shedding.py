@@ -1,5 +1,4 @@
-"""However much is offered, overload ``shed`` delivers what the workers can, and what was shed costs nothing. Fewer
-workers than groups are shared over the groups. A switch is over when the dispatcher says so."""
+"""Overload: budgets in bytes, what is shed, fewer workers than groups. A switch is over when the dispatcher says so."""
 
 import weakref
 from itertools import pairwise
@@ -10,6 +9,7 @@ from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Group, Loads, Pattern, Stage, StageKind
 from compositions.notation import parse
+from compositions.settings import overridden
 from control.choices import Choices
 from control.decisions import Mode
 from control.manager import Manager
@@ -19,15 +19,122 @@ from lab.simulation.invariants import CheckedDispatcher
 from lab.simulation.machine import Cost, Machine, constant_cost
 from lab.simulation.pool import SimulatedPool
 from profiler.monitor import Monitor, MonitorSettings
+from profiler.snapshot import StageTiming
 from recompose import run
+from runtime.arena.reference import memory_bytes
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import BundleAdmitted, TaskDone, WorkerJoined, WorkerStartFailed
+from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from service.runner.loop import ControlLoop, LoopSettings
+from service.runner.validation.resolution import for_machine
+from service.runner.wiring.result_buffer import ResultBatch, ResultBuffer
 
 STAGES = (Stage("a"),)
+
+
+class Bench:
+    """Two workers, the first of which hangs with its first task; items are texts that a stage makes longer."""
+
+    def __init__(self, grows: int = 1, **budgets: int | str) -> None:
+        settings = DispatcherSettings(prefetch_below_s=0.0, **budgets)  # type: ignore[arg-type]
+        composition = parse("Par*2", STAGES, name="1")
+        self.dispatcher = CheckedDispatcher(STAGES, composition, settings, size_of=len)
+        self.grows = grows
+        self.hung: tuple[str, Task] | None = None
+        self.most = self.shed = self.out = 0
+        for name in ("w1", "w2"):
+            self.handle(WorkerJoined(0.0, name))
+
+    def offer(self, *texts: str) -> bool:
+        if not self.dispatcher.has_room:
+            return False
+        self.handle(BundleAdmitted(0.0, (0.0,) * len(texts), "".join(texts)))
+        return True
+
+    def handle(self, event: object) -> None:
+        instructions, outcomes = self.dispatcher.handle(event)  # type: ignore[arg-type]
+        for outcome in outcomes:
+            self.shed += outcome.count if isinstance(outcome, Shed) else 0
+            self.out += outcome.count if isinstance(outcome, Delivered) else 0
+        view = self.dispatcher.view(0.0)
+        self.most = max(self.most, view.started_bytes)
+        for each in instructions:
+            if isinstance(each, SendTask):
+                if self.hung is None:
+                    self.hung = each.worker, each.task
+                else:
+                    self.done(each.worker, each.task)
+
+    def done(self, worker: str, task: Task) -> None:
+        timings = (StageTiming("a", 1.0, 1.0),)
+        self.handle(TaskDone(1.0, worker, task.task_id, task.payload * self.grows, timings))
+
+
+def test_a_hung_item_holds_the_stream_back_before_the_budget_is_spent() -> None:
+    bench = Bench(started_bytes=10_000, buffer_items=4)
+    offered = sum(bench.offer("x" * 1000) for _ in range(100))
+    assert bench.most <= 1.2 * 10_000
+    assert offered < 20, "the source is held back"
+    bench.done(*bench.hung)
+    assert bench.dispatcher.idle
+    assert bench.out == offered, "and the stream goes on when it is back"
+
+
+def test_what_items_grow_to_is_learned_from_those_before() -> None:
+    bench = Bench(grows=50, started_bytes=100_000, buffer_items=4)
+    bench.offer("x" * 100)
+    bench.done(*bench.hung)
+    for _ in range(40):
+        bench.offer("x" * 100)
+    bench.hung = None
+    for _ in range(1000):
+        bench.offer("x" * 100)
+    assert bench.most <= 1.2 * 100_000, "each comes to 5,000 bytes"
+
+
+def test_an_item_above_the_budget_goes_alone() -> None:
+    bench = Bench(started_bytes=10, buffer_bytes=10)
+    bench.hung = ("nobody", Task(0, 0, ("a",), "", {}))
+    for _ in range(5):
+        assert bench.offer("x" * 1000)
+    assert bench.dispatcher.idle
+
+
+def test_admission_is_full_by_bytes_before_it_is_by_items() -> None:
+    bench = Bench(started_bytes=1000, buffer_bytes=5000, buffer_items=1000)
+    while bench.offer("x" * 1000):
+        pass
+    assert bench.dispatcher.view(0.0).queued_bytes == 5000
+
+
+def test_shed_items_give_their_memory_back_at_once() -> None:
+    bench = Bench(started_bytes=1000, buffer_bytes=5000, buffer_items=1000, overload="shed")
+    for _ in range(100):
+        assert bench.offer("x" * 1000)
+        assert bench.dispatcher.view(0.0).queued_bytes <= 5000
+    bench.done(*bench.hung)
+    assert (bench.shed, bench.out) == (94, 6), "one was in work and five are kept"
+
+
+def test_budgets_follow_the_memory_of_the_machine_unless_they_are_set() -> None:
+    machine = for_machine(8 * 2**30)
+    assert (machine.dispatcher.buffer_bytes, machine.dispatcher.started_bytes) == (256 * 2**20, 2**30)
+    assert overridden(machine, {"started_bytes": 5}).dispatcher.started_bytes == 5
+    assert memory_bytes() > 2**28
+
+
+def test_results_that_are_kept_have_a_budget_too_and_the_newest_stays() -> None:
+    kept = ResultBuffer(most=2000, most_bytes=100)
+    for serial in range(10):
+        kept.add(ResultBatch(serial, ["x"], None, 30))
+    assert ([each.serial for each in kept], kept.size_bytes) == ([7, 8, 9], 90)
+    kept.add(ResultBatch(10, ["large"], None, 1000))
+    assert ([each.serial for each in kept], kept.size_bytes) == ([10], 1000)
+
+
 EIGHT = Composition("eight", (Group(("a",), Pattern.PAR, 8),))
 WARM_UP_S, MEASURED_S = 2.0, 20.0
 FOUR = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
@@ -78,15 +185,15 @@ def test_what_was_shed_is_not_kept_while_an_older_item_is_in_work():
 
 
 class FewWorkers(SimulatedPool):
-    """Of all workers asked for, the first few come, and no others."""
+    """Of all workers asked for, the first few come, and no others: it says so, or nothing where ``silent``."""
 
-    def __init__(self, coming: int) -> None:
+    def __init__(self, coming: int, *, silent: bool = False) -> None:
         super().__init__(constant_cost({stage.name: 0.1 for stage in FOUR}, wait=True), Machine(cores=8))
-        self._coming = coming
+        self._coming, self._silent = coming, silent
 
     def start(self, count: int, loads: Loads = ()) -> None:
         super().start(min(count, self._coming), loads)
-        for _ in range(max(0, count - self._coming)):
+        for _ in range(0 if self._silent else max(0, count - self._coming)):
             self._time.at(self.now_s(), lambda: WorkerStartFailed(self.now_s(), "no room for more", loads=loads))
         self._coming -= min(count, self._coming)
 
@@ -132,20 +239,10 @@ def test_workers_that_die_leave_no_gap_and_the_view_says_what_it_is():
     assert longest_gap_s(after, before[-1], 30.0) <= 2.0
 
 
-class ShortPool(SimulatedPool):
-    """Of all workers asked for, two ever come."""
-
-    left = 2
-
-    def start(self, count: int, loads: Loads = ()) -> None:
-        super().start(min(count, self.left))
-        self.left -= min(count, self.left)
-
-
 def test_the_manager_waits_for_a_switch_as_long_as_the_dispatcher_does():
     settings = DispatcherSettings(prepare_limit_s=PREPARE_LIMIT_S)
     assert Settings().rhythm.switch_limit_s < PREPARE_LIMIT_S
-    engine = Engine(CheckedDispatcher(STAGES, ONE, settings), ShortPool(constant_cost({"a": 0.01})))
+    engine = Engine(CheckedDispatcher(STAGES, ONE, settings), FewWorkers(2, silent=True))
     manager = Manager(Settings(), make_strategy("static"), Choices(STAGES, (ONE, WIDE), ONE), Mode.AUTO, None)
     loop = ControlLoop(engine, Monitor(MonitorSettings(), ["a"], 2), manager, LoopSettings(lambda: 2))
     engine.start()

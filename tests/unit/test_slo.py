@@ -51,14 +51,6 @@ def test_judgement(slo: Slo, changes: dict[str, Any], status: str, reason: str) 
     assert reason in verdict.reason
 
 
-def test_slack_is_the_room_to_the_bound() -> None:
-    verdict = judge(LATENCY, latency=latency(360))
-    assert (verdict.value, verdict.bound) == (pytest.approx(360), pytest.approx(480))
-    assert verdict.slack == pytest.approx(0.25)
-    assert objective_of(THROUGHPUT).judge(None, 6.0, None).slack == pytest.approx(-0.25)
-    assert objective_of(FOLLOW).judge(None, 1.0, 0.0).slack == math.inf
-
-
 @pytest.mark.parametrize(("value", "expected"), [(12.0, False), (12.1, True), (8.0, False), (7.9, True)])
 def test_values_differ_by_more_than_20_percent(value: float, expected: bool) -> None:
     assert differ(value, 10.0) is expected

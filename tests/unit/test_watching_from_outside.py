@@ -14,7 +14,6 @@ import yaml
 
 from control.decisions import State
 from control.strategies import STRATEGIES
-from datapipe.report.plots import BANDS, HUES
 from datapipe.source_kinds import KINDS
 from profiler.slo import SloStatus
 from service.api.metrics import METRICS
@@ -45,12 +44,6 @@ def test_every_expression_asks_for_what_there_is(expression: str) -> None:
                 assert set(values.split("|")) <= VALUES[name]
 
 
-def test_every_panel_has_a_place_of_its_own_and_a_title() -> None:
-    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in PANELS]
-    assert len(set(places)) == len(places)
-    assert all(panel["title"] for panel in PANELS)
-
-
 def test_the_page_offers_every_strategy() -> None:
     (listed,) = re.findall(r"^const STRATEGIES = \[(.+)\];$", ACT, re.MULTILINE)
     assert re.findall(r'\["([\w-]+)",', listed) == list(STRATEGIES)
@@ -59,12 +52,6 @@ def test_the_page_offers_every_strategy() -> None:
 def test_the_page_offers_every_source_that_a_path_or_nothing_describes() -> None:
     (listed,) = re.findall(r'name: "kind".+?options: \[(.+)\] \}\);$', ACT, re.MULTILINE)
     assert set(re.findall(r'\["([\w-]+)",', listed)) == {kind.name for kind in KINDS.values() if not kind.driven}
-
-
-def test_the_page_has_as_many_colours() -> None:
-    light = re.findall(r"--hue[0-9]+: light-dark\((#[0-9a-f]+)", STYLE.read_text())
-    assert tuple(light) == BANDS
-    assert len(light) == HUES
 
 
 @pytest.fixture

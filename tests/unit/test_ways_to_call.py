@@ -1,9 +1,12 @@
-"""Stages of 0 … n values, of whole bundles, and that wait: what comes of the items of one task."""
+"""Running stages, also those of 0 … n values, of whole bundles, and that wait: what comes of the items of one task."""
 
 import asyncio
+import math
 import pickle
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,10 +16,118 @@ import pytest
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
+from runtime.dispatch.instructions import Task
 from runtime.pools.calls import Calls
-from runtime.pools.execute import Executed, StageError, execute
+from runtime.pools.execute import Executed, StageError, execute, run_now
+from runtime.pools.local import CODEC
+from runtime.pools.perform import perform, perform_alone
 from runtime.transport.values import pickled
 from tests.support.stages import run_stages
+
+
+class Small(App):
+    name = "small"
+    stages = (
+        *(Stage(name) for name in ("double", "burn", "rest", "broken", "leave", "picky", "stops")),
+        Stage("count", StageKind.STATEFUL),
+    )
+
+    def double(self, value: int) -> int:
+        return value * 2
+
+    def count(self, value: int, state: int | None) -> tuple[int, int]:
+        state = (state or 0) + 1
+        return value + state, state
+
+    def burn(self, value: int) -> int:
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            math.sqrt(2.0)
+        return value
+
+    def rest(self, value: Any) -> Any:
+        return value.wait(0.02)
+
+    def broken(self, value: int) -> float:
+        return value / 0
+
+    def leave(self, value: int) -> None:
+        sys.exit(3)
+
+    def picky(self, value: int) -> int:
+        if value % 2 or value > 12:
+            raise ValueError(f"{value} is odd, or too large")
+        return value
+
+    def stops(self, value: int) -> int:
+        if value == 1:
+            raise StopIteration
+        return value
+
+
+def test_a_computing_stage_has_cpu_time_up_to_its_wall_time() -> None:
+    first, second = run_stages(Small(), ("burn", "double"), [1], {}).timings
+    assert 0.02 <= first.cpu_s <= first.wall_s + 0.005  # the two clocks tick differently
+    assert second.wall_s < first.wall_s
+
+
+def test_a_waiting_stage_has_wall_time_and_little_cpu_time() -> None:
+    (timing,) = run_stages(Small(), ("rest",), [threading.Event()], {}).timings
+    assert timing.wall_s >= 0.02
+    assert timing.cpu_s < 0.01
+
+
+def test_a_raising_stage_is_named_and_its_traceback_starts_inside_it() -> None:
+    (fault,) = run_stages(Small(), ("double", "broken", "double"), [1], {}).faults
+    assert (fault.position, fault.stage) == (0, "broken")
+    assert "return value / 0" in fault.error
+    assert fault.error.endswith("ZeroDivisionError: division by zero")
+    assert "pools/execute.py" not in fault.error
+
+
+@pytest.mark.parametrize(("stage", "value", "error"), [("leave", 0, "SystemExit"), ("stops", 1, "StopIteration")])
+def test_what_ends_a_loop_or_the_interpreter_is_a_fault_of_its_item(stage: str, value: int, error: str) -> None:
+    (fault,) = run_stages(Small(), (stage,), [value], {}).faults
+    assert (fault.stage, error in fault.error) == (stage, True)
+
+
+def test_of_several_items_each_has_its_own_fate() -> None:
+    done = run_stages(Small(), ("picky", "double", "picky"), [1, 2, 3, 10, 6, 5], {})
+    assert [done.values[position] for position in (1, 4)] == [4, 12]
+    assert [fault.position for fault in done.faults] == [0, 2, 5, 3]
+    assert len(done.values) == 6
+    assert [timing.stage for timing in done.timings] == ["picky", "double", "picky"]
+    stopped = run_stages(Small(), ("stops", "double"), [0, 1, 2], {})
+    assert (stopped.values[0], stopped.values[2], [fault.position for fault in stopped.faults]) == (0, 4, [1])
+
+
+# --- a task of one item through plain stages, which has a short way of its own ----------------------------------------
+
+
+def task(*stages: str, values: tuple[int, ...] = (5,)) -> Task:
+    return Task(1, 0, stages, CODEC.encode(list(values)), {}, 0, len(values))
+
+
+def test_one_item_through_plain_stages_comes_out_as_by_the_way_of_all_others() -> None:
+    calls, given = Calls(Small()), task("double", "double")
+    alone, others = perform_alone(calls, given.stages, given, CODEC), run_now(perform(calls, given, CODEC))
+    payload, times_s = alone
+    assert CODEC.decode(payload) == CODEC.decode(others.payload) == [20]
+    assert len(times_s) == 2 * len(others.timings) == 4
+    assert times_s[0] > 0
+
+
+def test_what_is_not_plain_is_left_to_that_way() -> None:
+    for given in (task("double", "count"), task("absent"), task("double", values=(1, 2))):
+        assert perform_alone(Calls(Small()), given.stages, given, CODEC) is None, given.stages
+
+
+def test_a_plain_stage_that_raises_is_named_and_its_traceback_begins_in_it() -> None:
+    given = task("broken")
+    with pytest.raises(StageError, match="division by zero") as caught:
+        perform_alone(Calls(Small()), given.stages, given, CODEC)
+    assert (caught.value.stage, caught.value.position) == ("broken", 0)
+    assert "pools/perform.py" not in caught.value.traceback_text
 
 
 class Many(App):
@@ -90,11 +201,6 @@ def ran(*stages: str, values: list[Any], app: Many | None = None, **states: Any)
     return run_stages(app or Many(), stages, values, states)
 
 
-def test_a_generator_gives_any_number_of_values() -> None:
-    assert ran("up_to", values=[0, 1, 3]).values == [Outputs(), Outputs([0]), Outputs([0, 1, 2])]
-    assert [type(value) for value in ran("odd", values=[1, 2]).values] == [int, Outputs], "a plain one stays plain"
-
-
 def test_the_next_stage_gets_each_value_and_what_it_gives_is_never_nested() -> None:
     done = ran("up_to", "odd", "twice", values=[0, 1, 4])
     assert done.values == [[], [], [1, 1, 3, 3]]
@@ -110,12 +216,6 @@ def test_a_fault_of_one_of_its_values_is_a_fault_of_the_item() -> None:
     assert "calls.py" not in done.faults[0].error
 
 
-def test_a_state_passes_from_value_to_value() -> None:
-    done = ran("up_to", "sum", values=[3, 0, 2], sum=10)
-    assert done.values == [[0, 10, 1, 11, 2, 13], [], [0, 13, 1, 14]]
-    assert done.states == {"sum": 14}
-
-
 def test_where_a_state_is_kept_the_position_is_that_of_the_item() -> None:
     with pytest.raises(StageError) as caught:
         ran("up_to", "picky", "sum", values=[2, 1, 5])
@@ -129,6 +229,13 @@ def test_a_batch_stage_gets_values_of_items_together(counts: list[int], values: 
     app = Many()
     assert ran("up_to", "all", values=counts, app=app).values == values
     assert app.seen == calls, "not called where nothing is left for it"
+
+
+def test_a_stateful_batch_stage_gets_and_leaves_a_state() -> None:
+    done = ran("ranks", values=[7, 7, 7], ranks=5)
+    assert (done.values, done.states) == ([5, 6, 7], {"ranks": 8})
+    empty = ran("up_to", "ranks", values=[0], ranks=5)
+    assert (empty.values, empty.states) == ([[]], {"ranks": 5})
 
 
 def test_a_batch_stage_that_raises_leaves_it_open_which_of_several_is_at_fault() -> None:
@@ -155,13 +262,6 @@ def test_what_a_batch_stage_returns_must_be_several_values(results: Any) -> None
     with pytest.raises(StageError) as caught:
         ran("given", values=[results, results])
     assert f"batch stage 'given' returned {results!r} for 2; it must return one for each" in caught.value.traceback_text
-
-
-def test_a_stateful_batch_stage_gets_and_leaves_a_state() -> None:
-    done = ran("ranks", values=[7, 7, 7], ranks=5)
-    assert (done.values, done.states) == ([5, 6, 7], {"ranks": 8})
-    empty = ran("up_to", "ranks", values=[0], ranks=5)
-    assert (empty.values, empty.states) == ([[]], {"ranks": 5})
 
 
 def test_declared_columns_come_as_a_record_batch_and_rows_go_on_as_dicts() -> None:

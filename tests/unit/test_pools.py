@@ -1,7 +1,10 @@
-"""The local pool: whose time a result carries, and what becomes of workers that nobody waits for."""
+"""Pools: nobody waits for a stall of the loop, a rest or a call that blocks."""
 
 import threading
+from collections.abc import Iterator
 from time import monotonic
+
+import pytest
 
 from compositions.model import Stage, all_sequential
 from compositions.notation import parse
@@ -12,6 +15,7 @@ from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered, WorkersChanged
 from runtime.engine import TICK_S, Engine
 from runtime.pools.local import LocalPool, PickleCodec
+from runtime.pools.ray.pool import BlockingCalls
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 10.0
@@ -79,3 +83,40 @@ def test_after_a_rest_the_first_item_is_not_kept_waiting() -> None:
     (delivered,) = (each for each in engine.advance(began_s + 60.0) if isinstance(each, Delivered))
     assert delivered.at_s == engine.now_s
     assert engine.now_s - began_s < TICK_S
+
+
+@pytest.fixture
+def woken() -> threading.Semaphore:
+    return threading.Semaphore(0)
+
+
+@pytest.fixture
+def calls(woken: threading.Semaphore) -> Iterator[BlockingCalls]:
+    calls = BlockingCalls(woken.release)
+    yield calls
+    calls.close(PATIENCE_S)
+
+
+def test_a_call_that_raises_is_told_and_ends_no_others(calls: BlockingCalls, woken: threading.Semaphore) -> None:
+    heard: list[object] = []
+    calls.ask(lambda: 1 // 0, heard.append, lambda error: heard.append(type(error)))
+    calls.ask(lambda: 1 // 0, heard.append)
+    calls.ask(lambda: 2, heard.append)
+    for _ in range(3):
+        assert woken.acquire(timeout=PATIENCE_S)
+    calls.answer()
+    assert heard == [ZeroDivisionError, 2]
+
+
+def test_closing_makes_the_calls_that_were_asked_for_but_waits_no_longer_than_it_was_told() -> None:
+    made: list[int] = []
+    calls = BlockingCalls(lambda: None)
+    calls.ask(lambda: made.append(1))
+    calls.close(PATIENCE_S)
+    assert made == [1]
+    stuck, entered, go_on = BlockingCalls(lambda: None), threading.Event(), threading.Event()
+    stuck.ask(lambda: entered.set() or go_on.wait(PATIENCE_S))
+    assert entered.wait(PATIENCE_S)
+    stuck.close(0.0)
+    go_on.set()
+    stuck.close(PATIENCE_S)
