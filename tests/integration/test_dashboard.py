@@ -177,6 +177,9 @@ def test_an_slo_is_shown_in_the_form_and_can_be_removed(daemon: SceneDaemon, see
     seen.sees("Removed.", SLO)
     seen.sees("no SLO", ".head")
     assert daemon.http.get("/slo/ferret").status_code == 404
+    seen.field("at the input rate", SLO).click()
+    seen.press("Set SLO", SLO)
+    seen.until(lambda: daemon.http.get("/slo/ferret").json().get("target") == "input_rate", "the rate as the target")
 
 
 def test_pin_observe_stop_and_start(ferret: Browser, daemon: SceneDaemon) -> None:
@@ -198,6 +201,7 @@ def test_pin_observe_stop_and_start(ferret: Browser, daemon: SceneDaemon) -> Non
     ferret.unfold(RUN)
     ferret.choose("First composition", "5 · Seq(segment)-Seq(extract)-Seq(vectorize)-Par(rank)", RUN)
     ferret.write("Rate", "7", RUN)
+    ferret.write("Options, as JSON", '{"top_k": 3}', RUN)
     ferret.choose("Items from", "POST /apps/…/items", RUN)
     ferret.press("Start", RUN)
     ferret.sees("stable", ".head")
