@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from rig import Rig
 
 from apps.contract import App
 from compositions.model import Stage
-from lab.benchmarks.frames import LARGE_FRAME, Frames
+from lab.benchmarks.frames import Frames
 from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.ray import cluster
@@ -29,7 +28,7 @@ from runtime.pools.ray.settings import RayPoolSettings
 from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadWhatIf, ResetGaps, Start, Stop
 from service.runner.runner import Runner
 from tests.support.kills import judged, longest_gap_s, runner_of, wait_until_up
-from tests.support.waiting import eventually, wait_until
+from tests.support.waiting import wait_until
 
 ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
@@ -190,68 +189,9 @@ def _hops(where: str, size: int) -> dict[str, float]:
         return {"hop_ms": median(hops_s[ALONE // 6 :]) * 1e3, "items_per_s": fed / (rig.engine.now_s - began_s)}
 
 
-ECHO = """
-import socket
-line = socket.create_server(("0.0.0.0", 7001)).accept()[0]
-while (size := int.from_bytes(line.recv(8), "big")):
-    whole = memoryview(bytearray(size))
-    rest = whole
-    while rest:
-        rest = rest[line.recv_into(rest):]
-    line.sendall(whole)
-"""
-ROUNDS = 12
-
-
-def frames() -> dict[str, Any]:
-    """How long a frame of 6 MB takes to the far machine and back: alone through one stage, and by plain TCP in the same
-    minute, where the far end sends it back when it has all of it; and a frame's time where several are under way."""
-    with rig_of(Frames, "Seq(s1,s2,s3,s4)", resources={"far": 1}) as rig:
-        rig.feed_bundle([LARGE_FRAME])
-        rig.finish()
-        ours, plain = [], []
-        with _echo() as line:
-            for _ in range(ROUNDS):
-                began_s = time.monotonic()
-                rig.feed_bundle([LARGE_FRAME])
-                rig.finish()
-                ours.append(time.monotonic() - began_s)
-                plain.append(_there_and_back_s(line, LARGE_FRAME.nbytes))
-        began_s = time.monotonic()
-        for _ in range(ROUNDS):
-            rig.feed_bundle([LARGE_FRAME])
-        rig.finish()
-        stream_s = (time.monotonic() - began_s) / ROUNDS
-        least = [min(ours), min(plain)]
-        return {"ours_s": median(ours), "plain_s": median(plain), "stream_s": stream_s, "least": least}
-
-
-@contextmanager
-def _echo() -> Iterator[socket.socket]:
-    far = subprocess.Popen(inside(os.environ[FAR_PID], sys.executable, "-c", ECHO))
-    with eventually(_connected, seconds=PATIENCE_S) as line:
-        yield line
-    far.wait(PATIENCE_S)
-
-
-def _connected() -> socket.socket | None:
-    try:
-        return socket.create_connection((FAR, 7001))
-    except OSError:
-        return None
-
-
-def _there_and_back_s(line: socket.socket, size: int) -> float:
-    frame, back, began_s = bytes(size), memoryview(bytearray(size)), time.monotonic()
-    line.sendall(size.to_bytes(8, "big") + frame)
-    while back:
-        back = back[line.recv_into(back) :]
-    return time.monotonic() - began_s
-
-
 def main() -> None:
     cluster.connect(os.environ["RAY_ADDRESS"])
-    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, joined, frames)}
+    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, joined)}
     print(json.dumps(scenes[sys.argv[1]]()), flush=True)
 
 
