@@ -36,7 +36,11 @@ MOVING = "return document.getAnimations().filter((each) => each.playState === 'r
 SLO, MODE, INPUT, RUN, COMPOSITIONS = "#act-slo", "#act-mode", "#act-input", "#act-run", "#act-compositions"
 
 
-def test_the_overview_has_a_card_for_every_app(daemon: SceneDaemon, seen: Browser) -> None:
+def test_the_overview_has_a_card_for_every_app_the_worst_first_sums_and_shares_of_a_budget(
+    daemon: SceneDaemon, seen: Browser
+) -> None:
+    five, one, eight = ({"workers": count, "cores": None} for count in (5, 1, 8))
+    more = {"more": one, "reached_with_more": 1.0, "composition_with_more": "13", "reason": "it gains most"}
     daemon.send("POST", "/slo", LATENCY)
     daemon.ferret()
     seen.open()
@@ -49,14 +53,8 @@ def test_the_overview_has_a_card_for_every_app(daemon: SceneDaemon, seen: Browse
     assert "Stopped" in seen.texts(".card[data-state=stopped]")[0]
     seen.find(".card[data-state=stable] a").click()
     seen.sees("bottleneck", ".drawing")
-
-
-def test_the_overview_has_the_worst_first_sums_and_shares_of_a_budget(daemon: SceneDaemon, seen: Browser) -> None:
-    five, one, eight = ({"workers": count, "cores": None} for count in (5, 1, 8))
-    more = {"more": one, "reached_with_more": 1.0, "composition_with_more": "13", "reason": "it gains most"}
-    daemon.ferret()
     daemon.send("POST", "/slo", LATENCY)
-    seen.open()
+    seen.open("#/")
     seen.sees("1 of 2 running · 1 met · 5 workers in use + 1 spare on 2 cores, 1.", ".fleet")
     seen.sees("87 % of the time", ".card")
     seen.sees("5 + 1 on 2 cores", ".card")
