@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from statistics import median
 from typing import Any
 
 from hosts import FAR, FAR_PID, LAST_PID, NEAR, address_of, cut, inside, join, slow
@@ -19,18 +18,16 @@ from rig import Rig
 
 from apps.contract import App
 from compositions.model import Stage
-from lab.benchmarks.frames import Frames
-from runtime.dispatch.outcomes import Delivered, TaskTimed
+from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.ray import cluster
 from runtime.pools.ray.pool import RayPool
-from runtime.pools.ray.settings import RayPoolSettings
 from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadWhatIf, ResetGaps, Start, Stop
 from service.runner.runner import Runner
 from tests.support.kills import judged, longest_gap_s, runner_of, wait_until_up
 from tests.support.waiting import wait_until
 
-ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
+KILLED_FOR_S = 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
 WAIT_S, BOUND_S = 0.04, 0.12
 HALF_LOAD_S = 2 * WAIT_S / 6
@@ -47,17 +44,6 @@ def runner_up(**settings: Any) -> Iterator[tuple[Runner, str]]:
         yield runner, out_path
     finally:
         runner.ask(Stop(drain=True, timeout_s=30.0))
-
-
-@contextmanager
-def rig_of(app: type[App], notation: str, **where: Any) -> Iterator[Rig]:
-    """A dispatcher with workers of an app on these machines, without a runner."""
-    pool = RayPool(app, [stage.name for stage in app.stages], RayPoolSettings(**where))
-    try:
-        settings = DispatcherSettings(spares=0)
-        yield Rig(app.stages, pool, pool.codec, lambda _: None, settings=settings).open(notation)
-    finally:
-        pool.close()
 
 
 def killed() -> dict[str, Any]:
@@ -144,14 +130,18 @@ class Waits(App):
 def slowed() -> dict[str, Any]:
     """The last of three machines, which has two of six workers, is 50 ms away for a while, at half load: the share of
     the items of each second that were out within a bound which the others keep easily."""
-    with rig_of(Waits, "Par*6(wait)") as rig:
-        rig.run_until(lambda: len(rig.engine.view().workers) == 6)
+    pool = RayPool(Waits, ["wait"])
+    try:
+        rig = Rig(Waits.stages, pool, pool.codec, lambda _: None, settings=DispatcherSettings(spares=0))
+        rig.open("Par*6(wait)").run_until(lambda: len(rig.engine.view().workers) == 6)
         on = Counter(worker.node for worker in rig.engine.view().workers)
         before = _shares(rig, 5)
         slow(True)
         after = _shares(rig, 20)
         slow(False)
         return {"workers": dict(on), "before": before, "after": after, "again": _shares(rig, 5)}
+    finally:
+        pool.close()
 
 
 def _shares(rig: Rig, seconds: int) -> list[float]:
@@ -168,30 +158,9 @@ def _shares(rig: Rig, seconds: int) -> list[float]:
     return shares
 
 
-def hops() -> dict[str, Any]:
-    """By machine and size of bundles: p50 of a hop, one bundle at a time; items a second, as many as there is room
-    for. A hop is from a task's sending to its return, without its work: what the monitor gets."""
-    return {f"{where} {size}": _hops(where, size) for where in ("near", "far") for size in (1, 64, 512)}
-
-
-def _hops(where: str, size: int) -> dict[str, float]:
-    with rig_of(Frames, "Seq(s1,s2,s3,s4)", resources={where: 1}) as rig:
-        bundle = range(size)
-        for _ in range(ALONE):
-            rig.feed_bundle(bundle)
-            rig.finish()
-        hops_s = [each.hop_s for each in rig.outcomes if isinstance(each, TaskTimed) and each.hop_s is not None]
-        began_s, fed = rig.engine.now_s, 0
-        while rig.engine.now_s < began_s + STREAM_S:
-            rig.feed_bundle(bundle)
-            fed += size
-        rig.finish()
-        return {"hop_ms": median(hops_s[ALONE // 6 :]) * 1e3, "items_per_s": fed / (rig.engine.now_s - began_s)}
-
-
 def main() -> None:
     cluster.connect(os.environ["RAY_ADDRESS"])
-    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, joined)}
+    scenes = {each.__name__: each for each in (killed, parted, cores, slowed, joined)}
     print(json.dumps(scenes[sys.argv[1]]()), flush=True)
 
 
