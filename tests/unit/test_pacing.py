@@ -204,15 +204,11 @@ def test_looking_often_does_not_fill_the_memory():
         (Spike(**RANGE), {0: 2, 53.9: 2, 57: 7, 59.994: 11.99, 60: 2, 117: 7}),
         (Spike(**RANGE, size_percent=100), {30: 7}),
         (Custom(lambda elapsed_s: elapsed_s + 10), {0: 10, 2.5: 12.5}),
+        (Trace((0.0, 1.0, 1.1, 1.2, 10.0), period_s=60.0, max_per_s=12.0), {6: 12}),  # scaled to its busiest rate
     ],
 )
 def test_pattern_passes_through_the_points_of_the_paper(pattern, points):
     assert {t: pattern(t) for t in points} == pytest.approx(points)
-
-
-def test_trace_scaled_to_a_busiest_rate():
-    trace = Trace((0.0, 1.0, 1.1, 1.2, 10.0), period_s=60.0, max_per_s=12.0)
-    assert max(trace(t) for t in range(60)) == 12.0
 
 
 def test_from_spec_reads_a_trace_file(tmp_path):
