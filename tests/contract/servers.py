@@ -262,12 +262,9 @@ class RabbitMq:
         wait_until(lambda: self.server.poll() is not None or answers(self.port), 120.0)
         assert self.server.poll() is None, "rabbitmq-server has ended"
 
-    def stop(self) -> None:
+    def end(self) -> None:
         os.killpg(self.server.pid, signal.SIGTERM)
         self.server.wait()
-
-    def end(self) -> None:
-        self.stop()
         self._mapper.terminate()
         self._mapper.wait()
 

@@ -52,6 +52,9 @@ def test_a_resize_starts_and_ends_workers_of_the_class_of_its_group(rig: Rig, tm
     assert notes(tmp_path) == {"": 3, "find": 3, "rank": 1}
     rig.run_until(lambda: notes(tmp_path, "torn down") == {"": 1, "find": 2})
     assert len(rig.engine.view().workers) == 4
+    rig.switch("Seq(read)-Seq(find)-Seq(rank,write)", SwitchStyle.SEAMLESS)
+    rig.run_until(lambda: not rig.engine.view().switching)
+    assert notes(tmp_path) == {"": 3, "find": 3, "rank": 1}, "regrouped with a light stage, it is not loaded again"
 
 
 @pytest.mark.parametrize("style", list(SwitchStyle))

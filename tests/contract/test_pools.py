@@ -1,7 +1,5 @@
 """Hold all pools to what every driver must do: order, exactly once, retries, loss, time limits, switches. One suite."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from rig import Rig, expected
@@ -20,15 +18,6 @@ SHAPES = [
     "Par*3(f1,f2)-Seq(f3,f4)",
     "Par*2(first)-Seq(second,total)-Par*2(last)",
 ]
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_every_composition_gives_the_sequential_answer(make_rig, shape):
-    rig: Rig = make_rig().open(shape)
-    rig.feed(range(60))
-    rig.finish()
-    rig.check_order(60)
-    assert rig.values == expected(range(60))
 
 
 @pytest.mark.parametrize("style", list(SwitchStyle))
@@ -72,19 +61,6 @@ def test_resizes_under_load_lose_double_and_reorder_nothing(make_rig):
     rig.check_order(96)
     assert rig.values == expected(range(96))
     assert [(each.kind, each.error, each.migrated) for each in rig.switches] == [(TransitionKind.RESIZE, None, 0)] * 8
-
-
-def test_workers_that_die_while_a_group_is_resized_lose_nothing(make_rig):
-    rig: Rig = make_rig(work_s=0.01, settings=replace(LOSES, spares=0)).open("Par*3(f1,f2)-Seq-Seq")
-    for turn, shape in enumerate(["Seq(f1,f2)-Seq-Seq", "Par*3(f1,f2)-Seq-Seq", "Par*2(f1,f2)-Seq-Par*2"]):
-        rig.feed(range(turn * 15, turn * 15 + 15))
-        rig.switch(shape, SwitchStyle.SEAMLESS)
-        rig.lose_a_busy_worker()
-        rig.run_until(lambda: not rig.engine.view().switching)
-    rig.finish()
-    rig.check_order(45)
-    assert rig.values == expected(range(45))
-    assert [each.error for each in rig.switches] == [None] * 3
 
 
 def test_an_item_whose_stage_raises_is_retried_then_dead_lettered_and_the_stream_goes_on(make_rig):

@@ -154,19 +154,13 @@ def test_what_a_change_says_is_in_the_status(make: MakeRunner) -> None:
     assert "7" in [each.to for each in runner.ask(ask.ReadDecisions(-1, 10))]
 
 
-def test_a_change_while_it_starts_is_kept(make: MakeRunner) -> None:
+def test_a_grant_and_a_mode_are_kept_told_before_the_start_or_after_it(make: MakeRunner) -> None:
     runner = make(SPEC)
     runner.ask(ask.SetMode(Mode.PINNED, "7"))
-    runner.ask(ask.Start(), timeout_s=PATIENCE_S)
-    until(runner, lambda status: bool(status.composition and status.composition.name == "7"))
-
-
-def test_a_grant_is_in_bid_and_status_told_before_the_start_or_after_it(make: MakeRunner) -> None:
-    runner = make(SPEC)
     runner.ask(ask.SetGrant(GRANT))
     assert runner.ask(ask.AskBid((Budget(workers=4),))).grant == GRANT
     runner.ask(ask.Start(), timeout_s=PATIENCE_S)
-    status = until(runner, lambda status: status.state not in ("starting", "failed") and bool(status.resources.grant))
+    status = until(runner, lambda status: bool(status.composition and status.composition.name == "7"))
     assert (status.resources.grant.workers, status.resources.grant.reason) == (4, "it gains most")
     runner.ask(ask.SetGrant(None))
     assert runner.ask(ask.AskBid((Budget(workers=4),))).grant is None

@@ -200,12 +200,3 @@ def test_rows_that_were_shuffled_have_the_same_numbers_each_time(spark: Any) -> 
     texts = texts_of(in_order_of_text(first))
     assert texts == texts_of(in_order_of_text(again))
     assert len(texts) == 200
-
-
-@pytest.mark.long
-@pytest.mark.logs_errors("run failed")
-def test_a_source_that_cannot_work_ends_the_app_with_the_reason(tmp_path: Path) -> None:
-    live = SourceSpec(kind="spark", loop=False, format="csv", path="/no/such", options={"schema": "n INT"})
-    failure = finished(spec_of(source=live)).failure
-    assert failure is not None
-    assert failure.startswith("Spark source 'csv' cannot be read: ")

@@ -129,16 +129,6 @@ def late_files(seed: int, count: int, span_s: float, files: int) -> list[list[di
     return [ordered[begin : begin + size] for begin in range(0, count, size)]
 
 
-@pytest.mark.long
-def test_streaming_equals_batch_with_late_records(spark: Any, tmp_path: Path) -> None:
-    for number, items in enumerate(late_files(2, 1200, 180.0, 6)):
-        write(tmp_path, f"{number:03}", items)
-    query = start(live(spark, tmp_path, files_a_turn=2), tmp_path / "out", once=True)
-    assert query.awaitTermination(LIMIT_S)
-    assert versions(tmp_path / "out") >= 3
-    assert rows(table(spark, tmp_path / "out")) == batch_rows(spark, tmp_path)
-
-
 def test_a_batch_that_is_in_the_table_and_not_in_the_checkpoint_is_added_once(spark: Any, tmp_path: Path) -> None:
     """As after a kill between the two."""
     out = tmp_path / "out"

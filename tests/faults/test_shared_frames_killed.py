@@ -28,13 +28,10 @@ SIZE, PATIENCE_S = 1_000_000, 60.0
 
 
 class Touchy(App):
-    """Stages that look at frames, make them anew, write on them, keep them, and die in the middle of one."""
+    """Stages that look at frames, make them anew, write on them, and die in the middle of one."""
 
     name = "touchy"
-    stages = tuple(Stage(name) for name in ("same", "anew", "write", "keep", "die"))
-
-    def __init__(self) -> None:
-        self.kept: list[Any] = []
+    stages = tuple(Stage(name) for name in ("same", "anew", "write", "die"))
 
     def same(self, value: Any) -> Any:
         assert (value == value[0]).all()
@@ -46,11 +43,6 @@ class Touchy(App):
     def write(self, value: Any) -> Any:
         value += 1
         return value
-
-    def keep(self, value: Any) -> Any:
-        """The frame before this one, as it is now."""
-        self.kept.append(value)
-        return self.kept.pop(0) if len(self.kept) > 1 else None
 
     def die(self, value: Any) -> Any:
         value[:] = 99
@@ -170,21 +162,6 @@ def test_a_killed_worker_costs_no_frame_and_its_retry_gets_what_went_in(runner: 
     assert (runner.decode(runner.run("w3", payload, "same")) == 3).all()
     assert (runner.decode(result) == 5).all()  # of a worker that is dead
     del payload, result
-    assert runner.arena.used_bytes == 0
-
-
-def test_a_kept_frame_stays_as_it_was_while_others_come_and_go(runner: Runner) -> None:
-    runner.start("w1", "w2")
-    before = runner.run("w1", runner.encode(frame(0)), "keep")
-    assert runner.decode(before) is None
-    for number in range(1, 15):
-        runner.run("w2", runner.encode(frame(100 + number)), "write")
-        before = runner.run("w1", runner.encode(frame(number)), "keep")
-        np.testing.assert_array_equal(runner.decode(before), frame(number - 1))
-    del before
-    assert runner.arena.used_bytes == in_pages(SIZE)
-    runner.workers["w1"].kill()
-    assert runner.next() == ("w1", None)
     assert runner.arena.used_bytes == 0
 
 

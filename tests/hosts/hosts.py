@@ -202,11 +202,6 @@ def _ray(*options: str) -> list[str]:
     return [sys.executable, "-m", "ray.scripts.scripts", "start", memory, "--disable-usage-stats", *options]
 
 
-def _room(name: str, cpus: int) -> list[str]:
-    """So many cores, as Ray is told, and a resource with which a pool can ask for this machine."""
-    return [f"--num-cpus={cpus}", f'--resources={{"{name}": 100}}']
-
-
 def _set_cut(cables: Sequence[Cable], yes: bool) -> None:
     for cable in cables:
         cable.cut = yes
@@ -231,9 +226,9 @@ def main() -> int:
         signal.signal(signal.SIGHUP, lambda *_: setattr(cables[-1], "delay_s", SLOW_S))
         signal.signal(signal.SIGWINCH, lambda *_: setattr(cables[-1], "delay_s", DELAY_S))
         head = "--head", f"--port={PORT}", "--include-dashboard=false"
-        _do(*_ray(*head, f"--node-ip-address={NEAR}", *_room("near", cpus[0])))
+        _do(*_ray(*head, f"--node-ip-address={NEAR}", f"--num-cpus={cpus[0]}"))
         joins = [
-            _ray(f"--address={address}", f"--node-ip-address={address_of(at)}", *_room("far", cpus[at]))
+            _ray(f"--address={address}", f"--node-ip-address={address_of(at)}", f"--num-cpus={cpus[at]}")
             for at in range(1, len(cpus))
         ]
         for far, line in zip(fars[: -1 if late else None], joins, strict=False):

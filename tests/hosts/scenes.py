@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from statistics import median
 from typing import Any
 
 from hosts import FAR, FAR_PID, LAST_PID, NEAR, address_of, cut, inside, join, slow
@@ -20,18 +18,16 @@ from rig import Rig
 
 from apps.contract import App
 from compositions.model import Stage
-from lab.benchmarks.frames import LARGE_FRAME, Frames
-from runtime.dispatch.outcomes import Delivered, TaskTimed
+from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.ray import cluster
 from runtime.pools.ray.pool import RayPool
-from runtime.pools.ray.settings import RayPoolSettings
 from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadWhatIf, ResetGaps, Start, Stop
 from service.runner.runner import Runner
 from tests.support.kills import judged, longest_gap_s, runner_of, wait_until_up
-from tests.support.waiting import eventually, wait_until
+from tests.support.waiting import wait_until
 
-ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
+KILLED_FOR_S = 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
 WAIT_S, BOUND_S = 0.04, 0.12
 HALF_LOAD_S = 2 * WAIT_S / 6
@@ -48,17 +44,6 @@ def runner_up(**settings: Any) -> Iterator[tuple[Runner, str]]:
         yield runner, out_path
     finally:
         runner.ask(Stop(drain=True, timeout_s=30.0))
-
-
-@contextmanager
-def rig_of(app: type[App], notation: str, **where: Any) -> Iterator[Rig]:
-    """A dispatcher with workers of an app on these machines, without a runner."""
-    pool = RayPool(app, [stage.name for stage in app.stages], RayPoolSettings(**where))
-    try:
-        settings = DispatcherSettings(spares=0)
-        yield Rig(app.stages, pool, pool.codec, lambda _: None, settings=settings).open(notation)
-    finally:
-        pool.close()
 
 
 def killed() -> dict[str, Any]:
@@ -145,14 +130,18 @@ class Waits(App):
 def slowed() -> dict[str, Any]:
     """The last of three machines, which has two of six workers, is 50 ms away for a while, at half load: the share of
     the items of each second that were out within a bound which the others keep easily."""
-    with rig_of(Waits, "Par*6(wait)") as rig:
-        rig.run_until(lambda: len(rig.engine.view().workers) == 6)
+    pool = RayPool(Waits, ["wait"])
+    try:
+        rig = Rig(Waits.stages, pool, pool.codec, lambda _: None, settings=DispatcherSettings(spares=0))
+        rig.open("Par*6(wait)").run_until(lambda: len(rig.engine.view().workers) == 6)
         on = Counter(worker.node for worker in rig.engine.view().workers)
         before = _shares(rig, 5)
         slow(True)
         after = _shares(rig, 20)
         slow(False)
         return {"workers": dict(on), "before": before, "after": after, "again": _shares(rig, 5)}
+    finally:
+        pool.close()
 
 
 def _shares(rig: Rig, seconds: int) -> list[float]:
@@ -169,89 +158,9 @@ def _shares(rig: Rig, seconds: int) -> list[float]:
     return shares
 
 
-def hops() -> dict[str, Any]:
-    """By machine and size of bundles: p50 of a hop, one bundle at a time; items a second, as many as there is room
-    for. A hop is from a task's sending to its return, without its work: what the monitor gets."""
-    return {f"{where} {size}": _hops(where, size) for where in ("near", "far") for size in (1, 64, 512)}
-
-
-def _hops(where: str, size: int) -> dict[str, float]:
-    with rig_of(Frames, "Seq(s1,s2,s3,s4)", resources={where: 1}) as rig:
-        bundle = range(size)
-        for _ in range(ALONE):
-            rig.feed_bundle(bundle)
-            rig.finish()
-        hops_s = [each.hop_s for each in rig.outcomes if isinstance(each, TaskTimed) and each.hop_s is not None]
-        began_s, fed = rig.engine.now_s, 0
-        while rig.engine.now_s < began_s + STREAM_S:
-            rig.feed_bundle(bundle)
-            fed += size
-        rig.finish()
-        return {"hop_ms": median(hops_s[ALONE // 6 :]) * 1e3, "items_per_s": fed / (rig.engine.now_s - began_s)}
-
-
-ECHO = """
-import socket
-line = socket.create_server(("0.0.0.0", 7001)).accept()[0]
-while (size := int.from_bytes(line.recv(8), "big")):
-    whole = memoryview(bytearray(size))
-    rest = whole
-    while rest:
-        rest = rest[line.recv_into(rest):]
-    line.sendall(whole)
-"""
-ROUNDS = 12
-
-
-def frames() -> dict[str, Any]:
-    """How long a frame of 6 MB takes to the far machine and back: alone through one stage, and by plain TCP in the same
-    minute, where the far end sends it back when it has all of it; and a frame's time where several are under way."""
-    with rig_of(Frames, "Seq(s1,s2,s3,s4)", resources={"far": 1}) as rig:
-        rig.feed_bundle([LARGE_FRAME])
-        rig.finish()
-        ours, plain = [], []
-        with _echo() as line:
-            for _ in range(ROUNDS):
-                began_s = time.monotonic()
-                rig.feed_bundle([LARGE_FRAME])
-                rig.finish()
-                ours.append(time.monotonic() - began_s)
-                plain.append(_there_and_back_s(line, LARGE_FRAME.nbytes))
-        began_s = time.monotonic()
-        for _ in range(ROUNDS):
-            rig.feed_bundle([LARGE_FRAME])
-        rig.finish()
-        stream_s = (time.monotonic() - began_s) / ROUNDS
-        least = [min(ours), min(plain)]
-        return {"ours_s": median(ours), "plain_s": median(plain), "stream_s": stream_s, "least": least}
-
-
-@contextmanager
-def _echo() -> Iterator[socket.socket]:
-    far = subprocess.Popen(inside(os.environ[FAR_PID], sys.executable, "-c", ECHO))
-    with eventually(_connected, seconds=PATIENCE_S) as line:
-        yield line
-    far.wait(PATIENCE_S)
-
-
-def _connected() -> socket.socket | None:
-    try:
-        return socket.create_connection((FAR, 7001))
-    except OSError:
-        return None
-
-
-def _there_and_back_s(line: socket.socket, size: int) -> float:
-    frame, back, began_s = bytes(size), memoryview(bytearray(size)), time.monotonic()
-    line.sendall(size.to_bytes(8, "big") + frame)
-    while back:
-        back = back[line.recv_into(back) :]
-    return time.monotonic() - began_s
-
-
 def main() -> None:
     cluster.connect(os.environ["RAY_ADDRESS"])
-    scenes = {each.__name__: each for each in (killed, parted, hops, cores, slowed, joined, frames)}
+    scenes = {each.__name__: each for each in (killed, parted, cores, slowed, joined)}
     print(json.dumps(scenes[sys.argv[1]]()), flush=True)
 
 

@@ -29,6 +29,7 @@ LIGHT = {"options": {"total_ms": 0, "weights": "1:1:1", "items": 1000}}
 MERGED = 'app: synthetic\ncompositions: [{name: together, notation: "Seq(f1,f2,f3)", batch: {items: 7}}]\n'
 APPS_DIR = Path(__file__).parents[1] / "support" / "turns"
 NAMES = ("first", "second")
+THAT_WAITS = {"compute": "wait", "total_ms": 45, "weights": "1:6:2"}
 WORKERS, HIGH_PER_S, LOW_PER_S = 6, 70.0, 5.0
 
 
@@ -150,7 +151,7 @@ def test_each_keeps_to_its_share_which_follows_the_loads_and_is_given_back(daemo
     daemon.machine.set(MachineBudgetRequest(workers=WORKERS))
     for name, rate_per_s in zip(NAMES, (HIGH_PER_S, LOW_PER_S), strict=True):
         daemon.objectives.set(name, parse_slo("throughput=input_rate"))
-        daemon.apps.start(RunSpec(app=name, input=InputSpec(rate_per_s=rate_per_s)))
+        daemon.apps.start(RunSpec(app=name, options=THAT_WAITS, input=InputSpec(rate_per_s=rate_per_s)))
     more_for("first")
     for name, rate_per_s in zip(NAMES, (LOW_PER_S, HIGH_PER_S), strict=True):
         daemon.apps.set(name, SetInput(InputSpec(rate_per_s=rate_per_s)))

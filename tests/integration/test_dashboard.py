@@ -36,7 +36,11 @@ MOVING = "return document.getAnimations().filter((each) => each.playState === 'r
 SLO, MODE, INPUT, RUN, COMPOSITIONS = "#act-slo", "#act-mode", "#act-input", "#act-run", "#act-compositions"
 
 
-def test_the_overview_has_a_card_for_every_app(daemon: SceneDaemon, seen: Browser) -> None:
+def test_the_overview_has_a_card_for_every_app_the_worst_first_sums_and_shares_of_a_budget(
+    daemon: SceneDaemon, seen: Browser
+) -> None:
+    five, one, eight = ({"workers": count, "cores": None} for count in (5, 1, 8))
+    more = {"more": one, "reached_with_more": 1.0, "composition_with_more": "13", "reason": "it gains most"}
     daemon.send("POST", "/slo", LATENCY)
     daemon.ferret()
     seen.open()
@@ -49,14 +53,8 @@ def test_the_overview_has_a_card_for_every_app(daemon: SceneDaemon, seen: Browse
     assert "Stopped" in seen.texts(".card[data-state=stopped]")[0]
     seen.find(".card[data-state=stable] a").click()
     seen.sees("bottleneck", ".drawing")
-
-
-def test_the_overview_has_the_worst_first_sums_and_shares_of_a_budget(daemon: SceneDaemon, seen: Browser) -> None:
-    five, one, eight = ({"workers": count, "cores": None} for count in (5, 1, 8))
-    more = {"more": one, "reached_with_more": 1.0, "composition_with_more": "13", "reason": "it gains most"}
-    daemon.ferret()
     daemon.send("POST", "/slo", LATENCY)
-    seen.open()
+    seen.open("#/")
     seen.sees("1 of 2 running · 1 met · 5 workers in use + 1 spare on 2 cores, 1.", ".fleet")
     seen.sees("87 % of the time", ".card")
     seen.sees("5 + 1 on 2 cores", ".card")
@@ -177,6 +175,9 @@ def test_an_slo_is_shown_in_the_form_and_can_be_removed(daemon: SceneDaemon, see
     seen.sees("Removed.", SLO)
     seen.sees("no SLO", ".head")
     assert daemon.http.get("/slo/ferret").status_code == 404
+    seen.field("at the input rate", SLO).click()
+    seen.press("Set SLO", SLO)
+    seen.until(lambda: daemon.http.get("/slo/ferret").json().get("target") == "input_rate", "the rate as the target")
 
 
 def test_pin_observe_stop_and_start(ferret: Browser, daemon: SceneDaemon) -> None:
@@ -198,6 +199,7 @@ def test_pin_observe_stop_and_start(ferret: Browser, daemon: SceneDaemon) -> Non
     ferret.unfold(RUN)
     ferret.choose("First composition", "5 · Seq(segment)-Seq(extract)-Seq(vectorize)-Par(rank)", RUN)
     ferret.write("Rate", "7", RUN)
+    ferret.write("Options, as JSON", '{"top_k": 3}', RUN)
     ferret.choose("Items from", "POST /apps/…/items", RUN)
     ferret.press("Start", RUN)
     ferret.sees("stable", ".head")

@@ -294,8 +294,8 @@ def is_healthy(client: httpx.Client) -> bool:
     return False
 
 
-def test_requests_and_events_come_through_with_the_token_only(proxy: tuple[httpx.Client, int]) -> None:
-    client, _ = proxy
+def test_requests_and_events_come_through_with_the_token_only_and_by_tls(proxy: tuple[httpx.Client, int]) -> None:
+    client, plain = proxy
     assert client.get("/status").status_code == 401
     assert client.get("/status", headers=WITH_TOKEN).status_code == 200
     slo = {"app": "synthetic", "metric": "latency", "target": 400}
@@ -303,9 +303,5 @@ def test_requests_and_events_come_through_with_the_token_only(proxy: tuple[httpx
     with client.stream("GET", "/stream", headers=WITH_TOKEN) as events:
         first = next(line for line in events.iter_lines() if line.startswith("data:"))
     assert "synthetic" in first
-
-
-def test_who_comes_without_tls_is_sent_to_it(proxy: tuple[httpx.Client, int]) -> None:
-    _, plain = proxy
     answer = httpx.get(f"http://127.0.0.1:{plain}/status", trust_env=False)
     assert (answer.status_code, answer.headers["location"]) == (301, "https://127.0.0.1/status")

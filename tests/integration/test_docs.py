@@ -62,7 +62,7 @@ RUN_ELSEWHERE = {
     r"\.venv/bin/recompose run ferret .+": "tests/integration/test_docs.py::test_the_demo_of_the_readme_runs_on_photos",
     r"\.venv/bin/recompose start words --source kafka:.+": "tests/unit/test_cli_service.py::"
     "test_a_topic_of_ones_own_is_read_and_outlives_the_runner",
-    r"python -m lab\.benchmarks\.\w+.*": "tests/integration/test_docs.py::test_named_benchmarks_are_there",
+    r"python -m lab\.benchmarks\.\w+.*": "tests/unit/test_harness.py::test_commands_of_the_documents_are_understood",
 }
 """Commands (whole, as patterns) that are not run here, and what runs them, or as much of them as can be run."""
 CLIENTS = (
@@ -168,11 +168,6 @@ def test_the_ten_lines_of_the_readme_run(tmp_path: Path) -> None:
     (tmp_path / "ten.py").write_text(block.text)
     ran = subprocess.run([sys.executable, "ten.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.stdout.split() == ["TO", "BE", "OR", "NOT", "TO", "BE"], ran.stderr
-
-
-def test_named_benchmarks_are_there() -> None:
-    named = {name for each in DOCUMENTS for name in re.findall(r"lab\.(benchmarks(?:\.\w+)+)", each.read_text())}
-    assert {name for name in named if not (ROOT / "lab" / f"{name.replace('.', '/')}.py").is_file()} == set()
 
 
 # --- examples ---------------------------------------------------------------------------------------------------------

@@ -264,19 +264,7 @@ class Hosted:
                 return self.number / 0
             case ("hold", seconds):
                 time.sleep(seconds)
-            case ("open_pool",):
-                return self.open_pool()
         return None
-
-    def open_pool(self) -> int:
-        """Starts a worker that waits for no other pool, and returns its process id once it has done a task."""
-        self.pool = new_pool(RayPoolSettings(orphan_s=0.0))
-        (joined,) = started(self.pool)
-        self.pool.send(joined.worker, [task(self.pool, 1, ("double",), 21)])
-        (done,) = events(self.pool, 1)
-        assert isinstance(done, TaskDone)
-        assert self.pool.codec.decode(done.payload) == [42]
-        return int(joined.pid)
 
 
 def add(remote: ray_cluster.RemoteObject, more: int) -> Any:
@@ -362,21 +350,7 @@ def test_from_another_host_it_is_asked_through_ray(monkeypatch: pytest.MonkeyPat
     remote.kill()
 
 
-def test_workers_started_by_a_hosted_object_end_with_it() -> None:
-    remote = ray_cluster.spawn("runner", Hosted)
-    worker_pid = remote.ask(("open_pool",), timeout_s=60.0)
-    assert psutil.pid_exists(worker_pid)
-    remote.kill()
-    assert gone(worker_pid)
-
-
 # --- the cluster ------------------------------------------------------------------------------------------------------
-
-
-def test_nodes_tell_the_cores_of_this_machine() -> None:
-    (node,) = ray_cluster.nodes()
-    assert node.cores == len(os.sched_getaffinity(0))
-    assert ray_cluster.head_answers()
 
 
 def test_a_ray_that_is_not_there_is_a_sentence() -> None:

@@ -80,12 +80,3 @@ return [...document.querySelectorAll("h2[id]")].filter((head) => head.id !== "de
   return [head.id, shapes.filter((shape) => shape.getBoundingClientRect().width > 0).length]
 })
 """
-
-
-def test_periods(run: tuple[Path, Runner]) -> None:
-    everything = load(run[0], "synthetic", Period())
-    middle = everything.snapshots.column("at")[everything.snapshots.num_rows // 2].as_py()
-    parts = [load(run[0], "synthetic", period) for period in (Period(until=middle), Period(since=middle))]
-    assert sum(part.items.num_rows for part in parts) == everything.items.num_rows
-    assert sum(part.snapshots.num_rows for part in parts) == everything.snapshots.num_rows
-    assert parts[1].began == middle

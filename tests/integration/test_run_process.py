@@ -78,15 +78,6 @@ def test_prints_and_logs_of_ray_workers_come_to_stderr_by_worker(apps: list[str]
     assert {each[1] for each in said if each} == expected
 
 
-def test_an_objective_that_is_missed_at_the_end_is_told_by_the_exit_code_where_that_is_asked_for() -> None:
-    command = [*RUN, "synthetic", "--pool", "local", "--strategy", "static", "--items", "300", "--json"]
-    missed = [*command, "-o", "compute=wait", "--slo", "latency=1ms"]
-    ran = subprocess.run([*missed, "--fail-on-slo"], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    told = json.loads(ran.stdout)
-    assert (ran.returncode, told["slo_status"], told["items"]["delivered"]) == (5, "violated", 300)
-    assert ran.stderr.strip() == "Error: the objective is violated at the end of the run"
-
-
 def test_prints_of_an_app_of_a_daemon_are_in_its_log_with_the_runner_and_the_worker(apps: list[str]) -> None:
     spec = RunSpec(app="chatty", apps_dirs=(apps[1],), items=3, source=SourceSpec(loop=False))
     with capture_logs() as logs:

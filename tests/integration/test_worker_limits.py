@@ -10,7 +10,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from apps import registry
-from runtime.pools.limits import Limits, over
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.ray_host import RayHost
@@ -117,17 +116,3 @@ def test_an_endless_loop_is_ended_within_the_limit_and_two_seconds(daemon: Daemo
     pids = [turning.runner_pid, *(each.pid for each in turning.workers)]
     psutil.wait_procs([psutil.Process(pid) for pid in pids if pid and psutil.pid_exists(pid)], timeout=10.0)
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
-
-
-@pytest.mark.parametrize(
-    ("limits", "taken", "told"),
-    [
-        (Limits(), (1e9, 1000), None),
-        (Limits(memory_mb=500), (500.0, 1000), None),
-        (Limits(memory_mb=500), (500.1, 1), "it takes 500 MB of memory, and worker_memory_mb is 500"),
-        (Limits(processes=3), (1e9, 3), None),
-        (Limits(processes=3), (0.0, 4), "it has 4 processes, and worker_processes is 3"),
-    ],
-)
-def test_what_is_too_much_is_told(limits: Limits, taken: tuple[float, int], told: str | None) -> None:
-    assert over(limits, *taken) == told

@@ -25,17 +25,3 @@ def test_no_byte_is_taken_twice_and_none_is_lost(steps: list[tuple[bool, int, in
             extents.give(at, length)
         assert extents.used_bytes == sum(length for _, length in held)
         assert extents.used_to == max((at + length for at, length in held), default=0)
-
-
-@given(st.permutations([(start, 4) for start in range(0, SIZE, 4)]))
-def test_in_whatever_order_parts_come_back_they_are_one_again(parts: list[tuple[int, int]]) -> None:
-    extents = Extents(SIZE)
-    assert extents.take(SIZE) == 0
-    for start, size in parts:
-        extents.give(start, size)
-    assert extents.take(SIZE) == 0
-
-
-def test_nothing_fits_into_nothing() -> None:
-    assert Extents(0).take(1) is None
-    assert Extents(0).used_to == 0

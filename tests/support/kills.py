@@ -1,21 +1,12 @@
-"""Kill worker processes, or whole machines, under load: count the results and measure the longest gap between outputs.
-
-Machines are Ray nodes on this host, each with a raylet of its own; the raylet and every process that it started die by
-SIGKILL. The runner and one machine are left. Ray itself needs twelve seconds to notice.
-"""
+"""Kill worker processes under load: count the results and measure the longest gap between outputs."""
 
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from random import Random
-
-import psutil
 
 from apps.synthetic.app import SyntheticOptions
 from lab.experiments.runs import UP_S, wait_for
@@ -26,8 +17,6 @@ from service.runner.runner import Runner
 from service.schemas.spec import InputSpec, RunSpec
 
 OPTIONS = {"compute": "wait", "total_ms": 24}
-STEADY_S = 2.0
-MEMORY_BYTES = 100 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,44 +75,3 @@ def workers_killed(seconds: float, every_s: float, out_path: str, seed: int = 1)
     finally:
         runner.ask(Stop())
     return judged(runner, out_path, kills, restarts, gap_s)
-
-
-def machines_killed(seconds: float, machines: int, out_path: str) -> tuple[Killing, int, int]:
-    """Kill ``machines`` at once. Return the result, and how many of how many workers were on them."""
-    from ray.cluster_utils import Cluster
-
-    with ExitStack() as closing:
-        of_here = Cluster()
-        closing.callback(of_here.shutdown)
-        of_here.add_node(num_cpus=1, include_dashboard=False, object_store_memory=MEMORY_BYTES)
-        far = [of_here.add_node(num_cpus=1, object_store_memory=MEMORY_BYTES) for _ in range(machines)]
-        cluster.connect(of_here.address)
-        closing.callback(cluster.shutdown)
-        runner = runner_of(out_path)
-        runner.ask(Start())
-        try:
-            wait_until_up(runner)
-            time.sleep(STEADY_S)
-            runner.ask(ResetGaps())
-            workers = {worker.pid for worker in runner.ask(ReadStatus()).workers}
-            raylets = [psutil.Process(each.all_processes["raylet"][0].process.pid) for each in far]
-            family = {each.pid for raylet in raylets for each in raylet.children(recursive=True)}
-            for pid in (*(raylet.pid for raylet in raylets), *family):
-                with suppress(ProcessLookupError):  # it died with its raylet
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(seconds)
-            restarts, gap_s = runner.ask(ReadStatus()).health.restarts or 0, longest_gap_s(runner)
-        finally:
-            runner.ask(Stop())
-        return judged(runner, out_path, machines, restarts, gap_s), len(workers & family), len(workers)
-
-
-def main(folder: str, machines: int, seconds: float) -> None:
-    """Kill machines from a process of its own, and print the result: one cluster is left per process."""
-    os.environ["RAY_TMPDIR"] = folder
-    seen, lost, workers = machines_killed(seconds, machines, str(Path(folder) / "results.jsonl"))
-    print(json.dumps({**asdict(seen), "workers_lost": lost, "workers": workers}))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))

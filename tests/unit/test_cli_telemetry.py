@@ -34,12 +34,6 @@ def refused(sentence: str, *arguments: object) -> str:
     return result.stderr
 
 
-@pytest.mark.parametrize(("name", "sentence"), [("gone", "there is no folder"), ("", "has no telemetry")])
-def test_a_folder_without_telemetry(tmp_path: Path, name: str, sentence: str) -> None:
-    refused(sentence, "telemetry", tmp_path / name, "--batch")
-    assert os.listdir(tmp_path) == []
-
-
 def test_a_job_waits_for_the_first_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def written(_: float) -> None:
         (tmp_path / "items").mkdir()
@@ -47,12 +41,6 @@ def test_a_job_waits_for_the_first_file(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(time, "sleep", written)
     refused("is not a readable Parquet file", "telemetry", tmp_path, "--wait")
-
-
-def test_a_corrupt_file(source: Path) -> None:
-    (source / "items" / "b--r-000001.parquet").write_bytes(b"PAR1")
-    refused("is not a readable Parquet file", "telemetry", source, "--batch")
-    assert sorted(os.listdir(source)) == ["items", "snapshots"]
 
 
 def test_no_java(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

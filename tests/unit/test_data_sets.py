@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -186,30 +185,6 @@ def test_a_file_that_could_not_be_read_is_tried_again(folder: Path, out: Path) -
     assert make(recipe, out) == Ingested(version=2, computed=1, kept=39, gone=0, quarantined=0, rows=80)
 
 
-def interrupted(recipe: Lines, place: Place, after: int) -> Engine:
-    def engine(tasks: pa.Table, staging: Path) -> Iterator[int]:
-        whole = in_process(recipe, place)
-        for start in range(0, tasks.num_rows, 10):
-            if start >= after * 10:
-                raise KeyboardInterrupt
-            yield from whole(tasks.slice(start, 10), staging)
-
-    return engine
-
-
-def test_an_interrupted_job_leaves_the_old_version_and_the_next_goes_on(recipe: Lines, folder: Path, out: Path) -> None:
-    place = Place(folder)
-    for number in range(40):
-        (folder / f"{number}.txt").write_text(f"other {number}")
-    with pytest.raises(KeyboardInterrupt):
-        ingest(recipe, place, out, interrupted(recipe, place, after=3))
-    assert len(index(out)) == 80
-    assert make(recipe, out).computed == 40
-    assert len(recipe.computed) == 10, "three chunks of ten were there already"
-    assert [row["text"] for row in index(out)][:2] == ["other 0", "other 1"]
-    assert not (out / "staging").exists()
-
-
 class Killed(Lines):
     """Dies in the middle, as by a signal."""
 
@@ -219,12 +194,18 @@ class Killed(Lines):
         return super().rows(path, data)
 
 
-def test_a_small_job_that_is_killed_goes_on_where_it_was_as_well(folder: Path, out: Path) -> None:
-    recipe = Lines(folder)
+def test_a_job_that_is_killed_leaves_the_old_version_and_the_next_goes_on(
+    recipe: Lines, folder: Path, out: Path
+) -> None:
+    for number in range(40):
+        (folder / f"{number}.txt").write_text(f"other {number}")
     with pytest.raises(KeyboardInterrupt):
         make(Killed(folder), out)
+    assert len(index(out)) == 80
     assert make(recipe, out).computed == 40
     assert len(recipe.computed) == 40 - 8 - 16, "the first and the second time that records were put on disk"
+    assert [row["text"] for row in index(out)][:2] == ["other 0", "other 1"]
+    assert not (out / "staging").exists()
 
 
 def test_records_are_put_on_disk_by_time_as_well() -> None:
@@ -250,11 +231,10 @@ def test_a_folder_that_goes_is_made_again(folder: Path, out: Path, monkeypatch: 
 
 
 def test_a_file_that_changes_between_two_tries_is_computed_again(folder: Path, out: Path) -> None:
-    recipe, place = Lines(folder), Place(folder)
     with pytest.raises(KeyboardInterrupt):
-        ingest(recipe, place, out, interrupted(recipe, place, after=3))
+        make(Killed(folder), out)
     (folder / "0.txt").write_text("quite another text")
-    make(recipe, out)
+    make(Lines(folder), out)
     assert "quite another text" in [row["text"] for row in index(out)]
 
 

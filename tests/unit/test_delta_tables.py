@@ -41,13 +41,6 @@ def numbers(folder: Path) -> list[int]:
     return [row[0] for row in duckdb.sql("SELECT number FROM rows ORDER BY number").fetchall()] if rows else []
 
 
-def test_a_batch_that_comes_again_is_there_once(tmp_path: Path) -> None:
-    kind = TableKind(tmp_path / "t", SCHEMA)
-    for number in (0, 1, 1, 0, 2):
-        put(kind, number)
-    assert numbers(kind.folder) == [*range(3 * ROWS)]
-
-
 def test_small_files_are_merged_and_a_reader_keeps_its_snapshot(tmp_path: Path) -> None:
     kind = TableKind(tmp_path / "t", SCHEMA)
     for number in range(8):

@@ -178,48 +178,6 @@ def sums(kind: Tumbling | Sliding | Sessions, lateness: float = 0) -> Windowing:
     return Windowing(kind, lambda total, value: (total or 0) + value, merge=operator.add, lateness=lateness)
 
 
-def test_late_items_correct_what_was_told_for_as_long_as_is_allowed() -> None:
-    windowing = sums(Tumbling(10), lateness=5)
-    _, slots = windowing.put((), 3, 1, watermark=3)
-    told, slots = windowing.advance(slots, 14)
-    assert told == [Pane(Window(0, 10), 1)]
-    told, slots = windowing.put(slots, 4, 2, watermark=14)
-    assert told == [Pane(Window(0, 10), 3, replaces=(Window(0, 10),))]
-    told, slots = windowing.put(slots, 4, 2, watermark=15)
-    assert told == [Late((Window(0, 10),), 4, 2)]
-    assert slots == ()
-
-
-def test_an_event_may_be_late_for_some_of_its_sliding_windows() -> None:
-    told, slots = sums(Sliding(10, 5)).put((), 7, 1, watermark=12)
-    assert told == [Late((Window(0, 10),), 7, 1)]
-    assert [slot.window for slot in slots] == [(5, 15)]
-
-
-def test_sessions_grow_together_and_the_later_one_replaces_both() -> None:
-    windowing = sums(Sessions(5), lateness=100)
-    _, slots = windowing.put((), 0, 1, watermark=0)
-    _, slots = windowing.put(slots, 10, 2, watermark=10)
-    told, slots = windowing.advance(slots, 16)
-    assert told == [Pane(Window(10, 15), 2)]
-    told, slots = windowing.put(slots, 5, 4, watermark=16)
-    assert told == [Pane(Window(0, 15), 7, replaces=(Window(0, 5), Window(10, 15)))], "also at a session's end"
-
-
-def test_sliding_windows_with_gaps_have_events_without_a_window() -> None:
-    assert Sliding(2, 10).of(1) == [Window(0, 2)]
-    assert Sliding(2, 10).of(5) == []
-    assert Sliding(10, 5).of(-1) == [Window(-10, 0), Window(-5, 5)]
-
-
-def test_the_clock_never_goes_back_and_ticks_when_a_multiple_is_passed() -> None:
-    clock, reading, ticks = Clock(behind=5, every=10), None, []
-    for time in (3, 12, 14, 15, 11, 47, END, END):
-        tick, reading = clock.seen(reading, time)
-        ticks.append((tick, reading.watermark))
-    assert ticks == [(-10, -2), (0, 7), (None, 9), (10, 10), (None, 10), (40, 42), (END, END), (None, END)]
-
-
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [

@@ -13,14 +13,19 @@ from hypothesis import strategies as st
 
 from apps.contract import App
 from apps.rates import Fixed
-from compositions.batching import BundleLimits
-from compositions.model import Stage
+from compositions.batching import Batching, BundleLimits
+from compositions.model import Composition, Group, Stage
+from control.settings import Measuring, Settings
 from datapipe.source_kinds import open_source
 from datapipe.sources.gathering import Gathering, _due
 from datapipe.sources.pacing import FrequencyManager
 from datapipe.sources.portions import Portion, Portions, weight_bytes
 from datapipe.sources.push import Push
 from datapipe.sources.sources import reader_of
+from lab.simulation.machine import Machine
+from lab.simulation.scenario import Scenario, SimulatedStage
+from lab.simulation.simulation import simulate
+from profiler.snapshot import LatencyFrom
 
 
 class Numbers(App):
@@ -174,3 +179,17 @@ def test_an_item_is_due_at_its_turn_or_when_it_was_read(turns: list[float], arri
     arrived_s = arrived_s[: len(turns)]  # turns that found no item are more than items
     due_s = _due(Portion(list(arrived_s), tuple(arrived_s)), turns).due_s
     assert due_s == tuple(map(min, turns, arrived_s))
+
+
+CHAIN = Composition("chain", (Group(("a",)), Group(("b",))))
+
+
+def test_simulated_items_that_linger_leave_when_the_time_is_over_or_the_bundle_is_full() -> None:
+    stages = (SimulatedStage("a", 200e-6), SimulatedStage("b", 200e-6))
+    due = Settings(measuring=Measuring(latency_from=LatencyFrom.DUE))
+    for most, expected_s in ((64, 0.05), (3, 0.02)):  # the first of three waits for two more, 10 ms apart
+        how: dict[str, Any] = {"settings": due, "batching": Batching(most, linger_ms=50.0), "duration_s": 2.5}
+        trace = simulate(Scenario(stages, (CHAIN,), rate=Fixed(100.0), machine=Machine(cores=4), **how))
+        late_s = [item.latency_s for item in trace.delivered if item.at_s > 2.0]
+        assert max(late_s) == pytest.approx(expected_s, abs=0.005)
+        assert trace.in_order

@@ -241,8 +241,6 @@ def test_the_command_plays_files_of_users_and_writes_its_reports(tmp_path: Path)
     [
         (["--policies", "luck"], "unknown policy 'luck'"),
         (["--loads", "storms"], "unknown load 'storms'"),
-        (["--trace", "none.log"], "File 'none.log' does not exist"),
-        (["--suite", "all"], "'all' is not one of 'training', 'train', 'test'"),
     ],
 )
 def test_bad_input_is_a_sentence(
@@ -250,7 +248,7 @@ def test_bad_input_is_a_sentence(
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["gym", *arguments, "--out", str(tmp_path)])
-    assert ended.value.code in (1, 2)
+    assert ended.value.code == 1
     shown = capsys.readouterr().err
     assert sentence in shown
     assert "Traceback" not in shown

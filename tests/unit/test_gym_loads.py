@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,14 +97,6 @@ BAD_TRACES = {
 }
 
 
-@pytest.mark.parametrize(("name", "text", "sentence"), BAD_TRACES.values(), ids=BAD_TRACES)
-def test_a_bad_trace_is_one_sentence(name: str, text: str, sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(RecomposeError, match=sentence) as caught:
-        read_trace(written(tmp_path, text, name))
-    assert "\n" not in str(caught.value)
-    assert name in str(caught.value)
-
-
 # --- a user's app -----------------------------------------------------------------------------------------------------
 
 OWN = """# app: mine
@@ -143,13 +136,18 @@ BAD_APPS = {
     "negative": ("a\n-1\n", "costs from 0 on"),
     "walls only": ("a.wall\n1\n", "must have a stage"),
 }
+BAD = [
+    *(pytest.param(read_trace, *row, id=f"trace: {each}") for each, row in BAD_TRACES.items()),
+    *(pytest.param(read_app, "own.csv", *row, id=f"app: {each}") for each, row in BAD_APPS.items()),
+]
 
 
-@pytest.mark.parametrize(("text", "sentence"), BAD_APPS.values(), ids=BAD_APPS)
-def test_a_bad_app_is_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("read", "name", "text", "sentence"), BAD)
+def test_a_bad_file_is_one_sentence(read: Any, name: str, text: str, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(RecomposeError) as caught:
-        read_app(written(tmp_path, text))
+        read(written(tmp_path, text, name))
     assert sentence in str(caught.value)
+    assert name in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -18,10 +18,10 @@ KEY = Key("q", 3)
 
 
 class Memory:
-    """A table that has ``held`` rows of the batch; it notes the numbers of those that come."""
+    """A table that notes the numbers of the rows that come."""
 
-    def __init__(self, held: int = 0) -> None:
-        self.held, self.written = held, list[Fetch]()
+    def __init__(self) -> None:
+        self.held, self.written = 0, list[Fetch]()
 
     def durable(self, key: Key) -> int:
         return self.held
@@ -63,17 +63,6 @@ def test_a_batch_ends_when_the_results_of_all_its_rows_are_written(monkeypatch: 
             for durable in driver._parts.write_due():
                 assert durable == Durable(KEY, 3)
     assert table.written == [Fetch(5, 0, 3)]
-
-
-def test_results_that_are_in_the_table_are_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = Memory(held=2)
-    with batch(monkeypatch, table, rows=40) as (driver, runner, spark):
-        assert runner.recv() == Begin(KEY, 2)
-        driver._hear(Begun(KEY, 1))
-        driver._hear(Ready(KEY, 40))
-        while spark.is_alive():
-            driver._parts.write_due()
-    assert table.written == [Fetch(1, 2, 38)]
 
 
 def test_results_that_came_while_a_part_was_written_are_one_part(monkeypatch: pytest.MonkeyPatch) -> None:

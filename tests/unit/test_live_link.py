@@ -168,24 +168,6 @@ def ledger() -> Ledger:
     return ledger
 
 
-def test_a_driver_that_comes_back_gets_again_what_was_not_durable(ledger: Ledger) -> None:
-    for row in range(4):
-        ledger.take(FIRST, row)
-    for row in range(3):
-        ledger.result(f"r{row}")
-    assert ledger.offer() == Ready(FIRST, 3)
-    assert ledger.offer() is None
-    assert ledger.results(Fetch(ledger.number, 0, 2)) == ["r0", "r1"]
-    ledger.durable(FIRST, 1)
-    former = ledger.number
-    assert ledger.begin(FIRST, 1) == 4, "no row is asked for twice"
-    assert ledger.results(Fetch(former, 1, 1)) is None
-    assert ledger.offer() == Ready(FIRST, 3)
-    ledger.result("r3")
-    assert ledger.offer() == Ready(FIRST, 4)
-    assert ledger.results(Fetch(ledger.number, 1, 3)) == ["r1", "r2", "r3"]
-
-
 def test_a_partition_has_its_turn_when_those_before_are_there(ledger: Ledger) -> None:
     assert (ledger.first_of(0), ledger.first_of(1)) == (0, None)
     ledger.delivered(0, 7)
@@ -194,15 +176,6 @@ def test_a_partition_has_its_turn_when_those_before_are_there(ledger: Ledger) ->
     assert [ledger.first_of(partition) for partition in range(3)] == [0, 7, None]
     ledger.begin(FIRST, 0)
     assert ledger.first_of(1) is None, "another driver delivers all partitions again"
-
-
-def test_a_refused_row_has_its_result_in_its_place(ledger: Ledger) -> None:
-    ledger.take(FIRST, 0)
-    ledger.refuse(FIRST, 1, "refused")
-    assert ledger.offer() is None
-    ledger.result("r0")
-    assert ledger.offer() == Ready(FIRST, 2)
-    assert ledger.results(Fetch(ledger.number, 0, 2)) == ["r0", "refused"]
 
 
 def test_results_of_a_batch_that_was_given_up_are_nobodys(ledger: Ledger) -> None:

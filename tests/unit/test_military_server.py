@@ -187,6 +187,12 @@ def test_what_is_no_record_is_refused_with_a_sentence(wrong: Any) -> None:
         APP.from_binary(wrong)
 
 
+def test_a_record_that_is_off_the_map_fails_in_the_first_stage() -> None:
+    off_the_map = sent(GOOD)[:10] + bytes([255]) * 128 + sent(GOOD)[138:]
+    with pytest.raises(ValueError, match="coordinates has 65535; must be from 32 to 479"):
+        APP.load([sent(GOOD), off_the_map])
+
+
 def test_options_that_do_not_fit_are_refused() -> None:
     with pytest.raises(registry.AppRefused, match="widest = 2 is below narrowest = 5"):
         registry.create("military_server", {"narrowest": 5, "widest": 2})

@@ -88,24 +88,6 @@ def test_mean_rate_does_not_drift_though_every_sleep_overshoots(rate_per_s):
     assert len(times) == pytest.approx(items, rel=0.02)
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [Wave(6.0, 0.0, 20.0), Binary(6.0, 0.0, 20.0), Increasing(12.0, 0.0, 20.0)],
-    ids=lambda p: type(p).__name__,
-)
-def test_number_of_items_follows_the_pattern(pattern):
-    time = Time(overshoot_s=100e-6)
-    times = time.released(time.manager(pattern), 12.0)
-    assert len(times) == pytest.approx(120, abs=2)
-
-
-def test_source_slower_than_the_rate_is_not_held_up_and_missed_slots_are_counted(time):
-    manager = time.manager(Fixed(10.0))
-    times = time.released(manager, 10.0, work_s=0.2)
-    assert len(times) == 50
-    assert manager.missed == pytest.approx(50, abs=3)
-
-
 @pytest.mark.parametrize(("catch_up", "at_once", "missed"), [({}, 2, 48), ({"catch_up_items": 100}, 50, 0)])
 def test_after_a_blocked_source_at_most_one_item_is_made_up_for_unless_more_are_asked_for(catch_up, at_once, missed):
     time = Time()
@@ -222,28 +204,11 @@ def test_looking_often_does_not_fill_the_memory():
         (Spike(**RANGE), {0: 2, 53.9: 2, 57: 7, 59.994: 11.99, 60: 2, 117: 7}),
         (Spike(**RANGE, size_percent=100), {30: 7}),
         (Custom(lambda elapsed_s: elapsed_s + 10), {0: 10, 2.5: 12.5}),
+        (Trace((0.0, 1.0, 1.1, 1.2, 10.0), period_s=60.0, max_per_s=12.0), {6: 12}),  # scaled to its busiest rate
     ],
 )
 def test_pattern_passes_through_the_points_of_the_paper(pattern, points):
     assert {t: pattern(t) for t in points} == pytest.approx(points)
-
-
-def test_trace_scaled_to_a_busiest_rate():
-    trace = Trace((0.0, 1.0, 1.1, 1.2, 10.0), period_s=60.0, max_per_s=12.0)
-    assert max(trace(t) for t in range(60)) == 12.0
-
-
-@pytest.mark.parametrize(
-    ("spec", "pattern"),
-    [
-        ({}, None),
-        ({"rate_per_s": 10}, Fixed(10)),
-        ({"pattern": "wave", **RANGE}, Wave(**RANGE)),
-        ({"pattern": "spike", **RANGE, "size_percent": 20.0}, Spike(**RANGE, size_percent=20.0)),
-    ],
-)
-def test_from_spec(spec, pattern):
-    assert from_spec(RateSpec(**spec)) == pattern
 
 
 def test_from_spec_reads_a_trace_file(tmp_path):

@@ -1,6 +1,5 @@
 """Apps are found, checked and made; everything that is refused is refused with a sentence."""
 
-import math
 import pickle
 import subprocess
 import sys
@@ -58,15 +57,12 @@ def test_package_with_relative_imports_is_found(tmp_path):
     assert create("shout", {}, [tmp_path]).say("a") == "a"
 
 
-def test_app_whose_file_has_another_name_is_found(folder):
-    (folder / "echo.py").rename(folder / "other.py")
-    assert create("echo", {}, [folder]).name == "echo"
-
-
-def test_two_folders_may_have_files_of_the_same_name(folder, tmp_path_factory):
+def test_files_may_have_another_name_than_their_app_or_that_of_a_file_elsewhere(folder, tmp_path_factory):
     second = tmp_path_factory.mktemp("second")
     (second / "echo.py").write_text(ECHO.replace('"echo"', '"echo2"'))
     assert {"echo", "echo2"} <= discover([folder, second]).keys()
+    (folder / "echo.py").rename(folder / "other.py")
+    assert create("echo", {}, [folder]).name == "echo"
 
 
 def test_values_of_a_users_class_pass_between_processes(folder):
@@ -207,18 +203,13 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
         ({"one": waiting, "stages": (Stage("one", batch=True),)}, "stage 'one' is an async def and a batch stage"),
         ({"two": waiting_with_state}, "stage 'two' is an async def and stateful"),
         ({"one": waiting, "stages": (Stage("one", concurrency=0),)}, "concurrency = 0; must be a whole number, 1 or"),
-        ({"one": waiting, "stages": (Stage("one", concurrency="4"),)}, "has concurrency = '4'; must be a whole number"),
-        ({"one": waiting, "stages": (Stage("one", concurrency=2.5),)}, "has concurrency = 2.5; must be a whole number"),
         ({"stages": (Stage("one", time_limit_s=0),)}, "has time_limit_s = 0; must be seconds above 0, or None"),
-        ({"stages": (Stage("one", time_limit_s=math.nan),)}, "has time_limit_s = nan; must be seconds above 0"),
         ({"stages": (Stage("one", concurrency=2),)}, "has concurrency = 2 and is no async def"),
         ({"stages": (Stage("one", price=-1),)}, "has price = -1; must be a number from 0 on"),
         ({"stages": (Stage("one", cpus=0),)}, "stage 'one' has cpus = 0; must be a number above 0, or None to reserve"),
         ({"stages": (Stage("one", gpus=1.5),)}, "stage 'one' has gpus = 1.5; must be a share of one GPU from 0 to 1"),
-        ({"stages": (Stage("one", gpus=True),)}, "stage 'one' has gpus = True; must be a share of one GPU"),
         ({"stages": (Stage("one", memory="2 GX"),)}, "stage 'one' has memory = '2 GX', which is no size; give bytes"),
         ({"stages": (Stage("one", custom={"x": 0}),)}, "stage 'one' has custom['x'] = 0; must be an amount above 0"),
-        ({"stages": (Stage("one", custom=["x"]),)}, "stage 'one' has custom = ['x']; must be a dict"),
         (
             {"stages": (Stage("one", custom={"zone": "a"}), Stage("two", StageKind.STATEFUL, custom={"zone": "b"}))},
             "stages ask for nodes with zone=a and zone=b",
@@ -233,21 +224,16 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
         ({"stages": (Stage("two", StageKind.STATEFUL, ordered=False),)}, "stateful and has ordered = False; results"),
         ({**KEYED, "stages": (keyed(ordered=False),)}, "is partitioned and has ordered = False; results of a stage"),
         ({"stages": (Stage("one", ordered=False),)}, "is stateless and has ordered = False; its items may pass"),
-        ({"stages": (Stage("two", "unordered"),)}, "kind = 'unordered'; must be StageKind.STATELESS or StageKind."),
         ({"stages": (Stage("one", "stateless"),)}, "stage 'one' has kind = 'stateless'; must be StageKind.STATELESS"),
         ({"stages": (Stage("one", columns=(("id", "int64"),)),)}, "has columns and is no batch stage"),
         ({"stages": (Stage("one", batch=True, columns=(("id", "text"),)),)}, "has column ('id', 'text'); must be"),
-        ({"stages": (Stage("one", batch=True, columns=("id",)),)}, "has column 'id'; must be a name and an Arrow type"),
         ({"name": "Not Good"}, "name is 'Not Good'; must be 1 to 64 lower-case letters"),
         ({"options_model": dict}, "options_model is <class 'dict'>; must be a subclass of apps.contract.Options"),
         ({"stages": ()}, "stages is (); must be a tuple of one or more Stage"),
-        ({"stages": ("one",)}, "stages is ('one',); must be a tuple of one or more Stage"),
         ({"stages": (Stage("one"), Stage("one"))}, "stage 'one' is listed 2 times"),
         ({"stages": (Stage("one", batch="no"),)}, "stage 'one' has batch = 'no'; must be True or False"),
         ({"stages": (Stage("four"),)}, "stage 'four' has no method of that name"),
         ({"stages": (Stage("setup"),)}, "stage 'setup' has the name of something that App itself has"),
-        ({"stages": (Stage("options"),)}, "stage 'options' has the name of something that App itself has"),
-        ({"one": 5}, "stage 'one' has no method of that name"),
         ({"one": lambda self: 1}, "the method of stateless stage 'one' must take (self, value)"),
         ({"two": lambda self, value: 1}, "the method of stateful stage 'two' must take (self, value, state)"),
     ],

@@ -87,12 +87,6 @@ def values(arrivals):
 # --- replay -----------------------------------------------------------------------------------------------------------
 
 
-def test_replay_of_a_path(tmp_path):
-    file = tmp_path / "numbers.txt"
-    file.write_text("7 8")
-    assert values(open_source(Numbers(), "replay", str(file), clock=ticking(), loop=False)) == ["7", "8"]
-
-
 def test_replayed_item_arrives_when_its_read_begins():
     now_s = [0.0]
 
@@ -154,11 +148,6 @@ def test_push_says_when_it_is_full_and_counts_what_it_refused():
     assert source.put("c") == 2
 
 
-def test_push_needs_room():
-    with pytest.raises(RecomposeError, match="capacity = 0"):
-        Push(0, clock=ticking())
-
-
 # --- the thread -------------------------------------------------------------------------------------------------------
 
 
@@ -198,15 +187,6 @@ def test_full_hand_over_blocks_the_source(consumer):
     assert values(consumer.rest()) == [1, 2, 0, 1, 2]
 
 
-def test_stop_with_drain_loses_nothing_that_was_pushed(consumer):
-    source = Push(10, clock=ticking())
-    thread = consumer.run(source, clock=ticking(), capacity=1)
-    for value in range(6):
-        source.put(value)
-    thread.stop()
-    assert values(consumer.rest()) == [0, 1, 2, 3, 4, 5]
-
-
 @pytest.mark.parametrize(("drain", "blocked"), [(True, {"pattern": Fixed(1e-6)}), (False, {"capacity": 1})])
 def test_stop_ends_a_long_wait_for_the_next_item_or_for_room(consumer, drain, blocked):
     source = open_source(Numbers(), "replay", clock=ticking())
@@ -227,16 +207,6 @@ def test_pushed_items_are_refused_once_the_limit_is_reached(consumer):
         source.put("b")
 
 
-def test_pattern_can_be_set_while_the_source_waits(consumer):
-    source = open_source(Numbers(), "replay", clock=ticking(), loop=False)
-    thread = consumer.run(source, Fixed(1e-6), clock=lambda: 0.0)
-    consumer.awaited()
-    assert thread.offered_per_s(0.0) == 1e-6
-    thread.set_pattern(None)
-    assert thread.offered_per_s(0.0) is None
-    assert values(consumer.rest()) == [0, 1, 2]
-
-
 def test_failing_data_set_is_reported_and_what_was_read_stays(consumer):
     class Broken(Numbers):
         def items(self, path):
@@ -247,15 +217,6 @@ def test_failing_data_set_is_reported_and_what_was_read_stays(consumer):
     assert values(consumer.rest()) == [1]
     assert "OSError: the disk is gone" in thread.error
     assert "Traceback" in thread.error
-
-
-def test_data_set_that_empties_between_passes_is_reported_as_a_sentence(consumer):
-    app = Numbers()
-    source = open_source(app, "replay", clock=ticking())
-    app.data = ()
-    thread = consumer.run(source, clock=ticking())
-    assert values(consumer.rest()) == [0, 1, 2]
-    assert thread.error == "the data set of app 'numbers' has no items"
 
 
 @pytest.mark.parametrize("bundle", [1, 2, 3, 4])
@@ -294,11 +255,6 @@ def test_what_comes_by_itself_is_due_when_it_came(consumer):
     consumer.awaited()
     assert thread.take() == [Encoded(["a"], (100.0,), (100.0,))]
     thread.stop()
-
-
-def test_what_is_read_at_will_is_due_when_it_was_read(consumer):
-    consumer.run(open_source(Numbers(), "replay", clock=ticking(), loop=False), clock=lambda: 7000.0)
-    assert [each.due_s == each.arrived_s for each in consumer.rest()] == [True] * 3
 
 
 def test_of_a_source_that_has_ended_nothing_more_is_asked_for(consumer):

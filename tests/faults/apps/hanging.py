@@ -20,7 +20,6 @@ class HangingOptions(Options):
     """The first item from this one on that gets to a worker hangs it."""
     told: Path
     """A file for the process that hangs and its item; where there is one, nobody hangs."""
-    time_limit_s: float | None = None
 
 
 class Hanging(App):
@@ -28,10 +27,6 @@ class Hanging(App):
     options_model = HangingOptions
     options: HangingOptions
     stages = (Stage("anew"), Stage("same"))
-
-    def __init__(self, options: HangingOptions) -> None:
-        super().__init__(options)
-        self.stages = (Stage("anew", time_limit_s=options.time_limit_s), Stage("same"))
 
     def items(self, path: Path | None) -> Iterator[Any]:
         return ((number, np.full(FRAME_BYTES, number % 200, np.uint8)) for number in count())
