@@ -26,8 +26,6 @@ class News:
     def __init__(self) -> None:
         self.since = 0
         """Turn of the last change."""
-        self.work_since = 0
-        """Turn of the last change of the work of an item."""
         self._off2 = self._count = 1.0
         self._work_off2 = self._work_items = 1e-9
         self._blocks = 0
@@ -61,16 +59,17 @@ class News:
         if not len(lengths):
             return
         begins = turns - lengths
-        work = self._work(worked, begins, turns)
-        off = np.maximum(_contrast(came, self.since, begins, turns, self.dispersion), work)
-        if off.max() > ERRORS:
-            self.since = int(begins[np.argmax(off)])
-        if work.max() > ERRORS:
-            self.work_since = int(begins[np.argmax(work)])
+        off = np.maximum(
+            _contrast(came, self.since, begins, turns, self.dispersion),
+            self._work(worked, begins, turns),
+        )
+        worst = int(np.argmax(off))
+        if off[worst] > ERRORS:
+            self.since = int(begins[worst])
 
     def forget(self, turns: int) -> None:
         """The oldest turns are gone."""
-        self.since, self.work_since = max(0, self.since - turns), max(0, self.work_since - turns)
+        self.since = max(0, self.since - turns)
 
     def _work(self, worked: Array, begins: npt.NDArray[np.int64], now: int) -> Array:
         """Return the contrast of the work of an item, in standard errors: its means are taken as gamma, and their cube

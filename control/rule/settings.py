@@ -19,8 +19,8 @@ class RuleSettings:
     """… over so many items more."""
     slow_s: float = 20.0
     """The rate beside which the present one rises or falls is a mean over this long."""
-    service_items: float = 100.0
-    """A stage's time for an item is a mean over so many items, or over those since it changed."""
+    service_items: float = 30.0
+    """A stage's time for an item is a mean over so many items."""
     least_price: float = 0.4
     """Lowest price of a late item, in the work that an item takes."""
     usual_price: float = 3.0

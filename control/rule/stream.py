@@ -75,7 +75,7 @@ class _Work:
     """The time of a worker for an item, by stage, and how that of all stages varies."""
 
     def __init__(self, at_once: Sequence[int], items: float) -> None:
-        """``items``: the mean is one over so many items at most; over fewer after a change."""
+        """``items``: the mean is one over so many items."""
         self._at_once, self._items = np.array(at_once, dtype=np.float64), items
         self.each_s = np.zeros(len(at_once))
         self.seen = np.zeros(len(at_once))
@@ -107,11 +107,6 @@ class _Work:
             share = min(1.0, count / min(float(self.seen.min()), 300.0))
             self.variance += (off_s**2 / count / max(float(self.each_s.sum()), 1e-9) ** 2 - self.variance) * share
         return row
-
-    def begin(self, each_s: Array, items: float) -> None:
-        """Begin the means anew with what the last items took."""
-        fewer = items < self._since
-        self.each_s, self._since = np.where(fewer, each_s, self.each_s), np.where(fewer, items, self._since)
 
     def _look(self, done: Array, busy_s: Array) -> None:
         """Begin the mean anew where the latest items took a time that neither chance nor earlier changes explain."""
@@ -152,12 +147,15 @@ class Stream:
         self._elapsed_s, self._all = 0.0, 0.0
         self.rate_per_s = self.slow_per_s = 0.0
         self._work = _Work(at_once, settings.service_items)
+        self._calm_each_s: Array | None = None
+        """Mean time for an item in a calm of some length, by stage."""
         self._noise = _normal(2 * settings.futures * settings.steps).reshape(2, settings.futures, settings.steps)
 
     @property
     def each_s(self) -> Array:
-        """Return the mean time of a worker for an item, by stage, in seconds."""
-        return self._work.each_s
+        """Return the mean time of a worker for an item, by stage, in seconds: of the latest items, or of all that came
+        in a calm of some length."""
+        return self._work.each_s if self._calm_each_s is None else self._calm_each_s
 
     @property
     def work_s(self) -> float:
@@ -212,17 +210,16 @@ class Stream:
         self._worked[:, turn + 1] = self._worked[:, turn] + (count, count * min(float(row.sum()), 4 * self.work_s))
         self._each_s[turn] = row
         level = math.log(self.rate_per_s + floor)
-        self._features[turn] = (level, level - math.log(self.slow_per_s + floor), math.log(max(self.work_s, 1e-9)))
+        work = math.log(max(float(self._work.each_s.sum()), 1e-9))
+        self._features[turn] = (level, level - math.log(self.slow_per_s + floor), work)
         self._turns += 1
-        since = self._news.work_since
         self._news.look(self._turns, self._came, self._worked)
-        if self._news.work_since != since:
-            self._work.begin(*self._worked_since(self._news.work_since))
+        self._calm_each_s = self._since_news() if self.calm_s > settings.calm_after_s else None
 
-    def _worked_since(self, turn: int) -> tuple[Array, float]:
-        """Return the mean time of an item by stage since a turn, and how many items that were."""
-        done = np.diff(self._worked[0, turn : self._turns + 1])
-        return done @ self._each_s[turn : self._turns] / max(float(done.sum()), 1.0), float(done.sum())
+    def _since_news(self) -> Array | None:
+        """Return the mean time of the items since the last change, by stage; None if there are none."""
+        done = np.diff(self._worked[0, self._news.since : self._turns + 1])
+        return done @ self._each_s[self._news.since : self._turns] / done.sum() if done.any() else None
 
     def suppose(self, rate_per_s: float) -> None:
         """Scale the past to another rate."""

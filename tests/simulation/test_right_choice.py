@@ -17,6 +17,13 @@ def test_it_settles_on_the_right_composition_for_random_apps(apps: int) -> None:
     assert figures["not settled"] == 0.0
 
 
+def test_the_truth_finds_the_cheapest_by_running_each_alone() -> None:
+    case = right_choice.random_case(1003)
+    truth = right_choice.truth_of(case)
+    met = [name for name, slack in truth.slack.items() if slack >= 0]
+    assert min(c.workers for c in case.compositions if c.name in met) == truth.fewest
+
+
 def test_the_same_scenario_gives_the_same_trace() -> None:
     scenario = right_choice.random_case(1001).scenario("expected-cost", 20.0)
     first, second = simulate(scenario), simulate(scenario)
