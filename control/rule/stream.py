@@ -78,6 +78,8 @@ class _Work:
         """``items``: the mean is one over so many items."""
         self._at_once, self._items = np.array(at_once, dtype=np.float64), items
         self.each_s = np.zeros(len(at_once))
+        self.calm_each_s: Array | None = None
+        """Mean time of an item over the whole of a calm, by stage; None outside of one."""
         self.seen = np.zeros(len(at_once))
         """Items, by stage."""
         self.variance = 0.0
@@ -147,15 +149,14 @@ class Stream:
         self._elapsed_s, self._all = 0.0, 0.0
         self.rate_per_s = self.slow_per_s = 0.0
         self._work = _Work(at_once, settings.service_items)
-        self._calm_each_s: Array | None = None
-        """Mean time for an item in a calm of some length, by stage."""
         self._noise = _normal(2 * settings.futures * settings.steps).reshape(2, settings.futures, settings.steps)
 
     @property
     def each_s(self) -> Array:
         """Return the mean time of a worker for an item, by stage, in seconds: of the latest items, or of all that came
         in a calm of some length."""
-        return self._work.each_s if self._calm_each_s is None else self._calm_each_s
+        work = self._work
+        return work.each_s if work.calm_each_s is None else work.calm_each_s
 
     @property
     def work_s(self) -> float:
@@ -214,7 +215,7 @@ class Stream:
         self._features[turn] = (level, level - math.log(self.slow_per_s + floor), work)
         self._turns += 1
         self._news.look(self._turns, self._came, self._worked)
-        self._calm_each_s = self._since_news() if self.calm_s > settings.calm_after_s else None
+        self._work.calm_each_s = self._since_news() if self.calm_s > settings.calm_after_s else None
 
     def _since_news(self) -> Array | None:
         """Return the mean time of the items since the last change, by stage; None if there are none."""

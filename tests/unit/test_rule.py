@@ -81,7 +81,7 @@ def test_in_a_calm_a_stage_s_time_is_that_of_many_items_and_after_a_change_of_th
         one_after_the_other(stream, (2 * each[300:]).tolist())
         later_off.append(stream.each_s[1] / 0.6 - 1)
     assert np.std(off) < 0.05, "of 30 items, it would be 0.08"
-    assert abs(np.mean(later_off)) < 0.05, "if the mean went on, it would be 0.4"
+    assert abs(np.mean(later_off)) < 0.1, "if the mean went on, it would be 0.4"
 
 
 def test_what_followed_a_rise_before_is_expected_of_the_next() -> None:
