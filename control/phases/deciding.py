@@ -1,4 +1,4 @@
-"""The steps of a decision: ask the strategy, carry out its proposal, and close the decision when the strategy settles."""
+"""The steps of a decision: ask the strategy, carry out its proposal, and close it when the strategy settles."""
 
 from dataclasses import replace
 
