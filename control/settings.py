@@ -15,7 +15,7 @@ class Measuring:
     """Settings of measurements: when there are enough samples to decide."""
 
     min_samples: int = ranged(10, 1, 100_000)
-    """Minimum deliveries, and timings of each stage, for a decision. A mean of ten has a third of their deviation."""
+    """Minimum deliveries, and timings of each stage, for a decision. Ten samples give a mean to within cv / 3."""
     patience_samples: int = ranged(3, 1, 100_000)
     """Number of samples that suffice after ``patience_s``: an app that takes seconds per item gives hardly more."""
     patience_s: float = ranged(10.0, 0, 3600, "s")
