@@ -176,7 +176,7 @@ class Arbiter:
         return replace(claim, reach=tuple(min(column) for column in reaches))
 
     def _with_rest(self, claims: Sequence[Claim], shares: Shares, units: int) -> Shares:
-        """Return shares of all units: a spare one stays with its app, or goes to the app with the fewest by priority."""
+        """Return shares of all units: a spare one stays with its app or goes to the app with the fewest by priority."""
         given = dict(shares)
         for _ in range(units - sum(given.values())):
             keeps = next((app for app, has in self._shares.items() if app in given and given[app] < has), None)
