@@ -20,8 +20,7 @@ class SchedulerSettings(Checked):
     least_waiting: int = ranged(1, 1, 1_000_000, "tuples")
     """``lp``: an operator with fewer waiting tuples is passed over. The paper uses 1 (section 6.2)."""
     selectivity: str = one_of("corrected", "printed")
-    """``ct``: throughput is divided by the selectivities of earlier operators; ``printed``, as in equation 3: also by
-    its own."""
+    """``ct``: throughput is divided by the selectivities before it; ``printed``, as in equation 3: by its own too."""
     ahead: float = ranged(1.0, 0.01, 1000, "slices")
     """``kanban``: work that may wait for each worker that the next operator can have."""
     half_life: int = ranged(1000, 1, 100_000_000, "tuples")

@@ -10,8 +10,7 @@ from compositions.settings import SettingsError, plain
 SchedulerName = Literal["qst", "lp", "et", "ct", "kanban"]
 SCHEDULER_NAMES: tuple[SchedulerName, ...] = get_args(SchedulerName)
 DEFAULT_SCHEDULER: SchedulerName = "lp"
-"""Of the published schedulers the one with the lowest latency, and nearly the best throughput
-(docs/research/ordered.md)."""
+"""Of the published ones, the one with the lowest latency and nearly the best throughput (docs/research/ordered.md)."""
 Value = int | float | str
 _TAKES: Mapping[SchedulerName, tuple[str, ...]] = {
     "qst": ("slice_s", "capacity", "half_life"),

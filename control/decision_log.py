@@ -145,7 +145,7 @@ def outcome_text(decision: Decision, seen: Assessment | None, in_time: float | N
         measured.append(f"{_rate(seen.throughput_per_s)} and {_milliseconds(seen.latency_s)}")
     if chosen is not None and chosen.predicted_in_time is not None and in_time is not None:
         least = chosen.in_time_at_least
-        told = "" if least is None else f" (nine times of ten at least {_percent(least)})"
+        told = "" if least is None else f" (in nine of ten cases at least {_percent(least)})"
         predicted.append(f"{_percent(chosen.predicted_in_time)} in time{told}")
         measured.append(f"{_percent(in_time)} in time")
     parts = [f"{word} {', '.join(told)}" for word, told in (("predicted", predicted), ("measured", measured)) if told]

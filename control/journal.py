@@ -13,8 +13,7 @@ from runtime.dispatch.outcomes import SwitchEnded
 
 @dataclass(slots=True)
 class NoChangeRun:
-    """One entry for all occurrences of a reason for no change between two decisions, also if other reasons alternate
-    with it."""
+    """One entry for all occurrences of a reason for no change between two decisions, even among other reasons."""
 
     reason: str
     first_at_s: float

@@ -178,7 +178,7 @@ def _rank(option: Option) -> tuple[bool, int, float]:
 def _chosen(asked: Present) -> tuple[str | None, str]:
     """Return the strategy's first choice. A copy of the app's strategy is asked, so the app is not affected."""
     if asked.objective is None:
-        return None, "no SLO is set, so there is nothing to choose by"
+        return None, "no SLO is set, so no composition can be chosen"
     unknown = Assessment.unknown("nothing is measured under these circumstances")
     situation = Situation(
         Trigger.INPUT_RATE,

@@ -14,8 +14,7 @@ from compositions.errors import CompositionError, Fault, shown, sub_path
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 20
 MAX_VALUES = 100_000
-"""Maximum number of keys and values: twice those of the most compositions of an app in short notation. More would take
-seconds to read."""
+"""Maximum number of keys and values: twice as many as an app may need. More would take seconds to read."""
 
 # libyaml's loader builds the same values as the Python one about ten times as fast; some builds of PyYAML lack it.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -62,8 +62,7 @@ class _Followed:
 
 
 class Steering:
-    """Controls the bundle size in one run: it starts at ``first``, clipped to the bounds; ``choice`` is the present
-    size. Pure."""
+    """Controls the bundle size in one run, from ``first``, clipped to the bounds, to ``choice``. Pure."""
 
     def __init__(self, control: SizeControl, first: int) -> None:
         self.control = control

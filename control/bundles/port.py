@@ -34,8 +34,7 @@ class BundleOpening(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A size and its reason. While the size stays, the controller returns the same object: the decision log compares
-    with ``is``."""
+    """A size and its reason. While the size stays, the controller returns the same object, for comparison by ``is``."""
 
     items: int
     reason: str

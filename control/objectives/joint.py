@@ -12,8 +12,7 @@ _WORST_FIRST = (SloStatus.VIOLATED, SloStatus.INFEASIBLE, SloStatus.UNKNOWN, Slo
 
 @dataclass(frozen=True, slots=True)
 class Joint(Objective):
-    """Several objectives at once. Value, bound and target are those of the first one, for display; judgement and room
-    take all into account."""
+    """Several objectives at once. Value, bound and target are the first one's, for display; judgement covers all."""
 
     members: tuple[Objective, ...]
 

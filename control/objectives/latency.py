@@ -61,7 +61,7 @@ class Latency(Single):
         wait_ms = snapshot.backlog / throughput * 1e3
         if wait_ms <= bound:
             return None
-        return f"{grows(snapshot.backlog, growth)}: what is due now waits {wait_ms:.0f} ms, above {bound:.0f} ms"
+        return f"{grows(snapshot.backlog, growth)}: an item due now waits {wait_ms:.0f} ms, above {bound:.0f} ms"
 
     def described(self, value: float | None) -> str:
         return "no latency" if value is None else f"{figure(value, 4)} ms"

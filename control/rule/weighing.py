@@ -15,8 +15,7 @@ from control.rule.settings import RuleSettings
 from control.rule.stream import Array, Futures
 
 _ALL_COUNTED = 16
-"""Largest group of which every number of replicas is considered; of larger ones, only numbers near the present one and
-a few others."""
+"""Largest group for which every number of replicas is considered; for larger ones, near numbers and a few others."""
 _SCREENED = 20
 """Number of compositions of a user's list that are compared under all futures: those nearest to the workers needed for
 the mean load and for larger loads."""
