@@ -1,7 +1,7 @@
 """The manager: snapshots in, commands and decisions out. A state machine without clock, chance or I/O.
 
 :mod:`control.phases` has its phases, and :mod:`control.phases.transitions` the order in which they follow. The strategy
-chooses what to try; :mod:`control.watch` decides when to ask it.
+proposes compositions; :mod:`control.watch` decides when to ask it.
 """
 
 from collections.abc import Iterable

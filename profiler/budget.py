@@ -12,7 +12,7 @@ _ACCEPTED = "accepted are workers=8 and cores=3"
 
 
 class BudgetError(RecomposeError):
-    """A budget was refused; the text says what would be accepted."""
+    """A budget was refused; the text names the accepted forms."""
 
 
 @dataclass(frozen=True, slots=True)

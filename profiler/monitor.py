@@ -237,7 +237,7 @@ class Monitor:
         return before_per_s is not None and bool(self._offered) and differ(self._offered.last_x(), before_per_s)
 
     def reset_window(self, at_s: float) -> None:
-        """Start measuring anew: only what is delivered from now on counts (after a switch, with a new SLO)."""
+        """Start measuring anew: only items delivered from now on count (after a switch, with a new SLO)."""
         self._reset_s = at_s
 
     # --- the snapshot -------------------------------------------------------------------------------------------

@@ -289,7 +289,7 @@ def _pace_s(profile: StageProfile) -> float:
     return profile.service_time_s / profile.at_once
 
 
-# --- what a stage costs on free cores --------------------------------------------------------------------------------
+# --- costs of stages on free cores -----------------------------------------------------------------------------------
 
 SATURATED_FROM, SATURATED_TO = 0.7, 0.95
 """Busy shares of the cores: below the first no contention is assumed, from the second on full contention."""

@@ -63,7 +63,7 @@ class SloStatus(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Slo:
     """An objective as requested, stored and shown; ``target`` is in milliseconds for latency, and items/s,
-    ``"input_rate"`` or ``"fastest"`` for throughput. :mod:`control.objectives` defines what follows from it."""
+    ``"input_rate"`` or ``"fastest"`` for throughput. :mod:`control.objectives` judges measurements by it."""
 
     metric: Metric
     target: Target

@@ -342,9 +342,7 @@ class _Reader(Fields):
     def _every(
         self, stages: Sequence[Stage], max_workers: int, replicas: Sequence[int], schedulers: Iterable[str]
     ) -> list[Composition]:
-        """Return all generated compositions; those whose workers choose their stage come last.
-
-        Raises: CompositionError for too many."""
+        """Return all generated compositions, ``Dyn`` ones last. Raises: CompositionError for too many."""
         every = [*generate(stages, max_workers=max_workers, replicas=replicas)]
         counts = [count for count in sorted(set(replicas)) if 1 < count <= max_workers]
         roaming = [f"Dyn*{count}({scheduler})" for count in counts for scheduler in dict.fromkeys(schedulers)]

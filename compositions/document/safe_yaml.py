@@ -1,6 +1,5 @@
-"""Convert YAML text of users to plain data with a safe loader, and find the lines of faults.
-
-Limits are checked before any value is built; refusals are sentences."""
+"""Convert YAML text to plain data, with a safe loader and with limits that are checked before any value is built;
+and find the lines of faults."""
 
 import re
 from collections.abc import Iterator

@@ -150,7 +150,7 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """A plan and what it would cost over the horizon, in worker-seconds."""
+    """A plan with its expected costs over the horizon, in worker-seconds."""
 
     plan: Plan
     workers: float
