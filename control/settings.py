@@ -25,7 +25,7 @@ class Measuring:
     backlog_patience_s: float = ranged(30.0, 0, 3600, "s")
     """Longest expected time to clear a backlog for which the composition is not blamed for a missed SLO."""
     latency_from: LatencyFrom = LatencyFrom.READ
-    """Start of a latency: DUE, when the item was due, includes users' waits; READ, as in the papers, does not."""
+    """Start of a latency: DUE, the due time, adds users' waits and missed items; READ, as in the papers, does not."""
     outcome_s: float = ranged(10.0, 0.5, 3600, "s")
     """Time after a decision at which its prediction is compared with measurements: one check interval."""
 

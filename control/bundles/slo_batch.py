@@ -127,7 +127,7 @@ class SloBatch(BatchController):
     DRAG_CAP = 0.2
     """Largest error that changes the drag gradually; a larger one means that the bundle waited or was misjudged."""
     STUCK = 24
-    """Number of consecutive large errors of the same sign after which the drag takes their median: that wait lasts."""
+    """Number of consecutive large errors of the same sign after which their median is added to the drag at once."""
     MOST_DRAG = log(64.0)
 
     def __init__(self, settings: BatchSettings) -> None:

@@ -45,6 +45,6 @@ class RuleSettings:
     """A stream that has not changed for this long is calm: it is assumed to continue as it is. A worker is then
     released if, for this long again, it was not needed in the long run."""
     catch_up_s: float = 60.0
-    """Time after the first choice during which late items do not raise the price: they may have waited for it."""
+    """Longest time after the first choice in which late items do not raise the price: they may have waited for it."""
     regroup: float = 0.15
     """Share of the cost that other groups must save, because workers load other stages and the old groups drain."""
