@@ -55,7 +55,7 @@ class Claim:
     reach: tuple[float, ...]
     priority: float = 1.0
     floor: int = 0
-    """Number of units that are guaranteed to the app."""
+    """Number of units that the app always gets."""
 
     def at(self, units: int) -> float:
         """Return the part of the objective that is met with this many units."""

@@ -71,7 +71,7 @@ HOP_SHARE = 0.1
 PATIENCE_SHARE = 0.25
 """Longest time that the items of a bundle may wait for each other, as a share of the latency objective."""
 PATIENCE_S = 0.01
-"""Longest time that they may wait if there is no latency objective, in seconds."""
+"""Longest such wait if there is no latency objective, in seconds."""
 MOST_ITEMS = 4096
 """Largest size: a hop then costs 0.05 µs per item, so larger bundles would only lengthen the wait."""
 _PAYS_FROM = 2

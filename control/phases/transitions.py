@@ -34,7 +34,7 @@ def after(phase: Phase, move: Move, *, hands_off: bool) -> Phase:
             return Trying(step, episode)
         case Fail(reason, called_off), Switching():
             return replace(phase, failure=reason, called_off=called_off)
-        case Fail(), _:  # the phase has not waited for this switch any more
+        case Fail(), _:  # no phase waits for this switch any more
             return phase
         case Drop(), Switching():  # the switch must end first: only one may be in progress
             return replace(phase, episode=None)

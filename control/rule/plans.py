@@ -1,4 +1,4 @@
-"""The rule's inputs at a turn, the plans that it compares, and its choice."""
+"""The rule's inputs at a turn (a tick of the manager), the plans that it compares, and its choice."""
 
 from __future__ import annotations
 

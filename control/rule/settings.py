@@ -8,7 +8,7 @@ class RuleSettings:
     """The parameters of the rule. They were chosen on the training part of the gym."""
 
     futures: int = 32
-    """Number of simulated futures of the stream, the same for all compositions."""
+    """Number of possible futures of the stream on which plans are compared, the same for all plans."""
     steps: int = 20
     """Number of steps of each future."""
     similar: float = 0.35

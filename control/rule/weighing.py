@@ -1,4 +1,4 @@
-"""Compare plans: choose the plans to compare at a turn, and compute the cost of each under the simulated futures."""
+"""Compare plans: choose the plans to compare at a turn, and compute the cost of each under the possible futures."""
 
 import math
 from collections.abc import Sequence
