@@ -1,1 +1,1 @@
-"""The vocabulary: stages, groups, compositions, their notation, YAML, enumeration and capacity."""
+"""Stages, groups and compositions: their types, notation, YAML files, enumeration and capacity model."""

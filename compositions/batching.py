@@ -11,27 +11,27 @@ MOST_ITEMS = 100_000
 MOST_BYTES = 2**40
 MOST_LINGER_MS = 60_000
 ControllerName = Literal["faf", "pbaf", "pbaf-wt", "mbaf", "pmbaf", "pid", "slo-batch"]
-"""Those that choose the size by what they measure."""
+"""Controllers that choose the size from measurements."""
 Asked = Literal["auto", "fixed", ControllerName]
-"""``fixed``: the size is given. ``auto``: it is left open, also who chooses it."""
+"""``fixed``: the user sets the size. ``auto``: the app chooses the size and the controller."""
 CONTROLLERS: tuple[str, ...] = get_args(Asked)
 AIM = "target_ms"
-"""The one setting that is not the user's: it is the latency objective."""
+"""The only setting that the user cannot set, because it is the latency objective."""
 SETTINGS = tuple(name for name in names(BatchSettings()) if name != AIM)
 
 
 @dataclass(frozen=True, slots=True)
 class SizeControl:
-    """The controller that chooses the size, and its settings; the objective says what it aims at."""
+    """The controller that chooses the size, and its settings; its target is the latency objective."""
 
     name: ControllerName
     settings: BatchSettings = field(default_factory=BatchSettings)
 
     @classmethod
     def asked(cls, controller: str | None, settings: Mapping[str, Any], items: int | None) -> "SizeControl | None":
-        """From what a user says beside ``items``; None: the size is fixed, or left to ``auto``.
+        """Return the control for a user's request; None: the size is fixed, or left to ``auto``.
 
-        Raises: SettingsError when these do not go together, with every setting that is unknown or out of range.
+        Raises: SettingsError for a contradiction, or with every setting that is unknown or out of range.
         """
         _refuse_contradictions(controller, settings, items)
         if controller in (None, "auto", "fixed"):
@@ -40,12 +40,12 @@ class SizeControl:
 
     @property
     def said(self) -> dict[str, int | float]:
-        """The settings, as ``asked`` takes them."""
+        """The settings in the form that ``asked`` takes."""
         return {name: value for name, value in plain(self.settings).items() if name != AIM}
 
 
 def settings_of(said: Mapping[str, Any]) -> BatchSettings:
-    """As usual but for what is ``said``. Raises: SettingsError that names every fault."""
+    """Return the default settings with the values in ``said``. Raises: SettingsError that names every fault."""
     found = setting_faults(said)
     if found:
         raise SettingsError("; ".join(found))
@@ -53,7 +53,7 @@ def settings_of(said: Mapping[str, Any]) -> BatchSettings:
 
 
 def setting_faults(said: Mapping[str, Any]) -> list[str]:
-    """Return what no setting of a controller may be, each by itself."""
+    """Return the faults of single settings: unknown names and values out of range."""
     unknown = [_unknown(name) for name in said if name not in SETTINGS]
     return unknown or faults(BatchSettings(), said)
 
@@ -80,18 +80,18 @@ def _refuse_contradictions(controller: str | None, settings: Mapping[str, Any], 
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """A bundle is closed by count, bytes or age, whichever comes first.
+    """A user's request for bundles: a bundle is closed by count, bytes or age, whichever comes first.
 
     Raises: SettingsError that names every value out of range.
     """
 
     items: int | None = None
-    """None: as many as pay (:mod:`control.bundles.bundle_size`), or as ``control`` has it."""
+    """Bundle size; None: ``control`` chooses it, or :mod:`control.bundles.bundle_size` if that is None, too."""
     max_bytes: int = ranged(4 * 2**20, 1, MOST_BYTES, "bytes")
     linger_ms: float = ranged(0.0, 0, MOST_LINGER_MS, "ms")
-    """How long the first item may wait for others that are not due yet. Those that are due never wait."""
+    """Maximum time for which the first item waits for items that are not due yet; due items never wait."""
     control: SizeControl | None = None
-    """None: nobody in particular was asked to choose the size."""
+    """Controller that the user named; None: none."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -100,17 +100,17 @@ class Batching:
 
     @property
     def controller(self) -> Asked:
-        """Return who is to choose the size."""
+        """Name of the controller that chooses the size; ``fixed`` or ``auto`` if the user named none."""
         if self.control is not None:
             return self.control.name
         return "auto" if self.items is None else "fixed"
 
     def limits(self, size: int) -> "BundleLimits":
-        """Return what holds while ``size`` items are to travel together."""
+        """Return the limits for bundles of ``size`` items."""
         return BundleLimits(size, self.max_bytes, self.linger_ms / 1e3)
 
     def controlled(self, controller: str | None, settings: Mapping[str, Any]) -> Self:
-        """The same with this controller. Raises: SettingsError."""
+        """Return a copy with this controller. Raises: SettingsError if controller, settings and size do not fit."""
         return replace(self, control=SizeControl.asked(controller, settings, self.items))
 
 

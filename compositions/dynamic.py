@@ -1,4 +1,4 @@
-"""Workers that choose what to run next: their number, scheduler and settings (Prasaad et al. 2017, section 6)."""
+"""Workers that choose their next stage: their number, scheduler and settings (Prasaad et al. 2017, section 6)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from compositions.settings import SettingsError, plain
 SchedulerName = Literal["qst", "lp", "et", "ct", "kanban"]
 SCHEDULER_NAMES: tuple[SchedulerName, ...] = get_args(SchedulerName)
 DEFAULT_SCHEDULER: SchedulerName = "lp"
-"""The lowest latency of the published ones, at a throughput like the best (docs/research/ordered.md)."""
+"""Of the published ones, the one with the lowest latency and nearly the best throughput (docs/research/ordered.md)."""
 Value = int | float | str
 _TAKES: Mapping[SchedulerName, tuple[str, ...]] = {
     "qst": ("slice_s", "capacity", "half_life"),
@@ -19,12 +19,12 @@ _TAKES: Mapping[SchedulerName, tuple[str, ...]] = {
     "ct": ("slice_s", "window_s", "selectivity", "half_life"),
     "kanban": ("slice_s", "ahead", "half_life"),
 }
-"""Which settings make a difference to whom."""
+"""The settings that each scheduler uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dyn:
-    """So many workers run all stages, each of them whatever the scheduler says."""
+    """A pool of workers that run all stages; the scheduler chooses the next stage of each worker."""
 
     workers: int
     scheduler: SchedulerName = DEFAULT_SCHEDULER
@@ -32,8 +32,8 @@ class Dyn:
 
     @classmethod
     def asked(cls, workers: int, scheduler: SchedulerName, said: Mapping[str, Any]) -> Self:
-        """With these of its settings by their names, the others as they are. Raises: SettingsError naming every fault:
-        what the scheduler does not take, and what is out of range."""
+        """Return the pool with the settings in ``said``, by name, and defaults for the others. Raises: SettingsError
+        for settings that the scheduler does not use, and for values out of range."""
         takes = _TAKES[scheduler]
         if unknown := [name for name in said if name not in takes]:
             told = ", ".join(repr(name)[:60] for name in unknown)
@@ -42,12 +42,12 @@ class Dyn:
 
     @property
     def in_force(self) -> dict[str, Value]:
-        """All settings that the scheduler takes, by name."""
+        """All settings that the scheduler uses, by name."""
         every = plain(self.settings)
         return {name: every[name] for name in _TAKES[self.scheduler]}
 
     @property
     def said(self) -> dict[str, Value]:
-        """Those that are not as they are where nothing is said."""
+        """The settings that differ from their defaults, by name."""
         usual = plain(SchedulerSettings())
         return {name: value for name, value in self.in_force.items() if value != usual[name]}

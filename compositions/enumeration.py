@@ -10,19 +10,19 @@ from compositions.rules import MAX_COMPOSITIONS, count_fault, most_replicas
 
 MAX_GENERATED = MAX_COMPOSITIONS
 MAX_OWN = 1_000
-"""Compositions of a list that nobody wrote: enough to choose from, and few enough to read and to price at each tick."""
+"""Largest list for an app without a compositions file: few enough to read, and to compare at each tick."""
 
 _Tail = tuple[int, tuple[Group, ...]]
-"""Workers and groups of an arrangement of the last stages of an app."""
+"""Number of workers, and groups, of an arrangement of the last stages of an app."""
 
 
 def generate(stages: Sequence[Stage], *, max_workers: int, replicas: Sequence[int]) -> Iterator[Composition]:
-    """Every way to cut ``stages`` into groups of adjacent ones and to give each group a number of ``replicas``.
+    """Return all partitions of ``stages`` into groups of adjacent stages, with each number of ``replicas`` per group.
 
     Cheapest first: fewest workers, then fewest groups. Shapes are distinct, names are short notations. A group of one
-    worker is Seq; a group that workers cannot share is Seq whatever ``replicas`` offers.
+    worker is Seq; a group that workers cannot share is Seq, whatever ``replicas`` offers.
 
-    Raises: CompositionError when there are more than 10,000, or none within ``max_workers``, or replicas below 1.
+    Raises: CompositionError if there are more than 10,000, or none within ``max_workers``, or replicas below 1.
     """
     offered = sorted(set(replicas))
     for problem in filter(None, (count_fault("replicas", count) for count in offered)):
@@ -35,10 +35,11 @@ def generate(stages: Sequence[Stage], *, max_workers: int, replicas: Sequence[in
 
 
 def own_list(stages: Sequence[Stage], cores: float) -> tuple[Composition, ...]:
-    """Return what can be chosen for an app without a compositions file: all that twice the ``cores`` can be given to.
+    """Return the compositions of an app without a compositions file: all with at most twice as many workers as cores.
 
-    Twice, because a stage that waits takes a worker and no core. Where that would be more than 1,000, fewer numbers of
-    replicas are offered: all, then powers of two, two, one. All stages sequential is always among them, by that name.
+    Twice, because a stage that waits takes a worker and no core. If that would be more than 1,000, fewer numbers of
+    replicas are offered: all, then powers of two, then 1 and 2, then 1. ``sequential``, with one worker per stage, is
+    always among them.
     """
     most = max(ceil(2 * cores), len(stages))
     powers = [2**exponent for exponent in range(most.bit_length()) if 2**exponent <= most]
@@ -51,7 +52,7 @@ def own_list(stages: Sequence[Stage], cores: float) -> tuple[Composition, ...]:
 
 
 def _within(stages: Sequence[Stage], most: int, replicas: Sequence[int]) -> list[Composition]:
-    """None when there are too many to offer."""
+    """Return the compositions within ``most`` workers; an empty list if there are too many."""
     try:
         found = list(generate(stages, max_workers=most, replicas=replicas))
     except CompositionError:
@@ -60,10 +61,10 @@ def _within(stages: Sequence[Stage], most: int, replicas: Sequence[int]) -> list
 
 
 def _arrange(stages: Sequence[Stage], max_workers: int, replicas: Sequence[int]) -> list[_Tail]:
-    """Arrangements of the last stage, of the last two …, of all; each list sorted by workers.
+    """Return the arrangements of all stages, built from those of the last stage, of the last two, and so on.
 
-    An arrangement is kept only while the stages before it, merged into one group, still fit. So every kept one is the
-    end of at least one composition, and a list that outgrows the limit proves that there are too many.
+    An arrangement is kept only if the stages before it, merged into one group, still fit. So every kept one is the end
+    of at least one composition, and a list that exceeds the limit proves that there are too many.
     """
     arranged: list[list[_Tail]] = [[(0, ())]]
     for first in reversed(range(len(stages))):
@@ -76,7 +77,7 @@ def _arrange(stages: Sequence[Stage], max_workers: int, replicas: Sequence[int])
 def _extend(
     stages: Sequence[Stage], first: int, arranged: Sequence[list[_Tail]], budget: int, replicas: Sequence[int]
 ) -> list[_Tail]:
-    """Arrangements of ``stages[first:]`` within ``budget`` workers; ``arranged[i]`` are those from first + 1 + i on."""
+    """Return arrangements of ``stages[first:]`` within ``budget`` workers; ``arranged[i]``: from first + 1 + i on."""
     found: list[_Tail] = []
     for end in range(first + 1, len(stages) + 1):
         names = tuple(stage.name for stage in stages[first:end])
@@ -99,7 +100,7 @@ def _choices(stages: Sequence[Stage], replicas: Sequence[int]) -> Sequence[int]:
 
 
 def refuse_too_many(found: int) -> None:
-    """Raises: CompositionError for more than can be offered."""
+    """Check the number of compositions. Raises: CompositionError if it is above the limit."""
     if found > MAX_GENERATED:
         many = f"more than {MAX_GENERATED:,} compositions would be generated"
         raise _refusal(f"{many}; lower max_workers or offer fewer replicas")

@@ -1,19 +1,19 @@
-"""The one root of the errors that a user can cause and read."""
+"""The base class of all errors that a user can cause and read, and helpers for their texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 class RecomposeError(Exception):
-    """Root of all errors whose text is a sentence for the user."""
+    """Base class of all errors whose text is a sentence for the user."""
 
     faults: "tuple[Fault, ...]" = ()
-    """Each thing that is wrong, where the error is about a document or a body."""
+    """All faults found, if the error is about a document or a request body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong at one place of a document; ``path`` as in ``compositions[2].groups[0].stages[1]``."""
+    """A fault at one place of a document; ``path`` as in ``compositions[2].groups[0].stages[1]``."""
 
     path: str
     message: str
@@ -23,11 +23,11 @@ class Fault:
 
 
 class NotNow(RecomposeError, OSError):  # noqa: N818 - says what it means
-    """It cannot be done now, for a reason outside the program, as a disk that is full; later it may."""
+    """A request cannot be fulfilled now, for a reason outside the program such as a full disk; a later retry may."""
 
 
 class CompositionError(RecomposeError):
-    """A compositions document or a notation was refused; carries every fault found."""
+    """A compositions document or a notation was refused; ``faults`` has every fault found."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
@@ -35,7 +35,7 @@ class CompositionError(RecomposeError):
 
 
 def shown(value: object) -> str:
-    """The value as a fault quotes it: short, and safe for numbers too long to be printed."""
+    """Return the value as a fault quotes it: shortened, and safe for numbers that are too long to be printed."""
     try:
         text = repr(value)
     except ValueError:
@@ -44,6 +44,6 @@ def shown(value: object) -> str:
 
 
 def sub_path(path: str, key: object) -> str:
-    """The path of ``key`` in the mapping at ``path``; a key that is no plain word is quoted."""
+    """Return the path of ``key`` in the mapping at ``path``; a key that is no plain word is quoted."""
     word = key if isinstance(key, str) and key.isidentifier() and len(key) <= 60 else shown(key)
     return f"{path}.{word}" if path else word

@@ -1,4 +1,4 @@
-"""The extras of the package: which one brings a module that is missing, in one sentence."""
+"""The extras of the package: say which extra installs a missing module."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,16 +18,16 @@ EXTRAS = {
     "samples": ("skimage",),
     "spark": ("deltalake", "pandas", "pyspark"),
 }  # fmt: skip
-"""The modules of each; those of brokers and databases are named where they are opened."""
+"""Modules by extra; the modules for brokers and databases are named in the code that opens these."""
 _EXTRA_OF = {module: extra for extra, modules in EXTRAS.items() for module in modules}
 
 
 class MissingExtra(RecomposeError):  # noqa: N818 - says what happened
-    """A library is missing that an extra of the package brings."""
+    """A library is missing that an extra of the package would install."""
 
 
 def advice(error: BaseException) -> str | None:
-    """Return the sentence with the command to install what ``error`` misses; None if no extra brings it."""
+    """Return a sentence with the command that installs the missing module; None if no extra installs it."""
     module = error.name if isinstance(error, ModuleNotFoundError) else None
     library = (module or "").partition(".")[0]
     extra = _EXTRA_OF.get(library)
@@ -36,7 +36,7 @@ def advice(error: BaseException) -> str | None:
 
 @contextmanager
 def extras_named() -> Iterator[None]:
-    """Raises: MissingExtra instead of a ModuleNotFoundError that an extra would prevent."""
+    """Convert errors within the context. Raises: MissingExtra for a missing module that an extra would install."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Loggers of structlog, which is loaded with the first line: that takes 0.1 s, and most scripts log nothing."""
+"""Loggers of structlog, which is imported at the first log line: the import takes 0.1 s, and most scripts log none."""
 
 import sys
 from typing import Any
@@ -14,7 +14,7 @@ class Logger:
         self._fields = fields
 
     def __getattr__(self, method: str) -> Any:
-        if method.startswith("_"):  # pickle asks for some
+        if method.startswith("_"):  # pickle looks for some
             raise AttributeError(method)
         import structlog
 
@@ -25,6 +25,6 @@ class Logger:
 
 
 def quiet() -> None:
-    """Write warnings to stderr only, in a program of a user that has not set up structlog."""
-    global _in_a_program  # noqa: PLW0603 - it is of the process, as structlog's own configuration
+    """Log only warnings, to stderr, in a user's program that has not configured structlog."""
+    global _in_a_program  # noqa: PLW0603 - a process-wide setting, as structlog's own configuration
     _in_a_program = True

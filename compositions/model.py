@@ -1,4 +1,4 @@
-"""Stages, groups and compositions: frozen values that every other package speaks in."""
+"""Stages, groups and compositions: frozen values that every other package uses."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ class StageKind(StrEnum):
     STATELESS = "stateless"
     STATEFUL = "stateful"
     PARTITIONED = "partitioned"
-    """A state for each key of its values; keys fall into partitions."""
+    """One state per key of its values; keys are divided into partitions."""
 
 
 class Pattern(StrEnum):
@@ -28,51 +28,51 @@ class Pattern(StrEnum):
 
 
 class TransitionKind(StrEnum):
-    """The way one composition becomes another."""
+    """The kind of a change from one composition to another."""
 
     RESIZE = "resize"
-    """In place: the groups stay, and have other numbers of replicas."""
+    """A change in place: the groups stay, and their numbers of replicas change."""
     SWITCH = "switch"
-    """The groups are others: the new ones take over, the old ones drain."""
+    """A change of the groups: new groups take over, and the old ones drain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One function of an app; ``time_limit_s`` is the wall time after which a call counts as hung, for each item."""
+    """One function of an app; ``time_limit_s`` is the wall time per item after which a call counts as hung."""
 
     name: str
     kind: StageKind = StageKind.STATELESS
     time_limit_s: float | None = None
     batch: bool = False
-    """It gets the values of a bundle together, with the states of their keys where it is partitioned."""
+    """True if a call gets all values of a bundle; a partitioned stage also gets the states of their keys."""
     columns: tuple[tuple[str, str], ...] = ()
-    """Names and Arrow types: a batch stage with these gets a record batch of values that are dicts."""
+    """Names and Arrow types of columns: the batch stage gets its values, which are dicts, as a record batch."""
     concurrency: int = 1
-    """Calls that wait at a time in one worker, of a stage that is an ``async def``."""
+    """Number of concurrent calls per worker, for a stage that is an ``async def``."""
     partitions: int = 64
-    """Of a partitioned stage: no more workers than that can share its keys."""
+    """Number of partitions of a partitioned stage, and so the most workers that can share its keys."""
     bounds: tuple[int | str, ...] = ()
-    """Of range partitioning: the first key of each partition but the first, ascending. Empty: by hash."""
+    """For range partitioning: the first key of each partition except the first, ascending. Empty: by hash."""
     price: float = 0.0
-    """A worker that runs it costs so much more than another, for its memory or its accelerator."""
+    """Additional cost of a worker that runs it, in workers, for its memory or its accelerator."""
     ordered: bool = True
-    """Results leave in the order of their items, and states see them in it. Who switches it off is told why."""
+    """Must be True: results leave in the order of their items, and states see items in this order."""
     cpus: float | None = None
-    """CPUs that a worker reserves which runs it; None: none."""
+    """CPUs that a worker with this stage reserves; None: none."""
     gpus: float = 0.0
-    """Share of one GPU, up to 1, or a whole number of GPUs."""
+    """GPUs that a worker reserves: a share of one GPU, up to 1, or a whole number."""
     gpu_memory: int | str = 0
-    """Memory of a GPU that it keeps, in bytes or as a text (``4GB``, ``25%``), reserved as a share of one GPU."""
+    """GPU memory that the stage needs, in bytes or as a text (``4GB``, ``25%``), reserved as a share of one GPU."""
     memory: int | str = 0
-    """Memory that it keeps, in bytes or as a text: ``2GB``, ``512MiB``."""
+    """Memory that the stage needs, in bytes or as a text: ``2GB``, ``512MiB``."""
     custom: Mapping[str, Amount] = field(default_factory=dict, hash=False)
     """Amounts of custom Ray resources (``{"decoder": 1}``), and labels that the node must have (``{"zone": "a"}``)."""
     setup: Literal["all", "per-group"] = "all"
-    """The workers that set it up: all of the app, or only those of the group that runs it."""
+    """Workers that set it up: all workers of the app, or only those of the group that runs it."""
 
     @property
     def keeps_state(self) -> bool:
-        """Return whether it must see its items in order."""
+        """True if the stage has a state, so that it must see its items in order."""
         return self.kind is not StageKind.STATELESS
 
 
@@ -86,12 +86,11 @@ def loads_of(stages: Iterable[Stage]) -> Loads:
 
 
 Room = Mapping[Loads, int]
-"""How many workers of a class the nodes could hold, by the names that the class has; classes that reserve nothing are
-missing."""
+"""Number of workers that fit on the nodes, by class; classes that reserve no resources are missing."""
 
 
 def most_workers(loads: Loads, room: Room) -> int | None:
-    """Return how many workers of a class the nodes could hold; None: as many as one likes."""
+    """Return the number of workers of a class that fit on the nodes; None: unlimited."""
     known = [room[each] for each in ((loads,) if loads in room else ((name,) for name in loads)) if each in room]
     return min(known, default=None)
 
@@ -102,7 +101,7 @@ def held_by(stages: Iterable[Stage], loads: Loads) -> tuple[Stage, ...]:
 
 
 def concurrencies(stages: Iterable[Stage]) -> dict[str, int]:
-    """Calls that one worker has at a time, of the stages that wait with several."""
+    """Return the concurrent calls per worker, by stage, for stages with more than one."""
     return {stage.name: stage.concurrency for stage in stages if stage.concurrency > 1}
 
 
@@ -122,18 +121,18 @@ class Composition:
     name: str
     groups: tuple[Group, ...]
     batch: Batching | None = None
-    """How many items travel together while it is active; None: as is asked for the app. No part of its shape."""
+    """Bundle size while it is active; None: the app's setting. Not part of the shape."""
     dyn: Dyn | None = None
-    """Its workers choose the stage: a group each, with the most that may be at it; None: they are bound."""
+    """Settings if its workers choose their stage; each group is then one stage with its most workers. None: fixed."""
 
     @property
     def workers(self) -> int:
-        """Workers it needs: the sum of the replicas of its groups, unless its workers go from group to group."""
+        """Number of workers: the sum of the groups' replicas, or the shared pool if workers choose their stage."""
         return self.dyn.workers if self.dyn is not None else sum(group.replicas for group in self.groups)
 
     @property
     def shape(self) -> tuple[tuple[tuple[str, ...], int], ...]:
-        """Return what makes two compositions the same: stages and replicas of every group, whatever the spelling."""
+        """The identity of a composition, apart from its name: stages and replicas of every group."""
         groups = tuple((group.stages, group.replicas) for group in self.groups)
         if self.dyn is None:
             return groups
@@ -142,16 +141,16 @@ class Composition:
 
     @property
     def grouping(self) -> tuple[tuple[str, ...], ...]:
-        """Return which stages run together: the shape without the numbers of replicas."""
+        """The stages of every group: the shape without the numbers of replicas."""
         return tuple(group.stages for group in self.groups)
 
     def transition_to(self, other: "Composition") -> TransitionKind:
-        """Return what it takes to go from this one to ``other``."""
+        """Return the kind of the change from this composition to ``other``."""
         alike = self.grouping == other.grouping and self.dyn is None and other.dyn is None
         return TransitionKind.RESIZE if alike else TransitionKind.SWITCH
 
     def crew(self, stages: Sequence[Stage]) -> Counter[Loads]:
-        """Return the number of workers of each class; workers that choose their group are all of one."""
+        """Return the number of workers of each class; workers that choose their stage are all of one class."""
         if self.dyn is not None:
             return Counter({loads_of(stages): self.dyn.workers})
         by_name = {stage.name: stage for stage in stages}
@@ -170,7 +169,7 @@ class Composition:
             yield from group.stages
 
     def group_of(self, stage: str) -> Group:
-        """The group that runs ``stage``. Raises: KeyError when no group does."""
+        """Return the group that runs ``stage``. Raises: KeyError if no group does."""
         for group in self.groups:
             if stage in group.stages:
                 return group
@@ -178,19 +177,19 @@ class Composition:
 
 
 def all_sequential(stages: Sequence[Stage], name: str = "sequential") -> Composition:
-    """One sequential group per stage: the most accurate one to profile (Vogel et al., section 3.2, step 1)."""
+    """Return one sequential group per stage: the most accurate to profile (Vogel et al., section 3.2, step 1)."""
     return Composition(name, tuple(Group((stage.name,)) for stage in stages))
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A compositions file: listed ones in file order, then generated ones whose shape is not among them."""
+    """A compositions file: listed compositions in file order, then generated ones of other shapes."""
 
     app: str
     compositions: tuple[Composition, ...] = ()
     resources: Resources = field(default_factory=dict, hash=False)
-    """By stage, in place of those that it asks for itself."""
+    """Resources by stage, which replace those of the stage itself."""
 
     def resources_of(self, stages: Iterable[Stage]) -> Resources:
-        """Return those of stages that are there: options of an app may change which are."""
+        """Return the resources of the existing ``stages``; an app's options may add or remove stages."""
         return {stage.name: self.resources[stage.name] for stage in stages if stage.name in self.resources}

@@ -1,6 +1,6 @@
 """The one-line notation of compositions: ``Seq(segment,extract)-Par(vectorize)-Par*3(rank)``.
 
-``Par × 3``, as it is drawn for people, is read as well.
+``Par × 3``, the form in displays, is read as well.
 """
 
 import re
@@ -12,16 +12,16 @@ from compositions.model import Composition, Group, Pattern, Stage
 from compositions.rules import count_fault, group_faults, groups_of_dyn, resolve, what_app_has
 from compositions.settings import SettingsError
 
-# The notation of workers that choose: ``Dyn*4(ct)``, ``Dyn*4(ct, slice_s=0.002, window_s=0.5)``.
+# The notation of workers that choose their stage: ``Dyn*4(ct)``, ``Dyn*4(ct, slice_s=0.002, window_s=0.5)``.
 
 _DYN = re.compile(r"\s*Dyn(?:\s*[*×]\s*(?P<workers>-?[0-9]+))?(?:\s*\(\s*(?P<said>[^()]*?)\s*\))?\s*")
 _MOST_DIGITS = 9
 _LONGEST = 40
-"""Of a number that is written out: longer ones are text, which is refused."""
+"""Most characters of a number; longer values stay text, which is refused."""
 
 
 def parse_dyn(text: str, default_workers: int) -> Dyn | None:
-    """None: it is another notation. Raises: CompositionError with one sentence when it is a faulty one of these."""
+    """Parse a ``Dyn`` notation; return None for any other. Raises: CompositionError with a sentence on the fault."""
     if (match := _DYN.fullmatch(text)) is None:
         return None
     first, *rest = [each.strip() for each in (match["said"] or DEFAULT_SCHEDULER).split(",")]
@@ -41,13 +41,13 @@ def parse_dyn(text: str, default_workers: int) -> Dyn | None:
 
 
 def format_dyn(dyn: Dyn) -> str:
-    """As ``parse_dyn`` reads it back: what is not said is as it is."""
+    """Return the notation that ``parse_dyn`` reads back; settings with their default value are left out."""
     said = "".join(f", {name}={value}" for name, value in dyn.said.items())
     return f"Dyn*{dyn.workers}({dyn.scheduler}{said})"
 
 
 def scheduler_called(name: str) -> SchedulerName:
-    """Raises: CompositionError when there is none."""
+    """Return ``name`` as a scheduler's name. Raises: CompositionError if there is no such scheduler."""
     found = next((each for each in SCHEDULER_NAMES if each == name), None)
     if found is None:
         raise refusal(f"unknown scheduler {shown(name)} of Dyn; there are {', '.join(SCHEDULER_NAMES)}")
@@ -62,7 +62,7 @@ def number(written: str, at: int) -> int:
 
 
 def refusal(message: str) -> CompositionError:
-    """Return the refusal of a notation as a whole."""
+    """Return the error that refuses a notation as a whole."""
     return CompositionError([Fault("", message)])
 
 
@@ -83,7 +83,7 @@ def _value(text: str) -> Value:
 
 
 DEFAULT_REPLICAS = 2
-"""Workers of a Par group that does not say (Vogel et al., section 4: two replicas per parallel stage)."""
+"""Replicas of a Par group without a number (Vogel et al., section 4: two replicas per parallel stage)."""
 
 _GROUP = re.compile(r"\s*(?P<pattern>Seq|Par)(?:\s*[*×]\s*(?P<replicas>-?[0-9]+))?(?:\s*\((?P<stages>[^()]*)\))?\s*")
 
@@ -96,13 +96,13 @@ def parse(
     default_replicas: int = DEFAULT_REPLICAS,
     app: str = "the app",
 ) -> Composition:
-    """Reads a notation: groups joined by ``-``, each ``Seq``, ``Par`` or ``Par*N`` and a list of its stages.
+    """Parse a notation: groups joined by ``-``, each ``Seq``, ``Par`` or ``Par*N`` and a list of its stages.
 
-    A list names stages, or ``fN`` for the N-th stage of the app; a group without list takes the next single stage.
-    ``Dyn*4(ct)`` alone is four workers that go from stage to stage as scheduler ``ct`` says, ``Dyn*4(ct,
-    slice_s=0.002)`` with settings of it.
+    A list names stages, or ``fN`` for the N-th stage of the app; a group without a list takes the next single stage.
+    ``Dyn*4(ct)`` alone is four workers whose stages scheduler ``ct`` chooses; ``Dyn*4(ct, slice_s=0.002)`` also has
+    settings of the scheduler.
 
-    Raises: CompositionError with one sentence when the text is not a notation or not a composition of ``stages``.
+    Raises: CompositionError with one sentence if the text is no notation, or no composition of ``stages``.
     """
     if (dyn := parse_dyn(text, default_replicas)) is not None:
         return Composition(name, groups_of_dyn(stages, dyn.workers), dyn=dyn)
@@ -116,17 +116,17 @@ def parse(
 
 
 def format_notation(composition: Composition) -> str:
-    """The notation with every stage named; ``parse`` of it, with its default of 2 replicas, gives the same groups."""
+    """Return the notation with every stage named; ``parse``, with its default of 2 replicas, reads it back."""
     if composition.dyn is not None:
         return format_dyn(composition.dyn)
     return "-".join(f"{_head(group)}({','.join(group.stages)})" for group in composition.groups)
 
 
 def short_notation(composition: Composition) -> str:
-    """The notation without what goes without saying: ``Seq(f1,f2)-Par-Par*3``.
+    """Return the shortest notation, such as ``Seq(f1,f2)-Par-Par*3``.
 
-    It does not depend on stage names, so ``parse`` misreads it in an app that has given the name ``fN`` to another
-    stage than the N-th.
+    It does not use stage names, so ``parse`` misreads it in an app in which another stage than the N-th is called
+    ``fN``.
     """
     if composition.dyn is not None:
         return format_dyn(composition.dyn)

@@ -1,4 +1,4 @@
-"""The resources that a stage asks for, and those of a worker that runs several stages.
+"""The resources that a stage requests, and those that a worker with several stages reserves.
 
 A number in ``custom`` is an amount of a Ray resource; a text is a label that the worker's node must have.
 """
@@ -20,11 +20,11 @@ _SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 MOST_BYTES = 2**60
 RESOURCES = ("cpus", "gpus", "gpu_memory", "memory", "custom")
 Resources = Mapping[str, Mapping[str, Any]]
-"""What is asked for in place of a stage's own resources, by stage and name."""
+"""Resources that replace a stage's own, by stage and name of the resource."""
 
 
 class Asking(Protocol):
-    """A stage, as far as its resources go."""
+    """The attributes of a stage that define its resources."""
 
     @property
     def name(self) -> str: ...
@@ -42,12 +42,12 @@ class Asking(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The resources that one worker takes for as long as it lives."""
+    """The resources that one worker reserves for its lifetime."""
 
     cpus: float | None = None
-    """CPUs; None: none is reserved, and it counts as one CPU where there is a choice of nodes."""
+    """CPUs; None: none is reserved, and placement counts one CPU."""
     gpus: float = 0.0
-    """A share of one GPU, up to 1, or a whole number of GPUs."""
+    """Share of one GPU, up to 1, or a whole number of GPUs."""
     memory_bytes: int = 0
     custom: Mapping[str, float] = field(default_factory=dict, hash=False)
     """Amounts of custom Ray resources."""
@@ -56,21 +56,21 @@ class Need:
 
     @property
     def is_declared(self) -> bool:
-        """Return whether anything is asked for."""
+        """True if any resource is requested."""
         return self != Need()
 
     def __str__(self) -> str:
-        """The need in words: ``1 CPU, 0.25 GPU and 2 GB of memory on a node with zone=a``."""
+        """Return the need as text: ``1 CPU, 0.25 GPU and 2 GB of memory on a node with zone=a``."""
         taken = amounts(self.cpus or 0.0, self.gpus, self.memory_bytes, self.custom)
         return f"{taken} on a node with {labels_told(self.labels)}" if self.labels else taken
 
 
 def need_of(stages: Sequence[Asking]) -> Need:
-    """Return the need of a worker that holds these stages and runs them in turns: the sum of their memory, which stays
-    loaded, and the most that one of them uses of all else. Of GPUs it is the larger one of the two, as their memory is
-    had by shares.
+    """Return the need of a worker that loads these stages and runs them in turn: the sum of their memory, and the
+    maximum of each other resource over the stages. The GPU share is the larger of the maximum and of the sum of the
+    shares for GPU memory.
 
-    Raises: RecomposeError for a memory that cannot be read, or two stages that ask for different nodes.
+    Raises: RecomposeError for a memory that cannot be read, or for stages with different labels of nodes.
     """
     cpus = [stage.cpus for stage in stages if stage.cpus is not None]
     custom: dict[str, float] = {}
@@ -88,7 +88,7 @@ def need_of(stages: Sequence[Asking]) -> Need:
 
 
 def _gpu_share(memory: int | str) -> float:
-    """Return the share of a GPU that has this memory of it: a whole one where it is not known how much a GPU has."""
+    """Return the share of a GPU with this memory; for a size in bytes, a whole GPU, as the GPU's memory is unknown."""
     share = _SHARE.fullmatch(memory) if isinstance(memory, str) else None
     return float(share[1]) / 100 if share else float(size_bytes(memory) > 0)
 
@@ -97,8 +97,8 @@ S = TypeVar("S", bound=Asking)
 
 
 def sized(stages: Sequence[S], gpu_bytes: int | None) -> tuple[S, ...]:
-    """Return the stages with their memory of a GPU as a share of one that has ``gpu_bytes``, rounded up to a hundredth
-    of a percent; as they are where that is None."""
+    """Return the stages with GPU memory as a percentage of ``gpu_bytes``, the memory of one GPU, rounded up to a
+    hundredth of a percent; unchanged if ``gpu_bytes`` is None."""
     if gpu_bytes is None:
         return tuple(stages)
 
@@ -110,19 +110,19 @@ def sized(stages: Sequence[S], gpu_bytes: int | None) -> tuple[S, ...]:
 
 
 def in_bytes(memory: int | str) -> bool:
-    """Return whether memory is asked for by its size, and not as a share."""
+    """Return True if the memory is a size, not a share."""
     return memory != 0 and not (isinstance(memory, str) and _SHARE.fullmatch(memory))
 
 
 def with_resources(stages: Sequence[S], asked: Resources) -> tuple[S, ...]:
-    """Return the stages with what is ``asked`` in place of their own. Raises: RecomposeError if it cannot be."""
+    """Return the stages with their resources replaced by ``asked``. Raises: RecomposeError if these are faulty."""
     for path, fault in faults_of(stages, asked):
         raise RecomposeError(f"resources.{path} {fault}")
     return tuple(replace(stage, **asked.get(stage.name, {})) for stage in stages)  # type: ignore[type-var]
 
 
 def faults_of(stages: Sequence[Asking], asked: Resources) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with ``asked``: the path of each fault, and a sentence that goes on from there."""
+    """Yield the faults in ``asked``: each a path, and a text that continues the path."""
     own = {stage.name: stage for stage in stages}
     for name, resources in asked.items():
         if name not in own:
@@ -140,9 +140,9 @@ _MARGIN = 1.05
 def proposed(
     cores: Mapping[str, float], peak_bytes: Mapping[tuple[str, ...], int], light: Sequence[Asking]
 ) -> Resources:
-    """Return what to ask for where nothing is asked: the cores that a call of a stage keeps busy, and the memory of
-    workers with a margin, by the stages that only their class has loaded, beside the ``light`` ones that all have.
-    Memory that stages have loaded together counts for one of them, so that the sum is right."""
+    """Return a proposal of resources by stage, from measurements: the busy ``cores`` of a call, and memory with a
+    margin. ``peak_bytes``: memory of a worker, by class. ``light``: stages that all workers load. Memory that several
+    stages load together counts for one of them, so that sums are right."""
     asked: dict[str, dict[str, Any]] = {
         name: {"cpus": max(1, math.ceil(10 * each)) / 10} for name, each in cores.items()
     }
@@ -170,7 +170,7 @@ def size_bytes(memory: int | str) -> int:
 
 
 def resource_faults(stage: Asking) -> Iterator[str]:
-    """Yield what is wrong with the resources of a stage; each continues ``stage 'detect' …``."""
+    """Yield the faults in the resources of a stage; each text continues ``stage 'detect' …``."""
     cpus, gpus = stage.cpus, stage.gpus
     if cpus is not None and not (_is_amount(cpus) and cpus > 0):
         yield f"has cpus = {shown(cpus)}; must be a number above 0, or None to reserve none"
@@ -195,7 +195,7 @@ def _is_amount(value: object) -> bool:
 
 
 def amounts(cpus: float, gpus: float, memory_bytes: int, custom: Mapping[str, float]) -> str:
-    """Return amounts of resources in words; those that are 0 are left out."""
+    """Return amounts of resources as text; amounts of 0 are left out."""
     parts = [f"{figure(cpus, 6)} {'CPU' if cpus <= 1 else 'CPUs'}"] if cpus else []
     parts += [f"{figure(gpus, 6)} {'GPU' if gpus <= 1 else 'GPUs'}"] if gpus else []
     parts += [f"{figure(memory_bytes / 1e9, 4)} GB of memory"] if memory_bytes else []
@@ -206,5 +206,5 @@ def amounts(cpus: float, gpus: float, memory_bytes: int, custom: Mapping[str, fl
 
 
 def labels_told(labels: Mapping[str, str]) -> str:
-    """Return labels in words: ``zone=a``."""
+    """Return labels as text: ``zone=a``."""
     return ", ".join(f"{name}={value}" for name, value in labels.items())

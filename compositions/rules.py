@@ -1,5 +1,5 @@
-"""Check that groups form a composition of an app: every stage once, in the app's order, and in Par none that workers
-cannot share."""
+"""Check that groups form a composition of an app: every stage once, in the app's order, and no Par group with a stage
+that workers cannot share."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,13 +8,13 @@ from compositions.model import Group, Pattern, Stage, StageKind
 from compositions.wording import did_you_mean
 
 MAX_REPLICAS = 1_000
-"""More workers than one dispatcher can feed, with tens of megabytes each."""
+"""Maximum replicas of a group: more workers than one dispatcher can feed, with tens of megabytes each."""
 MAX_COMPOSITIONS = 10_000
-"""Of an app, and of a document: what a deciding manager looks through in a few hundredths of a second."""
+"""Maximum compositions of an app or a document: a manager compares that many in a few hundredths of a second."""
 
 
 def resolve(word: str, stages: Sequence[Stage]) -> str:
-    """The stage that ``word`` means: a stage of that name, else ``fN`` for the N-th; an unknown word stays as it is."""
+    """Return the name of the stage for ``word``, a name or ``fN`` for the N-th stage; unknown words are unchanged."""
     names = [stage.name for stage in stages]
     number = word[1:]
     if word in names or not word.startswith("f") or not (number.isascii() and number.isdigit()) or len(number) > 6:
@@ -23,12 +23,12 @@ def resolve(word: str, stages: Sequence[Stage]) -> str:
 
 
 def what_app_has(app: str, stages: Sequence[Stage]) -> str:
-    """The half sentence that says which stage names would be accepted."""
+    """Return the end of a sentence with the accepted stage names."""
     return f"{app} has {', '.join(stage.name for stage in stages) or 'no stages'}"
 
 
 def group_faults(groups: Sequence[Group], stages: Sequence[Stage], app: str) -> Iterator[Fault]:
-    """All that keeps ``groups`` from being a composition of ``stages``; paths start at ``groups[i]``."""
+    """Yield the faults of ``groups`` as a composition of ``stages``; paths start at ``groups[i]``."""
     yield from _order_faults(groups, stages, app)
     by_name = {stage.name: stage for stage in stages}
     for index, group in enumerate(groups):
@@ -36,16 +36,15 @@ def group_faults(groups: Sequence[Group], stages: Sequence[Stage], app: str) -> 
 
 
 def count_fault(name: str, count: int) -> str | None:
-    """Why there cannot be so many workers, if there cannot; ``name`` is what the author calls the number."""
+    """Return the fault of a number of workers, or None; ``name`` is the field in the document."""
     if 1 <= count <= MAX_REPLICAS:
         return None
     return f"{name} is {shown(count)}; it must be at least 1 and at most {MAX_REPLICAS:,}"
 
 
 def most_replicas(stages: Sequence[Stage]) -> int:
-    """Return how many workers a group of these may have: by the keys of its first stage, where that is partitioned,
-    as many as partitions; with another stage that keeps a state only one, for its items must stay together and in
-    order."""
+    """Return the maximum workers of a group of these stages. If only its first stage keeps a state, and that one is
+    partitioned, it is the number of partitions. With any other stateful stage it is 1, to keep items in order."""
     kept = [at for at, stage in enumerate(stages) if stage.keeps_state]
     if not kept:
         return MAX_REPLICAS
@@ -53,7 +52,7 @@ def most_replicas(stages: Sequence[Stage]) -> int:
 
 
 def groups_of_dyn(stages: Sequence[Stage], workers: int) -> tuple[Group, ...]:
-    """A group a stage, with as many replicas as may be at it of so many workers (Prasaad et al., section 6)."""
+    """Return one group per stage, with the most of the ``workers`` that may run it (Prasaad et al., section 6)."""
     most = ((stage.name, min(workers, most_replicas([stage]))) for stage in stages)
     return tuple(Group((name,), Pattern.SEQ if count == 1 else Pattern.PAR, count) for name, count in most)
 
@@ -78,7 +77,7 @@ def _order_faults(groups: Sequence[Group], stages: Sequence[Stage], app: str) ->
         if not group.stages:
             yield Fault(f"groups[{index}].stages", f"the group has no stage; {accepted}")
     missing = [name for name in place if name not in seen]
-    # A misspelt stage is one fault, not an unknown stage and a missing one.
+    # A misspelt stage is reported once, not as an unknown stage and as a missing one.
     if len(missing) > unknown:
         yield Fault("groups", f"stage {', '.join(map(repr, missing))} is missing; every stage appears exactly once")
 
@@ -100,7 +99,7 @@ def _worker_faults(path: str, group: Group, by_name: Mapping[str, Stage]) -> Ite
 
 
 def _sharing_fault(stages: Sequence[Stage], replicas: int) -> str | None:
-    """Why workers cannot share these stages, if they cannot."""
+    """Return the reason if workers cannot share these stages, else None."""
     for at, stage in enumerate(stages):
         if stage.kind is StageKind.STATEFUL:
             return f"stage {stage.name!r} is stateful and may not be in a Par group; put it in a Seq group"

@@ -1,7 +1,7 @@
-"""Settings with ranges: frozen groups whose fields say what they accept, checked together and replaced by plain name.
+"""Settings with ranges: groups whose fields define the accepted values, checked together and replaced by plain name.
 
 A group is a frozen dataclass; its fields are ``ranged``, ``one_of`` some names, or groups themselves. Other fields are
-left alone.
+ignored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,22 +19,22 @@ class SettingsError(RecomposeError):
 
 
 def ranged(default: float, low: float, high: float, unit: str = "") -> Any:
-    """A field with its allowed range ``[low, high]`` in ``unit``; whole-number defaults take whole numbers only."""
+    """Return a field with an allowed range ``[low, high]`` in ``unit``; a whole default allows only whole numbers."""
     return field(default=default, metadata={"low": low, "high": high, "unit": unit})
 
 
 def one_of(default: str, *others: str) -> Any:
-    """A field that is one of these names."""
+    """Return a field whose value is one of these names."""
     return field(default=default, metadata={"names": (default, *others)})
 
 
 def check(group: object) -> None:
-    """Raises: SettingsError that names every value of ``group``, and of the groups in it, that is out of range."""
+    """Check ``group`` and the groups in it. Raises: SettingsError that names every value out of range."""
     _refuse(fault for limits, value in _values(group) if (fault := _fault(limits, value)))
 
 
 class Checked:
-    """The base of settings that are checked when they are made. Raises: SettingsError that names every fault."""
+    """Base class of settings that are checked at construction. Raises: SettingsError that names every fault."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class Checked:
 
 
 def overridden(group: Group, values: Mapping[str, Any]) -> Group:
-    """``group`` with single fields, its own or of the groups in it, replaced by their plain names.
+    """Return ``group`` with single fields, its own or of the groups in it, replaced by their plain names.
 
     Raises: SettingsError that names every unknown name and every value out of range.
     """
@@ -59,23 +59,23 @@ def overridden(group: Group, values: Mapping[str, Any]) -> Group:
 
 
 def faults(group: object, values: Mapping[str, Any]) -> list[str]:
-    """Return what is unknown or out of range among ``values``; whether they go together is another question."""
+    """Return a fault for each of ``values`` that is unknown or out of range; contradictions are not checked."""
     known = {limits.name: limits for limits, _ in _values(group)}
     return [fault for name, value in values.items() if (fault := _override_fault(known, name, value))]
 
 
 def names(group: object) -> list[str]:
-    """The plain names of all fields with a range or names, those of the groups in it included."""
+    """Return the plain names of all fields with a range or names, those of the groups in it included."""
     return [limits.name for limits, _ in _values(group)]
 
 
 def plain(group: object) -> dict[str, int | float]:
-    """The values of all fields with a range by their plain names, as ``overridden`` takes them."""
+    """Return the values of all fields with a range or names, by plain name, as ``overridden`` takes them."""
     return {limits.name: value for limits, value in _values(group)}
 
 
 def ranges(group: object) -> dict[str, tuple[float, float]]:
-    """Least and most of each of these fields."""
+    """Return the smallest and largest accepted value of each field, by plain name."""
     return {limits.name: (limits.metadata["low"], limits.metadata["high"]) for limits, _ in _values(group)}
 
 
@@ -86,7 +86,7 @@ def _refuse(faults: Iterator[str]) -> None:
 
 
 def _values(group: Any) -> Iterator[tuple[Field[Any], Any]]:
-    """Each field that says what it accepts, with its value."""
+    """Yield each field with a range or names, and its value."""
     for each in fields(group):
         value = getattr(group, each.name)
         if is_dataclass(value):

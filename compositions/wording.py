@@ -1,4 +1,4 @@
-"""Format numbers and names for sentences, as people write them, and addresses without their secrets."""
+"""Format numbers and names for sentences, and remove secrets from addresses."""
 
 import math
 import re
@@ -7,15 +7,15 @@ from decimal import Decimal
 from difflib import get_close_matches
 
 USER = re.compile(r"""(?<=://)(?:[^\s"<>/?#@]{0,256}|[^\s"<>@/?#:]{0,128}:(?!\d{1,5}[/?#])[^\s"<>@]{0,256})@""")
-"""User and password in an address. A password may contain a slash; an ``@`` after a port, in a path or in a query
-belongs to neither."""
+"""Pattern of user and password in an address. A password may contain a slash; an ``@`` after a port, in a path or in a
+query is no part of them."""
 SECRET = re.compile(r"""(?i)((?:password|passwd|pwd|secret|token)=)[^\s'"<>&;,]+""")
 GROUPED_FROM = 10_000
-"""Thousands are set apart from five digits on."""
+"""Smallest number that gets thousands separators."""
 
 
 def figure(value: float, digits: int = 3) -> str:
-    """So many significant digits and no exponent: ``12,500``, ``9.08``, ``0.0000123``."""
+    """Return the number with this many significant digits and no exponent: ``12,500``, ``9.08``, ``0.0000123``."""
     text = f"{value:.{digits}g}"
     if "e" not in text and (abs(value) < GROUPED_FROM or not math.isfinite(value)):
         return text
@@ -43,7 +43,7 @@ def without_user(url: str) -> str:
 
 
 def without_users(text: str) -> str:
-    """Return a text from elsewhere with its addresses as by ``without_user``, and without secret parameters."""
+    """Return a text without users and passwords in its addresses, and without the values of secret parameters."""
     if "://" not in text and "=" not in text:
         return text
     return SECRET.sub(r"\1…", USER.sub("", text))

@@ -1,1 +1,1 @@
-"""The decisions: manager, objectives, strategies and predictions, as pure functions of their arguments."""
+"""Manager, objectives, strategies and predictions: they decide on compositions and bundle sizes, without I/O."""

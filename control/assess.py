@@ -17,24 +17,24 @@ class Assessment:
     """The assessment of the active composition by a snapshot. Rates in items/s, latency in seconds."""
 
     status: SloStatus
-    """What the user sees: judged on what was delivered."""
+    """Status for the user, based on the delivered items."""
     meets: bool | None
-    """True if the composition as such meets the SLO, whatever backlog it inherited and works off."""
+    """True if the composition by itself meets the SLO, apart from a backlog that it inherited; None: unknown."""
     reason: str
     throughput_per_s: float | None = None
     latency_s: float | None = None
-    """The SLO's statistic (mean without one); without the wait for admission while a backlog is worked off."""
+    """The SLO's statistic (mean without one); while a backlog shrinks, without the wait for admission."""
     draining: bool = False
-    """A backlog shrinks and will be gone soon."""
+    """True if there is a backlog and it shrinks."""
 
     @classmethod
     def unknown(cls, reason: str) -> "Assessment":
-        """Nothing can be said."""
+        """Return an assessment without a result."""
         return cls(SloStatus.UNKNOWN, None, reason)
 
 
 def assess(objective: Objective | None, snapshot: Snapshot, measuring: Measuring) -> Assessment:
-    """The objective against ``snapshot``, by the significance rule of Vogel et al., section 3.2, step 2."""
+    """Assess ``snapshot`` against the objective by the significance rule of Vogel et al., section 3.2, step 2."""
     if objective is None:
         return _measured(snapshot, None, Ruling(SloStatus.NONE, None, "no SLO set"))
     if snapshot.switching:
@@ -43,8 +43,8 @@ def assess(objective: Objective | None, snapshot: Snapshot, measuring: Measuring
 
 
 def stalled(objective: Objective, snapshot: Snapshot) -> str | None:
-    """Return why the objective is violated although nothing was delivered that could be judged: there are items, and
-    none has been delivered for longer than the stages explain and the objective allows. ``None`` otherwise."""
+    """Return the reason if the stream stalls: items wait or are in work, and none has been delivered for longer than
+    stage times explain and the objective allows. ``None`` if it does not."""
     still_s, asked = stalled_s(snapshot), objective.asked_per_s(snapshot.input_rate_per_s)
     allowed_s = max(objective.wanted_s or 0.0, 3 / asked if asked else 0.0)
     if still_s is None or still_s <= allowed_s:
@@ -67,12 +67,12 @@ def _ruling(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> R
     if overrun is not None:
         whole_window = held_s(snapshot) >= snapshot.now_s - snapshot.window_start_s
         return Ruling(SloStatus.VIOLATED, False if whole_window else None, overrun)
-    shown = verdict.status is SloStatus.MET and verdict.bound is not None  # without a bound, no measurement shows it
+    shown = verdict.status is SloStatus.MET and verdict.bound is not None  # without a bound, nothing can be proved
     return Ruling(verdict.status, True if shown else None, verdict.reason)
 
 
 def too_few(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> str | None:
-    """Why ``objective`` cannot be judged on ``snapshot`` yet, or ``None`` when it can."""
+    """Return the reason if ``snapshot`` has too few samples to judge ``objective``, else ``None``."""
     window_s = snapshot.now_s - snapshot.window_start_s
     if window_s < measuring.min_window_s:
         return f"too few samples: the window is {window_s:.1f} of {figure(measuring.min_window_s, 6)} s long"
@@ -83,7 +83,7 @@ def too_few(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> s
 
 
 def unsure(stages: Sequence[Stage], snapshot: Snapshot, measuring: Measuring) -> str | None:
-    """Return which stage has too few timings to decide on, or ``None``."""
+    """Return the reason if a stage has too few timings for a decision, else ``None``."""
     patient = snapshot.now_s - snapshot.stable_since_s >= measuring.patience_s
     needed = measuring.patience_samples if patient else measuring.min_samples
     for stage in stages:
@@ -95,7 +95,7 @@ def unsure(stages: Sequence[Stage], snapshot: Snapshot, measuring: Measuring) ->
 
 
 def _asked(objective: Objective, snapshot: Snapshot, window_s: float) -> float:
-    """Deliveries that a composition meeting the objective would have made: too few of them is an answer."""
+    """Return the number of deliveries that meet the objective: with items waiting, fewer deliveries are a miss."""
     asked_per_s = objective.asked_per_s(snapshot.input_rate_per_s)
     return 0.0 if asked_per_s is None or not waiting(snapshot) else asked_per_s * window_s
 

@@ -1,4 +1,4 @@
-"""The compositions that the manager can switch to: all by name, the active one, and those barred for a while."""
+"""The compositions that the manager can choose: all by name, the active one, and those barred after a failed switch."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -9,12 +9,12 @@ from profiler.budget import FREE, Budget
 
 
 class ManagerError(RecomposeError):
-    """The manager was asked for something it cannot do; the text says what it can."""
+    """The manager cannot do what was requested; the text says what it can do."""
 
 
 class Choices:
-    """``first``: active at the start; without it, the one the first snapshot names. ``generated``: nobody wrote
-    ``compositions``, so a strategy may compose others."""
+    """The compositions of an app. ``first``: active at the start; None: the one that the first snapshot names.
+    ``generated``: True if the user gave no list, so a strategy may compose others."""
 
     def __init__(
         self,
@@ -29,42 +29,42 @@ class Choices:
         self.generated = generated
         self._active = first
         self.grant: Grant | None = None
-        """What other apps on the machine leave; None: no budget counts."""
+        """The app's share of the machine; None: no budget limits it."""
         self.room: Room = {}
-        """What the nodes could hold."""
+        """Number of workers that fit on the nodes, by class."""
         self._barred: dict[str, tuple[float, str]] = {}
         self._beyond: tuple[Room, Mapping[str, str]] = {}, {}
-        """Latest answer, and the room that it is for."""
+        """Latest room, and the compositions that are too large for it, with the reason."""
 
     @property
     def granted(self) -> Budget:
-        """Return the share of the machine that the app may use."""
+        """The share of the machine that the app may use."""
         return FREE if self.grant is None else self.grant.budget
 
     @property
     def in_use(self) -> Budget:
-        """By what is active."""
+        """The budget that the active composition uses."""
         return FREE if self._active is None else Budget(workers=self._active.workers)
 
     @property
     def active(self) -> Composition:
-        """Raises: ManagerError before the first snapshot when none was given."""
+        """The active composition. Raises: ManagerError before the first snapshot if no ``first`` was given."""
         if self._active is None:
             raise ManagerError("there is nothing to decide without an active composition")
         return self._active
 
     def activate(self, composition: Composition) -> None:
-        """It was switched to, whether it can still be chosen or not."""
+        """Make ``composition`` the active one, even if it is not in the list any more."""
         self._active = composition
 
     def recognise(self, name: str) -> Composition:
-        """The composition that a snapshot says is active. Raises: ManagerError when it is not known."""
+        """Return the composition that a snapshot names as active. Raises: ManagerError if it is unknown."""
         if self._active is None or self._active.name != name:
             self._active = self.named(name)
         return self._active
 
     def named(self, name: str) -> Composition:
-        """Raises: ManagerError when there is none called ``name``."""
+        """Return the composition called ``name``. Raises: ManagerError if it is unknown."""
         for composition in (*self.compositions, all_sequential(self.stages)):
             if composition.name == name:
                 return composition
@@ -72,11 +72,11 @@ class Choices:
         raise ManagerError(f"unknown composition {name!r}; there are {known}")
 
     def bar(self, composition: Composition, until_s: float, reason: str) -> None:
-        """It could not be switched to: leave it alone until ``until_s``."""
+        """Exclude a composition from the choice until ``until_s``, because a switch to it failed."""
         self._barred[composition.name] = (until_s, reason)
 
     def unavailable(self, now_s: float) -> Mapping[str, str]:
-        """Return those left alone at ``now_s``, and those without room on the nodes, by name, with the reason."""
+        """Return the names of compositions that are barred at ``now_s`` or do not fit on the nodes, with reasons."""
         self._barred = {name: entry for name, entry in self._barred.items() if entry[0] > now_s}
         if self.room != self._beyond[0]:
             self._beyond = self.room, dict(self._too_large())

@@ -1,4 +1,4 @@
-"""The manager's context: the parts that outlive a phase, each with one responsibility."""
+"""The manager's context: the objects that its phases share and that outlive a phase."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from profiler.snapshot import Announcement
 
 @dataclass(slots=True)
 class ManagerContext:
-    """``due`` and ``pin`` are what is waiting to be dealt with; the rest works on it."""
+    """The objects that the phases share. ``due`` and ``pin`` are pending requests."""
 
     settings: Settings
     strategy: Strategy
@@ -28,36 +28,36 @@ class ManagerContext:
     due: Due | None
     """A decision that was requested and has not begun."""
     pin: Composition | None = None
-    """Composition that a user requested; ``None``: the active one stays."""
+    """Composition that a user pinned; ``None``: the active one stays."""
     announced: tuple[Announcement, ...] = ()
     """Loads that users have announced."""
     ended_by_due: str | None = None
-    """The switch or resize that was called off for the question in ``due``, as a clause; told with the answer."""
+    """Clause about the switch that was cancelled for the request in ``due``; added to the next decision's reason."""
 
     @classmethod
     def opened(cls, settings: Settings, strategy: Strategy, choices: Choices) -> "ManagerContext":
-        """As it is when an app starts: the first decision is due as soon as its stages are known."""
+        """Return the context of an app that starts: its first decision is due once its stages are measured."""
         watch, hindsight = Watch(settings.rhythm, strategy.pace(settings)), Hindsight(settings.measuring.outcome_s)
         started = Due(Trigger.START, "the app started")
         return cls(settings, strategy, choices, watch, Backlog(), hindsight, DecisionLog(), started)
 
     def ask(self, trigger: Trigger, reason: str) -> None:
-        """A request from outside: the question is a new one."""
+        """Request a new decision, and forget the findings for the old one."""
         self.due = Due(trigger, reason)
         self.ended_by_due = None
         self.log.forget()
 
     def evidence(self, reason: str) -> str:
-        """Return what sets a decision off, with what was called off for it."""
+        """Return a decision's reason, with the switch that was cancelled for it."""
         told, self.ended_by_due = self.ended_by_due, None
         return reason if told is None else f"{reason}; {told}"
 
     def transition(self, origin: Composition, target: Composition) -> TransitionKind:
-        """Return what it takes to go from one to the other."""
+        """Return the kind of the change from ``origin`` to ``target``."""
         return self.settings.style.transition(origin, target)
 
     def situation(self, observed: Observation, trigger: Trigger) -> Situation:
-        """Return what the strategy may look at. Raises: ManagerError without an objective."""
+        """Return the information for the strategy. Raises: ManagerError without an objective."""
         objective = observed.aim.objective
         if objective is None:
             raise ManagerError("there is nothing to decide without an SLO")
@@ -77,5 +77,5 @@ class ManagerContext:
         )
 
     def hold(self, now_s: float, reason: str) -> None:
-        """A switch has just ended: judge nothing while the first results still carry the old composition's wait."""
+        """Pause decisions after a switch, because the first results include the wait in the old composition."""
         self.watch.hold(now_s + self.settings.rhythm.cool_down_s, reason)

@@ -1,4 +1,4 @@
-"""The manager's log of decisions: the one in progress, those made, the finding that nothing helps, and outcomes."""
+"""The manager's log: the decision in progress, past decisions and their outcomes, and an infeasible objective."""
 
 import math
 from collections import deque
@@ -16,7 +16,7 @@ from profiler.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """Collects the trials of one decision."""
+    """A decision in progress, with its trials so far."""
 
     trigger: Trigger
     evidence: str
@@ -28,7 +28,7 @@ class Episode:
         return replace(self, trials=(*self.trials, trial))
 
     def decision(self, number: int, now_s: float, step: Try | Settle, reason: str, *, acted: bool = True) -> Decision:
-        """Return what came of it: ``step`` was its last."""
+        """Return the finished decision; ``step`` is its last step."""
         return Decision(
             id=number,
             at_s=now_s,
@@ -45,7 +45,7 @@ class Episode:
 
 
 def with_trials(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> tuple[Candidate, ...]:
-    """``candidates`` with what the trials measured of them, and those whose switch failed with the reason."""
+    """Return ``candidates`` with the trials' measurements, and those whose switch failed with the reason."""
     measured = {trial.composition.name: trial for trial in trials}
     unlisted = measured.keys() - {each.name for each in candidates}
     failed = [trial for name, trial in measured.items() if name in unlisted and trial.assessment is None]
@@ -66,36 +66,36 @@ def _with_trial(candidate: Candidate, trial: Trial) -> Candidate:
 
 
 class Calibration:
-    """Learns from how far off predictions were how much less than predicted is to be expected: conformal prediction
-    (Vovk et al., "Algorithmic Learning in a Random World", 2005, chapter 2), over the latest outcomes."""
+    """Learns a lower limit of the share of items in time from the errors of recent predictions: conformal prediction
+    (Vovk et al., "Algorithmic Learning in a Random World", 2005, chapter 2)."""
 
     KEPT, BELOW = 100, 0.1
-    """Number of outcomes that count, and the share of them that may be below the limit."""
+    """Number of latest outcomes that are used, and the share of them that may be below the limit."""
 
     def __init__(self) -> None:
         self._off = deque[float](maxlen=self.KEPT)
 
     def note(self, predicted: float, measured: float) -> None:
-        """Note the share that was predicted and the one that came."""
+        """Record a predicted share and the measured one."""
         self._off.append(measured - predicted)
 
     def at_least(self, predicted: float) -> float | None:
-        """Return what the share exceeds nine times of ten; None while too few outcomes are known for that."""
+        """Return the limit that the share exceeds in nine of ten cases; None if there are too few outcomes."""
         below = math.floor(self.BELOW * (len(self._off) + 1))
         return max(0.0, min(1.0, predicted + sorted(self._off)[below - 1])) if below else None
 
 
 class Hindsight:
-    """Waits until a decision's window is full, compares, and hands the decision out with its outcome."""
+    """Compares a decision's prediction with the measurements once its window is full, and adds the outcome to it."""
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s
-        self._awaited = deque[Decision](maxlen=Calibration.KEPT)  # a strategy of small steps never asks
+        self._awaited = deque[Decision](maxlen=Calibration.KEPT)  # bounded, as a regulator's decisions are not compared
         self._compared: list[Decision] = []
         self._calibration = Calibration()
 
     def expect(self, decision: Decision) -> Decision:
-        """Return the decision, which was carried out, with what its prediction is worth."""
+        """Await the outcome of a decision that was carried out; return it with the limit of its prediction."""
         chosen = decision.chosen
         if chosen is not None and chosen.predicted_in_time is not None:
             least = self._calibration.at_least(chosen.predicted_in_time)
@@ -104,8 +104,7 @@ class Hindsight:
         return decision
 
     def compare(self, snapshot: Snapshot, seen: Assessment, wanted_s: float | None) -> None:
-        """Compare what can be compared now. ``wanted_s``: the time that is asked of each item; None where only the
-        stream as a whole is judged."""
+        """Compare the decisions whose window is full. ``wanted_s``: latency objective of an item; None: none."""
         latency = snapshot.latency
         in_time = None if latency is None or wanted_s is None else latency.within(wanted_s)
         while self._awaited and snapshot.now_s - self._awaited[0].at_s >= self._window_s:
@@ -117,7 +116,7 @@ class Hindsight:
                 self._compared.append(self._with_outcome(decision, seen if last else None, in_time))
 
     def _with_outcome(self, decision: Decision, seen: Assessment | None, in_time: float | None) -> Decision:
-        """``seen``: None of a decision that another one followed before its window was full."""
+        """Return the decision with its outcome. ``seen``: None if another decision followed within its window."""
         decision = replace(decision, outcome=outcome_text(decision, seen, in_time))
         chosen = decision.chosen
         if chosen is None:
@@ -130,14 +129,14 @@ class Hindsight:
         return decision.with_chosen(chosen)
 
     def taken(self) -> tuple[Decision, ...]:
-        """Those compared since the last call."""
+        """Return the decisions that were compared since the last call."""
         compared, self._compared = tuple(self._compared), []
         return compared
 
 
 def outcome_text(decision: Decision, seen: Assessment | None, in_time: float | None) -> str:
-    """The prediction of ``decision`` against what was ``seen`` once the window was full; None if another decision
-    followed before. ``in_time``: the share of the items within the time that is asked of each."""
+    """Return a text that compares the prediction of ``decision`` with the measurements. ``seen``: None if another
+    decision followed within its window. ``in_time``: measured share of the items within the latency objective."""
     chosen, predicted, measured = decision.chosen, [], []
     if chosen is not None and seen is not None and chosen.predicted_throughput_per_s is not None:
         rate, latency = _rate(chosen.predicted_throughput_per_s), _milliseconds(chosen.predicted_latency_s)
@@ -146,7 +145,7 @@ def outcome_text(decision: Decision, seen: Assessment | None, in_time: float | N
         measured.append(f"{_rate(seen.throughput_per_s)} and {_milliseconds(seen.latency_s)}")
     if chosen is not None and chosen.predicted_in_time is not None and in_time is not None:
         least = chosen.in_time_at_least
-        told = "" if least is None else f" (nine times of ten at least {_percent(least)})"
+        told = "" if least is None else f" (in nine of ten cases at least {_percent(least)})"
         predicted.append(f"{_percent(chosen.predicted_in_time)} in time{told}")
         measured.append(f"{_percent(in_time)} in time")
     parts = [f"{word} {', '.join(told)}" for word, told in (("predicted", predicted), ("measured", measured)) if told]
@@ -167,46 +166,46 @@ def _milliseconds(value: float | None) -> str:
 
 
 class DecisionLog:
-    """Since the last request from outside."""
+    """Numbers decisions, and avoids repeating the same finding or advice since the last request from outside."""
 
     def __init__(self) -> None:
         self._count = 0
         self._advice: Decision | None = None
         self.infeasible: str | None = None
-        """Why no known composition can meet the objective; ``None`` while one may."""
+        """Reason why no known composition can meet the objective; ``None`` while one may."""
         self._closest: str | None = None
-        """The composition that was last told to come closest when none can."""
+        """The composition that was last reported as the closest if none can meet the objective."""
 
     def forget(self) -> None:
-        """The question is a new one."""
+        """Forget findings and advice, because of a new request."""
         self.infeasible, self._advice, self._closest = None, None, None
 
     def conclude(self, episode: Episode, now_s: float, step: Settle) -> Decision:
-        """The decision that ``step`` ends, which has been carried out."""
+        """Return the decision that ``step`` ends, and record whether the objective is infeasible."""
         self.infeasible = f"infeasible: {step.reason}" if step.infeasible else None
         self._closest = step.composition.name if step.infeasible else None
         return self.numbered(episode, now_s, step)
 
     def numbered(self, episode: Episode, now_s: float, step: Settle) -> Decision:
-        """The decision that ``step`` is, which answers no question about the objective."""
+        """Return the decision that ``step`` ends, without a finding about the objective."""
         return episode.decision(self._next_id(), now_s, step, step.reason)
 
     def placed(self, now_s: float, name: str, reason: str) -> Decision:
-        """Return the pool's decision to have other workers for the composition called ``name``."""
+        """Return the pool's decision to replace workers of the composition called ``name``."""
         return Decision(self._next_id(), now_s, Trigger.PLACEMENT, name, name, reason)
 
     def repeats(self, episode: Episode, step: Settle) -> bool:
-        """A violation, nothing was tried, and nothing can help: as told before."""
+        """Return True if ``step`` repeats the last report that no composition meets the objective, without a trial."""
         idle = episode.trigger is Trigger.VIOLATION and not episode.trials
         return idle and step.infeasible and step.composition.name == episode.origin.name == self._closest
 
     def again(self, step: Settle) -> str:
-        """That nothing can help, with the figures of now."""
+        """Update and return the finding that the objective is infeasible, with the present measurements."""
         self.infeasible = f"infeasible: {step.reason}"
         return self.infeasible
 
     def advise(self, episode: Episode, now_s: float, step: Try | Settle) -> Decision | str:
-        """Return what would be done; for the same advice again only that it still holds."""
+        """Return the decision that would be made; for repeated advice, a text that it still holds."""
         last = self._advice
         if last is not None and last.to_name == step.composition.name and last.from_name == episode.origin.name:
             return f"observing: decision {last.id} still holds"
@@ -216,13 +215,13 @@ class DecisionLog:
         return self._advice
 
     def quiet(self, reason: str, seen: Assessment) -> str:
-        """Why nothing is done: ``reason``, or that nothing can help, until the objective is met after all."""
+        """Return the reason for no change: the infeasible objective until it is met after all, else ``reason``."""
         if seen.meets:
             self.infeasible = None
         return reason if seen.meets else self.infeasible or reason
 
     def status(self, seen: Assessment) -> SloStatus:
-        """Return what the user sees."""
+        """Return the status for the user: INFEASIBLE instead of VIOLATED if no composition can meet the objective."""
         hopeless = self.infeasible is not None and seen.status is SloStatus.VIOLATED
         return SloStatus.INFEASIBLE if hopeless else seen.status
 

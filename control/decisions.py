@@ -16,13 +16,13 @@ class Trigger(StrEnum):
     PROFILE = "profile"
     COMPOSITIONS = "compositions"
     FAILURE = "failure"
-    """A runner was started again: the service's doing, not the manager's. A lost worker is replaced, a failed switch
-    stays within its decision."""
+    """The service restarted a runner. Lost workers and failed switches are no trigger: the former are replaced, and the
+    latter belong to their decision."""
     MANUAL = "manual"
     PLACEMENT = "placement"
-    """Workers leave a node that is to go, or move to where they are better: the pool's doing, not the manager's."""
+    """The pool moved workers, because their node is drained or other nodes suit them better."""
     BUDGET = "budget"
-    """The app's share of the budget has changed."""
+    """The app's share of the budget changed."""
 
 
 class CandidateStatus(StrEnum):
@@ -42,7 +42,7 @@ class State(StrEnum):
     SWITCHING = "switching"
     STABLE = "stable"
     STOPPING = "stopping"
-    """A user stops the app."""
+    """A user is stopping the app."""
     CLOSING = "closing"
     FAILED = "failed"
 
@@ -66,29 +66,29 @@ class Candidate:
     measured_throughput_per_s: float | None = None
     measured_latency_s: float | None = None
     predicted_in_time: float | None = None
-    """Share of the items within the objective's time."""
+    """Predicted share of the items within the objective's time."""
     in_time_at_least: float | None = None
-    """Limit that this share should exceed nine times of ten; of the chosen one, once outcomes are known."""
+    """Share that is exceeded in nine of ten decisions; only for the chosen candidate, once outcomes are known."""
     measured_in_time: float | None = None
     transition: TransitionKind | None = None
-    """How the app would change to it; None for the active one, and if this was not asked."""
+    """Kind of the change to it; None for the active composition, or if not computed."""
     transition_s: float | None = None
     """Expected duration of that change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """The figures of a decision's switches; ``None`` if there was none, or nothing was measured."""
+    """The measurements of a decision's switches; ``None`` without a switch or a measurement."""
 
     gap_s: float | None = None
-    """The longest, from the old composition's last delivery to the new one's first."""
+    """Longest time from an old composition's last delivery to the new one's first."""
     drain_estimate_s: float | None = None
     drain_actual_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A finished decision. The hand-over is filled in by the runner from the switches it caused."""
+    """A finished decision. The runner fills in ``handover`` from the switches that the decision caused."""
 
     id: int
     at_s: float
@@ -100,29 +100,29 @@ class Decision:
     trials: int = 0
     duration_s: float = 0.0
     infeasible: bool = False
-    """No known composition can meet the SLO here; ``to_name`` is the best found."""
+    """True if no known composition can meet the SLO; ``to_name`` is then the best one found."""
     acted: bool = True
-    """False in observe mode: the decision says what would have been done."""
+    """False in observe mode: the decision was not carried out."""
     handover: Handover = Handover()
     transition: TransitionKind | None = None
-    """How the app changes from ``from_name`` to ``to_name``; None if they are the same."""
+    """Kind of the change from ``from_name`` to ``to_name``; None if they are the same."""
     outcome: str | None = None
-    """What came of it: the prediction against what was measured once the window was full."""
+    """Text that compares the prediction with the measurements; None until the window is full."""
 
     @property
     def chosen(self) -> Candidate | None:
-        """Return the candidate that was chosen, if the strategy compared any."""
+        """The chosen candidate; None if the strategy compared none."""
         return next((each for each in self.candidates if each.name == self.to_name), None)
 
     def with_chosen(self, chosen: Candidate) -> Self:
-        """Return the decision with another account of the chosen candidate."""
+        """Return the decision with the chosen candidate replaced."""
         candidates = tuple(chosen if each.name == self.to_name else each for each in self.candidates)
         return replace(self, candidates=candidates)
 
 
 @dataclass(frozen=True, slots=True)
 class NoChange:
-    """Nothing to do, and why: a result, never None."""
+    """The result of a tick without a decision, with the reason."""
 
     at_s: float
     reason: str
@@ -137,12 +137,12 @@ class Grant:
     """Budget of all apps together."""
     reason: str
     reached: float = 1.0
-    """How well the objective would be met with it, 0 … 1 (all of it)."""
+    """Part of the objective that is met with this share, 0 … 1 (all of it)."""
     more: Budget | None = None
     """Smallest addition that would help noticeably; None: more would not help."""
     reached_with_more: float | None = None
     composition_with_more: str | None = None
-    """Composition that it would run then."""
+    """Composition that the app would run with this addition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class SwitchTo:
 
 @dataclass(frozen=True, slots=True)
 class CallOff:
-    """Command to the runner: nobody wants the switch under way any more; one whose items move goes on."""
+    """Command to the runner: cancel the switch in progress, unless items already move to the new composition."""
 
     reason: str
 

@@ -1,7 +1,7 @@
 """Apply the capacity model to compositions under the conditions that a snapshot shows.
 
-``GET /compositions``, ``GET /what-if`` and the objective ``fastest`` make this one call. Strategy ``expected-cost`` has
-a belief of its own (:mod:`control.rule`), so its choice may differ.
+``GET /compositions``, ``GET /what-if`` and the objective ``fastest`` use it. Strategy ``expected-cost`` has a model of
+its own (:mod:`control.rule`), so its choice may differ.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _POISSON_ARRIVAL_CV = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Unmeasured:
-    """Nothing can be predicted: ``stage`` has no profile yet."""
+    """The result if nothing can be predicted, because ``stage`` has no profile yet."""
 
     stage: str
 
@@ -33,7 +33,7 @@ class Unmeasured:
 def expect(
     compositions: CompositionTable | Sequence[Composition], snapshot: Snapshot, *, scale: float = 1.0
 ) -> Predictions | Unmeasured:
-    """Return what each of ``compositions`` would do if everything took ``scale`` times as long as measured."""
+    """Return the predictions for ``compositions``; all measured times are multiplied by ``scale``."""
     table = compositions if isinstance(compositions, CompositionTable) else CompositionTable(compositions)
     missing = next((stage for stage in table.stages if snapshot.stage(stage) is None), None)
     if missing is not None:
@@ -44,7 +44,7 @@ def expect(
     # Counted arrivals come from independent users, a set rate from a paced source.
     arrival_cv = _POISSON_ARRIVAL_CV if snapshot.counted else PACED_ARRIVAL_CV
     now = Conditions(cores, snapshot.hop_s * scale, needed_rate(snapshot), arrival_cv=arrival_cv)
-    alike = [  # what travels in bundles now would be in smaller ones where no more may
+    alike = [  # compositions by their bundle limit; a smaller limit than now makes smaller bundles
         (rows, replace(now, bundle_items=min(snapshot.bundle_items, limit), bundle_limit=limit))
         for limit, rows in _by_size(table, snapshot)
     ]
@@ -54,13 +54,13 @@ def expect(
 
 
 def _by_size(table: CompositionTable, snapshot: Snapshot) -> list[tuple[float, npt.NDArray[np.intp]]]:
-    """Return how many items may travel together, and the rows of the compositions in which so many may."""
+    """Return each limit of the bundle size, with the rows of the compositions that have it."""
     limits = np.where(np.isnan(table.bundle_items), _left_open(table, snapshot), table.bundle_items)
     return [(float(limit), np.flatnonzero(limits == limit)) for limit in np.unique(limits)] or [(1.0, np.arange(0))]
 
 
 def _left_open(table: CompositionTable, snapshot: Snapshot) -> Array:
-    """The size for each composition that names none."""
+    """Return the bundle size of each composition for the case that it sets none itself."""
     left_open = snapshot.size_left_open
     if left_open is None:
         return np.full(len(table), max(snapshot.bundle_limit, snapshot.bundle_items))

@@ -1,4 +1,4 @@
-"""The manager's journal: decisions, runs of "no change", switches with their output gaps, and outcomes. Bounded."""
+"""The manager's journal, of bounded size: decisions and outcomes, reasons for no change, switches and output gaps."""
 
 import re
 from collections import deque
@@ -13,8 +13,7 @@ from runtime.dispatch.outcomes import SwitchEnded
 
 @dataclass(slots=True)
 class NoChangeRun:
-    """The same reason for doing nothing between two decisions, kept as one entry, also where others came in between:
-    two that take turns are two entries, not one a turn."""
+    """One entry for all occurrences of a reason for no change between two decisions, even among other reasons."""
 
     reason: str
     first_at_s: float
@@ -24,7 +23,7 @@ class NoChangeRun:
 
 @dataclass(slots=True)
 class SwitchRecord:
-    """A switch or a resize, what was expected of it, and how it went. Seconds."""
+    """A switch or a resize: expected drain time, result and output gaps. Times in seconds."""
 
     drain_mean_s: float | None
     """Smoothed drain time (srtt) when it began."""
@@ -32,30 +31,30 @@ class SwitchRecord:
     """srtt + 4 rttvar when it began."""
     ended: SwitchEnded | None = None
     gap_s: float | None = None
-    """The old composition's last delivery to the new one's first; None until that came."""
+    """Time from the old composition's last delivery to the new one's first; None until then."""
     longest_gap_s: float | None = None
-    """The longest between two deliveries, from the request until the new composition's first."""
+    """Longest time between two deliveries, from the request to the new composition's first delivery."""
 
 
 @dataclass(slots=True)
 class Journal:
-    """Keeps the last ``KEPT`` of each kind."""
+    """Keeps the last ``KEPT`` entries of each kind."""
 
     KEPT = 1000
     decisions: deque[Decision] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
     no_changes: deque[NoChangeRun] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
-    """Those that were said last come last."""
+    """Reasons for no change, in the order of their latest occurrence."""
     switches: deque[SwitchRecord] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
     switch_count: int = 0
-    """With the resizes."""
+    """Number of successful switches and resizes."""
     resize_count: int = 0
     switch_total: int = 0
-    """Number of all switches, failed ones included."""
+    """Number of all switches and resizes, failed ones included."""
     _since_decision: dict[str, NoChangeRun] = field(default_factory=dict)
-    """By kind of reason."""
+    """Entries since the last decision, by reason without its numbers."""
 
     def record(self, said: Decision | NoChange) -> None:
-        """A tick's answer; the same reason again only prolongs its run."""
+        """Record a tick's result; a repeated reason for no change extends its entry."""
         if isinstance(said, Decision):
             self.decisions.append(said)
             self._since_decision.clear()
@@ -80,7 +79,7 @@ class Journal:
         self.no_changes.append(run)
 
     def record_hindsight(self, decision: Decision) -> None:
-        """What came of an earlier decision."""
+        """Replace an earlier decision by the same one with its outcome."""
         for position, known in enumerate(self.decisions):
             if known.id == decision.id:
                 self.decisions[position] = decision
@@ -95,7 +94,7 @@ class Journal:
         self.switch_total += 1
 
     def with_switches(self, decision: Decision) -> Decision:
-        """The decision with the figures of the switches it caused: the longest gap, the last drain."""
+        """Return the decision with the longest gap and the last drain time of the switches that it caused."""
         since_s = decision.at_s - decision.duration_s
         caused = [record for record in self.switches if _ended_well(record, since_s, decision.at_s)]
         if not caused:
@@ -112,12 +111,13 @@ def _ended_well(record: SwitchRecord, from_s: float, until_s: float) -> bool:
 
 
 def _kind(reason: str) -> str:
-    """A reason without its figures, and without what is foretold in brackets: those differ at every tick."""
+    """Return a reason without its numbers and bracketed parts, which differ at every tick."""
     return re.sub(r"\d[\d,.]*", "#", re.sub(r" \([^()]*\)", "", reason))
 
 
 class OutputGaps:
-    """A gap counts to the switch from its request until the new composition's first result is out."""
+    """Measures times between deliveries. Gaps belong to a switch from its request to the new composition's first
+    delivery; all others are steady gaps."""
 
     KEPT = 4096
 
@@ -127,14 +127,14 @@ class OutputGaps:
         self._last: tuple[float, str] | None = None
 
     def reset(self) -> None:
-        """Forgets the steady gaps so far."""
+        """Forget the steady gaps so far."""
         self._steady.clear()
 
     def switch_begins(self, record: SwitchRecord) -> None:
         self._switch = record
 
     def switch_ended(self) -> None:
-        """The record says how; a failed switch brings no first result to wait for."""
+        """End the measurement of a switch; after a failed one, no first delivery has to be awaited."""
         switch = self._switch
         if switch is not None and switch.ended is not None:
             self._close(over=switch.ended.error is not None)
@@ -153,7 +153,7 @@ class OutputGaps:
         self._close(over=self._switch.ended is not None)
 
     def steady_s(self, percentile: float) -> float | None:
-        """A percentile of the steady gaps, seconds; None before the first."""
+        """Return a percentile of the steady gaps, in seconds; None before the first."""
         return float(np.percentile(list(self._steady), percentile)) if self._steady else None
 
     def _close(self, over: bool) -> None:

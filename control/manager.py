@@ -1,7 +1,7 @@
 """The manager: snapshots in, commands and decisions out. A state machine without clock, chance or I/O.
 
 :mod:`control.phases` has its phases, and :mod:`control.phases.transitions` the order in which they follow. The strategy
-chooses what to try; :mod:`control.watch` decides when to ask it.
+proposes compositions; :mod:`control.watch` decides when to ask it.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ class TickResult:
 
 
 class Manager:
-    """One per app."""
+    """The manager of one app."""
 
     def __init__(
         self, settings: Settings, strategy: Strategy, choices: Choices, mode: Mode = Mode.AUTO, slo: Slo | None = None
@@ -43,7 +43,7 @@ class Manager:
         self._context = ManagerContext.opened(settings, strategy, choices)
         self._phase = first_phase(hands_off=self._aim.hands_off)
         self._observed: Observation | None = None
-        """The latest."""
+        """The latest observation; None before the first tick."""
 
     @property
     def mode(self) -> Mode:
@@ -59,27 +59,27 @@ class Manager:
 
     @property
     def slo(self) -> Slo | None:
-        """The objective as it was asked for."""
+        """The objective as the user set it."""
         return None if self.objective is None else self.objective.slo
 
     # --- events -----------------------------------------------------------------------------------------------------
 
     def set_slo(self, slo: Slo | None) -> None:
-        """Replaces the objective; what was under way for the old one is dropped."""
+        """Replace the objective; a decision in progress for the old one is dropped."""
         counts_from = self._context.settings.measuring.latency_from
         self._aim = replace(self._aim, objective=None if slo is None else objective_of(slo, counts_from))
         self._renew(Trigger.SLO, "the SLO was set" if slo else "the SLO was removed")
 
     def set_compositions(self, compositions: Iterable[Composition]) -> None:
-        """Replaces what can be chosen from."""
+        """Replace the list of compositions."""
         self._context.choices.compositions = tuple(compositions)
         self._context.choices.generated = False
         self._renew(Trigger.COMPOSITIONS, "the compositions were changed")
 
     def set_mode(self, mode: Mode, composition: str | None = None) -> None:
-        """Changes the mode; ``composition`` is what to pin, the active one when not given.
+        """Change the mode. ``composition``: the one to pin; None: the active one.
 
-        Raises: ManagerError when ``composition`` is not known, or given in another mode.
+        Raises: ManagerError if ``composition`` is not known, or is given in another mode than ``pinned``.
         """
         if composition is not None and mode is not Mode.PINNED:
             raise ManagerError(f"mode {mode} takes no composition; {composition!r} can only be pinned")
@@ -88,8 +88,8 @@ class Manager:
         self._renew(Trigger.MANUAL, f"the mode was set to {mode}")
 
     def grant(self, grant: Grant | None) -> None:
-        """What others on the machine leave to it from now on, ``None``: nobody counts. Looked into at once where that
-        is too little for what runs, or what runs is too little; else told when nothing is under way."""
+        """Set the app's share of the machine; ``None``: no budget limits it. If the share changed, a decision becomes
+        due; it also cancels a switch in progress to a composition that is too large for the share."""
         before, self._context.choices.grant = self._context.choices.granted, grant
         if self._context.choices.granted == before:
             return
@@ -110,41 +110,41 @@ class Manager:
 
     @property
     def granted(self) -> Grant | None:
-        """Return what the arbiter of the machine leaves to it."""
+        """The app's share of the machine, set by the arbiter."""
         return self._context.choices.grant
 
     def announce(self, announcements: Iterable[Announcement]) -> None:
-        """Somebody knows what loads are to come: these, and no others."""
+        """Replace all planned loads."""
         self._context.announced = tuple(announcements)
 
     def switch_failed(self, reason: str, *, called_off: bool = False, target: str | None = None) -> None:
-        """The switch under way ended with an error; the old composition is still running. ``called_off``: as this had
-        asked for. ``target``: the composition that it was to; another one than is waited for gave way to that."""
+        """Record that a switch ended with an error; the old composition is still running. ``called_off``: True if the
+        manager cancelled it. ``target``: name of its target; ignored if a newer resize has replaced the switch."""
         if self.gave_way(target):
             return
         self._phase = failed(self._phase, reason, called_off=called_off, hands_off=self._aim.hands_off)
 
     def gave_way(self, target: str | None) -> bool:
-        """Return whether a resize to ``target`` has been followed by one to another composition."""
+        """Return True if a newer resize, to another composition, has replaced the one to ``target``."""
         return isinstance(self._phase, Switching) and target not in (None, self._phase.target.name)
 
     def workers_lost(self, now_s: float, reason: str) -> None:
-        """Workers died: what is measured until others have taken their place is not the composition's doing."""
+        """Record that workers died: until they are replaced, measurements do not count against the composition."""
         recovered_s = now_s + self._context.settings.rhythm.recovery_s
         self._context.watch.hold(recovered_s, f"a worker was lost ({reason})")
 
     def workers_placed(self, now_s: float, name: str, reason: str) -> Decision:
-        """Return the decision of the pool to have other workers for the composition called ``name``."""
+        """Return the pool's decision to replace workers of the composition called ``name``."""
         return self._context.log.placed(now_s, name, reason)
 
     def hindsights(self) -> tuple[Decision, ...]:
-        """Decisions of which it became known since the last call what came of them, with ``outcome`` filled in."""
+        """Return the decisions whose outcome became known since the last call, with ``outcome`` filled in."""
         return self._context.hindsight.taken()
 
     # --- the tick ---------------------------------------------------------------------------------------------------
 
     def tick(self, now_s: float, snapshot: Snapshot) -> TickResult:
-        """One step. Snapshots come in order; a command is carried out before the next but one at the latest begins."""
+        """Process one snapshot. Snapshots come in order; a command is carried out before the tick after next begins."""
         observed = observe(now_s, snapshot, self._aim, self._context.backlog, self._context.settings.measuring)
         self._context.strategy.observe(observed.snapshot, observed.aim.objective, self._context.choices.stages)
         answer = self._phase.step(observed, self._context)
@@ -154,13 +154,13 @@ class Manager:
         return TickResult(answer.commands, answer.said, self._phase.label, status)
 
     def _reaches(self, limits: Limits) -> tuple[Reach, ...] | None:
-        """``None`` while nobody can tell."""
+        """Return how well the objective would be met within each of ``limits``; ``None`` if unknown now."""
         observed = self._observed
         if observed is None or observed.aim.hands_off or observed.snapshot.switching:
             return None
         return self._context.strategy.reaches(self._context.situation(observed, Trigger.BUDGET), limits)
 
     def _renew(self, trigger: Trigger, reason: str) -> None:
-        """A request from outside: drop what was under way."""
+        """Request a new decision and drop the one in progress, because of a request from outside."""
         self._context.ask(trigger, reason)
         self._phase = dropped(self._phase, hands_off=self._aim.hands_off)

@@ -1,4 +1,4 @@
-"""The observation of one tick: the snapshot, its assessment, the aim, and the backlog that excuses late items."""
+"""The observation of one tick; items that are late because of an earlier composition do not count against this one."""
 
 from dataclasses import dataclass, replace
 
@@ -11,29 +11,28 @@ from profiler.slo import SloStatus
 from profiler.snapshot import LatencyFrom, Snapshot
 
 _CATCHING_UP = 1.1
-"""More delivered than offered by this factor: the groups still empty themselves of what they had taken in."""
+"""Ratio of throughput to input rate above which the groups still work off items of the backlog."""
 _LEAST_WINDOW_S = 0.75
-"""Shortest window to compare the two on."""
+"""Shortest window over which the two rates are compared, in seconds."""
 
 
 class Backlog:
-    """The backlog: items that waited when a composition took over (or while workers were missing). Then measuring
-    starts anew, because the window still holds the late items."""
+    """Items that waited when a composition took over, or while workers were missing. Once they are processed, measuring
+    starts anew, because the window still contains them as late items."""
 
     def __init__(self) -> None:
         self._there = True
-        """From the start: items arrive while the first workers are still being started."""
+        """True from the start: items arrive while the first workers are still starting."""
         self._empty_since_s: float | None = None
 
     def inherit(self) -> None:
-        """A composition takes over: at least what arrived during the hand-over has waited for it."""
+        """Expect a backlog because a composition takes over: at least the items of the hand-over waited for it."""
         self._there = True
         self._empty_since_s = None
 
     def reset_due(self, objective: Objective | None, snapshot: Snapshot, seen: Assessment) -> bool:
-        """Return whether to measure anew: nothing waits any more and what had waited has had the time to pass through,
-        or more still comes out than in. Only a latency is spoilt by late items.
-        """
+        """Return True if measuring should start anew: nothing waits any more, and the backlog has had the time to pass
+        through the groups, or throughput still exceeds the input rate. Only latency objectives need this."""
         if objective is None or not objective.spoilt_by_late_items:
             return False
         if seen.draining and seen.status is SloStatus.VIOLATED and seen.meets is not False:
@@ -51,7 +50,7 @@ class Backlog:
         return self._catches_up(snapshot, max(_LEAST_WINDOW_S, inside.mean_s))
 
     def _catches_up(self, snapshot: Snapshot, least_s: float) -> bool:
-        """Judged on a window that began after the queue was empty; when it is even, the backlog is forgotten."""
+        """Return True if throughput exceeds the input rate since the queue was empty; if not, the backlog is over."""
         rate, throughput = snapshot.input_rate_per_s, snapshot.throughput_per_s
         if snapshot.now_s - snapshot.window_start_s < least_s or throughput is None:
             return False
@@ -59,7 +58,7 @@ class Backlog:
         return self._there
 
     def excused(self, objective: Objective | None, snapshot: Snapshot, seen: Assessment) -> Assessment:
-        """``seen``, with no answer instead of a miss while items that waited for an earlier composition come out."""
+        """Return ``seen``, with an unknown result instead of a miss while items of a backlog are being delivered."""
         if objective is None or not objective.spoilt_by_late_items or seen.meets is not False or not self._there:
             return seen
         if waiting(snapshot) and snapshot.backlog_change_per_s is not None:
@@ -69,20 +68,20 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """The objective of the app, and the mode that says who may act."""
+    """The app's objective, and the mode: whether the manager decides, advises, or leaves the choice to the user."""
 
     objective: Objective | None
     mode: Mode
 
     @property
     def hands_off(self) -> bool:
-        """There is nobody to decide for."""
+        """True if the manager decides nothing: the mode is pinned or there is no objective."""
         return self.mode is Mode.PINNED or self.objective is None
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A snapshot, what it says, and of what objective."""
+    """A snapshot with its assessment against the aim."""
 
     now_s: float
     snapshot: Snapshot
@@ -91,7 +90,7 @@ class Observation:
 
 
 def observe(now_s: float, snapshot: Snapshot, aim: Aim, backlog: Backlog, measuring: Measuring) -> Observation:
-    """``snapshot`` assessed by what is to be judged, late items of an earlier composition excused."""
+    """Return the observation of ``snapshot``; late items of an earlier composition are excused."""
     if measuring.latency_from is LatencyFrom.READ:
         snapshot = snapshot.as_read()
     seen = assess(aim.objective, snapshot, measuring)

@@ -6,18 +6,18 @@ from profiler.snapshot import Snapshot
 from profiler.windows import input_rate_change
 
 _GROWTH = 0.01
-"""Share of the input rate by which a backlog must grow to count: a window of ten seconds tells no less."""
+"""Smallest growth of a backlog that counts, as a share of the input rate: ten seconds cannot show smaller growth."""
 
 
 def waiting(snapshot: Snapshot) -> bool:
-    """Items wait, admitted or due: the composition has all the work it can take. A small buffer may be full."""
+    """Return True if items wait, so the composition has all the work it can take: a backlog, or a blocked source."""
     return snapshot.backlog > AT_HAND or snapshot.input.held_back
 
 
 def drained_in_s(snapshot: Snapshot) -> float | None:
-    """Time until the backlog is gone at the present pace; ``None`` when there is none or it does not shrink.
+    """Return the time until the backlog is gone at the present rate; ``None`` if there is none or it does not shrink.
 
-    The pace shows in the backlog and in what comes out beyond what comes in; either is noisy, so the better one counts.
+    The rate is measured as the backlog's change and as throughput minus input; both are noisy, so the larger counts.
     """
     change, throughput, rate = snapshot.backlog_change_per_s, snapshot.throughput_per_s, snapshot.input_rate_per_s
     surplus = 0.0 if throughput is None or rate is None else throughput - rate
@@ -26,8 +26,8 @@ def drained_in_s(snapshot: Snapshot) -> float | None:
 
 
 def growing_per_s(snapshot: Snapshot) -> float | None:
-    """Return how fast more is due than comes out, items/s, beyond what chance brings; items given up count as if
-    they waited. ``None`` when it does not grow, or nobody knows what was asked for."""
+    """Return the growth of the backlog in items/s, dropped items included. ``None`` if it does not grow beyond noise,
+    or if the demand is unknown."""
     demand, change, rate = snapshot.demand, snapshot.backlog_change_per_s, snapshot.input_rate_per_s
     if demand is None or change is None or not rate:
         return None
@@ -36,19 +36,18 @@ def growing_per_s(snapshot: Snapshot) -> float | None:
 
 
 def held_s(snapshot: Snapshot) -> float:
-    """Return how long items have waited without a break, as far as anybody knows."""
+    """Return the time for which items have waited without a break, in seconds; 0 if unknown."""
     return snapshot.demand.held_s if snapshot.demand else 0.0
 
 
 STALLED_S = 5.0
 """Minimum time without a delivery that counts as a stall, in seconds."""
 _UNUSUAL = 3.0
-"""A stall is also longer than this multiple of the usual time of all stages (p95), so that a slow item does not
-count."""
+"""Minimum stall as a multiple of the sum of the stages' p95 times, so that one slow item is no stall."""
 
 
 def stalled_s(snapshot: Snapshot) -> float | None:
-    """Return how long nothing came out though items are there, if longer than the stages explain; else None."""
+    """Return the time without a delivery although there are items, if longer than stage times explain; else None."""
     if snapshot.demand is None:
         return None
     usual_s = sum(stage.p95_s for stage in snapshot.stages)
@@ -57,12 +56,12 @@ def stalled_s(snapshot: Snapshot) -> float | None:
 
 
 def grows(backlog: int, growth_per_s: float) -> str:
-    """A backlog that grows, in words."""
+    """Return a text about a growing backlog."""
     return f"{backlog} items wait and {figure(growth_per_s)} more each second"
 
 
 def current_rate(snapshot: Snapshot) -> float | None:
-    """The input rate as of now, items/s: of the last second where that is set or contrasts with the whole window."""
+    """Return the present input rate in items/s: the newest window's if it is set or differs much from the mean."""
     windows, mean = snapshot.input_rate_windows, snapshot.input_rate_per_s
     if windows and not windows[-1].counted:
         return windows[-1].rate_per_s
@@ -71,6 +70,6 @@ def current_rate(snapshot: Snapshot) -> float | None:
 
 
 def needed_rate(snapshot: Snapshot) -> float | None:
-    """Return what a composition must be able to take, items/s: a short dip below the window's mean is no relief."""
+    """Return the rate that a composition must process, in items/s: a short dip below the mean does not lower it."""
     known = [rate for rate in (current_rate(snapshot), snapshot.input_rate_per_s) if rate is not None]
     return max(known, default=None)

@@ -16,66 +16,66 @@ class RegulatorSettings(Checked):
     """
 
     target_ms: float = ranged(180.0, 1e-3, 3.6e6, "ms")
-    """Latency that is not to be exceeded; 180 and 200 ms in the paper's figures."""
+    """Target of the latency, an upper limit; 180 and 200 ms in the paper's figures."""
     scaling_factor: int = ranged(1, 1, 64)
     """Replicas added or removed at a step. 1 is the most stable, 2 follows faster (section 5)."""
     threshold: float = ranged(0.2, 0, 0.99)
-    """Only a latency this far below the target, as a share of it, is a reason for more replicas: 20 % against 10 %
-    makes fewer violations at about the same throughput (section 5)."""
+    """Distance below the target, as a share of it, beyond which replicas are added: 20 % instead of 10 % causes fewer
+    violations at about the same throughput (section 5)."""
     interval_s: float = ranged(1.0, 0.1, 3600, "s")
-    """Control step (section 4)."""
+    """Duration of a control step (section 4)."""
     cores: int = ranged(4, 1, 100_000)
     """Cores of the machine; two of them are left to the first and the last stage."""
 
     @property
     def most(self) -> int:
-        """Replicas there may be: cores − 2, and never less than one."""
+        """Maximum number of replicas: cores − 2, but at least one."""
         return max(1, self.cores - 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One control step of the replicated group."""
+    """The measurements of the replicated group in one control step."""
 
     replicas: int
     latency_s: float | None
-    """Mean of the items that were finished in the step; None: there was none."""
+    """Mean latency of the items that were finished in the step; None if there was none."""
     rate_per_s: float | None = None
-    """Requested items per second; None: not known."""
+    """Input rate in items/s; None: unknown."""
     waits: bool = False
-    """More items wait for a replica than there are replicas."""
+    """True if more items wait for a replica than there are replicas."""
     service_s: float | None = None
-    """What all stages take for an item, where items wait inside for one another, so that the latency is not theirs."""
+    """Time of all stages for an item, set if items wait for one another inside, so that the latency includes waits."""
     cpu_share: float = 1.0
-    """Share of the group's time for an item in which it computes; the rest it waits for something else."""
+    """Share of the group's time for an item in which it uses a core; the rest is waiting, such as for a network."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaChoice:
-    """Replicas from now on, and why that many."""
+    """The number of replicas from now on, with the reason."""
 
     replicas: int
     reason: str
 
 
 class Regulator(ABC):
-    """Pure: same calls, same answers. A resize is made in place: nothing is drained, no composition is switched."""
+    """Chooses the number of replicas. Pure: same calls, same answers."""
 
     name: str
 
     @abstractmethod
     def regulate(self, step: Step) -> ReplicaChoice:
-        """To be asked once every ``interval_s`` of its settings."""
+        """Return the number of replicas after a control step; called once every ``interval_s``."""
 
 
 # Vogel et al. 2018, section 4, algorithm 1: the latency-aware degree of parallelism in SPar.
 
 
 class Spar(Regulator):
-    """Above the target ``scaling_factor`` replicas less, clearly below it as many more, for throughput.
+    """Removes ``scaling_factor`` replicas if the latency is above the target, and adds as many if it is clearly below.
 
-    Its sign is that of a source that reads as fast as it can: there more replicas contend for the cores and raise the
-    latency. With a paced source too few replicas raise it too, by queueing, and this regulator then makes it worse.
+    This assumes a source that reads as fast as it can: more replicas then contend for the cores and raise the latency.
+    With a paced source, too few replicas raise the latency too, by queueing, and this regulator makes it worse.
 
     Algorithm 1 is an image in the paper. That "significantly lower" means below target · (1 − threshold) is read from
     the text around it; that a step without a finished item changes nothing is inferred.
@@ -107,25 +107,25 @@ class Spar(Regulator):
         return f"spar: {seen}: {replicas} of at most {self._settings.most}"
 
 
-# Regulator ``two-sided``, ours: it detects on which side of the optimum the number of replicas lies.
+# Regulator ``two-sided``, developed here: it detects if there are too few or too many replicas.
 #
 # Too few replicas raise the latency by queueing, too many by contention. Waiting items, and the number of replicas
-# that the load requires, indicate the first; the time per item with more computing replicas than cores indicates the
-# second.
+# that the load requires, show that there are too few. A higher time per item, with more computing replicas than cores,
+# shows that there are too many.
 
 
 class TwoSided(Regulator):
-    """An item takes ``alone · max(1, replicas / knee)``, where the knee is as many as the cores bear: what it takes
-    alone is learned, and so it goes to the number that it wants at once. It moves only when it must.
+    """Models the time of an item as ``alone · max(1, replicas / knee)``, and learns ``alone``, the time without
+    contention. The knee is the number of replicas that the cores can run. It changes the replicas only if necessary.
 
-    ``cores``: that replicas share; those of the settings may count hardware threads.
+    ``cores``: number of cores that the replicas share; ``settings.cores`` may count hardware threads.
     """
 
     name = "two-sided"
     AIM = 0.75
-    """Latency that it aims at, as a share of the target."""
+    """Desired latency, as a share of the target."""
     TOO_HIGH, TOO_LOW = 0.9, 0.6
-    """Expected latencies beyond which it acts, as shares of the target."""
+    """Expected latencies above and below which the replicas are changed, as shares of the target."""
     FULL = 0.8
     """Share of time that replicas can be busy before items wait."""
     CONTENDED = 0.9
@@ -150,7 +150,7 @@ class TwoSided(Regulator):
         self._spared = self._spared + 1 if needed <= self.SPARE * step.replicas else 0
         if share > self.TOO_HIGH and wanted < step.replicas:
             return self._told(wanted, f"{share:.0%} of the target expected, by contention for {self._cores} cores")
-        free = wanted if share < self.TOO_LOW else min(wanted, floor(knee))  # up to there nobody contends
+        free = wanted if share < self.TOO_LOW else min(wanted, floor(knee))  # up to the knee there is no contention
         if free > step.replicas:
             why = "items wait" if step.waits else f"{figure(step.rate_per_s or 0.0)} items/s are asked for"
             return self._told(free, f"{why}, and there is room")
@@ -159,21 +159,21 @@ class TwoSided(Regulator):
         return self._told(step.replicas, f"{share:.0%} of the target expected")
 
     def _knee(self, step: Step) -> float:
-        """Replicas from which on they contend; while they do, all of an item's time counts as computed."""
+        """Return the number of replicas above which they contend; under contention all time counts as CPU time."""
         free = step.replicas * step.cpu_share < self.CONTENDED * self._cores
         return self._cores / max(step.cpu_share, self.LEAST_SHARE) if free else float(self._cores)
 
     def _expected_s(self, alone_s: float) -> float:
-        """Return what an item will take alone: as now, and on by as much as it has risen."""
+        """Return the forecast of an item's time without contention: the present one, plus its last rise."""
         before, self._alone_s = self._alone_s, alone_s
         return alone_s if before is None else alone_s + max(0.0, alone_s - before)
 
     def _bearable(self, alone_s: float, knee: float) -> int:
-        """Most replicas whose contention the target bears. Fewer than contend would not be faster."""
+        """Return the most replicas whose contention the target allows; at least the knee, as fewer are not faster."""
         return max(floor(knee), floor(knee * self.AIM * self._target_s / alone_s)) if alone_s > 0 else self._most
 
     def _needed(self, alone_s: float, step: Step) -> int:
-        """Those that the rate keeps busy; while items wait, more than there are."""
+        """Return the replicas that the input rate requires; while items wait, at least one more than there are."""
         more = step.replicas + 1 if step.waits else 1
         if step.rate_per_s is None:
             return self._most if step.waits else step.replicas

@@ -1,4 +1,4 @@
-"""The situation: everything that a strategy may use for a decision."""
+"""The situation: the information that a strategy gets for a decision."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,29 +14,29 @@ from profiler.snapshot import Announcement, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """``now_s`` is the snapshot's time."""
+    """The information for one decision; ``now_s`` is the snapshot's time."""
 
     trigger: Trigger
     snapshot: Snapshot
     objective: Objective
     assessment: Assessment
-    """Verdict on the active composition, as measured."""
+    """Measured assessment of the active composition."""
     active: Composition
     compositions: tuple[Composition, ...]
     settings: Settings
     unavailable: Mapping[str, str] = field(default_factory=dict)
-    """Compositions that could not be switched to of late, by name, with the reason."""
+    """Names of the compositions that cannot be chosen now, with the reason."""
     budget: Budget = FREE
     """Budget of the app."""
     generated: bool = False
-    """Nobody wrote the compositions: whatever can be composed may be chosen."""
+    """True if the user gave no list: any possible composition may be chosen."""
     announced: tuple[Announcement, ...] = ()
-    """Loads that are to come."""
+    """Planned loads."""
     room: Room = field(default_factory=dict)
-    """How many workers of a class the nodes could hold, where they reserve something."""
+    """Number of workers that fit on the nodes, by class, for classes that reserve resources."""
 
     def transition_to(self, composition: Composition) -> TransitionKind:
-        """Return what it takes to get there."""
+        """Return the kind of the change from the active composition to ``composition``."""
         return self.settings.style.transition(self.active, composition)
 
     @property

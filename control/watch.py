@@ -1,4 +1,4 @@
-"""Decide when a strategy that does not watch the stream itself is asked: two windows and cool-downs."""
+"""Decide when to ask a strategy that does not model the stream itself: rate changes, violations and cool-downs."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,14 @@ from profiler.windows import input_rate_change
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A decision is due, and why."""
+    """A decision that is due, with its trigger and reason."""
 
     trigger: Trigger
     reason: str
 
 
 class Watch:
-    """Remember the rate of the last decision and say when to ask again."""
+    """Compares the input rate with that of the last decision, and says when the next decision is due."""
 
     def __init__(self, rhythm: Rhythm, pace: Pace) -> None:
         self._rhythm = rhythm
@@ -34,13 +34,13 @@ class Watch:
         self._changed_since_s: float | None = None
 
     def rebase(self, snapshot: Snapshot) -> None:
-        """A decision was taken: measure changes from here on."""
+        """Measure changes of the rate from now on, because a decision was taken."""
         self._rate = current_rate(snapshot)
         self._looked_s = snapshot.now_s
         self._changed_since_s = None
 
     def hold(self, until_s: float, reason: str) -> None:
-        """Judge nothing before ``until_s``."""
+        """Take no decision before ``until_s``."""
         if until_s > self._hold_until_s:
             self._hold_until_s, self._hold_reason = until_s, reason
 
@@ -49,7 +49,7 @@ class Watch:
         return f"{self._hold_reason}; next evaluation in {left_s:.1f} s" if left_s > 0 else None
 
     def due(self, snapshot: Snapshot, assessment: Assessment) -> Due | str:
-        """Return what is due now, or the reason why nothing is."""
+        """Return the decision that is due now, or the reason why none is."""
         changed = self._rate_changed(snapshot)
         if changed is not None:
             return changed
@@ -59,7 +59,7 @@ class Watch:
         return Due(Trigger.VIOLATION, assessment.reason) if assessment.meets is False else assessment.reason
 
     def _rate_changed(self, snapshot: Snapshot) -> Due | None:
-        """Up fast, down slowly: a rise is due when the monitor's two windows show it, a fall when it has lasted."""
+        """Return the decision for a changed rate: for a rise once both windows show it, for a fall if it lasts."""
         before, now_s = self._rate, snapshot.now_s
         rate = self._new_rate(snapshot)
         if before is None or rate is None:

@@ -1,5 +1,4 @@
-"""Answer what-if questions: what every composition would do under other conditions, and which the manager would
-choose."""
+"""Answer what-if questions: predict every composition under other conditions, and the manager's choice among them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from profiler.snapshot import Demand, InputNow, Snapshot, StageProfile
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """A stage's time per item in seconds: as measured, without other workers on its core, and of the CPU."""
+    """A stage's time per item in seconds: as measured, without other workers on its core, and its CPU time."""
 
     name: str
     measured_s: float
@@ -30,23 +29,23 @@ class StageTime:
 
 
 def crowd_of(snapshot: Snapshot) -> float:
-    """Busy workers that share a core; 1 where the cores are not the limit."""
+    """Return the number of busy workers per core; 1 if the cores are not the limit."""
     return crowding(snapshot.stages, snapshot.cores)
 
 
 def on_cores(snapshot: Snapshot, cores: float) -> Snapshot:
-    """Times without others on the cores: what would share ``cores``, the model adds."""
+    """Return the snapshot for ``cores``: its times exclude crowding, because the model adds that of ``cores``."""
     return replace(snapshot, cores=cores, cores_left=None, stages=uncrowded(snapshot.stages, crowd_of(snapshot)))
 
 
 def uncrowded(stages: Iterable[StageProfile], crowd: float) -> tuple[StageProfile, ...]:
-    """Return what each would take without others on its core or GPU: how busy it is says nothing of other cores."""
+    """Return the profiles without other workers on the cores and GPUs; the measured busy share is dropped."""
     return tuple(replace(p, service_time_s=free_service_s(p, crowd), busy=0.0, gpu_wait_s=0.0) for p in stages)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``None`` means: as it is now."""
+    """The changed conditions of a what-if question; ``None``: as now."""
 
     cores: float | None = None
     replicas: int | None = None
@@ -65,13 +64,13 @@ class Present:
     strategy: Strategy
     settings: Settings
     unavailable: Mapping[str, str] = field(default_factory=dict)
-    """As in ``Situation``; so is the next field."""
+    """As in ``Situation``, like ``generated``."""
     generated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One composition under the circumstances asked for; ``None`` where nothing can be said."""
+    """One composition under the conditions of the question; ``None`` where the answer is unknown."""
 
     composition: Composition
     prediction: Prediction | None
@@ -85,7 +84,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """``options``: those that meet the objective first, then by workers and latency."""
+    """The answer to a question. ``options``: those that meet the objective first, then by workers and latency."""
 
     question: Question
     cores: float
@@ -94,12 +93,12 @@ class Outlook:
     reason: str
     options: tuple[Option, ...]
     crowding: float = 1.0
-    """Busy workers that share a core now; 1 where the cores are not the limit."""
+    """Present number of busy workers per core; 1 if the cores are not the limit."""
     stages: tuple[StageTime, ...] = ()
 
 
 def outlook(question: Question, present: Present) -> Outlook:
-    """Return what would be; the app's own strategy, with all that it has learned, says what it would choose."""
+    """Return the answer to ``question``; a copy of the app's strategy, with its knowledge, makes the choice."""
     asked = _changed(present, question)
     snapshot, predictions = asked.snapshot, expect(asked.compositions, asked.snapshot)
     if isinstance(predictions, Unmeasured):
@@ -115,7 +114,7 @@ def outlook(question: Question, present: Present) -> Outlook:
 
 
 def _options(asked: Present, measured: Snapshot, predictions: Predictions) -> Iterator[Option]:
-    """With what they would do at both ends of what is known of the times."""
+    """Yield each composition's predictions: expected, worst and best, the latter two at the error bounds of times."""
     error = max((2 * p.cv / sqrt(max(p.samples, 1)) for p in measured.stages), default=0.0)
     crowded = replace(asked.snapshot, stages=tuple(replace(p, busy=0.0, gpu_wait_s=0.0) for p in measured.stages))
     free = replace(asked.snapshot, stages=uncrowded(measured.stages, crowd_of(measured)))
@@ -128,7 +127,7 @@ def _options(asked: Present, measured: Snapshot, predictions: Predictions) -> It
 
 
 def _changed(present: Present, question: Question) -> Present:
-    """The present under other circumstances: nothing waits, and arrivals are of the same kind as they are now."""
+    """Return the present under the question's conditions: no backlog, and the same arrival pattern as now."""
     now = present.snapshot.demand
     nothing_waits = Demand(0, 0, 0, 0.0)
     demand = now and replace(nothing_waits, bundle_limit=now.bundle_limit, size_left_open=now.size_left_open)
@@ -147,7 +146,7 @@ def _changed(present: Present, question: Question) -> Present:
 
 
 def _at_rate(snapshot: Snapshot, rate_per_s: float) -> Snapshot:
-    """At a lower rate fewer items come while a bundle gathers; at a higher one a group that needs more has more."""
+    """Return the snapshot at another rate. At a lower rate bundles are smaller, as fewer items come while one fills."""
     share = min(1.0, rate_per_s / snapshot.input_rate_per_s) if snapshot.input_rate_per_s else 1.0
     stages = tuple(replace(each, bundle_items=max(1.0, share * each.bundle_items)) for each in snapshot.stages)
     windows = tuple(replace(w, rate_per_s=rate_per_s) for w in snapshot.input_rate_windows)
@@ -155,7 +154,7 @@ def _at_rate(snapshot: Snapshot, rate_per_s: float) -> Snapshot:
 
 
 def _resized(composition: Composition, replicas: int | None) -> Composition:
-    if replicas is None or composition.dyn is not None:  # its workers are shared: no group has a number of its own
+    if replicas is None or composition.dyn is not None:  # workers are shared, so groups have no replicas of their own
         return composition
     groups = (replace(each, replicas=replicas) if each.pattern is Pattern.PAR else each for each in composition.groups)
     return replace(composition, groups=tuple(groups))
@@ -177,9 +176,9 @@ def _rank(option: Option) -> tuple[bool, int, float]:
 
 
 def _chosen(asked: Present) -> tuple[str | None, str]:
-    """Return what the strategy would do first. It is a fork that is asked: the app's own goes on as if nobody had."""
+    """Return the strategy's first choice. A copy of the app's strategy is asked, so the app is not affected."""
     if asked.objective is None:
-        return None, "no SLO is set, so there is nothing to choose by"
+        return None, "no SLO is set, so no composition can be chosen"
     unknown = Assessment.unknown("nothing is measured under these circumstances")
     situation = Situation(
         Trigger.INPUT_RATE,

@@ -1,1 +1,1 @@
-"""Service times, monitor windows, drain estimate and SLO metrics; pure but for one collector."""
+"""Service times, monitor windows, drain estimates and SLOs; pure except for the monitor, which collects events."""

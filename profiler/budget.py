@@ -1,4 +1,4 @@
-"""The budget of an app: limits on what it may spend, whatever its objective."""
+"""The budget of an app: limits on its workers and cores, independent of its objective."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -7,47 +7,47 @@ from compositions.errors import Fault, RecomposeError
 from compositions.wording import figure
 
 MOST = 100_000
-"""Workers or cores: more is a slip of the hand."""
+"""Largest accepted number of workers or cores; a larger one must be a typing error."""
 _ACCEPTED = "accepted are workers=8 and cores=3"
 
 
 class BudgetError(RecomposeError):
-    """A budget was refused; the text says what would be accepted."""
+    """A budget was refused; the text names the accepted forms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits, each ``None`` where there is none. Another thing that is paid for is another field."""
+    """Limits of an app's resources; ``None``: unlimited."""
 
     workers: int | None = None
-    """Of all groups together."""
+    """Maximum number of workers of all groups together."""
     cores: float | None = None
-    """Kept busy at the expected input rate, hops included."""
+    """Maximum number of busy cores at the expected input rate, hops included."""
 
     @property
     def free(self) -> bool:
-        """It limits nothing."""
+        """True if there is no limit."""
         return self.workers is None and self.cores is None
 
     def within(self, other: "Budget") -> "Budget":
-        """Return what is left by both."""
+        """Return the smaller limits of both budgets."""
         workers = [each.workers for each in (self, other) if each.workers is not None]
         cores = [each.cores for each in (self, other) if each.cores is not None]
         return Budget(min(workers, default=None), min(cores, default=None))
 
     def told(self) -> str:
-        """``8 workers and 3 cores``."""
+        """Return the limits as text, such as ``8 workers and 3 cores``."""
         given = [(each.name, getattr(self, each.name)) for each in fields(self)]
         known = ((name[:-1] if most == 1 else name, most) for name, most in given if most is not None)
         return " and ".join(f"{figure(most, 6)} {name}" for name, most in known)
 
 
 FREE = Budget()
-"""No limit."""
+"""The budget without limits."""
 
 
 def faults(budget: Budget) -> Iterator[Fault]:
-    """Every limit that is out of range."""
+    """Yield a fault for each limit that is out of range."""
     if budget.workers is not None and not 1 <= budget.workers <= MOST:
         yield Fault("budget.workers", f"budget workers {budget.workers} must be a whole number from 1 to {MOST:,}")
     if budget.cores is not None and not 0 < budget.cores <= MOST:
@@ -55,9 +55,9 @@ def faults(budget: Budget) -> Iterator[Fault]:
 
 
 def parse_budget(text: str) -> Budget:
-    """A budget in the form of the command line: ``workers=8``, ``cores=3`` or ``workers=8,cores=3``.
+    """Parse a budget from the command line: ``workers=8``, ``cores=3`` or ``workers=8,cores=3``.
 
-    Raises: BudgetError with a sentence on what is wrong with ``text`` and what would be accepted.
+    Raises: BudgetError with a sentence on the fault in ``text`` and the accepted forms.
     """
     given: dict[str, float] = {}
     for part in text.split(","):

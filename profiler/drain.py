@@ -1,5 +1,5 @@
-"""Estimate how long it takes until a composition is empty (Vogel et al., section 3.3, after Jacobson and Karels' TCP
-timer)."""
+"""Estimate the time that a composition takes to drain, i.e. to finish its items (Vogel et al., section 3.3, after
+Jacobson and Karels' TCP timer)."""
 
 from collections import deque
 from dataclasses import dataclass, replace
@@ -14,23 +14,23 @@ class DrainEstimate:
 
     @classmethod
     def first(cls, sample_s: float) -> "DrainEstimate":
-        """From the first sample: half of it as deviation (RFC 6298, 2.2)."""
+        """Return the estimate from the first sample, with half of it as deviation (RFC 6298, 2.2)."""
         return cls(sample_s, sample_s / 2)
 
     def updated(self, sample_s: float) -> "DrainEstimate":
-        """Jacobson and Karels 1988: gains 1/8 for the mean, 1/4 for the deviation."""
+        """Return the updated estimate, with gains 1/8 for the mean and 1/4 for the deviation (Jacobson and Karels)."""
         error_s = sample_s - self.srtt_s
         return DrainEstimate(self.srtt_s + error_s / 8, self.rttvar_s + (abs(error_s) - self.rttvar_s) / 4)
 
     @property
     def bound_s(self) -> float:
-        """The time a drain is expected to stay below: srtt + 4 rttvar."""
+        """Upper bound that a drain is expected to meet: srtt + 4 rttvar, in seconds."""
         return self.srtt_s + 4 * self.rttvar_s
 
 
 @dataclass(frozen=True, slots=True)
 class DrainRecord:
-    """One undisturbed drain: what was expected when it began, and what it took, seconds."""
+    """One undisturbed drain: the estimate when it began and the actual time, in seconds."""
 
     mean_s: float
     bound_s: float
@@ -38,13 +38,13 @@ class DrainRecord:
 
     @property
     def error_ratio(self) -> float:
-        """|mean - actual| / actual."""
+        """Relative error of the estimate: |mean - actual| / actual."""
         return abs(self.mean_s - self.actual_s) / self.actual_s
 
 
 @dataclass(frozen=True, slots=True)
 class DrainStatus:
-    """The figures of ``drain`` in ``/status``, in seconds; ``None`` means not measured."""
+    """The values of ``drain`` in ``/status``, in seconds; ``None`` means not measured."""
 
     estimate_s: float | None
     srtt_s: float | None
@@ -55,16 +55,16 @@ class DrainStatus:
 
 
 class DrainEstimator:
-    """Drain estimate of the active composition, its back-off, and a log of how good it was.
+    """The drain estimate of the active composition, its back-off, and a log of past drains with their errors.
 
-    Order of calls: ``sample`` again and again; at a switch ``begin``, ``overdue`` each time the bound has passed,
-    ``end``, and ``restart`` when another composition is active.
+    Order of calls: ``sample`` repeatedly; at a switch ``begin``, ``overdue`` each time the bound has passed, ``end``,
+    and ``restart`` when another composition is active.
 
-    Samples between drains are expectations: under a steady load they hardly differ, rttvar falls to nothing, and every
-    second drain outlives srtt + 4 rttvar. So rttvar never falls below what real drains deviated from their mean, as a
-    ratio, smoothed with the same gain of 1/4: the part that the clock granularity G has in RFC 6298 (2.3). Before the
-    first real drain there is no such floor, nor where the estimate is as published (``floored`` is false): an estimate
-    that is waited for must not grow by the errors of its formula.
+    Samples between drains are predictions. Under a steady load they hardly differ, so rttvar would fall to 0 and every
+    second drain would exceed srtt + 4 rttvar. So rttvar has a floor: the smoothed relative deviation of real drains
+    from their estimate, with the same gain of 1/4, like the clock granularity G in RFC 6298 (2.3). There is no floor
+    before the first real drain, nor if the estimate is as published (``floored`` is false). There a drain lasts as long
+    as its estimate, so the formula's own errors must not lengthen it.
     """
 
     LOG = 100
@@ -79,7 +79,7 @@ class DrainEstimator:
         self._log: deque[DrainRecord] = deque(maxlen=self.LOG)
         self._count = 0
         self.calibration = 1.0
-        """Learned ratio of actual to expected; multiply samples with it. Within a factor of two either way."""
+        """Learned ratio of actual to expected drain time, between 1/2 and 2; multiply samples by it."""
         self._deviation: float | None = None
 
     @property
@@ -88,29 +88,30 @@ class DrainEstimator:
 
     @property
     def mean_s(self) -> float | None:
-        """srtt: when the drain is expected to end; frozen while draining."""
+        """The expected drain time srtt, in seconds; frozen while draining; None before the first sample."""
         return None if self._current is None else self._current.srtt_s
 
     @property
     def estimate_s(self) -> float | None:
-        """Return srtt + 4 rttvar, doubled for each time that the drain under way was overdue."""
+        """The bound srtt + 4 rttvar in seconds, doubled each time that the drain in progress was overdue."""
         return None if self._current is None else self._current.bound_s * self._backoff
 
     @property
     def log(self) -> tuple[DrainRecord, ...]:
-        """The last undisturbed drains, oldest first."""
+        """The latest undisturbed drains, oldest first."""
         return tuple(self._log)
 
     def sample(self, sample_s: float | None) -> None:
-        """Take a sample; ``None`` (nothing in flight) and samples while draining change nothing."""
+        """Update the estimate; ``None`` (nothing in flight) and samples while draining are ignored."""
         if sample_s is not None and not self.draining:
             self._take(sample_s)
 
     def begin(self, sample_s: float | None = None) -> DrainEstimate | None:
-        """A drain begins now: freezes and returns what is expected; ``None`` when nothing was ever sampled.
+        """Begin a drain: freeze and return the estimate; ``None`` if there was no sample.
 
-        With a sample of this very moment (ours) that is expected, and the deviation in proportion: the smoothed mean of
-        Jacobson and Karels is that of all moments, and with few items in flight these differ by more than their mean.
+        A ``sample_s`` of this moment, if given, replaces the smoothed mean, and the deviation is scaled in proportion.
+        The smoothed mean of Jacobson and Karels is over all moments. With few items in flight, their samples differ by
+        more than the mean.
         """
         self._expected = self._estimate if sample_s is None else self._scaled_to(sample_s)
         return self._expected
@@ -121,12 +122,12 @@ class DrainEstimator:
         return DrainEstimate(sample_s, ratio * sample_s)
 
     def overdue(self) -> float | None:
-        """The drain outlived its estimate: back off, and return the doubled estimate (RFC 6298, 5.5)."""
+        """Back off because the drain exceeded its estimate; return the doubled estimate (RFC 6298, 5.5)."""
         self._backoff *= 2
         return self.estimate_s
 
     def end(self, actual_s: float | None) -> None:
-        """The drain ended after ``actual_s``; ``None`` for one disturbed or cut short, which gives no sample (Karn)."""
+        """End the drain, which took ``actual_s``; ``None``: it was disturbed or cut short, so no sample (Karn)."""
         expected, self._expected = self._expected, None
         self._backoff = 1
         if actual_s is not None and actual_s > 0:
@@ -135,7 +136,7 @@ class DrainEstimator:
                 self._learn(DrainRecord(expected.srtt_s, expected.bound_s, actual_s))
 
     def restart(self) -> None:
-        """Another composition is active: its first sample starts the estimate anew. Log and calibration stay."""
+        """Start anew with the first sample of another active composition. Log and calibration stay."""
         self._estimate = None
 
     def status(self) -> DrainStatus:

@@ -1,4 +1,4 @@
-"""Predict how long a drain that began now would take: the samples from which a drain estimate is made."""
+"""Predict the time of a drain that began now: the samples for the drain estimate."""
 
 import heapq
 from collections.abc import Mapping, Sequence
@@ -11,22 +11,22 @@ from compositions.capacity.costs import StageCost
 from compositions.model import Composition, Group
 from compositions.settings import Checked, one_of
 
-# Learn how the time of a task follows from the size of its item, which is known before the work begins.
+# Learn how the time of a task depends on the size of its item, which is known before the work begins.
 #
-# Many stages do not take the same time for every item: ranking takes longer the more candidates an item carries, and
-# its payload is larger for the same reason. If time follows size by a power law, ``time ~ size ** exponent``, each
-# item in flight gets an expected time of its own instead of the average.
+# Many stages take different times for different items: ranking takes longer for an item with more candidates, and its
+# payload is larger for the same reason. If time follows size by a power law, ``time ~ size ** exponent``, each item in
+# flight gets an expected time of its own instead of the average.
 
 
 @dataclass(frozen=True, slots=True)
 class SizeLaw:
-    """``factor(size)`` times the mean time is what an item of that size is expected to take; its mean is 1."""
+    """The dependence of time on size: an item is expected to take ``factor(size)`` times the mean time."""
 
     exponent: float
     log_scale: float
-    """So that the mean factor is 1 where log sizes are about normal: exponent · mean + (exponent · sd)² / 2."""
+    """Normalization to a mean factor of 1 for log-normal sizes: exponent · mean + (exponent · sd)² / 2."""
     unexplained: float
-    """Share of the variance of the logarithm of the time that the size does not explain, 0 to 1."""
+    """Share of the variance of the log time that the size does not explain, 0 to 1."""
 
     def factor(self, size_bytes: int) -> float:
         return exp(self.exponent * log(size_bytes) - self.log_scale) if size_bytes > 0 else 1.0
@@ -38,16 +38,16 @@ class SizeTrend:
     GAIN = 1 / 64
     LEAST_SAMPLES = 12
     LEAST_EXPLAINED = 0.5
-    """Below half of the variance explained, and at sizes that hardly differ, the mean is as good."""
+    """Smallest explained share of the variance for a law; below it the mean is as good."""
     LEAST_SPREAD = 1e-4
-    """Least variance of the logarithm of the size: 1 % either way."""
+    """Smallest variance of the log size for a law: sizes that differ by 1 %."""
 
     def __init__(self) -> None:
         self._count = 0
         self._mean_x = self._mean_y = self._var_x = self._var_y = self._cov = 0.0
 
     def add(self, size_bytes: int, time_s: float) -> None:
-        """Takes one task; sizes and times that are not positive say nothing and are left out."""
+        """Add one task; sizes and times that are not positive are ignored."""
         if size_bytes <= 0 or time_s <= 0:
             return
         self._count += 1
@@ -60,7 +60,7 @@ class SizeTrend:
         self._cov = (1 - gain) * (self._cov + gain * dx * dy)
 
     def law(self) -> SizeLaw | None:
-        """None while too little is known, and where size does not tell the time."""
+        """Return the law; None if there are too few tasks, or if size does not explain the time."""
         if self._count < self.LEAST_SAMPLES or self._var_x < self.LEAST_SPREAD or self._var_y <= 0:
             return None
         explained = self._cov**2 / (self._var_x * self._var_y)
@@ -71,7 +71,7 @@ class SizeTrend:
 
 
 class SizeLaws:
-    """One trend for every run of adjacent stages that was executed as one task."""
+    """One trend for each sequence of adjacent stages that was executed as one task."""
 
     def __init__(self) -> None:
         self._trends: dict[tuple[str, ...], SizeTrend] = {}
@@ -85,8 +85,8 @@ class SizeLaws:
 
 
 class Pending(NamedTuple):
-    """Items in flight that travel together. ``age_s``: how long their task has run; None: they wait. ``size_bytes``: of
-    the payload of one of them now; 0: not known."""
+    """A bundle in flight. ``age_s``: time for which its task has run; None: it waits. ``size_bytes``: present payload
+    of one item; 0: unknown."""
 
     age_s: float | None = None
     size_bytes: int = 0
@@ -94,7 +94,7 @@ class Pending(NamedTuple):
 
 
 def paper_sample(in_flight: int, mean_service_s: float, workers: int) -> float:
-    """``in_flight · s̄ / P`` in seconds, as published: all workers are taken to share whatever is left."""
+    """Return ``in_flight · s̄ / P`` in seconds, as published: it assumes that all workers share the remaining work."""
     return in_flight * mean_service_s / workers
 
 
@@ -107,17 +107,17 @@ def schedule_sample(
     hop_s: float = 0.0,
     laws: SizeLaws | None = None,
 ) -> float | None:
-    """Expected seconds until every in-flight item has left; ours. ``None`` without items or without a stage's cost.
+    """Return the expected seconds until every in-flight item has left. ``None`` without items or a stage's cost.
 
     ``pending``: in-flight items by the stage they need next, in the order in which they will be served. List
-    scheduling: the items of a group go first come, first served to its replicas, each takes the service time of the
-    stages it still needs plus ``hop_s``, and then joins the next group. Where the size of an item tells its time
-    (``laws``) that counts, else the mean. What is in work has the rest of it left. The last of several replicas is
-    later than each on average. Never below the CPU time that is left divided by ``cores``, nor, where workers go from
-    group to group, below the time of workers that is left divided by their number: each group alone could have all.
+    scheduling: the items of a group go first come, first served to its replicas. Each takes the service time of the
+    stages it still needs plus ``hop_s``, and then joins the next group. If the size of an item explains its time
+    (``laws``), that time is used, else the mean; items in work need only the rest. The last of several replicas
+    finishes later than their average. The result is at least the remaining CPU time divided by ``cores``. If workers
+    choose their stage, it is also at least the remaining worker time divided by the number of workers.
 
-    The published sample divides by all workers, also by those whose group is already empty; on a pipeline with one
-    slow stage it is too low by the share of that stage's workers. And it takes all items for average ones.
+    The published sample divides by all workers, also by those whose group is already empty. On a pipeline with one slow
+    stage it is too low by the share of that stage's workers. It also assumes that all items are average.
     """
     if not any(pending.values()) or any(stage not in costs for stage in composition.iter_stages()):
         return None
@@ -137,10 +137,10 @@ def schedule_sample(
 
 
 def left_s(mean_s: float, cv: float, age_s: float) -> float:
-    """Expected rest of a task that has run for ``age_s``, of a kind that takes ``mean_s`` with that ``cv``.
+    """Return the expected remaining time of a task that has run for ``age_s``; such tasks take ``mean_s`` with ``cv``.
 
-    The mean residual life of a lognormal time: E[X - a | X > a]. With cv = 0 it is the rest of the mean; with a large
-    cv a task that has run for long has even longer to go.
+    It is the mean residual life of a lognormal time: E[X - a | X > a]. With cv = 0 it is the rest of the mean; with a
+    large cv, a task that has run for long needs even more time.
     """
     if age_s <= 0:
         return mean_s
@@ -149,18 +149,18 @@ def left_s(mean_s: float, cv: float, age_s: float) -> float:
     sigma = sqrt(log(1 + cv * cv))
     late = (log(age_s) - log(mean_s)) / sigma + sigma / 2
     still_running = _above(late)
-    if still_running < 1e-9:  # far out in the tail, where the ratio below is 0 / 0: what it tends to
+    if still_running < 1e-9:  # far out in the tail the ratio below is 0 / 0: return its limit
         return age_s * sigma / late
     return mean_s * _above(late - sigma) / still_running - age_s
 
 
 def _above(z: float) -> float:
-    """Share of a standard normal distribution above ``z``."""
+    """Return the share of a standard normal distribution above ``z``."""
     return erfc(z / sqrt(2)) / 2
 
 
 class _Work(NamedTuple):
-    """The time that an item needs of its group, in seconds: in all, and still."""
+    """The times that a bundle needs in its group, in seconds: total, remaining, and CPU."""
 
     whole_s: float
     left_s: float
@@ -171,7 +171,7 @@ class _Work(NamedTuple):
 def _works(
     group: Group, pending: Mapping[str, Sequence[Pending]], costs: Mapping[str, StageCost], laws: SizeLaws | None
 ) -> list[_Work]:
-    """Return the jobs of all items of a group, those furthest on first."""
+    """Return the jobs of all items of a group; items that need the fewest stages come first."""
     tails = [group.stages[i:] for i in reversed(range(len(group.stages)))]
     return [_work(tail, item, costs, laws) for tail in tails for item in pending.get(tail[0], ())]
 
@@ -188,14 +188,14 @@ def _work(stages: Sequence[str], item: Pending, costs: Mapping[str, StageCost], 
 
 
 def _scatter_s(stages: Sequence[str], costs: Mapping[str, StageCost], laws: SizeLaws | None) -> float:
-    """Standard deviation of the time of a task, as far as its size does not explain it."""
+    """Return the standard deviation of the time of a task, without the part that its size explains."""
     scatter_s = sqrt(sum((costs[stage].cv * costs[stage].service_s) ** 2 for stage in stages))
     law = laws.law(tuple(stages)) if laws is not None else None
     return scatter_s * sqrt(law.unexplained) if law else scatter_s
 
 
 def _spread(finished: Sequence[float], replicas: int, scatter_s: float) -> list[float]:
-    """Finish times, of which the last that run side by side are apart as normal order statistics are (Blom 1958)."""
+    """Return finish times; the last ones, which run in parallel, are spread by normal order statistics (Blom 1958)."""
     together = min(replicas, len(finished))
     spread = list(finished)
     for rank in range(1, together + 1):
@@ -205,7 +205,7 @@ def _spread(finished: Sequence[float], replicas: int, scatter_s: float) -> list[
 
 
 def _split(works: Sequence[_Work], replicas: int) -> tuple[list[float], list[_Work]]:
-    """Time left of what is in work, and what waits."""
+    """Return the remaining times of the items in work, and the waiting items."""
     in_work = [work.left_s for work in works if work.age_s is not None]
     return in_work[:replicas], [work for work in works if work.age_s is None]
 
@@ -219,7 +219,7 @@ def _cpu_s(stages: Sequence[str], costs: Mapping[str, StageCost]) -> float:
 
 
 def _finish_times(replicas: int, residuals: Sequence[float], jobs: Sequence[tuple[float, float]]) -> list[float]:
-    """Return when the items leave a group, in order: those in work, then ``jobs`` (ready at, work) as they came."""
+    """Return the finish times in a group, in order: items in work, then ``jobs`` (ready at, work) as they came."""
     free = [0.0] * (replicas - len(residuals)) + list(residuals)
     heapq.heapify(free)
     finished = list(residuals)
@@ -241,8 +241,8 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Under which it would be: costs of the stages, cores, the price of a hop, what sizes tell, and the learned ratio
-    of what drains took to what was expected."""
+    """The conditions of a drain: costs of stages, cores, time of a hop, size laws, and the learned ratio of actual to
+    expected drain times."""
 
     costs: Mapping[str, StageCost]
     cores: float
@@ -252,24 +252,24 @@ class Conditions:
 
 
 class DrainSample(Protocol):
-    """The expected time of a drain that began now, in seconds; None if too little is known."""
+    """Predicts the time of a drain that began now, in seconds; None if too little is known."""
 
     waits: ClassVar[bool]
-    """With style ``drain``, the new composition starts when the estimate is over, whether the old is empty or not."""
+    """True if, with style ``drain``, the new composition starts when the estimate is over, even if items remain."""
 
     def sample(self, left: InFlight, now: Conditions) -> float | None:
-        """Taken again and again, for the mean and the variation."""
+        """Return a regular sample, for the mean and the deviation."""
 
     def at_switch(self, left: InFlight, now: Conditions) -> float | None:
-        """Taken when a switch begins, for that switch; None where the mean is to be used."""
+        """Return a sample for a switch that begins now; None if the mean is to be used."""
 
 
 class PaperSample:
-    """In flight times mean service time over workers, and no more than the mean of such samples at a switch. The
-    estimate is what is waited for (the same section); without one, a drain waits until the composition is empty.
+    """The published sample (Vogel et al., section 3.3): items in flight times mean service time over workers.
 
-    As published (Vogel et al., section 3.3). A task there is an item, with the service time of all stages: 24 ms in
-    section 4.2.1. Two such items in a sequential group are 48 ms, in three groups of one worker each 16 ms.
+    At a switch the smoothed mean is used, and the drain lasts as long as the estimate (same section). Without an
+    estimate, it lasts until the composition is empty. A task there is an item, with the service time of all stages: 24
+    ms in section 4.2.1. Two such items in a sequential group are 48 ms, in three groups of one worker each 16 ms.
     """
 
     waits: ClassVar[bool] = True
@@ -285,7 +285,7 @@ class PaperSample:
 
 
 class ScheduleSample:
-    """By the position of each item, corrected by what earlier drains took, and taken anew at a switch; ours."""
+    """Predicts by the position of each item, corrected by the errors of earlier drains; sampled anew at a switch."""
 
     waits: ClassVar[bool] = False
 
@@ -300,7 +300,7 @@ class ScheduleSample:
 
 
 KINDS: Mapping[str, type[DrainSample]] = {"schedule": ScheduleSample, "paper": PaperSample}
-"""By the name of the setting ``drain_sample``."""
+"""Kinds of samples by the value of the setting ``drain_sample``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,8 +308,8 @@ class DrainSettings(Checked):
     """The kind of estimate for a drain. Raises: SettingsError for an unknown kind."""
 
     drain_sample: str = one_of("schedule", "paper")
-    """``schedule``, ours, is right where groups differ, and a drain waits until the composition is empty; ``paper`` is
-    as published: a drain waits for the estimate. Default: ``paper`` with strategies ``vogel`` and ``pdp21``."""
+    """``schedule`` also fits groups that differ, and a drain lasts until the composition is empty. ``paper`` is as
+    published: a drain lasts as long as its estimate. Default: ``paper`` with strategies ``vogel`` and ``pdp21``."""
 
     @property
     def made(self) -> DrainSample:

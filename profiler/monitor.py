@@ -1,7 +1,7 @@
 """The monitor: record events as they happen, and summarize them at any time.
 
-Recording is on the dispatcher's path, so it only appends; all summing up is done on request, at 4 Hz. Not thread-safe:
-one loop owns it. All times are seconds of one clock that does not run backwards.
+Recording is on the dispatcher's path, so it only appends; summaries are computed on request, at 4 Hz. Not thread-safe:
+one loop owns it. All times are seconds of one monotonic clock.
 """
 
 from collections import deque
@@ -19,28 +19,28 @@ from profiler.stats import Histogram, Samples, latency_stats, slope_per_s
 from profiler.windows import counted_window, mean_of_steps, offered_windows, rate_per_s
 
 MOST_GONE = 8
-"""Machines without a worker that are remembered: one may come back."""
+"""Number of machines without a worker whose hops are kept, because workers may return to them."""
 
 
 class Hops:
-    """The newest of each machine. Their median counts: a mean would carry every pause of the garbage collector."""
+    """The newest hops by machine. Their median is used: a mean would include pauses of the garbage collector."""
 
     def __init__(self, newest: int) -> None:
         self._newest = newest
         self._by_node: dict[str, deque[float]] = {}
 
     def add(self, hop_s: float, node: str) -> None:
-        """From a task's sending to a worker on ``node`` to its return, less its work."""
+        """Record a hop: the time from sending a task to a worker on ``node`` to its return, less its work."""
         found = self._by_node.get(node)
         if found is None:
             found = self._by_node[node] = deque(maxlen=self._newest)
         found.append(hop_s)
 
     def price_s(self, workers: Mapping[str, int]) -> float | None:
-        """Return the hop of the average worker, with so many ``workers`` on each machine; None if nothing was measured.
+        """Return the mean hop of the ``workers`` (number by machine), in seconds; None if none was measured.
 
-        Not of the average task: near workers are done sooner and have more of them, so that the far ones would count
-        for nothing, and a group of both do what only near ones can.
+        It is not the mean of the tasks: near workers get more tasks, as they finish earlier. Far workers would hardly
+        count, and a group of both would be expected to perform as if all its workers were near.
         """
         for node in [node for node in self._by_node if node not in workers][:-MOST_GONE]:
             del self._by_node[node]
@@ -57,22 +57,22 @@ class Hops:
 
 
 class DemandReading:
-    """Readings of the demand on the source, and of the time since when items have been there without a break."""
+    """Records the demand on the source, and since when items have been waiting or in flight without a break."""
 
     def __init__(self, capacity: int, keep_s: float, growth_span_s: float) -> None:
-        """Start a reading. ``growth_span_s``: minimum time between the first and the last count for a rate."""
+        """``growth_span_s``: minimum time between the first and the last count for a rate."""
         self._counts = Samples(capacity, keep_s)
         self._span_s = growth_span_s
         self._latest: Demand | None = None
         self._free_s = self._empty_s = 0.0
-        """Times at which nothing waited last, and at which there were no items at all."""
+        """Latest times at which no backlog waited, and at which there were no items at all."""
 
     def record(self, at_s: float, demand: Demand) -> None:
         self._latest = demand
         self._counts.add(at_s, demand.offered, demand.admitted, demand.missed)
 
     def waits(self, at_s: float, *, few: bool, in_flight: int = 1) -> None:
-        """Record whether only a few items wait at this moment, and how many are being processed."""
+        """Record if only a few items wait at this moment, and the number of items in flight."""
         if few:
             self._free_s = at_s
             if not in_flight and not (self._latest and self._latest.behind):
@@ -86,7 +86,7 @@ class DemandReading:
     def demand(
         self, start_s: float, now_s: float, delivered_per_s: float | None, last_s: float | None
     ) -> Demand | None:
-        """Return the demand and how fast its counts rose since ``start_s``; None if nothing counts it.
+        """Return the demand and the rates of its counts since ``start_s``; None if no demand was recorded.
 
         ``last_s``: time of the last delivery; None if there was none.
         """
@@ -113,23 +113,23 @@ class MonitorSettings(Checked):
     """The windows of the monitor. Raises: SettingsError if one is out of range."""
 
     window_s: float = ranged(10.0, 0.5, 3600, "s")
-    """Longest window that decisions rest on: the check interval of Vogel et al., section 3.2, step 6."""
+    """Longest window for decisions: the check interval of Vogel et al., section 3.2, step 6."""
     rate_window_s: float = ranged(1.0, 0.05, 600, "s")
-    """Each of the two windows in which a changed input rate must show: a step is seen within two seconds."""
+    """Length of each of the two windows that must show a changed input rate: a step is detected within two seconds."""
     growth_span_s: float = ranged(1.0, 0.05, 600, "s")
-    """Least time between the first and the last queue sample before a growth is reported."""
+    """Minimum time between the first and the last queue sample for a rate of growth."""
     hop_s: float = ranged(0.0003, 0, 60, "s")
-    """Price of a hop until one was measured: small items through the ZeroMQ hub on a 2-core machine."""
+    """Assumed time of a hop until one is measured: small items through the ZeroMQ hub on a 2-core machine."""
     hop_samples: int = ranged(256, 1, 1_000_000)
-    """The hop is the median of the newest so many of a machine."""
+    """Number of newest hops of a machine whose median is used."""
     events_kept: int = ranged(32_768, 64, 100_000_000)
-    """Events stored a kind: ten seconds at 3,000 items or 800 bundles/s; beyond that rate the windows are shorter."""
+    """Events stored per kind: ten seconds at 3,000 items/s or 800 bundles/s; at higher rates windows are shorter."""
     profile: ProfileSettings = field(default_factory=ProfileSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The running composition and its items, as the loop knows them."""
+    """The state of the running composition and its items, from the runner's loop."""
 
     composition: str
     switching: bool
@@ -138,32 +138,32 @@ class Running:
     in_flight: int
     workers_alive: int
     cores: float | None = None
-    """Where they changed since the start."""
+    """Number of cores if it changed since the start; None: unchanged."""
     workers_on: Mapping[str, int] = field(default_factory=dict)
-    """How many there are on each machine."""
+    """Number of workers by machine."""
     inside_at: Mapping[str, int] = field(default_factory=dict)
-    """Items in flight by the stage that they need next."""
+    """Number of items in flight by the stage that they need next."""
     full: bool = False
-    """The buffer before the first group is."""
+    """True if the buffer before the first group is full."""
     gpus: GpuUse | None = None
-    """As of now; None where no stage asks for a GPU, or their use is not known."""
+    """Present use of GPUs; None if no stage asks for a GPU, or if their use is unknown."""
 
 
 ROWS_A_BUNDLE = 4
-"""Items of a bundle that are noted, evenly spaced; they stand for the others, which waited as their neighbours did. So
-four seconds are known at 1,000,000 items/s in bundles of 512."""
+"""Number of items of a bundle that are recorded, evenly spaced, and stand for their neighbours. So four seconds fit in
+memory at 1,000,000 items/s in bundles of 512."""
 LATENCY_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Bucket bounds of the latency histogram, in seconds: from a light stage to a minute's backlog."""
 GPU_LAG_S = 3.0
-"""The use of a GPU is that of the second before somebody looked, which is done every two seconds."""
+"""Largest age of a measured GPU use: it covers one second and is read every two seconds."""
 AT_HAND = 2
-"""Items that may wait without being a backlog: what a paced source has at hand between two tasks."""
+"""Number of items that may wait without being a backlog: a paced source holds them between two tasks."""
 
 _ONE = ((0, 1.0),)
 
 
 def _standing_for(count: int) -> Sequence[tuple[int, float]]:
-    """Return the positions of the items that are recorded, out of so many in a row, and the weight of each."""
+    """Return the positions of the recorded items among ``count`` consecutive ones, and the weight of each."""
     if count == 1:
         return _ONE
     rows = min(count, ROWS_A_BUNDLE)
@@ -176,11 +176,11 @@ class Monitor:
     def __init__(
         self, settings: MonitorSettings, stages: Sequence[str], cores: float, at_once: Mapping[str, int] | None = None
     ) -> None:
-        """``at_once``: as of ``ServiceTimes``."""
+        """``at_once``: as in ``ServiceTimes``."""
         self._settings = settings
         self._cores = cores
         self._service_times = ServiceTimes(stages, settings.profile, at_once)
-        keep_s = 2 * max(settings.window_s, settings.rate_window_s)  # nobody looks further back, but to a few events
+        keep_s = 2 * max(settings.window_s, settings.rate_window_s)  # only a few older events are ever needed
         self._arrivals = Samples(settings.events_kept, keep_s)
         self._arrived = 0
         self._deliveries = Samples(settings.events_kept, keep_s)
@@ -194,7 +194,7 @@ class Monitor:
         self._started_s: float | None = None
         self._reset_s: float | None = None
 
-    # --- what happens -------------------------------------------------------------------------------------------
+    # --- recording ----------------------------------------------------------------------------------------------
 
     def record_arrivals(self, times_s: Sequence[float]) -> None:
         self._arrived += len(times_s)
@@ -204,46 +204,46 @@ class Monitor:
     def record_deliveries(
         self, at_s: float, arrived_s: Sequence[float], started_s: float, since_s: Sequence[float]
     ) -> None:
-        """Items left in order: read at ``arrived_s``, a user waits since ``since_s``, sent out at ``started_s``."""
+        """Record items delivered in order: read at ``arrived_s``, due at ``since_s``, dispatched at ``started_s``."""
         for each, items in _standing_for(len(arrived_s)):
             self._deliveries.add(at_s, at_s - since_s[each], at_s - started_s, at_s - arrived_s[each], items)
 
     def record_demand(self, at_s: float, demand: Demand) -> None:
-        """What was asked for of the source up to now."""
+        """Record the cumulative demand on the source."""
         self._demand.record(at_s, demand)
 
     def record_timings(self, at_s: float, timings: Sequence[StageTiming], items: int = 1) -> None:
-        """Note a task's timings, for all its items by stage. Raises: KeyError for a stage the app does not have."""
+        """Record a task's timings by stage, each for all its items. Raises: KeyError for an unknown stage."""
         self._service_times.add(at_s, timings, items)
 
     def record_hop(self, hop_s: float, node: str = "") -> None:
-        """A task was so much longer at a worker on ``node`` than its stages took."""
+        """Record a hop: the time of a task at a worker on ``node`` beyond the time of its stages."""
         self.hops.add(hop_s, node)
 
     def record_queue(self, at_s: float, queued: int, in_flight: int) -> None:
-        """Queue lengths at this moment, for their growth; ``snapshot`` records its own."""
+        """Record the present queue lengths, for their growth; ``snapshot`` records them too."""
         self._queue.add(at_s, queued, in_flight)
         self._demand.waits(at_s, few=queued <= AT_HAND, in_flight=queued + in_flight)
 
     def set_offered_rate(self, at_s: float, rate_per_s: float | None) -> None:
-        """The source is asked for this rate from now on; ``None``: for no particular rate, arrivals are counted."""
+        """Record that the source is set to this rate from now on; ``None``: no set rate, so arrivals are counted."""
         if rate_per_s is None:
             self._offered.clear()
         elif not self._offered or self._offered.last_x() != rate_per_s:
             self._offered.add(at_s, rate_per_s)
 
     def rate_jumped(self, before_per_s: float | None) -> bool:
-        """The source is set to a rate that contrasts with the one before: nobody need wait to be told."""
+        """Return True if the source is set to a much different rate than before, so no detection is needed."""
         return before_per_s is not None and bool(self._offered) and differ(self._offered.last_x(), before_per_s)
 
     def reset_window(self, at_s: float) -> None:
-        """Start measuring anew: only what is delivered from now on counts (after a switch, with a new SLO)."""
+        """Start measuring anew: only items delivered from now on count (after a switch, with a new SLO)."""
         self._reset_s = at_s
 
-    # --- what was seen ------------------------------------------------------------------------------------------
+    # --- the snapshot -------------------------------------------------------------------------------------------
 
     def snapshot(self, now_s: float, running: Running) -> Snapshot:
-        """Return what the manager decides on."""
+        """Return the measurements for the manager."""
         self.record_queue(now_s, running.queued, running.in_flight)
         self.latencies.count(self._deliveries)
         start_s = self._window_start_s(now_s, self._settings.window_s)
@@ -284,7 +284,7 @@ class Monitor:
     # --- how it is computed -------------------------------------------------------------------------------------
 
     def _profiles(self, now_s: float, running: Running) -> tuple[StageProfile, ...]:
-        """Return the profiles. Until the use of the GPUs is known, they count as at work for all of a call."""
+        """Return the profiles. Until the use of the GPUs is known, a GPU counts as busy during the whole call."""
         profiles, use = self._service_times.profiles(now_s, running.inside_at), running.gpus
         if use is None or not any(each.name in use.stages for each in profiles):
             return profiles
@@ -297,11 +297,11 @@ class Monitor:
         return max(self._measured_since_s(now_s), now_s - window_s)
 
     def _measured_since_s(self, now_s: float) -> float:
-        """The last reset, or the start."""
+        """Return the time of the last reset, or of the start."""
         return self._start(now_s) if self._reset_s is None else self._reset_s
 
     def _start(self, now_s: float) -> float:
-        """The first thing ever recorded, or the first time someone looked."""
+        """Return the time of the first record, or of the first summary if that was earlier."""
         if self._started_s is None:
             sources = (self._arrivals, self._deliveries, self._queue, self._offered)
             firsts = [self._demand.first_s, *(samples.at(0) for samples in sources if samples)]
@@ -309,12 +309,12 @@ class Monitor:
         return self._started_s
 
     def _rate_since(self, since_s: float, now_s: float) -> float | None:
-        """Return the rate of deliveries, over the window or as much of it as lies after ``since_s``."""
+        """Return the rate of deliveries over the part of the window after ``since_s``, in items/s."""
         window_s = self._settings.window_s
         return rate_per_s(self._deliveries, now_s, window_s=window_s, since_s=since_s, silence_s=window_s)
 
     def _input_rate(self, now_s: float, window_s: float) -> float | None:
-        """Offered, over the window of the throughput, where that is known; else counted, which no reset interrupts."""
+        """Return the set rate over the throughput's window; if none is set, the counted rate, which resets ignore."""
         if self._offered:
             return mean_of_steps(self._offered, self._window_start_s(now_s, window_s), now_s)
         since_s = self._start(now_s)

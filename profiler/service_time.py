@@ -1,4 +1,4 @@
-"""Service time of every stage while busy, its bottlenecks (Vogel et al., section 3.2, step 1), and the cores left."""
+"""Service times of stages, bottlenecks (Vogel et al., section 3.2, step 1), and the cores that other programs leave."""
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -14,38 +14,38 @@ from profiler.stats import Floats, Samples, mean_of, percentiles, product
 
 # Estimate how many cores an app gets while other programs use some, from the timings of its own stages alone.
 #
-# A computation takes as long as its CPU time while it has a core, and longer while several share one. If all that
-# computes takes longer at once for the same CPU time, and the app does not keep its cores busy itself, other programs
+# A computation takes its CPU time while it has a core, and longer while several computations share one. If all
+# computing stages take longer for the same CPU time, and the app does not keep its cores busy itself, other programs
 # use them. An operating system that shares cores fairly gives more to an app with more workers. So cores are only
-# short for the app when more workers have brought no more: what it gets then is the CPU time that it was given. Stages
-# that wait say nothing about cores.
+# short if more workers did not get more CPU time; the CPU time that they get is then the number of cores left. Stages
+# that wait show nothing about cores.
 
 _LOOKED_S = 2.0
-"""What is measured is that of so long: some ten items of a slow app."""
+"""Time over which use is measured, in seconds: about ten items of a slow app."""
 _TELLING = 4
-"""Timings of a stage from which on it tells something."""
+"""Smallest number of timings of a stage for an estimate."""
 _COMPUTES = 1.1
-"""Wall time over CPU time up to which a stage computes and does not wait."""
+"""Largest ratio of wall to CPU time (stretch) of a stage that computes and does not wait."""
 _ALONE, _CROWDED = 1.1, 1.3
-"""The same of all stages that compute: below the first the cores suffice, and from the second on they do not. Between
-them it is as it was."""
+"""Stretch of all computing stages below which the cores suffice, and from which on they do not. In between, the last
+finding stays."""
 _WITNESSES = 2
-"""So many stages have to say so: one that takes longer by itself may have begun to wait for something."""
+"""Smallest number of computing stages for a finding: a single stage may have begun to wait for something."""
 _AS_THEN = 0.75
-"""Share of what it got then below which something else is the matter by now, and what was seen then tells nothing."""
+"""Smallest share of the earlier CPU use for a comparison with it; below this share, conditions have changed."""
 _OWN_DOING = 0.8
-"""Share of the cores from which on they are busy with the app's own work."""
+"""Share of the cores from which on the app's own work counts as the cause of a stretch."""
 _IN_VAIN = 0.25
-"""Share of what each worker had, up to which a further one has brought nothing."""
+"""Largest share of the CPU time per worker that an additional worker may add if cores are short."""
 _SURELY = 3.0
-"""Standard errors by which work takes longer for it: what waits for a disk or another's answer, with each worker as
-before, does so by chance only."""
+"""Number of standard errors by which the stretch must grow. A wait for a disk or another answer grows only by chance
+when workers are added."""
 _IN_SIGHT = 1
-"""Cores beyond what the app gets: with as many workers as cores nothing would tell that there are more again."""
+"""Cores reported beyond those that the app gets: with only as many workers, a return of cores would go unnoticed."""
 _BELIEVED_S = 10.0
-"""For so long where no timings come."""
+"""Time for which a finding is kept without timings, in seconds."""
 _KEPT = 64
-"""Times in which cores were short."""
+"""Number of remembered periods in which cores were short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,54 +56,54 @@ class _Recent:
     wall_s: float
     cpu_s: float
     off_s2: float
-    """Sum of squares of what its wall times are off those that its stretch would give."""
+    """Sum of squared differences between wall times and stretch times CPU times."""
 
     @property
     def stretch(self) -> float:
-        """Wall time over CPU time."""
+        """Ratio of wall time to CPU time."""
         return self.wall_s / self.cpu_s if self.cpu_s > 0 else inf
 
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """The use of the cores, on average over the seconds before."""
+    """The mean use of the cores over the last ``_LOOKED_S`` seconds."""
 
     at_s: float
     busy: float
-    """Calls at a time."""
+    """Mean number of concurrent calls."""
     got: float
-    """Cores' worth of CPU time."""
+    """CPU time per second, in cores."""
     stretch: float
-    """Of the stages that compute."""
+    """Ratio of wall to CPU time of the computing stages."""
     error: float
-    """Its standard error."""
+    """Standard error of ``stretch``."""
 
     def in_vain(self, since: "_Use") -> bool:
-        """More work at a time than at ``since`` has brought no more, and takes the longer for it."""
+        """Return True if more concurrent calls than at ``since`` get hardly more CPU time, and their stretch grew."""
         more = self.busy - since.busy
         longer = self.stretch - since.stretch > _SURELY * hypot(self.error, since.error)
         return more >= 1 and longer and self.got - since.got <= _IN_VAIN * more * since.got / since.busy
 
 
 class CoresLeft:
-    """Remembers which stages compute, and when the cores were short."""
+    """Estimates the cores that other programs leave to the app, and remembers when they were short."""
 
     def __init__(self) -> None:
         self._computing: set[str] = set()
         self._crowded: _Use | None = None
-        """With the least work at a time since it takes longer."""
+        """The use with the fewest concurrent calls since the stretch grew; None while the cores suffice."""
         self._got = 0.0
-        """The most cores that the app got since they are short; 0 while they are not."""
+        """Most cores that the app got since cores are short; 0 while they are not."""
         self._told_s = -inf
-        """When timings last said so."""
+        """Time of the latest timings that showed a shortage."""
         self._short: deque[tuple[float, float]] = deque(maxlen=_KEPT)
-        """From when to when they were."""
+        """Periods in which cores were short: begin and end."""
 
     def look(self, now_s: float, samples: Mapping[str, Samples], cores: float, *, waiting: bool) -> float | None:
-        """Cores that there seem to be for an app which may use ``cores``; ``None``: all of them.
+        """Return the estimated cores left to an app that may use ``cores``; ``None``: all of them.
 
-        ``samples``: of each stage, wall (``x``) and CPU (``y``) seconds an item; ``waiting``: items do, so that what
-        the app gets is not what it asks for."""
+        ``samples``: wall (``x``) and CPU (``y``) seconds per item, by stage. ``waiting``: items wait, so the app could
+        use more CPU time than it gets."""
         recent = {stage: _recent(kept, now_s) for stage, kept in samples.items()}
         known = {stage: each for stage, each in recent.items() if each.rows >= _TELLING}
         self._computing.update(stage for stage, each in known.items() if each.stretch <= _COMPUTES)
@@ -116,8 +116,8 @@ class CoresLeft:
         return min(cores, round(self._got) + _IN_SIGHT) if self._got else None
 
     def undisturbed(self, stage: str, at_s: Floats, wall_s: Floats, cpu_s: Floats) -> Floats:
-        """``wall_s`` of timings of ``stage`` as they would have been without others: what was computed while the cores
-        were short took its CPU time."""
+        """Return the wall times of ``stage`` without other programs: the CPU times of a computing stage in periods in
+        which cores were short, else ``wall_s``."""
         if stage not in self._computing:
             return wall_s
         for from_s, until_s in self._short:
@@ -166,18 +166,18 @@ EQUAL = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ProfileSettings(Checked):
-    """The samples that a profile rests on. The defaults let an old phase of the app fade within seconds."""
+    """The samples for a profile. With the defaults, samples of an earlier phase of the app fade within seconds."""
 
     horizon_s: float = ranged(30.0, 1, 3600, "s")
-    """Older samples are left out: three check intervals of Vogel et al., in which a slow app still collects some."""
+    """Maximum age of samples: three check intervals of Vogel et al., so that a slow app still has some."""
     max_samples: int = ranged(512, 1, 1_000_000)
-    """At most so many of the newest: the mean is then known to cv/23."""
+    """Maximum number of newest samples: the error of the mean is then cv/23."""
     min_span_s: float = ranged(2.0, 0, 600, "s")
-    """... but never less than this time: at thousands of items a second 512 are a tenth of a second, one hiccup."""
+    """Minimum time span, even with more samples: at thousands of items/s, 512 samples cover a tenth of a second."""
     newest_samples: int = ranged(8, 1, 100_000)
-    """The newest so many count whatever their age: of a stage that ran once a minute nothing better is known."""
+    """Number of newest samples that count at any age, for stages that run once a minute."""
     timings_kept: int = ranged(4096, 16, 10_000_000)
-    """Samples stored a stage, one a task: 2 s at 2,000 items/s; beyond that rate the span is shorter."""
+    """Samples stored per stage, one per task: 2 s at 2,000 items/s; at higher rates the span is shorter."""
 
 
 class ServiceTimes:
@@ -186,7 +186,7 @@ class ServiceTimes:
     def __init__(
         self, stages: Sequence[str], settings: ProfileSettings | None = None, at_once: Mapping[str, int] | None = None
     ) -> None:
-        """``at_once``: calls that one worker has at a time, of stages that wait."""
+        """``at_once``: concurrent calls per worker, by stage, for stages that wait."""
         self._at_once = at_once or {}
         self._settings = settings if settings is not None else ProfileSettings()
         self._samples = {stage: Samples(self._settings.timings_kept) for stage in stages}
@@ -194,7 +194,7 @@ class ServiceTimes:
         self._done, self._worked_s = dict.fromkeys(stages, 0), dict.fromkeys(stages, 0.0)
 
     def add(self, at_s: float, timings: Sequence[StageTiming], items: int = 1) -> None:
-        """Take the timings of one task that came back: what each stage took for its ``items`` together.
+        """Add the timings of one finished task: the times of each stage for all its ``items`` together.
 
         Raises: KeyError for a stage the app does not have.
         """
@@ -204,8 +204,8 @@ class ServiceTimes:
             self._worked_s[timing.stage] += timing.wall_s
 
     def profiles(self, now_s: float, inside_at: Mapping[str, int] | None = None) -> tuple[StageProfile, ...]:
-        """One profile a stage, in the app's order; stages without samples are missing. What other programs took of the
-        cores (``cores_left``) is not in it."""
+        """Return one profile per stage, in the app's order; stages without samples are missing. The slowdown by other
+        programs (``cores_left``) is excluded."""
         known = {stage: samples for stage, samples in self._samples.items() if samples}
         return tuple(
             replace(
@@ -219,12 +219,12 @@ class ServiceTimes:
         )
 
     def cores_left(self, now_s: float, cores: float, *, waiting: bool) -> float | None:
-        """Return the cores that other programs seem to leave of ``cores``; ``waiting``: items of the app do."""
+        """Return the estimated cores that other programs leave of ``cores``; ``waiting``: items of the app wait."""
         return self._left.look(now_s, self._samples, cores, waiting=waiting)
 
 
 def window_start(samples: Samples, now_s: float, settings: ProfileSettings) -> int:
-    """Index of the first sample that counts at ``now_s``."""
+    """Return the index of the first sample that counts at ``now_s``."""
     known = len(samples)
     in_horizon = known - samples.first_at_or_after(now_s - settings.horizon_s)
     in_span = known - samples.first_at_or_after(now_s - settings.min_span_s)
@@ -233,10 +233,10 @@ def window_start(samples: Samples, now_s: float, settings: ProfileSettings) -> i
 
 
 def profile_of(stage: str, samples: Samples, now_s: float, settings: ProfileSettings, left: CoresLeft) -> StageProfile:
-    """The profile of one stage from its samples (``x`` wall, ``y`` CPU seconds an item): there is at least one.
+    """Return the profile of a stage from its samples (``x`` wall, ``y`` CPU seconds per item), of which it has some.
 
-    Of items that were timed together the mean is known, and their scatter by that of the means: ``n`` independent items
-    have a mean with ``1/n`` of the variance.
+    Only the mean of items that were timed together is known. The scatter of items follows from that of the means: the
+    mean of ``n`` independent items has ``1/n`` of their variance.
     """
     start = window_start(samples, now_s, settings)
     cpu, weights = samples.ys(start), samples.weights(start)
@@ -264,7 +264,7 @@ def profile_of(stage: str, samples: Samples, now_s: float, settings: ProfileSett
 
 
 def bottlenecks(profiles: Sequence[StageProfile], threshold: float = 0.2) -> tuple[str, ...]:
-    """The stage whose mean service time is at least ``threshold`` above that of every other one, or none.
+    """Return the stage whose mean service time is at least ``threshold`` above that of every other one, or none.
 
     Vogel et al., section 3.2, step 1. At most one stage can be that much above *every* other; a single stage always is.
     """
@@ -273,9 +273,9 @@ def bottlenecks(profiles: Sequence[StageProfile], threshold: float = 0.2) -> tup
 
 
 def next_bottleneck(profiles: Sequence[StageProfile], tagged: Collection[str], threshold: float = 0.2) -> str | None:
-    """The additional bottleneck to tag when the SLO is missed again: judged by the same rule among the untagged rest.
+    """Return an additional bottleneck if the SLO is missed again, by the same rule among the untagged stages.
 
-    Vogel et al., section 3.2, step 6. ``None`` when no untagged stage stands out, or none is left.
+    Vogel et al., section 3.2, step 6. ``None`` if no untagged stage stands out, or none is left.
     """
     rest = sorted((p for p in profiles if p.name not in tagged), key=lambda p: -_pace_s(p))
     if not rest:
@@ -285,22 +285,21 @@ def next_bottleneck(profiles: Sequence[StageProfile], tagged: Collection[str], t
 
 
 def _pace_s(profile: StageProfile) -> float:
-    """Time between two items of a worker that runs nothing else."""
+    """Return the time between two items of a worker that runs only this stage, in seconds."""
     return profile.service_time_s / profile.at_once
 
 
-# --- what a stage costs on free cores --------------------------------------------------------------------------------
+# --- costs of stages on free cores -----------------------------------------------------------------------------------
 
 SATURATED_FROM, SATURATED_TO = 0.7, 0.95
-"""Share of the cores that the stages keep busy, below which no contention is assumed, and from which on all of it."""
+"""Busy shares of the cores: below the first no contention is assumed, from the second on full contention."""
 
 
 def crowding(profiles: Sequence[StageProfile], cores: float) -> float:
-    """Return how many busy workers share a core, 1.0 where the cores are not the limit; an upper bound of the
-    inflation.
+    """Return the busy workers per core, at least 1.0: an upper bound of the slowdown of stages.
 
-    Busy workers on cores that stand idle are waiting for something else, so nothing is counted below 70 % of the cores'
-    CPU time, all of it from 95 % on, and a share in between, so that a cost does not jump.
+    If cores are idle, busy workers wait for something else. So no crowding is counted below 70 % use of the cores, all
+    of it from 95 % on, and a share in between, so that costs do not jump.
     """
     busy = sum(p.busy if p.at_once == 1 else p.busy * p.cpu_time_s / max(p.service_time_s, 1e-12) for p in profiles)
     cpu_busy = sum(p.busy * p.cpu_time_s / p.service_time_s for p in profiles if p.service_time_s > 0)
@@ -316,21 +315,21 @@ class GpuUse:
     """The use of the GPUs by the running composition."""
 
     stages: Collection[str]
-    """Those that work on a GPU."""
+    """Names of the stages that use a GPU."""
     shares: Mapping[str, float]
-    """The share of a GPU that a worker reserves for which this is the only stage, by stage."""
+    """GPUs that a worker for the stage alone reserves, by stage; may be a fraction."""
     reserved: float
-    """GPUs that all workers reserve."""
+    """Number of GPUs that all workers reserve."""
     busy: float
-    """GPUs that are at work, on average; those of other programs are counted as well."""
+    """Mean number of busy GPUs, use by other programs included."""
 
 
 def on_gpus(profiles: Sequence[StageProfile], use: GpuUse) -> tuple[StageProfile, ...]:
-    """Return the profiles with what the GPUs work for an item, and what it waits for them.
+    """Return the profiles with an item's time on a GPU, and its time of waiting for one.
 
-    A GPU works for one call at a time. Its time for an item is its use over the rate (utilization law): of what calls
-    take, the part that GPUs at work are of the calls under way. If the GPUs are used up, a call that neither computes
-    nor has its GPU waits for those of other workers.
+    A GPU works for one call at a time. By the utilization law, its time for an item is the call's time multiplied by
+    the ratio of busy GPUs to concurrent calls. If the GPUs are saturated, the rest of a call's time, apart from CPU
+    time, counts as waiting for a GPU.
     """
     calls = sum(p.busy for p in profiles if p.name in use.stages)
     part = min(1.0, use.busy / calls) if calls > 0 else 0.0
@@ -345,31 +344,31 @@ def on_gpus(profiles: Sequence[StageProfile], use: GpuUse) -> tuple[StageProfile
 
 
 def cores_of(profile: StageProfile, crowd: float) -> float:
-    """Return the cores that a worker keeps busy while it runs the stage alone: more than one with threads of its own,
-    and at most one where it has several calls that wait."""
+    """Return the number of cores that a worker keeps busy while it runs only this stage: above 1 if the stage has
+    threads of its own, at most 1 if it has several calls that wait."""
     alone = profile.cpu_time_s / max(free_service_s(profile, crowd), 1e-12)
     return alone if profile.at_once == 1 else min(1.0, profile.at_once * alone)
 
 
 def free_service_s(profile: StageProfile, crowd: float) -> float:
-    """Service time the stage would have if no other worker wanted its core or its GPU, seconds.
+    """Return the service time without other workers on the stage's core or GPU, in seconds.
 
-    Wall time is CPU time, plus what the stage waits for (sleep, I/O, an accelerator), plus the time it was ready but
-    another worker had the core. With ``crowd`` busy workers on a core and a fair scheduler the last part is at most
-    ``(crowd - 1)`` times the CPU time, so that much is taken off, and never more than leaves the CPU time. So a
-    CPU-bound stage loses its contention (wall 40 ms, CPU 20 ms, two workers a core: 20 ms), and a stage that sleeps
-    has no CPU time to multiply and keeps its sleep. A stage that does both comes out too cheap by at most its CPU time
-    times ``crowd - 1``, and only while the cores are saturated.
+    Wall time is CPU time, plus waits of the stage (sleep, I/O, an accelerator), plus the time it was ready but another
+    worker had the core. With ``crowd`` busy workers per core and a fair scheduler, the last part is at most
+    ``(crowd - 1)`` times the CPU time. That much is subtracted, but the result is at least the CPU time. So a CPU-bound
+    stage loses its contention (wall 40 ms, CPU 20 ms, two workers per core: 20 ms), and a stage that sleeps has no CPU
+    time and keeps its sleep. The result for a stage that does both is too low by at most its CPU time times
+    ``crowd - 1``, and only while the cores are saturated.
 
-    A low percentile of wall less CPU time would not do as the wait: of a sleep that varies it shows the shortest, and
-    of a long stage under lasting contention every single sample is contended.
+    A low percentile of wall less CPU time is no measure of the waits: for a varying sleep it shows the shortest, and
+    for a long stage under lasting contention every sample includes contention.
     """
     without_contention = profile.service_time_s - (crowd - 1.0) * profile.cpu_time_s - profile.gpu_wait_s
     return min(profile.service_time_s, max(without_contention, profile.cpu_time_s + profile.gpu_s))
 
 
 def stage_costs(profiles: Sequence[StageProfile], cores: float) -> Mapping[str, StageCost]:
-    """Return what the capacity model needs, by stage name: free service time, CPU time, both in seconds, and cv."""
+    """Return the costs for the capacity model, by stage name, without contention."""
     crowd = crowding(profiles, cores)
     return {
         p.name: StageCost(free_service_s(p, crowd), p.cpu_time_s, p.cv, p.at_once, p.gpu_s, p.gpus) for p in profiles

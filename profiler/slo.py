@@ -1,4 +1,4 @@
-"""Service-level objectives: the targets that a user may set, and the form of the verdict."""
+"""Service-level objectives: the targets that a user may set, their parser and checks, and verdicts."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from profiler.budget import FREE, Budget
 
 
 class SloHits:
-    """The share of the seconds since the start. Seconds in which nothing could be measured count neither way."""
+    """Counts the seconds in which the SLO was met. Seconds without a measurement are not counted."""
 
     def __init__(self) -> None:
         self.seconds = self.seconds_met = 0
@@ -21,11 +21,11 @@ class SloHits:
 
     @property
     def time_share(self) -> float | None:
-        """Share of the seconds in which the SLO was met, 0..1; ``None`` before the first."""
+        """Share of the counted seconds in which the SLO was met, 0..1; ``None`` before the first."""
         return self.seconds_met / self.seconds if self.seconds else None
 
     def add_second(self, at_s: float, verdict: "Verdict") -> None:
-        """The verdict on the second that ends at ``at_s``; of several in one second the first counts."""
+        """Count the verdict on the second that ends at ``at_s``; of several in one second the first counts."""
         second = int(at_s)
         if self._newest is not None and second <= self._newest:
             return
@@ -39,15 +39,15 @@ Metric = Literal["latency", "throughput"]
 Statistic = Literal["mean", "p50", "p95", "p99", "share"]
 QUANTILES: Mapping[Statistic, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 SHARE = 0.95
-"""Of the items, what ``share`` means unless another is given."""
+"""Default share of the items for statistic ``share``."""
 INPUT_RATE: Literal["input_rate"] = "input_rate"
 FASTEST: Literal["fastest"] = "fastest"
-"""Throughput target: as many items/s as the machine can, for batches. It has no bound."""
+"""Throughput target: the highest rate that the machine can process, for finite inputs. It has no bound."""
 Target = float | Literal["input_rate", "fastest"]
 MAX_TOGETHER = 8
-"""Objectives of one app: every kind of figure once."""
+"""Maximum number of objectives of one app: each kind once."""
 MAX_TARGET = 1e9
-"""Milliseconds, or items/s: more is a slip of the hand, from wherever it comes."""
+"""Largest accepted target, in milliseconds or items/s; a larger one must be a typing error."""
 
 
 class SloStatus(StrEnum):
@@ -63,52 +63,52 @@ class SloStatus(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Slo:
     """An objective as requested, stored and shown; ``target`` is in milliseconds for latency, and items/s,
-    ``"input_rate"`` or ``"fastest"`` for throughput. :mod:`control.objectives` defines what follows from it."""
+    ``"input_rate"`` or ``"fastest"`` for throughput. :mod:`control.objectives` judges measurements by it."""
 
     metric: Metric
     target: Target
     threshold: float = 0.2
     statistic: Statistic = "mean"
     share: float | None = None
-    """With statistic ``share``: so many of the items are wanted within the target, 0.5 … 0.999."""
+    """For statistic ``share``: share of the items that must be within the target, 0.5 … 0.999."""
     also: "tuple[Slo, ...]" = ()
-    """What is to hold beside it, at the same time; these have neither others nor a budget of their own."""
+    """Further objectives that must be met at the same time; they have no ``also`` and no budget."""
     budget: Budget | None = None
-    """What may be spent on all of it; ``None``: whatever it takes."""
+    """Limits of resources for all objectives together; ``None``: unlimited."""
 
     @property
     def each(self) -> "tuple[Slo, ...]":
-        """All that is to hold, one by one."""
+        """All objectives, one by one, without the budget."""
         return (replace(self, also=(), budget=None), *self.also) if self.also or self.budget else (self,)
 
     @property
     def limits(self) -> Budget:
-        """What may be spent."""
+        """The budget; without one, a budget without limits."""
         return self.budget or FREE
 
     @property
     def quantile(self) -> float | None:
-        """Return the quantile of the latencies that is judged; ``None``: their mean. A share of the items is within
-        a time when the quantile of that share is."""
+        """The quantile of the latencies that is judged; ``None``: their mean. For statistic ``share`` it is the share,
+        as a share of the items is within a time if that quantile is."""
         if self.statistic == "share":
             return SHARE if self.share is None else self.share
         return QUANTILES.get(self.statistic)
 
     @property
     def share_asked(self) -> float | None:
-        """The share of the items that is wanted within a time, by the first that asks so; ``None``: none does."""
+        """The share of the first objective with statistic ``share``; ``None`` if there is none."""
         return next((each.quantile for each in self.each if each.statistic == "share"), None)
 
     @property
     def measured(self) -> str:
-        """Return what is judged, in words: ``latency``, ``p95 latency``, ``latency of 95 % of the items``."""
+        """The measured quantity as text: ``latency``, ``p95 latency``, ``latency of 95 % of the items``."""
         if self.statistic == "share":
             return f"{self.metric} of {100 * (self.quantile or SHARE):g} % of the items"
         return self.metric if self.statistic == "mean" else f"{self.statistic} {self.metric}"
 
     @property
     def asked(self) -> str:
-        """By itself, as it was asked for: ``p95 latency ≤ 400 ms``, ``throughput ≥ the input rate``."""
+        """The objective as text, without the others: ``p95 latency ≤ 400 ms``, ``throughput ≥ the input rate``."""
         form = _FORMS[self.metric]
         if self.target == FASTEST:
             return "the highest throughput"
@@ -116,7 +116,7 @@ class Slo:
         return f"{self.measured} {form.sign} {target}"
 
 
-# --- what may be asked for -------------------------------------------------------------------------------------------
+# --- checks and parser -----------------------------------------------------------------------------------------------
 
 
 class SloError(RecomposeError):
@@ -128,7 +128,7 @@ class SloError(RecomposeError):
 
 
 def validated(slo: Slo) -> Slo:
-    """``slo`` itself. Raises: SloError that names every value out of range and what would be accepted."""
+    """Return ``slo`` itself. Raises: SloError that names every value out of range and the accepted values."""
     faults = [fault for each in slo.each for fault in (*_target_faults(each), *_other_faults(each))]
     faults += [*_together_faults(slo), *(budgets.faults(slo.budget) if slo.budget else ())]
     if faults:
@@ -137,7 +137,7 @@ def validated(slo: Slo) -> Slo:
 
 
 def together(slos: Sequence[Slo], budget: Budget | None = None) -> Slo:
-    """All of ``slos`` at once, for no more than ``budget``. Raises: SloError, also for none and for the same twice."""
+    """Combine ``slos`` into one SLO with a ``budget``. Raises: SloError, also for no SLO or the same kind twice."""
     if not slos:
         raise SloError([Fault("objectives", f"there is no objective; {_ACCEPTED}")])
     budget = None if budget is None or budget.free else budget
@@ -146,10 +146,10 @@ def together(slos: Sequence[Slo], budget: Budget | None = None) -> Slo:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The values that an SLO of one metric may have."""
+    """The accepted values of an SLO of one metric."""
 
     units: Mapping[str, float]
-    """In which a target may be given, and what each is in the unit of ``target``."""
+    """Accepted units of a target, with the factor to the unit of ``Slo.target``."""
     unit: str
     sign: str
     spelled_out: str
@@ -210,10 +210,10 @@ def _other_faults(slo: Slo) -> Iterator[Fault]:
 
 
 def parse_slo(text: str, *, threshold: float = 0.2, statistic: Statistic = "mean") -> Slo:
-    """An SLO in the form of the command line: ``latency=400ms``, ``p95=400ms``, ``share95=400ms``, ``throughput=10/s``
-    or ``throughput=input_rate``.
+    """Parse an SLO from the command line: ``latency=400ms``, ``p95=400ms``, ``share95=400ms``, ``throughput=10/s`` or
+    ``throughput=input_rate``.
 
-    Raises: SloError with a sentence on what is wrong with ``text`` and what would be accepted.
+    Raises: SloError with a sentence on the fault in ``text`` and the accepted forms.
     """
     metric, sign, target = ("throughput", "=", FASTEST) if text.strip() == FASTEST else _parted(text)
     share, shared = None, _SHARE.fullmatch(metric)
@@ -234,7 +234,7 @@ def parse_slo(text: str, *, threshold: float = 0.2, statistic: Statistic = "mean
 
 
 def _parted(text: str) -> tuple[str, str, str]:
-    """``p95<=400ms``: its name, how it is compared, and what with; an equals sign means what is meant."""
+    """Split a text such as ``p95<=400ms`` into name, sign and target; the sign ``=`` fits any metric."""
     found = re.search(r"<=|>=|[=≤≥<>]", text)
     if found is None:
         return text.strip(), "", ""
@@ -243,7 +243,7 @@ def _parted(text: str) -> tuple[str, str, str]:
 
 
 def _share(text: str, percent: str) -> float:
-    """``share95``: 0.95; ``share`` alone is that, too."""
+    """Return 0.95 for ``share95``, and the default ``SHARE`` for ``share`` alone."""
     try:
         return round(float(percent) / 100, 6) if percent else SHARE
     except ValueError:
@@ -268,23 +268,23 @@ def _unreadable(text: str, why: str) -> SloError:
     return SloError([Fault("slo", f"SLO {text!r} is not understood: {why}; {_ACCEPTED}")])
 
 
-# --- the answer ------------------------------------------------------------------------------------------------------
+# --- verdicts --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An SLO against measurements. ``value`` and ``bound`` in the unit of the target, ``None`` where unknown."""
+    """The result of an SLO's check. ``value`` and ``bound`` in the unit of the target, ``None`` if unknown."""
 
     status: SloStatus
     reason: str
     value: float | None = None
     bound: float | None = None
     slack: float | None = None
-    """Room left to the bound as a ratio of it: 0.25 is a quarter to spare, below 0 is a violation."""
+    """Distance to the bound as a ratio of it: 0.25 is a quarter to spare, below 0 is a violation."""
 
 
 def differ(value: float, reference: float, threshold: float = 0.2) -> bool:
-    """Return whether ``value`` contrasts significantly with ``reference``: by more than ``threshold`` of it.
+    """Return True if ``value`` differs from ``reference`` by more than ``threshold``, as a share of it.
 
     Vogel et al., section 3.2, step 2.
     """

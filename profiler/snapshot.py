@@ -1,4 +1,4 @@
-"""The monitor's observations: frozen values that the manager decides on."""
+"""The monitor's observations: frozen values that are the input of the manager's decisions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +13,13 @@ class LatencyFrom(StrEnum):
     """The instant from which the latency of an item counts."""
 
     DUE = "due"
-    """Its place in the schedule of the source, or when it came: what a user waits."""
+    """Its time in the schedule of the source, or its arrival: the latency is a user's wait."""
     READ = "read"
-    """When the source got to it, as the papers measure."""
+    """The time at which the source read it, as the papers measure."""
 
 
 class StageTiming(NamedTuple):
-    """One execution of one stage, on all items of a task together, measured in the worker while busy."""
+    """The time of one call of a stage, for all items of a task together, measured in the worker."""
 
     stage: str
     wall_s: float
@@ -27,7 +27,7 @@ class StageTiming(NamedTuple):
 
 
 def timings_of(stages: Sequence[str], times_s: Sequence[float]) -> tuple[StageTiming, ...]:
-    """Return the timings of these stages, from wall and CPU seconds of each, in turn."""
+    """Return the timings of these stages from ``times_s``, which alternates wall and CPU seconds."""
     return tuple(map(StageTiming, stages, times_s[::2], times_s[1::2]))
 
 
@@ -43,28 +43,28 @@ class StageProfile:
     p95_s: float
     samples: int
     busy: float = 0.0
-    """Mean number of calls of it at a time (Little's law); 0 where not measured."""
+    """Mean number of concurrent calls (Little's law); 0 if not measured."""
     at_once: int = 1
-    """Calls that one worker has at a time, of a stage that waits; of others they are as many as workers run it."""
+    """Concurrent calls per worker; above 1 only for a stage that waits."""
     bundle_items: float = 1.0
     """Mean number of items of its tasks."""
     done: int = 0
-    """Items that it has finished since the start."""
+    """Number of items finished since the start."""
     worked_s: float = 0.0
-    """Time that this took, all workers together."""
+    """Time spent on these items, all workers together."""
     inside: int = 0
-    """Items in flight that need it next."""
+    """Number of items in flight that need this stage next."""
     gpus: float = 0.0
-    """The share of a GPU that a worker for this stage alone reserves; 0 where the use of GPUs is not known."""
+    """GPUs that a worker for this stage alone reserves (may be a fraction); 0 if the use of GPUs is unknown."""
     gpu_s: float = 0.0
-    """What a GPU works for an item."""
+    """Time of a GPU for an item."""
     gpu_wait_s: float = 0.0
-    """What an item waits while other workers have the GPU."""
+    """Time for which an item waits for a GPU that other workers use."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateWindow:
-    """Mean rate over ``length_s``; ``counted``: of arrivals, with the scatter of a count, not a rate that was set."""
+    """A mean rate over ``length_s``; ``counted``: True for counted arrivals, False for a rate that was set."""
 
     rate_per_s: float
     length_s: float
@@ -72,12 +72,12 @@ class RateWindow:
 
 
 PERCENTS = (*(2.5 * step for step in range(40)), 99.0, 99.5, 99.9, 100.0)
-"""At which a distribution of latencies is kept."""
+"""Percentiles at which a distribution of latencies is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """From ``from_s`` until ``until_s``, seconds of the loop's clock, so many items a second are to come."""
+    """A planned load from ``from_s`` until ``until_s``, in seconds of the loop's clock."""
 
     from_s: float
     until_s: float
@@ -86,21 +86,21 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True)
 class InputNow:
-    """The input as of now."""
+    """The present input."""
 
     windows: tuple[RateWindow, ...] = ()
     """The last two seconds of the input rate, older first, for ``input_rate_change``; empty until both are known."""
     set_per_s: float | None = None
-    """What the source is set to; None where arrivals are counted."""
+    """Rate to which the source is set; None if arrivals are counted."""
     arrived: int = 0
-    """Items that came since the start."""
+    """Number of items that arrived since the start."""
     held_back: bool = False
-    """No further item is welcome: the buffer before the first group is full."""
+    """True if the source is blocked because the buffer before the first group is full."""
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyStats:
-    """Arrival at the source to delivery at the sink, over a window of ``samples`` delivered items."""
+    """Latencies from arrival at the source to delivery at the sink, over a window of ``samples`` delivered items."""
 
     mean_s: float
     p50_s: float
@@ -108,12 +108,12 @@ class LatencyStats:
     p99_s: float
     samples: int
     percentiles_s: tuple[float, ...] = ()
-    """At each of ``PERCENTS``; empty where nobody asked."""
+    """Latencies at each of ``PERCENTS``; empty if not computed."""
     from_read: "LatencyStats | None" = None
-    """The same from when items were read, as in the papers: without the time for which the source is held back."""
+    """Latencies counted from the read, as in the papers: without the time for which the source was held back."""
 
     def at(self, quantile: float | None) -> float:
-        """The latency within which this share of the items is, in seconds; of ``None`` the mean."""
+        """Return the latency at this quantile, in seconds; for ``None`` the mean."""
         if quantile is None:
             return self.mean_s
         percents = PERCENTS if self.percentiles_s else (50.0, 95.0, 99.0)
@@ -121,53 +121,53 @@ class LatencyStats:
         return float(np.interp(100 * quantile, percents, known))
 
     def within(self, limit_s: float) -> float | None:
-        """Return the share of items within ``limit_s``, 0..1; None where only a few percentiles are known."""
+        """Return the share of items within ``limit_s``, 0..1; None if only a few percentiles are known."""
         if not self.percentiles_s:
             return None
         return float(np.interp(limit_s, self.percentiles_s, PERCENTS, left=0.0)) / 100
 
     def statistic(self, name: str) -> float:
-        """The value of ``mean``, ``p50``, ``p95`` or ``p99``, in seconds."""
+        """Return the value of ``mean``, ``p50``, ``p95`` or ``p99``, in seconds."""
         return float(getattr(self, f"{name}_s"))
 
 
 @dataclass(frozen=True, slots=True)
 class SizeLeftOpen:
-    """Nobody has named how many items travel together: each composition has a size of its own."""
+    """The inputs of the default bundle size of each composition, if the user set no size."""
 
     target_s: float | None
-    """Latency that each item is held to."""
+    """Latency objective of an item; None: there is none."""
     times: float = 1.0
-    """What the composition that runs is given, of what the rule says for it."""
+    """Present size of the active composition as a multiple of its default size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The items offered since the start, and what became of them before admission."""
+    """The numbers of items offered, admitted and missed since the start, and their rates over the window."""
 
     offered: int
-    """Due by now, or come by themselves."""
+    """Number of items due by now, or arrived."""
     admitted: int
     missed: int
-    """Given up before they were read: a held-back source makes up for so much and no more."""
+    """Number of items dropped before they were read: a held-back source catches up only to a limit."""
     lag_s: float
-    """How long the next item to be read has been due; 0 when none is."""
+    """Time for which the next item to be read has been due; 0 if none is due."""
     growth_per_s: float | None = None
-    """How fast what is due and not admitted grows, over the window."""
+    """Growth of the items that are due and not admitted, over the window."""
     offered_per_s: float | None = None
-    """Over the window."""
+    """Rate over the window."""
     admitted_per_s: float | None = None
-    """Over the window."""
+    """Rate over the window."""
     missed_per_s: float | None = None
-    """Over the window."""
+    """Rate over the window."""
     delivered_per_s: float | None = None
-    """Over the whole window, across a reset: for who looks on; it is nothing to judge a composition by."""
+    """Rate over the whole window, across a reset; for display, not for assessing a composition."""
     held_s: float = 0.0
-    """How long items have waited without a break."""
+    """Time for which items have waited without a break."""
     bundle_limit: int = 1
-    """Items that may travel together where so many wait, in the composition that runs."""
+    """Largest bundle of the active composition, in items, reached if enough items wait."""
     size_left_open: SizeLeftOpen | None = None
-    """None: ``bundle_limit`` is that of every composition which names none itself."""
+    """None: ``bundle_limit`` applies to every composition that sets no size itself."""
     stalled_s: float = 0.0
     """Time since the last delivery during which there were always items, in seconds; 0 before the first delivery."""
 
@@ -188,23 +188,23 @@ class Snapshot:
     now_s: float
     composition: str
     switching: bool
-    """A switch is under way; nothing measured now belongs to one composition alone."""
+    """True if a switch is in progress, so that measurements belong to two compositions."""
     stable_since_s: float
-    """When the last switch ended, or the app started."""
+    """Time at which the last switch ended, or the app started."""
     window_start_s: float
     input_rate_per_s: float | None
-    """Offered: what the source is set to or asked to take, not what a full buffer lets in."""
+    """Offered rate: the set rate or the rate of arrivals, not the rate that a full buffer admits."""
     throughput_per_s: float | None
     delivered: int
     """Items delivered in the window."""
     latency: LatencyStats | None
-    """From when an item was due (or came, where it comes by itself) to its delivery: what a user waits."""
+    """Time from an item's due time (or arrival, without a schedule) to its delivery: a user's wait."""
     inside: LatencyStats | None
     """Like ``latency``, but counted from the first dispatch: without the wait in the admission buffer."""
     queued: int
     """Items waiting for admission to the composition."""
     queued_change_per_s: float | None
-    """How fast ``queued`` grew over the window; negative while a backlog is worked off."""
+    """Growth of ``queued`` over the window; negative while a backlog shrinks."""
     in_flight: int
     stages: tuple[StageProfile, ...]
     """In the app's order; stages without samples are missing."""
@@ -212,16 +212,16 @@ class Snapshot:
     """Cores that the workers of this app may use."""
     workers_alive: int
     hop_s: float
-    """Measured price of one group-to-group hop: time between a result leaving a worker and the next worker's start."""
+    """Measured time of one group-to-group hop, from a result leaving a worker to the next worker's start."""
     input: InputNow = InputNow()
     cores_left: float | None = None
-    """Of ``cores``, where other programs take some: what there seems to be. ``None``: nothing tells of it."""
+    """Estimated number of ``cores`` that other programs leave. ``None``: no sign of other programs."""
     demand: Demand | None = None
-    """None where nobody counts what was asked for, as in a simulation of workers alone."""
+    """None if the demand is not counted, as in a simulation of workers alone."""
 
     @property
     def read_latency(self) -> LatencyStats | None:
-        """From when an item was read, as the papers measure."""
+        """Latency counted from the read of an item, as the papers measure."""
         return self.latency and self.latency.from_read
 
     @property
@@ -230,18 +230,18 @@ class Snapshot:
 
     @property
     def counted(self) -> bool:
-        """Arrivals are counted, with the scatter that counts have; the rate is not one that is set."""
+        """True if the rate is a count of arrivals, which scatters, and not a set rate."""
         windows = self.input.windows
         return bool(windows) and windows[-1].counted
 
     @property
     def bundle_items(self) -> float:
-        """Return how many items travel together on average, by the tasks of the profiles; 1 without a profile."""
+        """Mean bundle size in items, over the tasks of the profiles; 1 without a profile."""
         return fmean(stage.bundle_items for stage in self.stages) if self.stages else 1.0
 
     @property
     def bundle_limit(self) -> int:
-        """Return how many items may travel together where so many wait; 1 where nobody says."""
+        """Largest bundle in items, reached if enough items wait; 1 if the demand is not counted."""
         return 1 if self.demand is None else self.demand.bundle_limit
 
     @property
@@ -250,18 +250,18 @@ class Snapshot:
 
     @property
     def backlog(self) -> int:
-        """Items that wait: admitted, or due and not admitted yet."""
+        """Number of waiting items: admitted ones, and those that are due and not admitted yet."""
         return self.queued + (self.demand.behind if self.demand else 0)
 
     @property
     def backlog_change_per_s(self) -> float | None:
-        """Return how fast the backlog grew over the window; negative while it is worked off."""
+        """Growth of the backlog in items/s over the window; negative while it shrinks."""
         if self.demand is None or self.demand.growth_per_s is None or self.queued_change_per_s is None:
             return self.queued_change_per_s
         return self.queued_change_per_s + self.demand.growth_per_s
 
     def as_read(self) -> Self:
-        """Return what the papers would have measured: latency from the read on, and nothing of what was not read."""
+        """Return the snapshot as the papers measure: latency from the read on, and without unread items."""
         return replace(self, latency=self.read_latency, demand=None)
 
     def stage(self, name: str) -> StageProfile | None:

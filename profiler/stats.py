@@ -1,6 +1,6 @@
-"""Bounded, time-stamped samples: cheap to add to, trimmed and summed up only when they are read.
+"""Bounded, time-stamped samples that are cheap to add and summarized only when they are read.
 
-If items come in bundles, a row stands for several of them, and has their weight.
+If items come in bundles, a row stands for several items and has their number as its weight.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Floats = npt.NDArray[np.float64]
 
 
 FEW = 1024
-"""Rows that stay however old they are, where old rows may go."""
+"""Number of newest rows that are kept regardless of their age."""
 
 
 class Samples:
-    """Rows ``(at_s, x, y, z)``, newest last; ``x``, ``y`` and ``z`` mean what the owner says. Times must not decrease.
-    A row stands for ``items`` of them.
+    """Rows ``(at_s, x, y, z)``, newest last; the owner defines ``x``, ``y`` and ``z``. Times must not decrease. A row
+    stands for ``items`` items.
 
-    At least the newest ``capacity`` rows are kept, at most twice as many, so that adding costs O(1) amortised. Of them
-    those that are older than ``keep_s`` may go, but for the newest ``FEW``.
+    Between ``capacity`` and twice as many rows are kept, so that adding costs O(1) amortised. Rows older than
+    ``keep_s`` may be dropped earlier, except for the newest ``FEW``.
     """
 
     __slots__ = ("_at", "_bundled", "_capacity", "_items", "_keep_s", "_limit", "_x", "_y", "_z")
@@ -35,7 +35,7 @@ class Samples:
     def __init__(self, capacity: int, keep_s: float = inf) -> None:
         self._at, self._x, self._y, self._z = array("d"), array("d"), array("d"), array("d")
         self._items = array("d")
-        """Empty until a row stands for more or less than one item."""
+        """Weights of the rows; empty while each row stands for one item."""
         self._bundled = False
         self._capacity, self._keep_s = capacity, keep_s
         self._limit = 2 * (capacity if keep_s == inf else min(capacity, FEW))
@@ -59,49 +59,49 @@ class Samples:
             del column[:]
 
     def at(self, index: int) -> float:
-        """Time of the row at ``index``, negative from the end. Raises: IndexError when there is no such row."""
+        """Return the time of the row at ``index``, negative from the end. Raises: IndexError if there is none."""
         return self._at[index]
 
     def last_x(self) -> float:
-        """``x`` of the newest row. Raises: IndexError when there is none."""
+        """Return ``x`` of the newest row. Raises: IndexError if there is none."""
         return self._x[-1]
 
     def first_at_or_after(self, at_s: float) -> int:
-        """Index of the first row that is not before ``at_s``; ``len`` when there is none."""
+        """Return the index of the first row at or after ``at_s``; ``len`` if there is none."""
         return bisect_left(self._at, at_s)
 
     def first_after(self, at_s: float) -> int:
-        """Index of the first row later than ``at_s``; ``len`` when there is none."""
+        """Return the index of the first row later than ``at_s``; ``len`` if there is none."""
         return bisect_right(self._at, at_s)
 
     def times(self, start: int = 0) -> Floats:
-        """``at_s`` of the rows from index ``start`` on, as a copy."""
+        """Return ``at_s`` of the rows from index ``start`` on, as a copy."""
         return np.frombuffer(self._at[start:], dtype=np.float64)
 
     def xs(self, start: int = 0) -> Floats:
-        """``x`` of the rows from index ``start`` on, as a copy."""
+        """Return ``x`` of the rows from index ``start`` on, as a copy."""
         return np.frombuffer(self._x[start:], dtype=np.float64)
 
     def ys(self, start: int = 0) -> Floats:
-        """``y`` of the rows from index ``start`` on, as a copy."""
+        """Return ``y`` of the rows from index ``start`` on, as a copy."""
         return np.frombuffer(self._y[start:], dtype=np.float64)
 
     def zs(self, start: int = 0) -> Floats:
-        """``z`` of the rows from index ``start`` on, as a copy."""
+        """Return ``z`` of the rows from index ``start`` on, as a copy."""
         return np.frombuffer(self._z[start:], dtype=np.float64)
 
     def weights(self, start: int = 0) -> Floats | None:
-        """Return how many items each row from ``start`` on stands for, as a copy; None: each for one."""
+        """Return the number of items of each row from index ``start`` on, as a copy; None: one item per row."""
         return np.frombuffer(self._items[start:], dtype=np.float64) if self._bundled else None
 
     def items(self, start: int = 0, end: int | None = None) -> int:
-        """Items that the rows from ``start`` to before ``end`` stand for."""
+        """Return the number of items in the rows from ``start`` to before ``end``."""
         if self._bundled:
             return round(float(np.frombuffer(self._items[start:end], dtype=np.float64).sum()))
         return max(0, (len(self._at) if end is None else end) - start)
 
     def _weigh(self, items: float) -> None:
-        """From the first bundle on, every row has a weight."""
+        """Add the weight of a row; at the first bundle, all rows before get the weight 1."""
         if not self._bundled:
             self._bundled = True
             self._items = array("d", [1.0]) * len(self._at)
@@ -150,7 +150,7 @@ class Histogram:
 
 
 def latency_stats(latencies_s: Floats, weights: Floats | None = None) -> LatencyStats | None:
-    """Mean and percentiles of items, ``weights`` of them a value; ``None`` without samples, never zero."""
+    """Return mean and percentiles; a value stands for its weight in items. ``None`` without samples, never zero."""
     if not latencies_s.size:
         return None
     p50, p95, p99, *spread = percentiles(latencies_s, weights, (50, 95, 99, *PERCENTS))
@@ -159,8 +159,8 @@ def latency_stats(latencies_s: Floats, weights: Floats | None = None) -> Latency
 
 
 def product(values: Floats, weights: Floats) -> float:
-    """The sum of each value times its weight. Not by BLAS: from some ten thousand values on it has threads of its own,
-    which go on turning after a call for the next, on cores that the stages need."""
+    """Return the sum of values times weights. BLAS is not used: from about ten thousand values on it has threads of its
+    own, which spin after a call and take cores from the stages."""
     return float(np.einsum("i,i->", values, weights))
 
 
@@ -170,7 +170,7 @@ def mean_of(values: Floats, weights: Floats | None) -> float:
 
 
 def percentiles(values: Floats, weights: Floats | None, percents: tuple[float, ...]) -> list[float]:
-    """Linearly interpolated; of weighted values, between the middles of their weights."""
+    """Return linearly interpolated percentiles; of weighted values, between the middles of their weights."""
     if weights is None:
         return _between(np.sort(values), np.asarray(percents) * ((values.size - 1) / 100))
     order = np.argsort(values)
@@ -182,7 +182,7 @@ def percentiles(values: Floats, weights: Floats | None, percents: tuple[float, .
 
 
 def _between(ordered: Floats, places: Floats) -> list[float]:
-    """Return the values at these places of a sorted array; a place may lie between two values."""
+    """Return the values at these indices of a sorted array, interpolated for fractional indices."""
     below = places.astype(np.intp)
     low, high = ordered[below], ordered[np.minimum(below + 1, ordered.size - 1)]
     found: list[float] = (low + (high - low) * (places - below)).tolist()
@@ -190,7 +190,7 @@ def _between(ordered: Floats, places: Floats) -> list[float]:
 
 
 def slope_per_s(times_s: Floats, values: Floats, *, min_span_s: float) -> float | None:
-    """Least-squares growth of ``values`` per second; ``None`` below three samples or below ``min_span_s``."""
+    """Return the least-squares slope of ``values`` per second; ``None`` below three samples or ``min_span_s``."""
     if times_s.size < 3 or times_s[-1] - times_s[0] < min_span_s:
         return None
     centred = times_s - times_s.mean()

@@ -1,7 +1,7 @@
 """Rates and latencies over windows of time.
 
-A rate is estimated from the time between events, not from a count divided by a length: three items a second in a window
-of two are five or seven items, an error of 17 %, while the gaps between them are exact.
+A rate is estimated from the time between events, not from a count divided by a length. At three items a second, a
+window of two seconds counts five or seven items, an error of 17 %, while the gaps between them are exact.
 """
 
 from collections.abc import Sequence
@@ -13,22 +13,22 @@ from profiler.snapshot import RateWindow
 from profiler.stats import Samples, product
 
 MIN_GAPS = 2
-"""Gaps between events below which no rate is reported: one gap says nothing about its own spread."""
+"""Minimum number of gaps between events for a rate: one gap shows nothing of its scatter."""
 
 SILENCE_GAPS = 4.0
-"""A stream is taken as stopped after this many of its mean gaps (and a whole window): e⁻⁴ = 2 % if it is Poisson."""
+"""Number of mean gaps (and at least a whole window) after which a stream counts as stopped: e⁻⁴ = 2 % if Poisson."""
 
 
 def rate_per_s(
     events: Samples, now_s: float, *, window_s: float, since_s: float, silence_s: float | None = None
 ) -> float | None:
-    """Items per second over the last ``window_s``; events before ``since_s`` do not count.
+    """Return the rate in items/s over the last ``window_s``; events before ``since_s`` do not count.
 
     Estimator: the number of items that came after an anchor divided by the time from the anchor to the newest event,
     where an event is an item or a bundle of them. The anchor is the last event before the window (the first after
-    ``since_s``, if that is later); for a slow stream it lies further back, until two gaps are known. What the silence
-    now exceeds the longest of those gaps is added to that time, so the rate falls while nothing comes. Events with the
-    time stamp of the anchor (a reorder buffer letting go) belong to the anchor.
+    ``since_s``, if that is later); for a slow stream it lies further back, until two gaps are known. If the present
+    silence exceeds the longest of those gaps, the excess is added to that time, so the rate falls while nothing comes.
+    Events with the anchor's time stamp (released together by a reorder buffer) belong to the anchor.
 
     ``None``: fewer than two gaps known. 0.0: silent for longer than the window and four mean gaps, or for
     ``silence_s`` (default: the window) with fewer than two gaps known.
@@ -48,7 +48,7 @@ def rate_per_s(
 
 
 def _anchor(events: Samples, start_s: float, first: int, end: int) -> int:
-    """Index of the event that the count starts after: no earlier than ``first``; ``end`` or more when there is none."""
+    """Return the index of the event after which items are counted: at least ``first``; ``end`` or more if none."""
     anchor = max(events.first_after(start_s) - 1, first)
     anchor = min(anchor, max(end - 1, first))
     while first < anchor < end and end - events.first_after(events.at(anchor)) < MIN_GAPS:
@@ -57,9 +57,9 @@ def _anchor(events: Samples, start_s: float, first: int, end: int) -> int:
 
 
 def mean_of_steps(steps: Samples, start_s: float, end_s: float) -> float | None:
-    """Time-weighted mean of ``x`` over ``[start_s, end_s]``, each row holding until the next one.
+    """Return the time-weighted mean of ``x`` over ``[start_s, end_s]``; each row holds until the next one.
 
-    Time before the first row is left out. ``None`` when no row is known by ``end_s``.
+    Time before the first row is left out. ``None`` if there is no row by ``end_s``.
     """
     last = steps.first_after(end_s)
     if not last:
@@ -73,7 +73,7 @@ def mean_of_steps(steps: Samples, start_s: float, end_s: float) -> float | None:
 
 
 def offered_windows(steps: Samples, edges_s: Sequence[float]) -> tuple[RateWindow, ...]:
-    """The offered rate between each two neighbours of ``edges_s``; empty when none was set at the first edge."""
+    """Return the mean set rate between each two neighbours of ``edges_s``; empty if none was set at the first edge."""
     if not steps.first_after(edges_s[0]):
         return ()
     means = [(mean_of_steps(steps, start_s, end_s), end_s - start_s) for start_s, end_s in pairwise(edges_s)]
@@ -81,7 +81,7 @@ def offered_windows(steps: Samples, edges_s: Sequence[float]) -> tuple[RateWindo
 
 
 def counted_window(events: Samples, start_s: float, end_s: float) -> RateWindow:
-    """The arrivals in ``[start_s, end_s)`` as a rate with the scatter of a count."""
+    """Return the rate of arrivals counted in ``[start_s, end_s)``."""
     count = events.items(events.first_at_or_after(start_s), events.first_at_or_after(end_s))
     return RateWindow(count / (end_s - start_s), end_s - start_s, counted=True)
 
@@ -89,13 +89,13 @@ def counted_window(events: Samples, start_s: float, end_s: float) -> RateWindow:
 def input_rate_change(
     reference_per_s: float | None, windows: tuple[RateWindow, ...], *, threshold: float = 0.2, sigmas: float = 2.5
 ) -> float | None:
-    """The new input rate (of the newest window) if it changed since the last decision, else ``None``.
+    """Return the new input rate (of the newest window) if it changed since the last decision, else ``None``.
 
-    Changed: each of the consecutive ``windows`` (two of one second: a step shows within two seconds) contrasts with
-    ``reference_per_s``, the mean at the last decision, by more than ``threshold``, all in the same direction. Windows
-    of counted arrivals must also be further off than ``sigmas`` standard deviations of a Poisson count: ten random
-    arrivals a second scatter by a third of themselves, and two windows at 2.5 sigma leave one false alarm in hours. A
-    change of a slow random stream that this misses shows in the ten-second window.
+    It changed if all of the consecutive ``windows`` (two of one second) differ from ``reference_per_s``, the rate at
+    the last decision, by more than ``threshold``, in the same direction. Windows of counted arrivals must also differ
+    by more than ``sigmas`` standard deviations of a Poisson count: ten random arrivals a second have a standard
+    deviation of a third, and two windows at 2.5 sigma cause one false alarm in hours. Changes of a slow random stream
+    that are missed here show in the ten-second window.
     """
     if reference_per_s is None or len(windows) < 2:
         return None
@@ -105,7 +105,7 @@ def input_rate_change(
 
 
 def _significant_shift(reference_per_s: float, window: RateWindow, threshold: float, sigmas: float) -> float:
-    """Window less reference in items/s; 0 where that is not significant."""
+    """Return the difference of window and reference in items/s; 0 if it is not significant."""
     shift = window.rate_per_s - reference_per_s
     noise_per_s = sigmas * (reference_per_s / window.length_s) ** 0.5 if window.counted else 0.0
     return shift if abs(shift) > max(threshold * reference_per_s, noise_per_s) else 0.0

@@ -1,1 +1,1 @@
-"""Predict what a composition would do: throughput, latency, queueing."""
+"""The capacity model: predict throughput, latency and queueing of a composition."""

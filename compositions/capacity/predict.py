@@ -29,8 +29,8 @@ _ALMOST_IDLE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What workers share, cores or GPUs: its work for a task, by group and composition; by composition how many there
-    are, and the workers that may use them at a time."""
+    """A shared resource, cores or GPUs: its work for a task in seconds, by group and composition. By composition: its
+    number, and the number of workers that may use it at a time."""
 
     work_s: Array
     count: Array
@@ -43,16 +43,16 @@ class Load:
 
     service_s: Array
     variance_s2: Array
-    """Of the service time; stages vary independently."""
+    """Variance of the service time; stages vary independently."""
     servers: Array
-    """Tasks that the group's workers serve at a time: its replicas, or more where calls wait. Not always whole."""
+    """Tasks that the group's workers serve at a time: its replicas, or more if calls wait; may be a fraction."""
     shared: tuple[Shared, ...]
-    """The cores; and the GPUs, if any of their time is known."""
+    """The cores, and the GPUs if their times are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Per composition; rows whose capacity is below the rate hold no meaning but for ``base_s``."""
+    """Latencies by composition; if the capacity of a row is below the rate, only ``base_s`` has a meaning."""
 
     base_s: Array
     mean_s: Array
@@ -60,7 +60,7 @@ class Latency:
 
 
 def latency_at(table: CompositionTable, load: Load, rate_per_s: float, arrival_cv: float) -> Latency:
-    """Sums the time of a task: its service, waits for cores and GPUs, for workers, and for earlier items."""
+    """Return the time of a task: service, waits for cores and GPUs, waits for workers, and for earlier items."""
     alone = load.service_s.sum(axis=0)
     arrival_scv = np.full(len(table), arrival_cv**2)
     sharings = [(each, _sharing(each, load, rate_per_s, arrival_scv)) for each in load.shared]
@@ -82,17 +82,18 @@ def latency_at(table: CompositionTable, load: Load, rate_per_s: float, arrival_c
         overtaking += np.where(replicas > 1, spread, 0.0)
         arrival_scv = departure_scv(busy, arrival_scv, service_scv)
     mean += reorder_wait(np.sqrt(overtaking), np.divide(1.0, rate_per_s))
-    for each, times in sharings:  # with all workers busy each still gets its part of them
+    for each, times in sharings:  # even with all workers busy, each one gets its part of the resource
         most = np.maximum(1.0, each.users / each.count)
         alone = alone + (np.minimum(times, most) - 1.0) * each.work_s.sum(axis=0)
     return Latency(alone, mean, variance)
 
 
 def _sharing(shared: Shared, load: Load, rate_per_s: float, arrival_scv: Array) -> Array:
-    """Return how many times longer work takes because workers share cores or GPUs; infinite when they are used up.
+    """Return the factor by which work takes longer because workers share cores or GPUs; infinite if these saturate.
 
-    They are a queue of their own whose customers are whole items. It cannot form with no more workers than there are,
-    and forms fully with many more. Regular arrivals help less here: items at all their stages compete.
+    The resource is modelled as a queue of its own whose customers are whole items. No queue forms with at most as many
+    workers as cores or GPUs, and a full one with many more. Regular arrivals shorten it less than elsewhere, as items
+    at all stages compete.
     """
     busy = np.maximum(rate_per_s * shared.work_s.sum(axis=0) / shared.count, _ALMOST_IDLE)
     item_scv = _scv(load.variance_s2.sum(axis=0), load.service_s.sum(axis=0))
@@ -102,8 +103,8 @@ def _sharing(shared: Shared, load: Load, rate_per_s: float, arrival_scv: Array) 
 
 
 def _utilization(alone: Array, shared: Array) -> Array:
-    """Return the use of a group whose work takes longer on shared cores: the odds of being busy grow. It is below 1
-    while ``alone`` is, so that latency stays finite up to the capacity and nowhere beyond."""
+    """Return the utilization of a group whose work takes longer on shared cores. It is below 1 exactly while ``alone``
+    is, so that latency is finite below the capacity and nowhere else."""
     return np.maximum(shared / (1.0 + shared - alone), _ALMOST_IDLE)
 
 
@@ -112,18 +113,18 @@ def _scv(variance: Array, mean: Array) -> Array:
 
 
 _GATHERED = 1.5
-"""Half a bundle that gathers and one that is admitted; beside them there are one a worker, in work or on its way to it,
-and one that waits for each group, as long as the weakest group never rests. Groups after it have fewer."""
+"""Bundles before the first group: half a bundle that fills and one that is admitted. In addition there are one per
+worker and a waiting one per group while the weakest group is always busy; groups after it have fewer."""
 
 
 def latency_while_growing(
     table: CompositionTable, smaller: tuple[float, Array], larger: tuple[float, Array], rate_per_s: float
 ) -> Array:
-    """Mean, seconds, for rates between what the ``smaller`` and the ``larger`` bundles carry, each given as its items
-    and its items/s; no meaning elsewhere.
+    """Return the mean latency in seconds for rates between the capacities with ``smaller`` and ``larger`` bundles, each
+    given as its items and its capacity in items/s; meaningless for other rates.
 
-    The time a bundle takes at the weakest group grows evenly with its size, and the stream has the size at which that
-    is the time in which the next one gathers.
+    The time of a bundle at the weakest group is linear in its size. Bundles grow to the size at which this time equals
+    the time in which the next bundle fills.
     """
     (few, few_per_s), (many, many_per_s) = smaller, larger
     item_s = (many / many_per_s - few / few_per_s) / (many - few)
@@ -133,31 +134,31 @@ def latency_while_growing(
 
 
 def predict(composition: Composition, costs: Mapping[str, StageCost], conditions: Conditions) -> Prediction:
-    """``predict_all`` of one composition."""
+    """Return the prediction for one composition."""
     return predict_all([composition], costs, conditions)[0]
 
 
 def predict_all(
     compositions: CompositionTable | Sequence[Composition], costs: Mapping[str, StageCost], conditions: Conditions
 ) -> Predictions:
-    """Predicts compositions of one app; quick for a ``CompositionTable`` that is kept between calls.
+    """Predict compositions of one app; fast for a ``CompositionTable`` that is kept between calls.
 
-    Capacity is that of the weakest group, ``replicas / (sum of service times + hop)``, or of the ``cores``, ``cores /
-    sum of CPU times``, or of the GPUs in the same way, whichever is least. Waiting takes no core: of a stage that waits
-    with ``N`` calls at a time only the CPU time counts in that sum, and a worker has at most ``N / service time`` of
-    its items a second. Latency adds the waits for workers, for cores and GPUs, and for earlier items; see ``latency``
-    and ``queueing``. Items that travel in bundles pay a hop together, and each waits for its bundle to fill and, in
-    every group, to be worked on as a whole; where bundles may grow, the capacity is that of the largest.
-    Percentiles take the latency as lognormal; against simulations they are too low (by up to 40 %) where many workers
-    of very variable stages share cores that are nearly used up.
+    The capacity is the minimum of that of the weakest group, ``replicas / (sum of service times + hop)``, that of the
+    ``cores``, ``cores / sum of CPU times``, and that of the GPUs, computed like the cores. Waiting takes no core: for a
+    stage that waits, with ``N`` concurrent calls, only the CPU time counts in that sum, and a worker processes at most
+    ``N / service time`` of its items per second. Latency adds the waits for workers, for cores and GPUs, and for
+    earlier items (``latency_at``). Items of a bundle share a hop. Each waits for its bundle to fill and, in every
+    group, for the whole bundle to be processed. If bundles may grow, the capacity is that of the largest bundles.
+    Percentiles take the latency as lognormal. Compared with simulations they are too low (by up to 40 %) if many
+    workers of very variable stages share cores that are nearly saturated.
 
-    Raises: CompositionError when a stage has no cost, or compositions arrange different stages.
+    Raises: CompositionError if a stage has no cost, or if compositions arrange different stages.
     """
     table = compositions if isinstance(compositions, CompositionTable) else CompositionTable(compositions)
     items, most = conditions.bundle_items, conditions.most_items
     load = _load(table, costs, conditions, items)
     full = load if most == items else _load(table, costs, conditions, most)
-    # Work that costs nothing has no limit: dividing by its zero gives the infinity that is meant.
+    # Work without a cost has no limit: division by zero gives infinity, as intended.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         group_rates, shared_rates = _task_rates(table, full)
         limits = np.vstack([group_rates.min(axis=0), *shared_rates])
@@ -175,13 +176,13 @@ def predict_all(
 
 
 def _task_rates(table: CompositionTable, load: Load) -> tuple[Array, list[Array]]:
-    """Tasks a second: of each group, and of what workers share."""
+    """Return the capacity in tasks/s of each group, and of each shared resource."""
     shared = [each.count / each.work_s.sum(axis=0) for each in load.shared]
     return np.where(table.is_group, load.servers / load.service_s, np.inf), shared
 
 
 def _load(table: CompositionTable, costs: Mapping[str, StageCost], conditions: Conditions, items: float) -> Load:
-    """Return the load of all groups for bundles of so many items."""
+    """Return the load of all groups for bundles of ``items`` items."""
     missing = [name for name in table.stages if name not in costs]
     if missing:
         known = ", ".join(costs) or "none"
@@ -201,7 +202,7 @@ def _load(table: CompositionTable, costs: Mapping[str, StageCost], conditions: C
 
 
 def _gpus(table: CompositionTable, per_stage: Sequence[StageCost]) -> Iterator[Shared]:
-    """Yield the GPUs, if any of their time is known: a GPU works for one call at a time, whichever worker's it is."""
+    """Yield the GPUs as a shared resource, if their times are known: a GPU works for one call at a time."""
     if not any(cost.gpu_s and cost.gpus for cost in per_stage):
         return
     work_s = table.per_group([cost.gpu_s for cost in per_stage])
@@ -212,7 +213,7 @@ def _gpus(table: CompositionTable, per_stage: Sequence[StageCost]) -> Iterator[S
 
 
 def _servers(table: CompositionTable, per_stage: Sequence[StageCost], service_s: Array, hop_s: float) -> Array:
-    """Return the servers of each group: of workers that choose, its share by work, and no more than may be at it."""
+    """Return the servers of each group. A pool of workers is divided by work, up to the most workers of each group."""
     servers = _own_servers(table, per_stage, service_s, hop_s)
     if np.isinf(table.pools).all():
         return servers
@@ -234,7 +235,7 @@ def _own_servers(table: CompositionTable, per_stage: Sequence[StageCost], servic
 
 
 def _at_rate(table: CompositionTable, load: Load, capacity: Array, conditions: Conditions) -> dict[str, Array]:
-    """The columns that depend on the input rate."""
+    """Return the columns that depend on the input rate."""
     rate_per_s = conditions.input_rate_per_s
     if rate_per_s is None:
         unknown = np.full(len(table), np.nan)

@@ -13,15 +13,15 @@ from compositions.capacity.costs import Array, lognormal_quantile
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The prediction for one composition at the input rate; what depends on that rate is None if it is unknown.
+    """The prediction for one composition; values that depend on the input rate are None if the rate is unknown.
 
-    Latencies (mean and percentiles) are infinite when the rate is at or above the capacity (``overloaded``).
+    Latencies (mean and percentiles) are infinite if the rate is at or above the capacity (``overloaded``).
     """
 
     throughput_per_s: float
-    """Capacity: the highest rate it can sustain."""
+    """Capacity: the highest rate that the composition can sustain, in items/s."""
     base_latency_s: float
-    """Service of the whole bundle, hops and the sharing of cores, without any queue: a lower bound of the mean."""
+    """Latency without any queue: service of the whole bundle, hops and shared cores; a lower bound of the mean."""
     latency_s: float | None
     p50_s: float | None
     p95_s: float | None
@@ -29,33 +29,33 @@ class Prediction:
     utilization: float | None
     """Input rate over capacity."""
     cpu_cores: float | None
-    """Cores kept busy, hops included."""
+    """Number of busy cores, hops included."""
     workers: int
     bottleneck_group: int
     """Index of the group with the least capacity."""
     limited_by: Literal["group", "cores", "gpus"]
     bundle_items: float = 1.0
-    """Items that travel together at most."""
+    """Largest bundle size, in items."""
 
     @property
     def overloaded(self) -> bool:
         return self.utilization is not None and self.utilization >= 1.0
 
     def at(self, quantile: float | None) -> float | None:
-        """Predicted latency within which this share of the items is, in seconds; of ``None`` the mean."""
+        """Return the predicted latency at this quantile, in seconds; for ``None`` the mean."""
         if quantile is None or self.p50_s is None or self.p95_s is None or math.isinf(self.p95_s):
             return self.latency_s
         return float(lognormal_quantile(np.array(self.p50_s), np.array(self.p95_s), quantile))
 
     def statistic(self, name: str) -> float | None:
-        """Predicted latency ``mean``, ``p50``, ``p95`` or ``p99``, in seconds."""
+        """Return the predicted latency ``mean``, ``p50``, ``p95`` or ``p99``, in seconds."""
         value: float | None = self.latency_s if name == "mean" else getattr(self, f"{name}_s")
         return value
 
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """``Prediction`` of many compositions as columns, row ``i`` for the ``i``-th; NaN stands where one has None."""
+    """Predictions of many compositions as columns, row ``i`` for the ``i``-th; NaN where ``Prediction`` has None."""
 
     throughput_per_s: Array
     base_latency_s: Array
@@ -73,7 +73,7 @@ class Predictions:
 
     @classmethod
     def joined(cls, parts: "Sequence[tuple[npt.NDArray[np.intp], Predictions]]") -> Self:
-        """Join predictions: each ``part`` has those of the rows beside it."""
+        """Join predictions; each part is a pair of row numbers and the predictions of these rows."""
         order = np.argsort(np.concatenate([rows for rows, _ in parts]))
         names = [field.name for field in fields(cls)]
         return cls(**{name: np.concatenate([getattr(part, name) for _, part in parts])[order] for name in names})
@@ -101,7 +101,7 @@ class Predictions:
         return map(self.__getitem__, range(len(self)))
 
     def at(self, quantile: float | None) -> Array:
-        """The column of the latency within which this share of the items is, in seconds; of ``None`` the mean."""
+        """Return the column of the latency at this quantile, in seconds; for ``None`` the mean."""
         known: dict[float | None, Array] = {None: self.latency_s, 0.5: self.p50_s, 0.95: self.p95_s, 0.99: self.p99_s}
         if quantile in known:
             return known[quantile]
@@ -110,7 +110,7 @@ class Predictions:
         )
 
     def statistic(self, name: str) -> Array:
-        """The column of latency ``mean``, ``p50``, ``p95`` or ``p99``, in seconds."""
+        """Return the column of latency ``mean``, ``p50``, ``p95`` or ``p99``, in seconds."""
         column: Array = self.latency_s if name == "mean" else getattr(self, f"{name}_s")
         return column
 

@@ -1,1 +1,1 @@
-"""Compositions files: YAML read, checked with every fault at its place, watched."""
+"""Compositions files: read and check YAML, report every fault with its place, and watch for changes."""

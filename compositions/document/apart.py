@@ -1,5 +1,5 @@
-"""Load compositions documents; large ones in a process of their own, as libyaml holds the interpreter lock while it
-reads, and no other request would be answered meanwhile."""
+"""Load compositions documents. Large ones are loaded in a separate process: libyaml holds the interpreter lock while it
+reads, which would block all other requests."""
 
 import pickle
 import subprocess
@@ -13,11 +13,11 @@ from compositions.model import Document, Stage
 
 LARGE_BYTES = 64 * 1024
 _one_at_a_time = threading.Lock()
-"""Many large documents shall not take all cores and memory."""
+"""Only one large document is loaded at a time, so that many of them do not use up all cores and memory."""
 
 
 def load(text: str | bytes, apps: Mapping[str, Sequence[Stage]]) -> Document:
-    """As ``loader.load``. Raises: also RecomposeError if the process ends without an answer."""
+    """Load a document as by ``loader.load``. Raises: also RecomposeError if the process ends without an answer."""
     if len(text) <= LARGE_BYTES:
         return loader.load(text, apps)
     command = [sys.executable, "-P", "-m", __name__]

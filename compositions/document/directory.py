@@ -19,7 +19,7 @@ _Stamp = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A file that was refused, and why; what it had given before still holds."""
+    """A refused file with its faults; the compositions from its last good content stay in force."""
 
     file: Path
     faults: tuple[Fault, ...]
@@ -30,7 +30,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """The record of a file: its time stamp and size when read, the last good content, the last refusal."""
+    """The state of a file: time stamp and size when read, last good content, and last refusal."""
 
     stamp: _Stamp
     document: Document | None = None
@@ -40,10 +40,10 @@ class _File:
 class CompositionDirectory:
     """Compositions of every app from YAML files; later paths, and later file names in a folder, replace earlier ones.
 
-    ``paths`` are folders (their ``*.yaml`` and ``*.yml``) or single files. Readers need no lock: a refresh puts a
-    whole new set in place.
+    ``paths`` are folders (their ``*.yaml`` and ``*.yml``) or single files. Call ``refresh`` to read them. Readers need
+    no lock, because a refresh replaces the whole set at once.
 
-    Raises: CompositionError when a path does not exist. Call ``refresh`` to read.
+    Raises: CompositionError if a path does not exist.
     """
 
     def __init__(self, paths: Sequence[Path], apps: Mapping[str, Sequence[Stage]]) -> None:
@@ -57,16 +57,16 @@ class CompositionDirectory:
         self._refreshing = threading.Lock()
 
     def compositions(self, app: str) -> tuple[Composition, ...]:
-        """Compositions of ``app`` as of the last refresh; none for an app that no file names."""
+        """Return the compositions of ``app`` as of the last refresh; none for an app that no file names."""
         return tuple(self._compositions.get(app, {}).values())
 
     def resources(self, app: str) -> Resources:
-        """Resources that the files ask for in place of those of the stages of ``app``, as of the last refresh."""
+        """Return the resources in the files that replace those of the stages of ``app``, as of the last refresh."""
         known = (file.document for file in self._files.values() if file.document is not None)
         return {stage: asked for each in known if each.app == app for stage, asked in each.resources.items()}
 
     def refresh(self) -> list[Problem]:
-        """Reads new and changed files, forgets removed ones. Returns the files refused by this reading."""
+        """Read new and changed files, and forget removed ones; return the files that this refresh refused."""
         with self._refreshing:
             before = self._files
             self._files = {path: file for path in self._listed() if (file := self._read(path)) is not None}
@@ -83,9 +83,9 @@ class CompositionDirectory:
         every_s: float = 5.0,
         debounce_s: float = 0.2,
     ) -> None:
-        """Refreshes and reports at every change on disk until ``stop`` is set; run it in a thread of its own.
+        """Refresh and report at every change on disk until ``stop`` is set; run it in a thread of its own.
 
-        It also looks every ``every_s`` without a notice, for file systems that send none.
+        It also refreshes every ``every_s`` seconds, for file systems without change notifications.
         """
         folders = {path if path.is_dir() else path.parent for path in self._paths}
         for _ in watchfiles.watch(
@@ -106,11 +106,11 @@ class CompositionDirectory:
                 yield path
 
     def _read(self, path: Path) -> _File | None:
-        """The file as known, read again if it changed; None when it is gone, also while being read."""
+        """Return the state of a file, read again if it changed; None if the file is gone, even during the read."""
         known = self._files.get(path)
         try:
             status = path.stat()
-            # Taken before reading: a change in between shows at the next refresh.
+            # The stamp is taken before reading, so that a change in between is found at the next refresh.
             stamp = (status.st_mtime_ns, status.st_size)
             if known is not None and known.stamp == stamp:
                 return known

@@ -1,4 +1,4 @@
-"""Compositions documents: YAML in, frozen documents out, every fault named with its path."""
+"""Convert compositions documents from YAML to frozen values, and report every fault with its path."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,18 +17,18 @@ from compositions.rules import MAX_COMPOSITIONS, count_fault, group_faults, reso
 from compositions.settings import SettingsError
 
 MAX_FAULTS = 1_000
-"""Faults beyond are counted only: a megabyte of nonsense shall not answer with a hundred."""
+"""Maximum number of reported faults; more are only counted, so that a faulty megabyte does not return a hundred."""
 
 
 class Fields:
-    """Typed access to parsed YAML; ``faults`` collects what was wrong, in reading order."""
+    """Typed access to parsed YAML; ``faults`` collects all faults, in reading order."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self._more = 0
 
     def mapping(self, value: object, path: str, keys: Sequence[str], needed: Sequence[str] = ()) -> dict[str, object]:
-        """The known ``keys`` of a mapping; unknown ones and missing ``needed`` ones are faults."""
+        """Return the known ``keys`` of a mapping; unknown keys and missing ``needed`` keys are faults."""
         if not isinstance(value, dict):
             self.fault(path, f"must be a mapping with {', '.join(keys)}, not {kind(value)}")
             return {}
@@ -47,7 +47,7 @@ class Fields:
         return []
 
     def count(self, value: object, path: str) -> int:
-        """A number of workers; 1 stands in for one that is none."""
+        """Return a number of workers; for an invalid one, note a fault and return 1."""
         if isinstance(value, bool) or not isinstance(value, int):
             self.fault(path, f"must be a whole number of at least 1, not {kind(value)}")
         elif (problem := count_fault(path.rsplit(".")[-1], value)) is not None:
@@ -63,14 +63,14 @@ class Fields:
             self._more += 1
 
     def raise_faults(self) -> None:
-        """Raises: CompositionError with all faults noted, if there are any."""
+        """Check for faults. Raises: CompositionError with all faults, if there are any."""
         more = [Fault("", f"and {self._more:,} more faults")] if self._more else []
         if self.faults:
             raise CompositionError(self.faults + more)
 
 
 def kind(value: object) -> str:
-    """Return what a value is in the words of a document's author, with the value itself where that is short."""
+    """Return a text that says what kind of value this is, with the value itself if it is short."""
     if value is None:
         return "nothing"
     if isinstance(value, dict):
@@ -90,7 +90,7 @@ _ONE_OF = f"{', '.join(CONTROLLERS[:-1])} or {CONTROLLERS[-1]}"
 
 
 def read_batch(fields: Fields, value: object, path: str, usual: Batching) -> Batching:
-    """What is not said is as ``usual``, and so is what cannot be read, which is noted."""
+    """Read bundle settings; missing ones are as in ``usual``. Faulty ones are, too, and are noted as faults."""
     said = fields.mapping(value, path, (*_ACCEPTED, *_CONTROL))
     batch = _who_chooses(said, usual)
     for key in [each for each in _ACCEPTED if each in said]:
@@ -102,14 +102,14 @@ def read_batch(fields: Fields, value: object, path: str, usual: Batching) -> Bat
 
 
 def _who_chooses(said: Mapping[str, object], usual: Batching) -> Batching:
-    """``usual`` without its size where an entry names a controller, and without its controller where it has a size."""
+    """Return ``usual`` without its size if an entry names a controller, or without its controller if it has a size."""
     if "controller" in said:
         return replace(usual, items=None, control=None)
     return replace(usual, control=None) if "items" in said else usual
 
 
 def _with(batch: Batching, key: str, said: object) -> Batching:
-    """Raises: SettingsError."""
+    """Return ``batch`` with one setting changed. Raises: SettingsError if the value is invalid."""
     if said is None:
         raise SettingsError(f"{key} is nothing")
     changed: dict[str, object] = {"max_bytes" if key == "bytes" else key: None if said == "auto" else said}
@@ -130,7 +130,7 @@ def _controlled(fields: Fields, said: Mapping[str, object], path: str, batch: Ba
 
 
 def batch_plain(batch: Batching) -> dict[str, object]:
-    """As ``read_batch`` reads it back, whatever is usual."""
+    """Return all bundle settings in the form that ``read_batch`` reads back."""
     items = "auto" if batch.items is None else batch.items
     own: dict[str, object] = {"items": items, "bytes": batch.max_bytes, "linger_ms": batch.linger_ms}
     if batch.control is None:
@@ -142,9 +142,9 @@ MAX_NAME = 100
 
 
 def load(text: str | bytes, apps: Mapping[str, Sequence[Stage]]) -> Document:
-    """Reads a compositions document for one of ``apps`` (name to stages).
+    """Load a compositions document for one of ``apps`` (name to stages).
 
-    Raises: CompositionError with every fault in it, each with its path; see COMPOSITIONS.md for what is accepted.
+    Raises: CompositionError with every fault and its path; COMPOSITIONS.md describes the accepted form.
     """
     reader = _Reader(apps)
     document = reader.document(read_yaml(text))
@@ -153,7 +153,7 @@ def load(text: str | bytes, apps: Mapping[str, Sequence[Stage]]) -> Document:
 
 
 def dump(app: str, compositions: Iterable[Composition]) -> str:
-    """A document that ``load`` reads back to the same compositions."""
+    """Return a document that ``load`` reads back to the same compositions."""
     listed = [_plain(each) for each in compositions]
     return str(yaml.safe_dump({"app": app, "compositions": listed}, sort_keys=False, allow_unicode=True, width=1000))
 
@@ -164,7 +164,7 @@ def _plain(composition: Composition) -> dict[str, object]:
 
 
 def merge(documents: Iterable[Document]) -> dict[str, dict[str, Composition]]:
-    """Compositions of each app by name; a later definition of a name replaces an earlier one in its place."""
+    """Return the compositions of each app by name; a later definition of a name replaces an earlier one in place."""
     merged: dict[str, dict[str, Composition]] = {}
     for document in documents:
         merged.setdefault(document.app, {}).update({each.name: each for each in document.compositions})
@@ -172,7 +172,7 @@ def merge(documents: Iterable[Document]) -> dict[str, dict[str, Composition]]:
 
 
 class _Reader(Fields):
-    """One pass over the plain data of a document; what is wrong is noted and read around."""
+    """Reads the plain data of a document in one pass; faults are noted, and reading goes on."""
 
     def __init__(self, apps: Mapping[str, Sequence[Stage]]) -> None:
         super().__init__()
@@ -233,7 +233,7 @@ class _Reader(Fields):
         return composition
 
     def _with_settings(self, dyn: Dyn | None, value: object, path: str) -> Dyn | None:
-        """Beside those of the notation, if there are any."""
+        """Return ``dyn`` with the entry's settings, added to those in its notation."""
         if dyn is None:
             self.fault(path, "are those of the scheduler of a notation such as Dyn*4(ct); bound workers have none")
         elif not isinstance(value, dict):
@@ -246,7 +246,7 @@ class _Reader(Fields):
         return dyn
 
     def _read_batch(self, entry: Mapping[str, object], path: str) -> Batching | None:
-        """Return what the document says for all, where an entry has none of its own."""
+        """Return the entry's bundle settings; the document's defaults if it has none of its own."""
         if "batch" not in entry:
             return self._batch
         return read_batch(self, entry["batch"], f"{path}.batch", self._batch or Batching())
@@ -267,7 +267,7 @@ class _Reader(Fields):
         elif not isinstance(value, str):
             self.fault(path, f"must be text, not {kind(value)}; put it in quotes")
         elif not 1 <= len(value) <= MAX_NAME or not value.isprintable() or "/" in value or value != value.strip():
-            # Names are path segments of the control plane.
+            # Names are path segments of the REST API.
             self.fault(path, f"{shown(value)} is not 1 to {MAX_NAME} printable characters without '/' and outer blanks")
         else:
             return value
@@ -290,7 +290,7 @@ class _Reader(Fields):
         unread = [fault.path for fault in self.faults[before:]]
         for fault in group_faults(groups, self._stages, self._app) if self._stages is not None else ():
             where = f"{path}.{fault.path}"
-            # What could not be read is one fault, not also an unknown or a missing stage.
+            # A part that could not be read is one fault; it is not reported again as an unknown or missing stage.
             if not any(where.startswith(other) or other.startswith(where) for other in unread):
                 self.fault(where, fault.message)
         return Composition(name, groups)
@@ -342,7 +342,7 @@ class _Reader(Fields):
     def _every(
         self, stages: Sequence[Stage], max_workers: int, replicas: Sequence[int], schedulers: Iterable[str]
     ) -> list[Composition]:
-        """All that are to be generated, those whose workers choose last. Raises: CompositionError for too many."""
+        """Return all generated compositions, ``Dyn`` ones last. Raises: CompositionError for too many."""
         every = [*generate(stages, max_workers=max_workers, replicas=replicas)]
         counts = [count for count in sorted(set(replicas)) if 1 < count <= max_workers]
         roaming = [f"Dyn*{count}({scheduler})" for count in counts for scheduler in dict.fromkeys(schedulers)]

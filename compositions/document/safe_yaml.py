@@ -1,5 +1,5 @@
-"""Convert YAML text of users to plain data: safe loader, limits checked before anything is built, refusals as
-sentences; and find the lines of faults."""
+"""Convert YAML text to plain data, with a safe loader and with limits that are checked before any value is built;
+and find the lines of faults."""
 
 import re
 from collections.abc import Iterator
@@ -13,17 +13,16 @@ from compositions.errors import CompositionError, Fault, shown, sub_path
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 20
 MAX_VALUES = 100_000
-"""Keys and values: twice those of as many compositions in short notation as an app may have. More would take seconds
-to read."""
+"""Maximum number of keys and values: twice as many as an app may need. More would take seconds to read."""
 
 # libyaml's loader builds the same values as the Python one about ten times as fast; some builds of PyYAML lack it.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_yaml(text: str | bytes) -> object:
-    """The one document in ``text`` as dicts, lists and scalars.
+    """Return the only document in ``text`` as dicts, lists and scalars.
 
-    Raises: CompositionError when it is larger than 1 MiB, has more than 100,000 keys and values, is nested deeper than
+    Raises: CompositionError if it is larger than 1 MiB, has more than 100,000 keys and values, is nested deeper than
     20, uses aliases or tags, gives a key twice, or is not YAML (with line and column).
     """
     size = len(text if isinstance(text, bytes) else text.encode(errors="surrogatepass"))
@@ -35,12 +34,12 @@ def read_yaml(text: str | bytes) -> object:
     except yaml.YAMLError as error:
         raise _refusal(_sentence(error)) from error
     except (ValueError, OverflowError) as error:
-        # The safe loader lets what Python says of impossible dates and endless numbers through, and of surrogates.
+        # The safe loader passes on Python's errors for impossible dates, endless numbers and surrogates.
         raise _refusal(f"the document has a value that cannot be read: {str(error)[:200]}") from error
 
 
 def _check_events(text: str | bytes) -> None:
-    """Refuses while reading the flat sequence of events, so that nothing deep is ever built or recursed into."""
+    """Check the limits on the flat sequence of events, so that nothing deep is ever built or recursed into."""
     depth = values = 0
     for event in yaml.parse(text, Loader=_LOADER):
         values += isinstance(event, yaml.NodeEvent)
@@ -74,7 +73,7 @@ def _construct(text: str | bytes) -> object:
 
 
 def _repeated_keys(node: yaml.Node, path: str = "") -> Iterator[Fault]:
-    """The safe loader would silently keep the last of two equal keys."""
+    """Yield a fault for each repeated key: the safe loader would silently keep the last one."""
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
             yield from _repeated_keys(item, f"{path}[{index}]")
@@ -107,9 +106,9 @@ _SAID = re.compile(r"^line (\d+), column")
 
 
 class Positions:
-    """Find the lines of a document's faults. The text is read once, however many faults are asked about.
+    """Finds the lines of a document's faults. The text is parsed once, for any number of faults.
 
-    ``text`` must have been read by ``safe_yaml`` (its limits hold here too) as far as faults have a path.
+    For faults with a path, ``text`` must have passed ``read_yaml``, so that its limits hold here too.
     """
 
     def __init__(self, text: str | bytes) -> None:
@@ -146,7 +145,7 @@ class Positions:
         return line + 1
 
     def _entry(self, node: yaml.MappingNode, name: str) -> tuple[yaml.Node, yaml.Node] | None:
-        """Return the last entry with that name; of a duplicate key it is the surplus one."""
+        """Return the last entry with that name: for a repeated key, the repetition."""
         if id(node) not in self._entries:
             self._entries[id(node)] = {str(key.value): (key, value) for key, value in node.value}
         return self._entries[id(node)].get(name)

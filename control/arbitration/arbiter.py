@@ -1,6 +1,6 @@
-"""The arbiter of several apps on one machine: their bids, the division of the machine, and grants that last.
+"""The arbiter of several apps on one machine: it divides the machine's units (workers or parts of its cores) by bids.
 
-Grants go to the app that gains most, and are withdrawn cautiously.
+Each unit goes to the app that gains most, and is withdrawn cautiously.
 """
 
 from collections import deque
@@ -20,27 +20,27 @@ Limits = tuple[Budget, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The outcome that an app expects of a share."""
+    """An app's expected result with a share of the machine."""
 
     met: float
-    """How well its objective would be met, 0 … 1 (all of it)."""
+    """Part of its objective that would be met, 0 … 1 (all of it)."""
     composition: str | None = None
-    """Composition that it would run; None: it has none that needs so little."""
+    """Composition that the app would run; None: all its compositions need more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bid:
-    """Of one app."""
+    """The bid of one app."""
 
     reach: tuple[Reach, ...] | None
-    """What it reaches, for each limit that it was asked about; None: unknown now."""
+    """Expected result for each limit in the request; None: unknown now."""
     takes_part: bool = True
-    """It keeps to its grant. Other apps keep what they have: pinned or observed ones, those without an objective, and
-    those whose strategy takes no budget."""
+    """True if the app keeps to its grant. Other apps keep their workers: pinned or observed apps, apps without an
+    objective, and apps whose strategy accepts no budget."""
     uses: Budget = FREE
-    """Budget that it uses now."""
+    """Budget that the app uses now."""
     grant: Grant | None = None
-    """Grant that it keeps to now."""
+    """The app's present grant."""
 
 
 Array = npt.NDArray[np.float64]
@@ -48,34 +48,34 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Of one app. ``reach[k]``: how well its objective would be met with ``k`` units, 0 … 1 (all of it); what falls in
-    between is taken as not falling."""
+    """The claim of one app. ``reach[k]``: part of its objective that would be met with ``k`` units, 0 … 1 (all of it);
+    values that are lower than one before are ignored."""
 
     app: str
     reach: tuple[float, ...]
     priority: float = 1.0
     floor: int = 0
-    """Units that it always has."""
+    """Number of units that the app always gets."""
 
     def at(self, units: int) -> float:
-        """Return how well with so many; beyond what was asked about, as with the most."""
+        """Return the part of the objective that is met with this many units."""
         return max(self.reach[: units + 1], default=0.0)
 
     def needs(self) -> int:
-        """The fewest units that reach the most of it."""
+        """Return the fewest units with the best result."""
         return self.reach.index(max(self.reach)) if self.reach else 0
 
 
 Shares = Mapping[str, int]
-"""Units by app."""
+"""Number of units by app."""
 
 
 def divide(claims: Sequence[Claim], units: int) -> Shares:
-    """At most ``units``: the floors first, then unit by unit to who gains most by it, until nobody gains.
+    """Divide at most ``units``: first the floors, then each unit to the app that gains most, until no app gains.
 
-    Gains are those of the smallest concave function above each claim (what comes only with the third unit is counted a
-    third with each), so that one unit more never takes one from anybody, nor does a higher priority (Fox, Discrete
-    optimization via marginal analysis, 1966).
+    Gains are those of the smallest concave function above each claim: a gain that needs three units counts a third for
+    each of them. So an additional unit never takes a unit from any app, and a higher priority never takes one from its
+    own app (Fox, Discrete optimization via marginal analysis, 1966).
     """
     shares = _floors(claims, units)
     gains = {each.app: each.priority * np.diff(_concave(_padded(each, units))) for each in claims}
@@ -91,12 +91,12 @@ def divide(claims: Sequence[Claim], units: int) -> Shares:
 
 
 def worth(claims: Sequence[Claim], shares: Shares) -> float:
-    """Return what all of them reach together, by their priorities."""
+    """Return the sum of all apps' results with these shares, weighted by priority."""
     return sum(each.priority * each.at(shares.get(each.app, 0)) for each in claims)
 
 
 def _floors(claims: Sequence[Claim], units: int) -> dict[str, int]:
-    """Where they are more than there is, one unit after the other, the highest priority first."""
+    """Return the guaranteed units by app. If ``units`` do not suffice, apps take turns, the highest priority first."""
     shares = dict.fromkeys((each.app for each in claims), 0)
     waiting = sorted(claims, key=lambda each: -each.priority)
     left = units
@@ -109,13 +109,13 @@ def _floors(claims: Sequence[Claim], units: int) -> dict[str, int]:
 
 
 def _padded(claim: Claim, units: int) -> Array:
-    """Return what is reached with 0, 1, 2 … as far as was asked about, and ``units`` at least."""
+    """Return the non-decreasing results with 0, 1, 2 … units, extended to at least ``units``."""
     reach = np.maximum.accumulate(np.array(claim.reach or (0.0,)))
     return np.pad(reach, (0, max(0, units + 1 - len(reach))), mode="edge")
 
 
 def _concave(values: Array) -> Array:
-    """The smallest concave function that is nowhere below ``values``."""
+    """Return the smallest concave function that is nowhere below ``values``."""
     corners = [0]
     for right in range(1, len(values)):
         while len(corners) > 1 and _slope(values, corners[-2], corners[-1]) <= _slope(values, corners[-2], right):
@@ -129,11 +129,11 @@ def _slope(values: Array, left: int, right: int) -> float:
 
 
 FIRST_HOLD_S, LONGEST_HOLD_S = 1.0, 32.0
-"""Time for which units that were needed are held: after the first mistaken gift, and after many."""
+"""Time for which an app keeps units after it needed them: after the first mistaken release, and at most."""
 MISTAKE_S, LONGER_BY = 10.0, 4.0
-"""A gift asked back within MISTAKE_S, plus LONGER_BY times the hold time, was a mistake."""
+"""A release was a mistake if the app needs units again within MISTAKE_S plus LONGER_BY times its hold time."""
 FORGOTTEN_S = 300.0
-"""An app that asks for a gift back only after this time holds units for less time again."""
+"""If an app needs units again only after this time, its hold time is halved."""
 _NOTICEABLE = 0.02
 """Smallest gain that justifies a change, as a share of an objective."""
 
@@ -144,19 +144,19 @@ class _App:
 
     hold_s: float = 0.0
     gave_s: float = -inf
-    """Time at which it last gave units away."""
+    """Time at which the app last released units."""
     claims: deque[tuple[float, Claim]] = field(default_factory=deque)
 
 
 class Arbiter:
-    """Called at intervals with all claims. One that does not come is an app that has ended."""
+    """Divides the units of one machine at intervals, and remembers the shares."""
 
     def __init__(self) -> None:
         self._apps: dict[str, _App] = {}
         self._shares: dict[str, int] = {}
 
     def share(self, now_s: float, claims: Sequence[Claim], units: int) -> Shares:
-        """Units by app, all of them given out; ``now_s`` never falls."""
+        """Return the units by app; all ``units`` are divided. An app without a claim has ended; ``now_s`` increases."""
         self._apps = {each.app: self._apps.get(each.app) or _App() for each in claims}
         held = [self._held(now_s, each) for each in claims]
         best = self._with_rest(held, divide(held, units), units)
@@ -167,7 +167,7 @@ class Arbiter:
         return best
 
     def _held(self, now_s: float, claim: Claim) -> Claim:
-        """The least that was claimed to be reached of late with each number of units."""
+        """Return the claim with the lowest result of the app's hold time, for each number of units."""
         app = self._apps[claim.app]
         app.claims.append((now_s, claim))
         while app.claims[0][0] < now_s - app.hold_s:
@@ -176,7 +176,7 @@ class Arbiter:
         return replace(claim, reach=tuple(min(column) for column in reaches))
 
     def _with_rest(self, claims: Sequence[Claim], shares: Shares, units: int) -> Shares:
-        """What nobody needs stays with who has it, or goes to who has least for what it is worth, for a rising load."""
+        """Return shares of all units: a spare one stays with its app or goes to the app with the fewest by priority."""
         given = dict(shares)
         for _ in range(units - sum(given.values())):
             keeps = next((app for app, has in self._shares.items() if app in given and given[app] < has), None)
@@ -187,13 +187,13 @@ class Arbiter:
         return given
 
     def _stands(self, claims: Sequence[Claim], units: int) -> bool:
-        """What was given can be had as it is."""
+        """Return True if the present shares are still possible: the same apps and units, and all floors are met."""
         apps = {each.app for each in claims}
         floors = all(self._shares.get(each.app, 0) >= each.floor for each in claims)
         return apps == set(self._shares) and sum(self._shares.values()) == units and floors
 
     def _note(self, now_s: float, shares: Shares) -> None:
-        """Who gets back what it just gave away keeps it for longer next time; who did well with less, for less."""
+        """Record the new shares: a mistaken release doubles an app's hold time, a good one may halve it."""
         for name, app in self._apps.items():
             before, after = self._shares.get(name), shares[name]
             if before is None or before == after:

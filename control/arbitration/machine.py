@@ -10,28 +10,28 @@ from control.decisions import Grant
 from profiler.budget import Budget
 
 PARTS = 32
-"""Number of parts that the cores are divided into: predictions are no finer than a thirty-second."""
+"""Number of parts into which the cores are divided: predictions are not accurate enough for smaller parts."""
 _NOTICEABLE = 0.01
 """Smallest gain that is worth reporting, as a share of an objective."""
 AWAY_S = 30.0
-"""Time for which an app keeps its share while it reports nothing, because its runner is started again."""
+"""Time for which an app keeps its share without a report, because its runner may be restarting."""
 
 BUSY_S = 30.0
-"""Busy cores vary with each measurement, so an app without a claim counts with its maximum in this time."""
+"""Time over which the maximum use of cores by an app without a claim counts: measurements of busy cores vary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The standing of one app: the weight of its gain, and its guaranteed share."""
+    """The terms of one app: the weight of its gain, and its guaranteed share."""
 
     priority: float = 1.0
     floor: float = 0.0
-    """Units that it always has: workers, or cores if the machine's budget counts no workers."""
+    """Guaranteed number of workers, or of cores if the machine's budget has no limit of workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineBudget:
-    """``workers``, ``cores`` or both, for all apps together; of both an app gets the same part."""
+    """Limits of ``workers``, ``cores`` or both, for all apps together; an app gets the same part of both."""
 
     cores: float | None = None
     workers: int | None = None
@@ -39,20 +39,20 @@ class MachineBudget:
 
     @property
     def units(self) -> int:
-        """In which it is given out."""
+        """Number of units into which the budget is divided."""
         return self.workers if self.workers is not None else PARTS
 
     def limits(self) -> tuple[Budget, ...]:
-        """Of 1, 2 … units."""
+        """Return the budgets of 1, 2 … units."""
         return tuple(self.granted(each) for each in range(1, self.units + 1))
 
     def granted(self, units: int) -> Budget:
-        """Return what an app with so many units may spend."""
+        """Return the budget of an app with this many units."""
         cores = None if self.cores is None else self.cores * units / self.units
         return Budget(None if self.workers is None else units, cores)
 
     def units_of(self, amount: float) -> int:
-        """That ``amount`` takes, in workers, or in cores where no workers are counted."""
+        """Return the number of units for ``amount`` workers, or cores if the budget has no limit of workers."""
         unit = 1.0 if self.workers is not None else (self.cores or 1.0) / PARTS
         return ceil(amount / max(unit, 1e-9) - 1e-9)  # any budget above 0 is accepted
 
@@ -66,13 +66,13 @@ class _Heard:
     bid: Bid
 
     def says_more_than(self, before: "_Heard | None") -> bool:
-        """An app that cannot tell for a moment, as while it switches, is taken at its last word."""
+        """Return True if this bid replaces the one ``before``: an app without a result for now keeps its last bid."""
         known = before is not None and before.bid.reach is not None
         return self.bid.reach is not None or not self.bid.takes_part or not known
 
 
 class Arbitration:
-    """The arbitration of one machine. The share of an app that makes no claim is not available to others."""
+    """The arbitration of one machine. Units that an app without a claim uses are not available to others."""
 
     def __init__(self, budget: MachineBudget) -> None:
         self.budget = budget
@@ -80,14 +80,14 @@ class Arbitration:
         self._heard: dict[str, _Heard] = {}
         self._units: dict[str, int] = {}
         self._used: dict[str, deque[tuple[float, int]]] = {}
-        """Recent use by the apps that make no claim."""
+        """Recent use by apps without a claim: times and units."""
 
     def grants(self, now_s: float, bids: Mapping[str, Bid | None]) -> Mapping[str, Grant]:
-        """By app, for those that take part. ``bids``: of each that runs, by ``budget.limits()``; ``None``: it cannot be
-        asked now. What is not among them has ended."""
+        """Return the grants of the apps that take part. ``bids``: one per running app for ``budget.limits()``; ``None``
+        if the app cannot be asked now. Apps that are not in ``bids`` have ended."""
         self._hear(now_s, bids)
         claims = {app: self._claim(app, heard.bid) for app, heard in self._heard.items() if heard.bid.reach is not None}
-        left = max(self.budget.units - self._held(now_s), len(claims))  # what runs cannot have nothing
+        left = max(self.budget.units - self._held(now_s), len(claims))  # each running app needs at least one unit
         before, shares = self._units, self._arbiter.share(now_s, list(claims.values()), left)
         self._units = dict(shares)
         return {app: self._grant(claim, before.get(app), shares[app]) for app, claim in claims.items()}
@@ -100,7 +100,7 @@ class Arbitration:
         self._heard = heard
 
     def _held(self, now_s: float) -> int:
-        """Units that are no longer to be given."""
+        """Return the number of units in use by apps without a claim."""
         apart = {app: heard.bid.uses for app, heard in self._heard.items() if heard.bid.reach is None}
         self._used = {app: self._used.get(app, deque()) for app in apart}
         since_s = now_s - (BUSY_S if self.budget.workers is None else 0.0)
@@ -118,8 +118,8 @@ class Arbitration:
         return Claim(app, (0.0, *reach), terms.priority, max(self._least(bid), self.budget.units_of(terms.floor)))
 
     def _least(self, bid: Bid) -> int:
-        """Return what it takes to run at all."""
-        if self.budget.cores is not None:  # what is short of them runs, and falls behind
+        """Return the fewest units with which the app can run."""
+        if self.budget.cores is not None:  # with too few cores the app runs, but falls behind
             return 1
         known = (units for units, each in enumerate(bid.reach or (), 1) if each.composition is not None)
         return next(known, 1)

@@ -1,4 +1,4 @@
-"""Batch controllers by name: how many items travel in a bundle (docs/decisions/0023-controllers.md)."""
+"""Batch controllers by name: each chooses the number of items of a bundle (docs/decisions/0023-controllers.md)."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -25,11 +25,11 @@ BATCH_CONTROLLERS: Mapping[BatchControllerName, Callable[[BatchSettings], BatchC
 
 
 class BatchControllerError(RecomposeError):
-    """No batch controller has the name asked for."""
+    """No batch controller has the requested name."""
 
 
 def make_batch_controller(name: str, settings: BatchSettings) -> BatchController:
-    """A fresh controller. Raises: BatchControllerError when there is none called ``name``."""
+    """Return a new controller. Raises: BatchControllerError if no controller is called ``name``."""
     make = BATCH_CONTROLLERS.get(cast(BatchControllerName, name))
     if make is None:
         raise BatchControllerError(f"unknown batch controller {name!r}; there are {', '.join(BATCH_CONTROLLERS)}")

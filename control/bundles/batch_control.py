@@ -1,6 +1,6 @@
-"""A batch controller at work on a running app (docs/decisions/0023-controllers.md).
+"""Apply a batch controller to a running app (docs/decisions/0023-controllers.md).
 
-It observes bundles as they leave and is asked when others are admitted: its answer holds from the next bundle on that
+The controller observes delivered bundles. Whenever a bundle is admitted, it chooses the size of the next bundle that
 the source closes.
 """
 
@@ -17,19 +17,19 @@ from control.bundles.port import BundleOpening, Choice, DeliveredBundle
 from runtime.dispatch import outcomes
 
 OWN_SHARE = 0.75
-"""Share of the latency objective that a bundle may take if no controller was named: the rest is for the spread, and for
-the bundle ahead. A named controller gets the objective itself, as its paper says."""
+"""Share of the latency objective that a bundle may take if the user names no controller: the rest is for the spread and
+for the bundle ahead. A named controller gets the objective itself, as its paper says."""
 OURS = SizeControl("slo-batch", BatchSettings(sizes=Sizes(most=MOST_ITEMS)))
-"""Controller that is used if none was named, an item is held to a latency, and bundles pay."""
+"""Controller that is used if the user names none, there is a latency objective, and larger bundles pay."""
 FOLLOW_EVERY_S = 0.002
-"""Shortest time between two bundles that are followed. At 50 µs each that is 2.5 % of a core; to follow ten thousand a
-second would take half of one."""
+"""Shortest time between two bundles that are measured. At 50 µs each that is 2.5 % of a core; to measure ten thousand a
+second would take half a core."""
 
 
 def control_for(asked: Batching, target_s: float | None, *, pays: bool) -> SizeControl | None:
-    """The controller that is to choose the size, with what it aims at; None: none is.
+    """Return the controller of the bundle size with its target; None if no controller is needed.
 
-    ``target_s``: what each item is held to, None where it is not. ``pays``: hops show beside the work.
+    ``target_s``: latency objective of an item; None: there is none. ``pays``: a hop costs much beside the work.
     """
     if asked.items is not None or target_s is None:
         return None
@@ -50,9 +50,9 @@ class Circumstances(NamedTuple):
 
     now_s: float
     rate_per_s: float | None
-    """Input rate; None: items are always there, or bundles do not wait to be filled."""
+    """Input rate in items/s; None: the source always has items, or bundles do not wait to be filled."""
     waiting: int
-    """Items that have come and are not admitted."""
+    """Items that have arrived and are not admitted yet."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class _Followed:
 
 
 class Steering:
-    """The control of bundle sizes in one run, from ``first``, held within the bounds, to ``choice``. Pure."""
+    """Controls the bundle size in one run, from ``first``, clipped to the bounds, to ``choice``. Pure."""
 
     def __init__(self, control: SizeControl, first: int) -> None:
         self.control = control
@@ -71,24 +71,24 @@ class Steering:
         self._controller = make_batch_controller(control.name, begun)
         self.choice = self._controller.next(BundleOpening(0))
         self._followed: dict[int, _Followed] = {}
-        """Bundles on their way, by the serial number of their first item."""
+        """Measured bundles in flight, by the serial number of their first item."""
         self._origin: int | None = None
-        """Serial number of the first item that is seen: the controller counts from there."""
+        """Serial number of the first measured item, from which the controller counts."""
         self._next_s = -math.inf
         self.hop_s = 0.0
-        """Measured price of a hop, of which every task of a bundle pays one; whoever measures it says so."""
+        """Measured time of a hop in seconds, paid once by every task of a bundle; the caller sets it."""
 
     @property
     def settings(self) -> dict[str, int | float]:
-        """Those in force, with what is aimed at, by their plain names."""
+        """The settings in force and the target, by their plain names."""
         return plain(self.control.settings)
 
     def due(self, now_s: float) -> bool:
-        """Return whether a bundle that is admitted now is one to follow."""
+        """Return True if a bundle that is admitted now should be measured."""
         return now_s >= self._next_s
 
     def admitted(self, first: int, items: int, seen: Circumstances) -> Choice:
-        """A bundle went on its way; the size from the next one on."""
+        """Record that a bundle was admitted; return the size of the next one."""
         self._next_s = seen.now_s + FOLLOW_EVERY_S
         if self._origin is None:
             self._origin = first
@@ -97,19 +97,19 @@ class Steering:
         return self.choice
 
     def timed(self, task: outcomes.TaskTimed) -> None:
-        """A task came back: its stages and a hop were work on a bundle. The hop is the mean one: one task has waited
-        behind another in its worker, the next has not, and the law of bundles is to be the same for both."""
+        """Add the stage times of a returned task and one hop to the work on its bundle. The hop is the mean hop: only
+        some tasks wait behind another one in their worker, and the cost of a bundle must not depend on that."""
         followed = self._followed.get(task.serial)
         if followed is not None:
             followed.work_s += sum(timing.wall_s for timing in task.timings) + self.hop_s
 
     def delivered(self, out: outcomes.Delivered) -> None:
-        """Items left. What was split on its way, or has failed, tells nothing."""
+        """Pass a delivered bundle to the controller; bundles that were split or failed are not measured."""
         if not self._followed:
             return
         followed = self._followed.pop(out.serial, None)
         while self._followed and (oldest := next(iter(self._followed))) < out.serial:
-            del self._followed[oldest]  # bundles leave in order: it was split, shed or lost
+            del self._followed[oldest]  # bundles leave in order, so this one was split, shed or lost
         if followed is None or self._origin is None or out.error is not None or followed.items != out.count:
             return
         came_s, last_s = out.arrived_s[0], out.arrived_s[-1]

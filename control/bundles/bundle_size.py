@@ -1,7 +1,7 @@
 """Choose the default bundle size, the smallest that makes the hop cheap compared with the work, and log its changes.
 
 A bundle of ``n`` items costs one hop per group, whatever ``n`` is, and its items wait for each other in every group. So
-the size grows while the hop matters, and no further than the latency target allows.
+the size grows until the hop is cheap, but no further than the latency target allows.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from profiler.snapshot import StageProfile
 
 @dataclass(slots=True)
 class SizeRun:
-    """Changes of the size by one controller, one soon after the other. ``reason`` is the last one's."""
+    """Consecutive changes of the size by one controller, each soon after the one before. ``reason``: the last one's."""
 
     controller: str
     from_items: int
@@ -29,11 +29,11 @@ class SizeRun:
 
 
 class SizeRuns:
-    """Bounded, in order. A controller may change the size a hundred times a second: that is an entry a minute."""
+    """A bounded log of size changes; changes in quick succession share an entry of at most a minute."""
 
     KEPT = 1000
     QUIET_S = 10.0
-    """If the size did not change for this long, its next change is an entry of its own."""
+    """If the size did not change for this long, its next change begins a new entry."""
     LONGEST_S = 60.0
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class SizeRuns:
         return list(self._used)
 
     def note(self, at_s: float, controller: str, items: int, reason: str) -> None:
-        """What holds from now on, chosen by this controller; only what is another than before is kept."""
+        """Record the size and the controller from now on; ignored if neither changed."""
         before, self._now = self._now, (controller, items)
         self._used[items] = None
         if before is None or before == self._now:
@@ -69,24 +69,24 @@ class SizeRuns:
 HOP_SHARE = 0.1
 """Largest cost of the hops of a bundle, as a share of its work."""
 PATIENCE_SHARE = 0.25
-"""Longest time that the items of a bundle wait for each other, as a share of the latency objective."""
+"""Longest time that the items of a bundle may wait for each other, as a share of the latency objective."""
 PATIENCE_S = 0.01
-"""The same without a latency objective, in seconds."""
+"""Longest such wait if there is no latency objective, in seconds."""
 MOST_ITEMS = 4096
-"""At this size a hop costs 0.05 µs per trivial item; larger bundles only lengthen the wait."""
+"""Largest size: a hop then costs 0.05 µs per item, so larger bundles would only lengthen the wait."""
 _PAYS_FROM = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """So many items, and why."""
+    """A bundle size in items, and its reason."""
 
     items: int
     reason: str
     pays: bool = False
-    """True if the hop is noticeable beside the work, whatever the objective allows."""
+    """True if the hop costs much compared with the work, whether or not the objective allows larger bundles."""
     weight: int = 1
-    """Weight that a bundle may have on its way, as a multiple of the usual limit."""
+    """Largest size of a bundle in bytes, as a multiple of the usual limit."""
 
 
 SINGLE = Grain(1, "nothing is measured yet")
@@ -95,10 +95,10 @@ SINGLE = Grain(1, "nothing is measured yet")
 def grain_of(
     stages: Sequence[StageProfile], composition: Composition, hop_s: float, latency_target_s: float | None
 ) -> Grain:
-    """The size for a stream whose ``stages`` are profiled; a power of two, so that it rests while times
-    change a little.
+    """Return the default size for the profiled ``stages``: a power of two, so that small changes of times do not
+    change the size.
 
-    ``hop_s``: from a task's sending to its return, less its work. ``latency_target_s`` None: no latency is wanted.
+    ``hop_s``: time from sending a task to its return, less its work. ``latency_target_s``: None without a latency goal.
     """
     if len(stages) < sum(1 for _ in composition.iter_stages()):
         return SINGLE
@@ -114,7 +114,7 @@ def grain_of(
 def sizes_by_groups(
     stages: Sequence[StageProfile], hop_s: float, latency_target_s: float | None, most_groups: int
 ) -> list[int]:
-    """Return what ``grain_of`` says for compositions of 0, 1, … ``most_groups`` groups of all these ``stages``."""
+    """Return the size that ``grain_of`` chooses for all these ``stages`` in 0, 1, … ``most_groups`` groups."""
     work_s = _work_s(stages)
     bearable = _bearable(work_s, _patience_s(latency_target_s))
     return [_size(_wanted(work_s, hop_s * groups), bearable) for groups in range(most_groups + 1)]
@@ -141,5 +141,5 @@ def _size(wanted: float, bearable: float) -> int:
 
 
 def _power_of_two(number: float) -> int:
-    """The largest that is not above ``number``, one at least."""
+    """Return the largest power of two that is not above ``number``, but at least 1."""
     return 1 << max(0, int(number).bit_length() - 1)

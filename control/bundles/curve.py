@@ -1,7 +1,7 @@
-"""Measure what an item takes in bundles of each size, where a call of a stage has a price of its own.
+"""Measure the time per item for each bundle size, for batch stages, whose calls have a cost of their own.
 
 One call of a batch stage may cost the same for one item and for a hundred: the launch of a kernel, a copy to a device,
-a query. No formula is assumed. Sizes are powers of two, and twice the present one is tried until it gains nothing.
+a query. No formula is assumed. Sizes are powers of two, and the size is doubled until that gains nothing.
 """
 
 import math
@@ -15,24 +15,24 @@ from control.bundles.bundle_size import MOST_ITEMS, Grain
 from profiler.snapshot import StageProfile, StageTiming
 
 _KEPT = 16
-"""Number of calls of a size whose median counts; the first ones compile, or fill a cache."""
+"""Number of latest calls of a size whose median counts: the first calls may compile or fill a cache."""
 _KNOWN_FROM = 8
 _BELIEVED_S = 60.0
-"""Age from which on a measured size is tried again."""
+"""Age beyond which a measured size is tried again."""
 _AS_GOOD = 1.01
-"""Sizes that take less than 1 % longer per item than the best are as good, and the smallest of them is taken."""
+"""A size that takes at most 1 % longer per item than the best is as good; the smallest of these is taken."""
 _IN_VAIN, _TRIAL_S = 64, 10.0
-"""Calls of batch stages with smaller bundles than the size that is tried, and the time of the trial, after which it is
-left for a minute: items do not come fast enough, and a device whose bundles are of another size at each call is slower
-than with a smaller, constant one. The time lets those pass that were on their way before."""
+"""Number of calls with bundles smaller than the tried size, and duration of the trial, after which the trial ends for
+a minute: items do not come fast enough to fill such bundles, and a device is slower with bundles of varying sizes than
+with smaller ones of a constant size. The duration lets bundles pass that were in flight when the trial began."""
 _WEIGHT = 8
-"""Multiple of the usual weight of a bundle that a device gets: 32 MiB of images instead of 4."""
+"""Multiple of the usual maximum bytes per bundle that a device gets: 32 MiB of images instead of 4."""
 _LONGEST_S = 0.25
-"""Longest work of a group on one bundle: no item waits for it, but a switch and a stop do."""
+"""Maximum time of a group's work on one bundle, in seconds; a switch or a stop waits for it."""
 
 
 class Curve:
-    """Time an item by the power of two that the size of its bundle reaches, for each batch stage. Pure."""
+    """Times per item of each batch stage, by the largest power of two that its bundle's size reaches. Pure."""
 
     def __init__(self, stages: Collection[str]) -> None:
         """``stages``: names of the batch stages."""
@@ -40,12 +40,12 @@ class Curve:
         self._times: dict[tuple[str, int], deque[float]] = defaultdict(lambda: deque(maxlen=_KEPT))
         self._seen_s: dict[tuple[str, int], float] = {}
         self._tried_s: dict[int, float] = {}
-        """Time since when each size is tried, by its power of two."""
+        """Time at which the trial of a size began, by its power of two."""
         self._short: Counter[int] = Counter()
-        """Number of calls since then with smaller bundles, by the same power."""
+        """Number of calls with smaller bundles since that time, by the same power."""
 
     def timed(self, at_s: float, timings: Sequence[StageTiming], items: int) -> None:
-        """Take the times of a task of so many ``items``."""
+        """Store the stage times of a task of this many ``items``."""
         for timing in timings:
             if timing.stage in self._stages:
                 self._short.update(power for power in self._tried_s if items < 2**power)
@@ -56,13 +56,13 @@ class Curve:
                 self._seen_s[key] = at_s
 
     def forget(self) -> None:
-        """Forget everything: others run the stages now, or as many as before share a device in another way."""
+        """Forget all times, after the workers of the stages or their share of a device changed."""
         self._times.clear()
         self._seen_s.clear()
         self._tried_s.clear()
 
     def size(self, now_s: float, composition: Composition, profiles: Sequence[StageProfile], hop_s: float) -> Grain:
-        """Return the size for ``composition``: the largest that one of its groups with a batch stage is best with."""
+        """Return the size for ``composition``: the largest of the best sizes of its groups with a batch stage."""
         others_s = {profile.name: profile.service_time_s for profile in profiles}
         grains = [self._of_group(now_s, group.stages, others_s, hop_s) for group in composition.groups]
         return max(grains, key=lambda grain: grain.items, default=_NONE)
@@ -91,7 +91,7 @@ class Curve:
         return Grain(2**best, f"{told}; larger ones gain nothing", pays=True, weight=_WEIGHT)
 
     def _is_reached(self, now_s: float, power: int) -> bool:
-        """Return whether bundles may reach this size, as far as is seen since it was tried first."""
+        """Return True unless the trial of this size has shown that bundles do not fill to it."""
         if now_s - self._tried_s.get(power, -math.inf) > _BELIEVED_S:
             self._tried_s[power], self._short[power] = now_s, 0
         return self._short[power] < _IN_VAIN or now_s - self._tried_s[power] < _TRIAL_S

@@ -1,4 +1,4 @@
-"""Estimate and forecast the load with a bank of filters, weighted by how well they forecast it lately.
+"""Estimate and forecast the load (seconds per item) with a bank of filters, weighted by their recent forecast errors.
 
 Each is an α–β filter of the logarithm of the load over the serial number of items: a level, and a slope per item. A
 filter is scored on the forecast that it made when a bundle was opened, against the load measured for that bundle.
@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 
 STEEPEST = log(2.0)
-"""Steepest slope that is followed: to twice the load, or half of it."""
+"""Largest change that a slope may forecast, as a logarithm: to twice the load, or to half of it."""
 CAP = 0.1
-"""Largest squared error that counts: a jump that nobody could foresee says nothing about the filters."""
+"""Largest squared error that counts: no filter can forecast a jump, so a larger error does not rank the filters."""
 FORGET = 0.95
-"""An error counts half after about 14 more bundles."""
+"""Factor by which older errors are discounted at each bundle: they count half after about 14 bundles."""
 SAY = 0.2
-"""How fast a filter loses weight by its errors. One half is the likelihood of independent normal errors, but errors of
-bundles that are in flight at the same time depend on each other."""
+"""Rate at which errors reduce a filter's weight. 0.5 would be the likelihood of independent normal errors; it is less
+because the errors of bundles that are in flight at the same time are correlated."""
 LEAST_VARIANCE = 1e-9
 GAINS = (0.5, 0.25, 0.12, 0.06, 0.03)
 
 
 @dataclass(slots=True)
 class Filter:
-    """``trend`` of 0 is a level without a slope."""
+    """An α–β filter; its ``gain`` is α and its ``trend`` β. With a ``trend`` of 0 it has a level and no slope."""
 
     gain: float
     trend: float
@@ -33,7 +33,7 @@ class Filter:
     loss: float = 0.0
 
     def told(self, at: float) -> float:
-        """Expected logarithm of the load at item ``at``."""
+        """Return the expected logarithm of the load at item ``at``."""
         moved = self.slope * (at - self.at)
         return self.level + max(-STEEPEST, min(STEEPEST, moved))
 
@@ -52,10 +52,10 @@ class Filter:
 
 
 class Level:
-    """The load now and soon."""
+    """Estimates the present load and forecasts the load of the next bundles."""
 
     JUMP = 4.0
-    """Standard deviations from what is expected, beyond which the load has jumped."""
+    """Error of a forecast, in standard deviations, beyond which the load has jumped."""
     LEAST_JUMP = log(1.1)
     SPREAD_GAIN = 0.02
 
@@ -67,32 +67,32 @@ class Level:
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the load from bundle to bundle, as a share of it."""
+        """Standard deviation of the load from bundle to bundle, relative to the load."""
         return sqrt(self._variance)
 
     @property
     def at(self) -> float:
-        """The item up to which it has seen loads."""
+        """Serial number of the item up to which loads were measured."""
         return self._reference.at
 
     @property
     def now(self) -> float:
-        """The logarithm of the load at that item."""
+        """Logarithm of the load at item ``at``."""
         return self._reference.level
 
     def forecasts(self, at: float) -> tuple[float, ...]:
-        """Return what each filter expects at item ``at``."""
+        """Return each filter's expected logarithm of the load at item ``at``."""
         return tuple(each.told(at) for each in self._filters)
 
     def expected(self, forecasts: tuple[float, ...]) -> float:
-        """Return what to go by: the mean of ``forecasts``, each with the weight that its filter has earned."""
+        """Return the mean of ``forecasts``, each weighted by how small its filter's recent errors were."""
         least = min(each.loss for each in self._filters)
         variance = max(self._variance, LEAST_VARIANCE)
         weights = [exp(SAY * (least - each.loss) / variance) for each in self._filters]
         return sum(weight * told for weight, told in zip(weights, forecasts, strict=True)) / sum(weights)
 
     def learn(self, at: float, value: float, forecasts: tuple[float, ...]) -> bool:
-        """Takes the load of a bundle and what was forecast of it; whether it has jumped."""
+        """Learn the logarithm of a bundle's load and the errors of its ``forecasts``; return True if it jumped."""
         for each, forecast in zip(self._filters, forecasts, strict=True):
             each.loss = FORGET * each.loss + min((value - forecast) ** 2, CAP)
         self.seen += 1
@@ -107,6 +107,6 @@ class Level:
         return False
 
     def shift(self, by: float) -> None:
-        """The law has another shape: all loads are ``by`` higher."""
+        """Add ``by`` to all logarithms of loads, after the shape of the cost of a bundle was estimated anew."""
         for each in self._filters:
             each.level += by

@@ -1,4 +1,4 @@
-"""Batch controllers as published, and ``fixed``, the baseline: each takes a latency and returns a change of the size.
+"""Batch controllers as published, and the baseline ``fixed``: a rule maps a latency to a change of the size.
 
 FAF, PBAF, PBAF-WT and MBAF are Stein et al.'s (2021), PMBAF Leonarczyk's; as printed in Leonarczyk 2024, section 4.1.1,
 algorithms 4.1 to 4.5. Positive is growth; 0 leaves the size as it is. PID is algorithm 4.6.
@@ -15,12 +15,12 @@ from control.bundles.port import BatchController, BundleOpening, Choice, Deliver
 
 
 class Sampled(BatchController):
-    """Decides once ``sample`` latencies are there that it has not used yet, on the mean of the newest of them, and then
-    forgets all (section 4.1: "only executed once we have received a number x"; that they are forgotten is inferred).
+    """Decides on the mean of the newest ``sample`` latencies once that many are new, and then forgets them (section
+    4.1: "only executed once we have received a number x"; forgetting is inferred).
 
-    The size is a whole number: what a decision has beyond it is cut off (inferred from table 5.4: with steps of 1 PBAF
-    and PBAF-WT then stop growing at 0.4 of the target, whatever the threshold, and PMBAF at 0.7. So the thesis's "slow
-    convergence" stays below the target and has the least SD distance; with a real size it would be the greatest).
+    The size is rounded down to a whole number (inferred from table 5.4: with steps of 1, PBAF and PBAF-WT then stop
+    growing at 0.4 of the target, whatever the threshold, and PMBAF at 0.7. So the thesis's "slow convergence" stays
+    below the target and has the smallest SD distance; with a fractional size it would have the largest).
     """
 
     def __init__(self, settings: BatchSettings) -> None:
@@ -44,20 +44,20 @@ class Sampled(BatchController):
 
     @abstractmethod
     def decide(self, latency_s: float, size: float) -> float:
-        """The next size, before it is held within the bounds; may be infinite."""
+        """Return the next size before it is clipped to the bounds; it may be infinite."""
 
 
 FULL_STEP_FROM = 0.6
-"""MaxGrowBoundary: from this far above the target on, as a share of it, PBAF takes the full step (algorithm 4.2)."""
+"""MaxGrowBoundary: excess over the target, as a share of it, from which PBAF takes the full step (algorithm 4.2)."""
 NEAR_BELOW, NEAR_ABOVE = 0.3, 0.8
-"""PMBAF is PBAF from this far below to this far above the target (algorithm 4.5)."""
+"""Distances below and above the target, as shares of it, within which PMBAF acts as PBAF (algorithm 4.5)."""
 
 Rule = Callable[[float, float, float], float]
-"""Latency and target in seconds, and threshold, to multiples of the step."""
+"""Maps latency and target in seconds, and the threshold, to a change of the size in steps."""
 
 
 def _banded(above: Callable[[float], float], below: Callable[[float], float]) -> Rule:
-    """``above`` and ``below`` are given latency / target, outside of the band."""
+    """Return a rule that is 0 within the band; outside it, ``above`` or ``below`` is called with latency / target."""
 
     def rule(latency_s: float, target_s: float, threshold: float) -> float:
         if latency_s > target_s * (1 + threshold):
@@ -78,7 +78,7 @@ def _percentage_above(ratio: float) -> float:
 
 
 def _percentage_below(ratio: float) -> float:
-    """As printed: 0.4 of the step right below the target, the full step below 0.4 of it."""
+    """Return 0.4 of the step right below the target, and the full step below 0.4 of the target, as printed."""
     return min((1 - FULL_STEP_FROM) / ratio, 1.0) if ratio > 0 else 1.0
 
 
@@ -87,12 +87,12 @@ def _multiplier_above(ratio: float) -> float:
 
 
 def _multiplier_below(ratio: float) -> float:
-    """(2T − lat)/T: at most twice the step."""
+    """Return (2T − lat)/T: at most twice the step."""
     return 2 - ratio
 
 
 def _unbounded_below(ratio: float) -> float:
-    """T/lat: what MBAF is within PMBAF (section 4.1.2, in words)."""
+    """Return T/lat, the factor of MBAF within PMBAF (section 4.1.2, in words)."""
     return 1 / ratio if ratio > 0 else inf
 
 
@@ -106,18 +106,18 @@ _mbaf_unbounded = _banded(_multiplier_above, _unbounded_below)
 
 
 def pbaf_wt(latency_s: float, target_s: float, threshold: float) -> float:
-    """PBAF against the target itself: the band has no width (algorithm 4.3)."""
+    """Return PBAF's change without a threshold: the band has no width (algorithm 4.3)."""
     return pbaf(latency_s, target_s, 0.0)
 
 
 def pmbaf(latency_s: float, target_s: float, threshold: float) -> float:
-    """Percentage- and multiplier-based: PBAF near the target, MBAF without its bound elsewhere (algorithm 4.5)."""
+    """Return PBAF's change near the target, and that of MBAF without its bound elsewhere (algorithm 4.5)."""
     near = target_s * (1 - NEAR_BELOW) <= latency_s <= target_s * (1 + NEAR_ABOVE)
     return (pbaf if near else _mbaf_unbounded)(latency_s, target_s, threshold)
 
 
 class Stepping(Sampled):
-    """A rule at work: the size grows by so many times the step."""
+    """Changes the size by the step times the result of its rule."""
 
     def __init__(self, name: str, rule: Rule, settings: BatchSettings) -> None:
         super().__init__(settings)
@@ -130,7 +130,7 @@ class Stepping(Sampled):
 
 
 class Fixed(BatchController):
-    """Measures nothing, changes nothing."""
+    """Never changes the size, and ignores measurements."""
 
     name = "fixed"
 
@@ -148,13 +148,13 @@ class Fixed(BatchController):
 
 
 class Pid(Sampled):
-    """Its output is the size itself, not a step.
+    """Computes the size itself, not a change of it.
 
-    Time between decisions is 1 (inferred: with seconds the gains of table 5.5 could not give the plotted terms). An
-    output below 1 resets the integral to 0, as algorithm 4.6 has it; the text says "to the minimum batch size".
+    The time between decisions counts as 1 (inferred: with seconds the gains of table 5.5 could not give the plotted
+    terms). An output below 1 resets the integral to 0, as in algorithm 4.6; the text says "to the minimum batch size".
 
     **Erratum.** The last line of algorithm 4.6 returns ``min(size, 1)``, which is never more than one item; it must be
-    the maximum. Here the bounds of the settings do that.
+    ``max(size, 1)``. Here the bounds of the settings ensure that.
     """
 
     name = "pid"

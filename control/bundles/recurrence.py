@@ -1,7 +1,7 @@
-"""Recognize loads that recur, and forecast them from what followed the last time.
+"""Recognize loads that recur, and forecast them from the loads that followed the last time.
 
-Recent loads are compared with all that are remembered. Where they occurred before, what followed then is expected to
-follow now. So no period has to be known, and the end of a plateau is told from its middle by what led to the plateau.
+Recent loads are compared with all remembered loads. If they occurred before, the loads that followed then are expected
+now. So no period has to be known. The loads before a plateau tell how far into it the stream is.
 """
 
 from math import log
@@ -13,20 +13,20 @@ Floats = npt.NDArray[np.float64]
 
 
 class Recurrence:
-    """Remembers logarithms of loads in bins of as many items each."""
+    """Remembers logarithms of loads in bins of an equal number of items."""
 
     BINS = 4096
     FINEST = 64
     """Items of a bin at the start. When the memory is full, its older half is forgotten if loads recur within a quarter
-    of it; else it is kept with bins twice as wide, so that longer recurrences fit."""
+    of the memory; otherwise bins are merged in pairs, so that longer recurrences fit."""
     EVERY = 32
-    """New bins after which it looks for a recurrence again."""
+    """Number of new bins after which the next recurrence is searched for."""
     SHORTEST = 32
     """Smallest number of bins that are compared."""
     VARIED = log(1.3) ** 2
-    """Smallest variance of compared bins: a plateau is like any other plateau."""
+    """Smallest variance of compared bins: all plateaus look alike, so a plateau alone identifies nothing."""
     ALIKE = 0.05
-    """Mean squared difference of two recurrences at most, as a share of their variance."""
+    """Largest mean squared difference of two recurrences, as a share of their variance."""
 
     def __init__(self) -> None:
         self._values = np.zeros(self.BINS)
@@ -37,10 +37,10 @@ class Recurrence:
         """Number of known bins; the last one may still change."""
         self._looked = 0
         self.lag = 0
-        """Distance to the last recurrence, in bins; 0 while nothing recurs."""
+        """Distance to the last recurrence, in bins; 0 if nothing recurs."""
 
     def learn(self, first: int, items: int, value: float) -> None:
-        """The load of ``items`` from ``first`` on."""
+        """Store ``value``, the logarithm of the load of ``items`` items from item ``first`` on."""
         while (last := self._bin(first + items - 1)) >= self.BINS:
             self._make_room()
         self._values[min(self._filled, last) : last + 1] = value
@@ -50,14 +50,14 @@ class Recurrence:
             self.lag = _lag(self._values[: self._filled], self)
 
     def change(self, since: float, until: float) -> float:
-        """By how much the logarithm of the load changed between these items the last time; 0 where that is unknown."""
+        """Return the change of the log load between these items one period ago; 0 if unknown."""
         now, then = self._bin(since) - self.lag, self._bin(until) - self.lag
         if not self.lag or not 0 <= now <= then < self._filled:
             return 0.0
         return float(self._values[then] - self._values[now])
 
     def shift(self, by: float) -> None:
-        """The law has another shape: all loads are ``by`` higher."""
+        """Add ``by`` to all logarithms of loads, after the shape of the cost of a bundle was estimated anew."""
         self._values[: self._filled] += by
 
     def _bin(self, item: float) -> int:
@@ -76,7 +76,7 @@ class Recurrence:
 
 
 def _lag(known: Floats, limits: Recurrence) -> int:
-    """The shortest lag after which the loads lately are like those before; 0 when there is none."""
+    """Return the shortest lag, in bins, at which recent loads resemble earlier ones; 0 if there is none."""
     length = _telling(known, limits)
     if not length:
         return 0
@@ -90,7 +90,7 @@ def _lag(known: Floats, limits: Recurrence) -> int:
 
 
 def _telling(known: Floats, limits: Recurrence) -> int:
-    """Return how many of the newest bins vary enough to be told from others; 0 when none do."""
+    """Return the number of newest bins that vary enough to be recognized; 0 if even all of them vary too little."""
     length = limits.SHORTEST
     while 3 * length // 2 <= len(known):
         if known[-length:].var() >= limits.VARIED:
@@ -100,7 +100,7 @@ def _telling(known: Floats, limits: Recurrence) -> int:
 
 
 def _differences(known: Floats, lately: Floats) -> Floats:
-    """Largest mean squared difference of two recurrences, as a share of their variance."""
+    """Return the mean squared difference between ``lately`` and each stretch of ``known`` of the same length."""
     length = len(lately)
     squares = np.concatenate(([0.0], np.cumsum(known**2)))
     energy = squares[length:] - squares[:-length] + float(lately @ lately)

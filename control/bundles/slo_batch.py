@@ -1,5 +1,8 @@
-"""Controller ``slo-batch``, ours: it knows the cost of a bundle and the arrival rate, and goes straight to the size
-that meets the target (docs/decisions/0023-controllers.md)."""
+"""Controller ``slo-batch``: computes the size that meets the target from the cost of a bundle and the arrival rate
+(docs/decisions/0023-controllers.md).
+
+The law of a bundle of n items: work = fixed + load · (overhead + n), with the load in seconds per item.
+"""
 
 from dataclasses import dataclass
 from math import exp, log
@@ -16,40 +19,40 @@ from control.bundles.recurrence import Recurrence
 LEAST_CONTRAST = log(2.0)
 """Two bundles reveal the shape of the law if one has at least twice the items of the other."""
 CAP = 0.25
-"""Largest squared error of a logarithm that counts: beyond it the load itself has jumped between the two."""
+"""Largest squared error of a logarithm that counts: a larger error means that the load jumped between two bundles."""
 FORGET = 0.97
-"""A pair of bundles counts half after about 23 more."""
+"""Factor by which older pairs of bundles are discounted at each new pair: they count half after about 23."""
 LEAST_LOAD_S = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The part of the law that stays while loads change."""
+    """The constants of the law, which stay the same while the load changes."""
 
     fixed_s: float
     overhead_items: float
 
     def load_s(self, items: int, work_s: float) -> float:
-        """Seconds an item, given what a bundle took."""
+        """Return the load in seconds per item, from the work on a bundle."""
         return max((work_s - self.fixed_s) / (self.overhead_items + items), LEAST_LOAD_S)
 
     def work_s(self, load_s: float, items: float) -> float:
         return self.fixed_s + load_s * (self.overhead_items + items)
 
     def items(self, load_s: float, total_s: float, filling_s: float) -> float:
-        """Return how many items take ``total_s``, each with ``filling_s`` until the next; below 0 when none do."""
+        """Return the size whose work and filling take ``total_s``, at ``filling_s`` between items; below 0: none."""
         return (total_s - self.work_s(load_s, 0)) / (load_s + filling_s)
 
 
 class Shapes:
-    """A bank of shapes, of which the one explains best how work changed from bundle to bundle with their sizes."""
+    """A bank of candidate shapes; the best one explains how the work changed with the size from bundle to bundle."""
 
     FIXED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
-    """Fixed costs that are considered, as shares of the target."""
+    """Candidate fixed costs, as shares of the target."""
     OVERHEAD = (0.0, *(2.0 ** (k / 2) for k in range(-2, 19)))
-    """Overheads that are considered, in items: 0, and half an item to 512 in steps of √2."""
+    """Candidate overheads, in items: 0, and half an item to 512 in steps of √2."""
     EXPECTED = 8.0
-    """Overhead that is assumed before anything is known, in items."""
+    """Overhead that is assumed before the first measurement, in items."""
 
     def __init__(self, target_s: float) -> None:
         fixed, overhead = np.meshgrid(np.array(self.FIXED) * target_s, self.OVERHEAD)
@@ -60,7 +63,7 @@ class Shapes:
         self.best = self._now_best()
 
     def learn(self, items: int, work_s: float) -> bool:
-        """Takes a bundle; whether ``best`` is another now."""
+        """Learn the size and the work of a bundle; return True if ``best`` changed."""
         before, self._last = self._last, (items, work_s)
         if before is None or work_s <= 0 or abs(log(items / before[0])) < LEAST_CONTRAST:
             return False
@@ -80,20 +83,20 @@ class Shapes:
 
 
 class KeepingUp:
-    """Small bundles pay the overhead too often: where items pile up, latency grows without end, and a smaller bundle
-    would make it worse. So a floor rises while whole bundles are waiting, and sinks slowly when they are not."""
+    """A lower limit of the size: small bundles pay the overhead more often, so a smaller size would lengthen a queue.
+    The limit rises while more than ``BEHIND`` bundles wait, and sinks slowly otherwise."""
 
     BEHIND = 2.0
-    """Number of waiting bundles from which on they count as a pile."""
+    """Number of waiting bundles beyond which the limit rises."""
     RISE, SINK = 1.1, 0.998
     WORTH = 9.0
-    """A bundle above this multiple of the overhead would gain less than a tenth if all overhead were saved."""
+    """Largest limit, as a multiple of the overhead: beyond it, less than a tenth of a bundle's work is overhead."""
 
     def __init__(self) -> None:
         self._floor = 1.0
 
     def least(self, shape: Shape, load_s: float, items: int, waiting: int) -> float:
-        """The floor, where the last bundle had ``items`` and so many are ``waiting``."""
+        """Return the limit after a bundle of ``items``, while ``waiting`` items wait."""
         if waiting > self.BEHIND * items:
             self._floor = min(
                 max(self._floor, items) * self.RISE, max(1.0, self.WORTH * shape.work_s(load_s, 0) / load_s)
@@ -105,26 +108,26 @@ class KeepingUp:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The forecasts of a bundle's load when it was opened: each filter's, as a logarithm, and the one used."""
+    """The forecasts of a bundle's load when it was opened: each filter's logarithm, and the load that was used."""
 
     forecasts: tuple[float, ...]
     load_s: float
 
 
 class SloBatch(BatchController):
-    """Latency = filling + ``drag`` · work: filling follows from the rate, work from the law of bundles and the load."""
+    """Models latency as filling + ``drag`` · work: filling follows from the rate, work from the law and the load."""
 
     name = "slo-batch"
     GROWTH = 4.0
-    """Largest bundle, as a multiple of the largest one seen: a law is not extrapolated further."""
+    """Largest size, as a multiple of the largest bundle measured: the law is not extrapolated further."""
     FORESEEN = log(1.3)
-    """A recurring rise is acted upon when it is larger; below, filters follow by themselves. A fall is not foreseen:
-    small bundles show it within a few items, and large ones that come too early are very late."""
+    """Smallest recurring rise that is anticipated; the filters follow smaller ones by themselves. Falls are not: small
+    bundles show a fall within a few items, and large bundles that come too early are very late."""
     DRAG_GAIN = 0.02
     DRAG_CAP = 0.2
-    """A bundle with a larger error was stuck behind others or misjudged, and says nothing about the drag."""
+    """Largest error that changes the drag gradually; a larger one means that the bundle waited or was misjudged."""
     STUCK = 24
-    """This many of them in a row, off to the same side, do: if several wait for a worker, they are the drag."""
+    """Number of consecutive large errors of the same sign after which their median is added to the drag at once."""
     MOST_DRAG = log(64.0)
 
     def __init__(self, settings: BatchSettings) -> None:
@@ -134,9 +137,9 @@ class SloBatch(BatchController):
         self._opened: dict[int, Expected] = {}
         self._largest = settings.sizes.first
         self._drag = 0.0
-        """Logarithm of what a bundle takes once it is filled over the work on it: what is in its way."""
+        """Logarithm of a bundle's latency after it is filled, divided by the work on it: above 0 where bundles wait."""
         self._stuck: list[float] = []
-        """Errors of the latest bundles, as long as all of them were large."""
+        """Errors of the latest bundles, while all of them are large and of the same sign."""
         self._choice = Choice(settings.sizes.first, "first: nothing was measured yet")
 
     def delivered(self, bundle: DeliveredBundle) -> None:
@@ -173,7 +176,7 @@ class SloBatch(BatchController):
         return round(self._sizes.held(min(max(on_target, least), self.GROWTH * self._largest)))
 
     def _learn_shape(self, bundle: DeliveredBundle) -> None:
-        """Loads that were known by another shape are put in terms of the new one, as of this bundle."""
+        """Learn the shape; if it changed, convert the learned loads to the new shape by their ratio at this bundle."""
         before = self._shapes.best
         if not self._shapes.learn(bundle.items, bundle.work_s):
             return
@@ -200,7 +203,7 @@ class SloBatch(BatchController):
             self._stuck.clear()
 
     def _forget_before(self, first: int) -> None:
-        """Bundles that were overtaken were split or lost: nothing is expected of them any more."""
+        """Drop the forecasts of earlier bundles: bundles leave in order, so these were split or lost."""
         while self._opened and (oldest := next(iter(self._opened))) < first:
             del self._opened[oldest]
 

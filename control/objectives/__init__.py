@@ -1,4 +1,4 @@
-"""Objectives by metric: the one place that asks which one an SLO means."""
+"""Objectives by metric: the only place that chooses the class for an SLO."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,8 +15,8 @@ _BY_METRIC: Mapping[str, Callable[[Slo], Objective]] = {"latency": Latency, "thr
 
 
 def objective_of(slo: Slo, latency_from: LatencyFrom = LatencyFrom.READ) -> Objective:
-    """Return what ``slo`` asks for; counted from when items were due, the input rate is one that nothing may fall
-    behind.
+    """Return the objective of ``slo``. If latency counts from the due time and the target is the input rate, a growing
+    backlog is a violation, too.
 
     Raises: KeyError for a metric that ``profiler.slo.validated`` would refuse.
     """

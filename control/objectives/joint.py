@@ -1,4 +1,4 @@
-"""An objective of several parts: all of them must hold, so the worst one counts."""
+"""An objective of several parts: all of them must be met, so the worst one counts."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _WORST_FIRST = (SloStatus.VIOLATED, SloStatus.INFEASIBLE, SloStatus.UNKNOWN, Slo
 
 @dataclass(frozen=True, slots=True)
 class Joint(Objective):
-    """Value, bound and target are the first one's, as they are shown; judgement and room are those of all."""
+    """Several objectives at once. Value, bound and target are the first one's, for display; judgement covers all."""
 
     members: tuple[Objective, ...]
 
@@ -26,7 +26,7 @@ class Joint(Objective):
 
     @property
     def quantile(self) -> float | None:
-        """That of the first latency, in the order in which they were asked for."""
+        """The quantile of the first latency objective, in the user's order."""
         return next((each.quantile for each in self.members if each.item_target_ms is not None), None)
 
     @property
@@ -71,7 +71,7 @@ class Joint(Objective):
         return Verdict(status, reason, verdicts[0].value, verdicts[0].bound, slack)
 
     def whose_doing(self, snapshot: Snapshot, miss: str, patience_s: float) -> Ruling:
-        """The composition's if it is for one that is missed."""
+        """Return the joint ruling on the missed objectives: the composition is to blame if it is for one of them."""
         rulings = [
             each.whose_doing(snapshot, verdict.reason, patience_s)
             for each, verdict in _judged(self.members, snapshot)

@@ -1,4 +1,4 @@
-"""The latency objective: met from below, and spoilt by items that waited for an earlier composition."""
+"""The latency objective, an upper bound. Items that waited for an earlier composition spoil its measurement."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +12,7 @@ from profiler.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Latency(Single):
-    """Arrival to delivery: a statistic over the window, milliseconds."""
+    """A bound on a statistic of the time from arrival to delivery over the window, in milliseconds."""
 
     wording: ClassVar[Wording] = Wording("ms", "is at most", "is above")
 
@@ -45,7 +45,7 @@ class Latency(Single):
         return None
 
     def whose_doing(self, snapshot: Snapshot, miss: str, patience_s: float) -> Ruling:
-        """The composition's, unless it works off a backlog; then the time inside it counts."""
+        """Blame the composition, unless a backlog is being cleared; then only the time after admission counts."""
         left_s = drained_in_s(snapshot)
         if left_s is None or left_s > patience_s:
             return Ruling(SloStatus.VIOLATED, False, miss)
@@ -54,14 +54,14 @@ class Latency(Single):
         return Ruling(SloStatus.VIOLATED, True if inside.status is SloStatus.MET else None, miss)
 
     def overrun(self, snapshot: Snapshot) -> str | None:
-        """What is due now will wait for longer than the bound, and what comes after it for longer still."""
+        """Return a reason if the backlog grows and an item that is due now will wait for longer than the bound."""
         growth, throughput, bound = growing_per_s(snapshot), snapshot.throughput_per_s, self.bound(None)
         if growth is None or not throughput or bound is None or held_s(snapshot) * 1e3 <= bound:
             return None
         wait_ms = snapshot.backlog / throughput * 1e3
         if wait_ms <= bound:
             return None
-        return f"{grows(snapshot.backlog, growth)}: what is due now waits {wait_ms:.0f} ms, above {bound:.0f} ms"
+        return f"{grows(snapshot.backlog, growth)}: an item due now waits {wait_ms:.0f} ms, above {bound:.0f} ms"
 
     def described(self, value: float | None) -> str:
         return "no latency" if value is None else f"{figure(value, 4)} ms"
@@ -69,8 +69,8 @@ class Latency(Single):
 
 @dataclass(frozen=True, slots=True)
 class Share(Latency):
-    """So many of the items within the target. How many may be late is said by the share, so it tolerates nothing
-    beyond it: the threshold does not count."""
+    """A share of the items must be within the target. The share already allows late items, so the threshold is not
+    added to the target."""
 
     @property
     def tolerance(self) -> float:

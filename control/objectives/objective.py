@@ -1,4 +1,4 @@
-"""The interface of an objective, whatever its metric: bound, value, worth, judgement and wording."""
+"""The interface of an objective of any metric: bound, value, worth, judgement and wording."""
 
 import math
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ from profiler.snapshot import LatencyStats, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The words of a judgement: ``latency 480 ms is at most 480 ms``."""
+    """The words of a judgement, such as ``latency 480 ms is at most 480 ms``."""
 
     unit: str
     met: str
@@ -22,7 +22,7 @@ class Wording:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """On a miss: what users see, and whether the composition is to blame (``meets``; None: nobody can tell)."""
+    """The cause of a miss: the status for users, and ``meets``: False if the composition is to blame; None: unknown."""
 
     status: SloStatus
     meets: bool | None
@@ -30,111 +30,111 @@ class Ruling:
 
 
 LatencyAt = Callable[[float | None], float | None]
-"""The latency within which a share of the items is, in seconds; of ``None`` the mean. ``None`` where it is unknown."""
+"""Returns the latency at a quantile, in seconds, or the mean for ``None``; returns ``None`` if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective(ABC):
-    """An objective with one target or several. Values and bounds are in the unit of the target, ms or items/s;
-    of several things, those of the first one."""
+    """An objective with one target or several. Values and bounds are in the unit of the target, ms or items/s; with
+    several targets, those of the first one."""
 
     slo: Slo
     """Objective as the user set it."""
 
     @property
     def parts(self) -> "tuple[Objective, ...]":
-        """The things asked for, one by one."""
+        """The objectives with one target each."""
         return (self,)
 
     @property
     @abstractmethod
     def spoilt_by_late_items(self) -> bool:
-        """Return whether items that waited for an earlier composition tell against the present one."""
+        """True if items that waited for an earlier composition make the present one look worse."""
 
     @property
     def quantile(self) -> float | None:
-        """Of the latencies, the one to look at; ``None``: their mean."""
+        """The quantile of latencies that is judged; ``None``: their mean."""
         return self.slo.quantile
 
     @property
     @abstractmethod
     def statistic(self) -> Statistic | None:
-        """Return which statistic of its values is judged; ``None`` where there is no choice."""
+        """The statistic of the values that is judged; ``None`` if the metric has only one."""
 
     @property
     @abstractmethod
     def item_target_ms(self) -> float | None:
-        """Return what each item is held to by itself; ``None`` where only the stream as a whole is judged."""
+        """The latency target of each item, in milliseconds; ``None`` for a throughput, which items have together."""
 
     @property
     def wanted_s(self) -> float | None:
-        """The same in seconds."""
+        """The latency target of each item, in seconds; ``None`` for a throughput."""
         return None if self.item_target_ms is None else self.item_target_ms / 1e3
 
     @abstractmethod
     def target(self, input_rate_per_s: float | None) -> float | None:
-        """Return what is aimed at; ``None`` when it is the input rate and that is not known."""
+        """Return the target; ``None`` if it is the input rate and that is unknown."""
 
     @abstractmethod
     def bound(self, input_rate_per_s: float | None) -> float | None:
-        """The value beyond which it counts as violated; ``None`` where the target is not known."""
+        """Return the value beyond which the objective is violated; ``None`` if the target is unknown."""
 
     @abstractmethod
     def value(self, throughput_per_s: float | None, latency_s: float | None) -> float | None:
-        """Return which of the two this objective is about; ``latency_s`` is the SLO's statistic."""
+        """Return the measured value of the objective's metric; ``latency_s`` is the SLO's statistic."""
 
     @abstractmethod
     def worth(self, value: float) -> float:
-        """Higher is better, whatever the metric."""
+        """Return the value as a score of which higher is better."""
 
     @abstractmethod
     def asked_per_s(self, input_rate_per_s: float | None) -> float | None:
-        """Deliveries it asks for by itself, items/s; ``None`` where it asks for none."""
+        """Return the throughput that the objective requires, in items/s; ``None`` if it requires none."""
 
     @abstractmethod
     def room(
         self, throughput_per_s: float | None, latency_at: LatencyAt, input_rate_per_s: float | None
     ) -> float | None:
-        """Left to the bound as a ratio of it, 0 on it, negative beyond; ``None`` where either is unknown."""
+        """Return the distance to the bound as a ratio of it, negative beyond; ``None`` if value or bound is unknown."""
 
     @abstractmethod
     def judge(
         self, latency: LatencyStats | None, throughput_per_s: float | None, input_rate_per_s: float | None
     ) -> Verdict:
-        """Return whether the measurements meet it; values that are missing make the answer UNKNOWN."""
+        """Return a verdict on the measurements; its status is UNKNOWN if a value is missing."""
 
     @abstractmethod
     def whose_doing(self, snapshot: Snapshot, miss: str, patience_s: float) -> Ruling:
-        """Return whether the ``miss`` that ``snapshot`` shows is the composition's doing. A backlog that is gone within
-        ``patience_s`` is no violation of the composition that works it off."""
+        """Return a ruling on the ``miss`` in ``snapshot``. The composition is not to blame for a backlog that it will
+        clear within ``patience_s``."""
 
     def overrun(self, snapshot: Snapshot) -> str | None:
-        """Why it is missed though its window says that it is met: more is due than comes out; None when that is not
-        so. Only a snapshot that knows what was asked for can tell."""
+        """Return a reason if the backlog grows, so that the objective will be missed although the window meets it; None
+        if not, or if the demand is unknown."""
         return None
 
     @abstractmethod
     def described(self, value: float | None) -> str:
-        """A measured value with its unit."""
+        """Return a measured value with its unit, as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Single(Objective):
-    """Whatever its metric."""
+    """An objective with one target, of any metric."""
 
     wording: ClassVar[Wording]
 
     @property
     @abstractmethod
     def tolerance(self) -> float:
-        """Bound over target (Vogel et al., section 3.2, step 2)."""
+        """Ratio of bound to target (Vogel et al., section 3.2, step 2)."""
 
     def bound(self, input_rate_per_s: float | None) -> float | None:
         target = self.target(input_rate_per_s)
         return None if target is None else target * self.tolerance
 
     def slack(self, value: float, bound: float) -> float:
-        """Room left to ``bound`` as a ratio of it; 0 on it, negative beyond."""
+        """Return the distance from ``value`` to ``bound`` as a ratio of the bound; negative beyond it."""
         room = self.worth(value) - self.worth(bound)
         return room / bound if bound else math.copysign(math.inf, room) if room else 0.0
 

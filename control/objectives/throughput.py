@@ -1,4 +1,4 @@
-"""The throughput objective: met from above, and limited by the input rate."""
+"""The throughput objective, a lower bound that is limited by the input rate."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,12 +10,12 @@ from profiler.slo import INPUT_RATE, SloStatus, Statistic, Verdict
 from profiler.snapshot import LatencyStats, Snapshot
 
 _HORIZON_S = 2.0
-"""Time for which items may wait by the scatter of service times; a growing backlog beyond it counts."""
+"""Longest wait that scattered service times explain, in seconds; a growing backlog with longer waits is a violation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Throughput(Single):
-    """Items delivered per second; the target is a number of them or the input rate."""
+    """A bound on the items delivered per second; the target is a number or the input rate."""
 
     wording: ClassVar[Wording] = Wording("items/s", "is at least", "is below")
 
@@ -49,11 +49,11 @@ class Throughput(Single):
 
     @property
     def follows_input(self) -> bool:
-        """The target is whatever comes in."""
+        """True if the target is the input rate."""
         return self.slo.target == INPUT_RATE
 
     def whose_doing(self, snapshot: Snapshot, miss: str, patience_s: float) -> Ruling:
-        """The composition's only if something waits for it."""
+        """Blame the composition only if items wait."""
         if waiting(snapshot):
             return Ruling(SloStatus.VIOLATED, False, miss)
         rate, bound = snapshot.input_rate_per_s, self.bound(snapshot.input_rate_per_s)
@@ -68,11 +68,11 @@ class Throughput(Single):
 
 @dataclass(frozen=True, slots=True)
 class KeepingUp(Throughput):
-    """The input rate as the target, with nothing left behind: what a composition must be able to do is the rate itself,
-    and a backlog that grows is a miss, however little. The threshold is for what is measured, which scatters."""
+    """A throughput objective with the input rate as its target, where a growing backlog is a miss, too. The threshold
+    applies only to measured throughput, which scatters."""
 
     def overrun(self, snapshot: Snapshot) -> str | None:
-        """More waits than comes in within the horizon, and it grows."""
+        """Return a reason if the backlog grows and is larger than the input of ``_HORIZON_S``."""
         growth, rate = growing_per_s(snapshot), snapshot.input_rate_per_s
         if growth is None or rate is None or min(snapshot.backlog / rate, held_s(snapshot)) <= _HORIZON_S:
             return None

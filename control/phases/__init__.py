@@ -1,1 +1,1 @@
-"""The manager's phases, one type each; :mod:`control.phases.transitions` says which follows which."""
+"""The manager's phases, one type each; :mod:`control.phases.transitions` defines their order."""

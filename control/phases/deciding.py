@@ -1,4 +1,4 @@
-"""A decision step by step: ask the strategy, carry out what it proposes, close when it settles."""
+"""The steps of a decision: ask the strategy, carry out its proposal, and close it when the strategy settles."""
 
 from dataclasses import replace
 
@@ -12,13 +12,13 @@ from control.strategies.base import Proposal, Settle, Stay, Try
 
 
 def advance(observed: Observation, context: ManagerContext, episode: Episode) -> Answer:
-    """Ask the strategy for the next step of ``episode`` and carry it out."""
+    """Ask the strategy for the next step of ``episode``, the decision in progress, and carry it out."""
     situation = context.situation(observed, episode.trigger)
     return follow(observed, context, episode, context.strategy.propose(situation, episode.trials))
 
 
 def follow(observed: Observation, context: ManagerContext, episode: Episode, proposal: Proposal) -> Answer:
-    """Carry out what the strategy proposed."""
+    """Carry out the strategy's proposal."""
     if isinstance(proposal, Stay):
         context.watch.rebase(observed.snapshot)
         step = Settle(context.choices.active, (), proposal.reason, infeasible=True)
@@ -27,7 +27,7 @@ def follow(observed: Observation, context: ManagerContext, episode: Episode, pro
             context.log.infeasible = proposal.reason if proposal.infeasible else None
         if proposal.infeasible and not known and observed.aim.mode is not Mode.OBSERVE:
             return Answer(context.log.conclude(episode, observed.now_s, step), Rest())
-        if episode.trigger is Trigger.BUDGET:  # whoever sees what the app was given wants to know what came of it
+        if episode.trigger is Trigger.BUDGET:  # a user who sees a new budget wants to see its effect
             return Answer(_kept(observed, context, episode, proposal.reason), Rest())
         return rest(observed, proposal.reason)
     if observed.aim.mode is Mode.OBSERVE:
@@ -46,19 +46,19 @@ def _kept(observed: Observation, context: ManagerContext, episode: Episode, reas
 
 
 def leave(observed: Observation, context: ManagerContext, episode: Episode, step: Try | Settle) -> Answer:
-    """Ask the runner for the composition of ``step``."""
+    """Ask the runner to change to the composition of ``step``."""
     kind = context.transition(context.choices.active, step.composition)
     asked = NoChange(observed.now_s, under_way(kind, step.composition))
     return Answer(asked, Leave(step, observed.now_s, episode, kind), (SwitchTo(step.composition),))
 
 
 def under_way(kind: TransitionKind, target: Composition) -> str:
-    """Return what is being done, in words."""
+    """Return a text that says which change is in progress."""
     return f"{'resizing' if kind is TransitionKind.RESIZE else 'switching'} to {target.name}"
 
 
 def close(observed: Observation, context: ManagerContext, episode: Episode, step: Settle) -> Answer:
-    """The composition of ``step`` is active: that is the decision, unless it was told already."""
+    """Record the decision for the composition of ``step``, which is active, unless the log has it already."""
     if context.log.repeats(episode, step):
         context.watch.rebase(observed.snapshot)
         return rest(observed, context.log.again(step))
@@ -68,7 +68,7 @@ def close(observed: Observation, context: ManagerContext, episode: Episode, step
 
 
 def _advise(observed: Observation, context: ManagerContext, episode: Episode, step: Try | Settle) -> Answer:
-    """Say what would be done."""
+    """Log the change that would be made: in mode ``observe`` nothing is changed."""
     context.watch.rebase(observed.snapshot)
     advice = context.log.advise(episode, observed.now_s, step)
     if isinstance(advice, str):

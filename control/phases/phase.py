@@ -1,4 +1,4 @@
-"""The interface of a manager phase: its label, and its answer to what a tick observes."""
+"""The interface of a manager phase, its answer to an observation, and the moves between phases."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from control.strategies.base import Settle, Try
 
 @dataclass(frozen=True, slots=True)
 class Remain:
-    """The phase goes on."""
+    """Stay in this phase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Nothing is under way any more."""
+    """Go to rest: no change and no trial is in progress any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """A switch to the step's composition was asked for at ``at_s``."""
+    """Wait for a switch to the step's composition, requested at ``at_s``."""
 
     step: Try | Settle
     at_s: float
@@ -34,7 +34,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class TryOut:
-    """The trial of the active composition begins."""
+    """Begin a trial of the active composition."""
 
     step: Try
     episode: Episode
@@ -42,12 +42,12 @@ class TryOut:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """From outside: what was under way is for a question that nobody asks any more."""
+    """From outside: drop the decision in progress, because a newer request replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """From outside: the switch under way ended with an error."""
+    """From outside: the switch in progress ended with an error."""
 
     reason: str
     called_off: bool = False
@@ -58,7 +58,7 @@ Move = Remain | Rest | Leave | TryOut | Drop | Fail
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a phase to an observation: what it reports, what the runner is to do, and the move that follows."""
+    """A phase's answer to an observation: its report, the move to the next phase, and commands for the runner."""
 
     said: Decision | NoChange
     move: Move
@@ -66,18 +66,18 @@ class Answer:
 
 
 class Phase(ABC):
-    """Immutable: what changes is which phase it is."""
+    """A state of the manager. Immutable: the manager replaces it with the next phase."""
 
     __slots__ = ()
     label: ClassVar[State]
 
     @abstractmethod
     def step(self, observed: Observation, context: ManagerContext) -> Answer:
-        """One tick of this phase."""
+        """Return this phase's answer to one tick."""
 
 
 class Running(Phase):
-    """A phase in which one composition has the stream to itself."""
+    """A phase in which no switch is in progress: one composition processes the whole stream."""
 
     __slots__ = ()
 
@@ -89,14 +89,14 @@ class Running(Phase):
 
     @abstractmethod
     def go_on(self, observed: Observation, context: ManagerContext) -> Answer:
-        """Return what this phase does once the measurements are the active composition's own."""
+        """Return the answer of this phase once the measurements are not spoilt by an earlier composition."""
 
 
 def remain(observed: Observation, reason: str, *commands: Command) -> Answer:
-    """Nothing to do yet, and why."""
+    """Return an answer that stays in this phase, with the reason."""
     return Answer(NoChange(observed.now_s, reason), Remain(), commands)
 
 
 def rest(observed: Observation, reason: str) -> Answer:
-    """Nothing to do any more, and why."""
+    """Return an answer that goes to rest, with the reason."""
     return Answer(NoChange(observed.now_s, reason), Rest())

@@ -1,4 +1,4 @@
-"""The phase at rest: check if a decision is due."""
+"""The phases without a decision in progress: check if a decision is due."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -18,7 +18,7 @@ from control.watch import Due
 
 @dataclass(frozen=True, slots=True)
 class Resting(Running):
-    """Compares what was decided with what came of it, and asks the watch."""
+    """Compares the last decision's prediction with the measurements, and checks if a new decision is due."""
 
     label: ClassVar[State] = State.STABLE
 
@@ -39,13 +39,13 @@ class Resting(Running):
 
 @dataclass(frozen=True, slots=True)
 class Profiling(Resting):
-    """The same before the first decision: the stages are being measured."""
+    """Resting before the first decision, while the stages are being measured."""
 
     label: ClassVar[State] = State.PROFILING
 
 
 def _ask(observed: Observation, context: ManagerContext) -> Answer:
-    """Ask a strategy that has a belief of its own, whatever this turn shows."""
+    """Ask a strategy that models the stream itself: it is asked at each turn, whatever the turn shows."""
     due, context.due = context.due, None
     missed = observed.seen.meets is False
     trigger = due.trigger if due else Trigger.VIOLATION if missed else Trigger.INPUT_RATE
@@ -74,7 +74,7 @@ def _decide(observed: Observation, context: ManagerContext) -> Answer:
 
 
 def _open(observed: Observation, context: ManagerContext, due: Due) -> Answer:
-    """Begin a decision, also where the one before found that nothing helps (Vogel et al. 2021, section 3.2, step 6)."""
+    """Begin a decision, even if the last one found no solution (Vogel et al. 2021, section 3.2, step 6)."""
     context.due = None
     evidence = due.reason if due.trigger is Trigger.VIOLATION else f"{due.reason}; {observed.seen.reason}"
     opened = Episode(due.trigger, context.evidence(evidence), observed.now_s, context.choices.active)
@@ -85,7 +85,7 @@ _ROUNDING_S = 1e-6
 
 
 def step(observed: Observation, context: ManagerContext, interval_s: float) -> Answer:
-    """Asks when the step is over; the next one is measured from here, or from where a resize ends."""
+    """Ask the strategy at the end of a control step; the next step begins now, or when a resize ends."""
     since_s = max(observed.snapshot.window_start_s, observed.snapshot.stable_since_s)
     if observed.now_s - since_s < interval_s - _ROUNDING_S:
         return remain(observed, f"the control step lasts {figure(interval_s, 6)} s; {observed.seen.reason}")
@@ -101,7 +101,7 @@ def step(observed: Observation, context: ManagerContext, interval_s: float) -> A
 
 @dataclass(frozen=True, slots=True)
 class HandsOff(Running):
-    """Goes where it was told to go, once, and stays."""
+    """The phase without decisions: switches once to the pinned composition, if there is one, and stays there."""
 
     label: ClassVar[State] = State.STABLE
 
@@ -116,6 +116,6 @@ class HandsOff(Running):
 
 
 def _is(target: Composition, active: Composition, context: ManagerContext) -> bool:
-    """Another name for the same is worth a resize, which moves nothing, and no drain."""
+    """Return True if no change is needed. If only the name differs, a resize is worth it, but a drain is not."""
     in_place = context.transition(active, target) is TransitionKind.RESIZE
     return target.shape == active.shape and (target.name == active.name or not in_place)

@@ -1,4 +1,4 @@
-"""The phase of a switch under way: wait for its end."""
+"""The phases of a switch in progress and of a trial: wait for the end."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -18,16 +18,16 @@ from control.strategies.base import Settle, Trial, Try
 
 @dataclass(frozen=True, slots=True)
 class Switching(Phase):
-    """To the composition of ``step``, since ``asked_s``."""
+    """A switch to the composition of ``step_to``, requested at ``asked_s``."""
 
     step_to: Try | Settle
     asked_s: float
     episode: Episode | None
-    """The decision that the switch is part of; ``None`` once a request from outside has overtaken it."""
+    """The decision that the switch is part of; ``None`` once a request from outside has replaced it."""
     failure: str | None = None
-    """Reason from the runner; the old composition still runs then."""
+    """The runner's reason if the switch failed; the old composition still runs then."""
     called_off: bool = False
-    """The manager called it off before anything moved, for a newer request: ``failure`` is no failure then."""
+    """True if the manager cancelled the switch for a newer request; ``failure`` is then no failure."""
     kind: TransitionKind = TransitionKind.SWITCH
 
     label: ClassVar[State] = State.SWITCHING
@@ -51,7 +51,7 @@ class Switching(Phase):
         return self._followed(observed, context) or remain(observed, under_way(self.kind, self.target))
 
     def _followed(self, observed: Observation, context: ManagerContext) -> Answer | None:
-        """A resize that waits for workers goes on to more of them, where the strategy believes more than it did."""
+        """Return the request for a larger resize, if this one still waits for workers and the strategy wants more."""
         pace, waits = context.strategy.pace(context.settings), self.kind is TransitionKind.RESIZE
         if not pace.each_turn or not waits or self.episode is None or observed.aim.mode is not Mode.AUTO:
             return None
@@ -64,7 +64,7 @@ class Switching(Phase):
         return leave(observed, context, self.episode, step)
 
     def _overtaken(self, observed: Observation, context: ManagerContext) -> bool:
-        """A request from outside has come since, and asks for something else, or gives too small a share for it."""
+        """Return True if a newer request asks for another composition, or allows too few workers for this one."""
         same = observed.aim.mode is Mode.PINNED and context.pin is not None and context.pin.name == self.target.name
         return (self.episode is None and not same) or self._beyond(context)
 
@@ -74,18 +74,18 @@ class Switching(Phase):
         return news and most is not None and most < self.target.workers
 
     def _unheard(self, observed: Observation, limit_s: float) -> str | None:
-        """While the dispatcher is at it, its word is the only one; when it is not, one should have come."""
+        """Return a reason if the switch is overdue and the dispatcher is not switching; it then missed a report."""
         lasted_s = observed.now_s - self.asked_s
         overdue = lasted_s > limit_s and not observed.snapshot.switching
         return f"it had not ended after {lasted_s:.0f} s" if overdue else None
 
     def _done(self, observed: Observation) -> bool:
-        """The snapshot is of the target, and no older than the request."""
+        """Return True if the snapshot shows the target, stable since the request or later."""
         seen = observed.snapshot
         return not seen.switching and seen.composition == self.target.name and seen.stable_since_s >= self.asked_s
 
     def _arrived(self, observed: Observation, context: ManagerContext) -> Answer:
-        """Begin the trial that the switch was for, or close the decision."""
+        """Begin the trial for which the switch was made, or close the decision."""
         context.choices.activate(self.target)
         context.backlog.inherit()
         done = "resized" if self.kind is TransitionKind.RESIZE else "switched"
@@ -98,14 +98,14 @@ class Switching(Phase):
         return Answer(begun, TryOut(self.step_to, self.episode))
 
     def _failed(self, observed: Observation, context: ManagerContext, failure: str) -> Answer:
-        """The old composition runs on; the strategy goes on without the one that failed."""
+        """Stay with the old composition, and let the strategy decide again without the one that failed."""
         name = self.target.name
         context.choices.bar(self.target, observed.now_s + context.settings.rhythm.failed_switch_pause_s, failure)
         context.hold(observed.now_s, f"the {self.kind} to {name} failed")
         told = f"the {self.kind} to {name} failed: {failure}"
-        if self.episode is None:  # what was asked for since is still to be done
+        if self.episode is None:  # a newer request is still to be carried out
             return rest(observed, told)
-        if observed.aim.mode is Mode.PINNED:  # once: who pins looks at what becomes of it
+        if observed.aim.mode is Mode.PINNED:  # no retry: a user who pins a composition watches the result
             context.pin = None
             return rest(observed, told)
         ended = f"the {self.kind} failed: {failure}"
@@ -119,7 +119,7 @@ def _asked(context: ManagerContext) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trying(Running):
-    """One trial of ``episode``."""
+    """A trial of the active composition, as part of ``episode``."""
 
     trial: Try
     episode: Episode
@@ -137,5 +137,5 @@ class Trying(Running):
 
 
 def _time_up(elapsed_s: float, limit_s: float, seen: Assessment, measuring: Measuring) -> bool:
-    """A trial without enough samples is prolonged, but not for ever."""
+    """Return True at the end of a trial; without enough samples it is prolonged, by ``patience_s`` at most."""
     return elapsed_s >= limit_s and (seen.meets is not None or elapsed_s >= limit_s + measuring.patience_s)

@@ -9,22 +9,22 @@ from control.phases.switching import Switching, Trying
 
 
 def first(*, hands_off: bool) -> Phase:
-    """The phase of an app that has just started."""
+    """Return the phase of an app that has just started."""
     return HandsOff() if hands_off else Profiling()
 
 
 def dropped(phase: Phase, *, hands_off: bool) -> Phase:
-    """What was under way is for a question that nobody asks any more."""
+    """Return the phase after the decision in progress was dropped for a newer request."""
     return after(phase, Drop(), hands_off=hands_off)
 
 
 def failed(phase: Phase, reason: str, *, called_off: bool = False, hands_off: bool) -> Phase:
-    """The switch under way ended with an error."""
+    """Return the phase after the switch in progress ended with an error."""
     return after(phase, Fail(reason, called_off), hands_off=hands_off)
 
 
 def after(phase: Phase, move: Move, *, hands_off: bool) -> Phase:
-    """The phase that follows ``phase`` on ``move``; ``hands_off``: pinned, or nothing to aim at."""
+    """Return the phase that follows ``phase`` on ``move``; ``hands_off``: pinned, or without an objective."""
     match move, phase:
         case Remain(), _:
             return phase
@@ -32,13 +32,13 @@ def after(phase: Phase, move: Move, *, hands_off: bool) -> Phase:
             return Switching(step, at_s, episode, kind=kind)
         case TryOut(step, episode), _:
             return Trying(step, episode)
-        case Fail(reason, called_off), Switching():  # a switch that nobody waits for any more may fail as it likes
+        case Fail(reason, called_off), Switching():
             return replace(phase, failure=reason, called_off=called_off)
-        case Fail(), _:
+        case Fail(), _:  # no phase waits for this switch any more
             return phase
-        case Drop(), Switching():  # it is let end first: two at once would be one too many
+        case Drop(), Switching():  # the switch must end first: only one may be in progress
             return replace(phase, episode=None)
         case Drop(), Profiling() if not hands_off:
             return phase
-        case _:  # Rest, or Drop of what had not left anywhere
+        case _:  # Rest, or Drop in a phase without a switch in progress
             return HandsOff() if hands_off else Resting()

@@ -1,1 +1,1 @@
-"""Choose by expected cost: a belief about the stream, what plans would cost under it, and a price for a late item."""
+"""Choose by expected cost: a model of the stream, the costs of plans under its futures, and a price for late items."""

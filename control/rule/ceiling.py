@@ -1,17 +1,17 @@
-"""Tell when more workers bring nothing: a database of four connections, memory bandwidth, a licence.
+"""Detect a ceiling of the throughput that more workers do not raise: a database of four connections, memory bandwidth.
 
-Two rates are compared, both while no worker lacks items: that of the last seconds before workers were added, and that
-after. Where it is certain that hardly more comes out, the rate is a ceiling. It is believed for a while, then tried
-again, each time for longer if it still stands.
+Two throughputs are compared, both while no worker lacks items: before and after workers were added. If the gain is
+certainly much too small, the throughput is a ceiling. After a while more workers are tried again. Each time the ceiling
+is confirmed, that while doubles.
 """
 
 import math
 from collections import deque
 
 _TURNS, _LAST_TURNS, _ITEMS = 12, 40, 20.0
-"""Turns and items of a rate before it counts, and the turns that it is a mean of."""
+"""Smallest number of turns for a known throughput, number of turns that it is a mean of, and smallest item count."""
 _IN_VAIN = 0.4
-"""Workers brought nothing if they brought less than this part of what they should have."""
+"""Workers gained nothing if the throughput rose by less than this part of the increase in workers, as logarithms."""
 _ERRORS = 3.0
 """Number of standard errors by which the gain must fall short."""
 _RECENT_S = 60.0
@@ -19,7 +19,7 @@ _BELIEVED_S, _LONGEST_S = 60.0, 1800.0
 
 
 class _Level:
-    """The last turns with as many workers in which none lacked items."""
+    """The throughput in the latest turns with this number of workers in which no worker lacked items."""
 
     def __init__(self, workers: int) -> None:
         self.workers, self.at_s = workers, -math.inf
@@ -41,14 +41,14 @@ class _Level:
 
     @property
     def error(self) -> float:
-        """Return the standard error of the rate's logarithm."""
+        """Standard error of the throughput's logarithm."""
         count, mean = len(self._per_s), self.per_s
         variance = sum((each - mean) ** 2 for each in self._per_s) / (count - 1)
         return math.sqrt(variance / count) / max(mean, 1e-9)
 
 
 class Ceiling:
-    """Follows what comes out of a pipeline and the workers that are there."""
+    """Compares the throughput of a pipeline with different numbers of workers."""
 
     def __init__(self) -> None:
         self._level, self._before = _Level(0), list[_Level]()
@@ -57,7 +57,7 @@ class Ceiling:
         self._per_s = math.inf
 
     def look(self, at_s: float, elapsed_s: float, workers: int, finished: float, *, full: bool) -> None:
-        """Note a turn. ``full``: no worker lacks items at its end."""
+        """Record a turn, with the items ``finished`` in it. ``full``: no worker lacks items at its end."""
         was_full, self._full = self._full, full
         if workers != self._level.workers:
             kept = [each for each in (*self._before, self._level) if each.known and at_s - each.at_s < _RECENT_S]
@@ -72,7 +72,7 @@ class Ceiling:
                 self._compare(before, at_s)
 
     def per_s(self, at_s: float) -> float:
-        """Return the items a second beyond which workers bring nothing; infinite where none is known."""
+        """Return the ceiling of the throughput, in items/s; infinite if none is known."""
         return self._per_s if at_s < self._until_s else math.inf
 
     def _compare(self, before: _Level, at_s: float) -> None:

@@ -1,6 +1,6 @@
-"""Tell whether the stream has changed: a test of the last seconds against all before, at several lengths.
+"""Detect changes of the stream: recent stretches of several lengths are tested against all turns before them.
 
-After Page, "Continuous inspection schemes", Biometrika 41, 1954: what is tested is every recent stretch, not only one.
+After Page, "Continuous inspection schemes", Biometrika 41, 1954: every recent stretch is tested, not only one.
 """
 
 import numpy as np
@@ -8,20 +8,20 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 _LENGTHS = np.array([4, 8, 16, 32, 64, 128, 256])
-"""Turns that are compared with those before."""
+"""Lengths of the recent stretches that are tested, in turns of the manager."""
 _BLOCK = 64
-"""Turns of the blocks whose scatter tells of slower movements."""
+"""Length of the blocks whose scatter shows slow movements, in turns."""
 ERRORS = 5.0
-"""Rate or work has changed if it differs by this many standard errors: one false alarm in hours."""
+"""Number of standard errors from which on a difference counts as a change: one false alarm in hours."""
 _MOVING = 3.0
-"""Ratio of the scatter of longer stretches to that of turns, beyond which a stream moves all the time."""
+"""Ratio of the scatter between blocks to that between turns, beyond which the stream counts as always moving."""
 _FADES = 0.002
-"""Part by which a turn's weight fades with each further turn: scatter is that of some minutes."""
+"""Part by which the weight of a turn decreases with each further turn, so that scatter is averaged over minutes."""
 
 
 class News:
-    """Counts scatter by an index of dispersion that is measured between neighbouring turns: 0 of a camera, 1 of
-    independent users, more of bursts."""
+    """Detects changes of rate and work. The scatter of counts is their index of dispersion between neighbouring turns:
+    0 for a camera, 1 for independent users, more for bursts."""
 
     def __init__(self) -> None:
         self.since = 0
@@ -33,18 +33,18 @@ class News:
 
     @property
     def dispersion(self) -> float:
-        """Return the variance of counts over their mean, as between neighbouring turns."""
+        """Index of dispersion: the variance of counts between neighbouring turns, over their mean."""
         return max(0.02, self._off2 / self._count)
 
     @property
     def moving(self) -> bool:
-        """Return whether the rate moved in the last minutes by more than its scatter from turn to turn explains: such
-        a stream will move again, whatever the last seconds show."""
+        """True if the rate moved in the last minutes by more than its scatter between turns explains: such a stream
+        is expected to move again, even if the last seconds were calm."""
         usual = _MOVING * max(0.05, self.dispersion)
         return self._blocks >= 4 and self._block_off2 / self._block_count > usual
 
     def look(self, turns: int, came: Array, worked: Array) -> None:
-        """Look at all up to now: ``came`` counts items up to each turn, ``worked`` finished ones and their work."""
+        """Test for a change. By turn, cumulative: ``came`` counts arrived items, ``worked`` finished items and work."""
         if turns < 3:
             return
         here, there = came[turns] - came[turns - 1], came[turns - 1] - came[turns - 2]
@@ -68,12 +68,12 @@ class News:
             self.since = int(begins[worst])
 
     def forget(self, turns: int) -> None:
-        """The oldest turns are gone."""
+        """Shift all turns after the oldest ``turns`` were dropped."""
         self.since = max(0, self.since - turns)
 
     def _work(self, worked: Array, begins: npt.NDArray[np.int64], now: int) -> Array:
-        """Return the contrast of the work of an item, in standard errors: its means are taken as gamma, and their cube
-        roots as normal (Wilson and Hilferty, PNAS 17, 1931)."""
+        """Return the difference of the work per item before and after ``begins``, in standard errors. Means are taken
+        as gamma-distributed, and their cube roots as normal (Wilson and Hilferty, PNAS 17, 1931)."""
         items, work = worked
         done = items[now] - items[now - 1]
         if done:
@@ -93,8 +93,8 @@ class News:
 
 
 def _contrast(came: Array, since: int, begins: npt.NDArray[np.int64], now: int, dispersion: float) -> Array:
-    """Return by how many standard errors the rate differs between before and after ``begins``; of the square roots of
-    counts, which scatter alike whatever the count (Anscombe, Biometrika 35, 1948)."""
+    """Return the difference of the rate before and after ``begins``, in standard errors. Square roots of counts are
+    compared: their variance does not depend on the count (Anscombe, Biometrika 35, 1948)."""
     recent, past = came[now] - came[begins], came[begins] - came[since]
     share = (now - begins) / np.maximum(begins - since, 1)
     off = 2 * (np.sqrt(recent + 0.375) - np.sqrt(share * (past + 0.375)))

@@ -1,4 +1,4 @@
-"""Define what the rule is told at a turn, the plans that it compares, and its choice."""
+"""The rule's inputs at a turn (a tick of the manager), the plans that it compares, and its choice."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from control.rule.stream import Array
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One objective: a share of the items has to be out within a bound after they were due."""
+    """One objective: at least ``share`` of the items must be delivered within ``bound_s`` after they were due."""
 
     bound_s: float
     share: float
     per_s: float | None = None
-    """For a throughput: more items per second need not be met. None: the goal is a latency."""
+    """Throughput objective in items/s; items beyond this rate may be late. None: the goal is a latency."""
     of_mean: bool = False
-    """The mean is to be within the bound: an item counts as late in proportion to its wait."""
+    """True if the bound is on the mean latency: an item then counts as late in proportion to its wait."""
     tolerance: float = 1.0
     """Multiple of the bound beyond which the objective counts as missed."""
 
@@ -31,13 +31,13 @@ class Goal:
 
     @property
     def tolerated(self) -> Goal:
-        """Return the goal that is missed where the objective is."""
+        """The goal with the bound beyond which the objective counts as missed."""
         return replace(self, bound_s=self.bound_s * self.tolerance)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One turn of the stream. Arrays have a value a stage."""
+    """One turn of the stream. Arrays have one value per stage."""
 
     at_s: float
     elapsed_s: float
@@ -46,13 +46,13 @@ class Seen:
     busy_s: Array
     delivered: float
     late: Sequence[float]
-    """Share of late items, by goal."""
+    """Number of late items, by goal."""
     alive: int = 0
-    """Workers that are there."""
+    """Number of running workers."""
     set_per_s: float | None = None
-    """Rate of a source with a schedule."""
+    """Rate of a source with a schedule, in items/s; None without one."""
     full: bool = False
-    """No worker lacks items."""
+    """True if no worker is idle for lack of items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Plan:
     grouping: Grouping
     replicas: tuple[int, ...]
     bundle: int | None = None
-    """Items that may travel together, where the composition says so itself."""
+    """Bundle size that the composition sets itself; None if it sets none."""
 
     @property
     def workers(self) -> int:
@@ -70,7 +70,7 @@ class Plan:
 
 
 class Listing:
-    """The plans that a user's list allows, those with the same groups side by side."""
+    """The plans that a user's list allows, ordered so that plans with the same groups are adjacent."""
 
     def __init__(self, plans: Iterable[Plan]) -> None:
         by_kind: dict[tuple[Grouping, int | None], list[Plan]] = {}
@@ -88,7 +88,7 @@ class Listing:
         self._hops = 0.1 * np.count_nonzero(self._replicas, axis=0)
 
     def near(self, need: Callable[[Sequence[int]], float], most_workers: int, count: int) -> list[Plan]:
-        """Return the plans nearest to what their groups ``need``: what a group lacks counts four times."""
+        """Return the plans nearest to their groups' ``need``; a missing worker counts four times a spare one."""
         needs, far = np.array([*map(need, self._groups), 0.0]), np.zeros(len(self._plans))
         for replicas, at in zip(self._replicas, self._at, strict=True):
             room = replicas - needs[at]
@@ -102,92 +102,91 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Costing:
-    """What a turn showed of the way of an item beside its time in the stages."""
+    """Measured costs of an item beside its time in the stages: hops, bundles, and shares of CPU and GPU time."""
 
     hop_s: float = 0.0
-    """Cost of a hop between two groups, during which the worker has nothing to do."""
+    """Time of a hop between two groups, in seconds, during which the worker is idle."""
     together: float = 1.0
-    """Items that travel together now, on average."""
+    """Present mean bundle size, in items."""
     most_together: float = 1.0
-    """Largest number of items that travel together if many wait."""
+    """Bundle size if many items wait."""
     cpu_share: Sequence[float] = ()
-    """The share of its time in which a stage computes, by stage; empty: nothing is known of it."""
+    """Share of a stage's time in which it uses a core, by stage; empty if unknown."""
     gpu_share: Sequence[float] = ()
-    """The share of its time in which it has its GPU to itself, by stage; empty: nothing is known of GPUs."""
+    """Share of a stage's time in which it uses a GPU exclusively, by stage; empty if unknown."""
     gpus: Sequence[float] = ()
-    """The share of a GPU that a worker with it reserves, by stage."""
+    """GPUs that a worker with the stage reserves (may be a fraction), by stage."""
 
     def hop_of_item_s(self, bundle: int | None = None) -> float:
-        """Return the part of a hop that one of ``bundle`` items pays where many wait; None: as it is now."""
+        """Return an item's part of a hop in bundles of ``bundle`` items; None: in the largest that may form."""
         return self.hop_s / max(1.0, self.most_together if bundle is None else bundle)
 
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """What runs, what is asked for, and what may be had."""
+    """The present: the active plan, the goals, and the limits of the choice."""
 
     active: Plan
     alive: int
-    """Workers that are there."""
+    """Number of running workers."""
     backlog: float
-    """Items that no worker has begun."""
+    """Number of items that no worker has begun."""
     inside: Sequence[float]
-    """Items inside, by the stage that they need next."""
+    """Number of items in the pipeline, by the stage that they need next."""
     goals: tuple[Goal, ...]
     most_workers: int
     start_s: float
     """Time that a worker takes to start."""
     cores: float = math.inf
-    """Cores that all workers share."""
+    """Number of cores that all workers share."""
     announced: tuple[tuple[float, float, float], ...] = ()
-    """Loads that are to come: from and until, in seconds from now, and items/s."""
+    """Planned loads: begin and end in seconds from now, and rate in items/s."""
     listed: Listing | None = None
-    """What may be chosen; None: whatever can be composed."""
+    """Plans that may be chosen; None: all possible ones."""
     costing: Costing = Costing()
     room: Sequence[float] = ()
-    """Workers with this stage that the nodes could hold, by stage; empty: as many as one likes."""
+    """Number of workers with the stage that fit on the nodes, by stage; empty: unlimited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """A plan and what it would cost over the horizon, in worker-seconds."""
+    """A plan with its expected costs over the horizon, in worker-seconds."""
 
     plan: Plan
     workers: float
     late: float
     change: float
     late_shares: tuple[float, ...]
-    """Of the items that arrive within the horizon, by goal."""
+    """Share of late items among those that arrive within the horizon, by goal."""
     latency_s: float
-    """Latency within which the share of the items that the first goal names would be."""
+    """Predicted latency at the quantile that the first goal names, in seconds."""
     kept_up: float = 1.0
-    """The part of the load that the group with the least workers for it can take."""
+    """Part of the load that the bottleneck group can process; 1: all of it."""
 
     @property
     def total(self) -> float:
         return self.workers + self.late + self.change
 
     def attained(self, goals: Sequence[Goal]) -> float:
-        """Return how well the goal that is met worst would be: 1 is all of it. A throughput is met as far as the
-        workers take the load: who is behind for long is late with everything, and what comes out is still worth
-        something."""
+        """Return the attained part of the goal that is met worst; 1: all goals are met. For a throughput goal, the
+        part of the load that is processed counts too: with a long queue all items are late, but are still delivered."""
         in_time = [min(1.0, (1 - late) / goal.share) for late, goal in zip(self.late_shares, goals, strict=True)]
         kept = [0.0 if goal.per_s is None else min(1.0, self.kept_up / goal.share) for goal in goals]
         return min((max(pair) for pair in zip(in_time, kept, strict=True)), default=1.0)
 
     def keeps(self, goals: Sequence[Goal], part: float) -> bool:
-        """Return whether no goal would use up more than a part of the late items that it allows."""
+        """Return True if, for each goal, at most ``part`` of the allowed late items would be late."""
         pairs = zip(self.late_shares, goals, strict=True)
         return all(late <= part * (1 - goal.share) + 1e-9 for late, goal in pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is chosen, and what was compared."""
+    """The chosen plan and the best plans that were compared with it."""
 
     chosen: Costs
     others: tuple[Costs, ...]
-    """The best of the rest; the present one is among them unless it is chosen."""
+    """The best other plans; the active plan comes first unless it is chosen."""
     horizon_s: float
     hopeless: bool = False
-    """Nothing that may be chosen would meet the goals in the long run."""
+    """True if no allowed plan would meet the goals in the long run."""

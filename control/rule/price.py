@@ -6,18 +6,18 @@ from collections import deque
 from control.rule.settings import RuleSettings
 
 WINDOW_S = 300.0
-"""Length of the stretches in each of which the objective should hold."""
+"""Length of the windows, in seconds; the objective should be met in each of them."""
 _MOST = 400.0
 """Highest price."""
 _LEAST_ITEMS = 20.0
 
 
 class Price:
-    """Rises while more items of the last window are late than half of those aimed at, and falls while fewer are (dual
-    ascent).
+    """The price of a late item for one goal. It rises while the late items of the last window exceed half of the number
+    aimed at, and falls otherwise (dual ascent).
 
-    Within a window it rises faster the more of the late items that may be are used up, as the next window does not make
-    up for this one; and for the same reason it falls slower than it rises from window to window.
+    Within a window, it rises faster the more of the allowed late items are used up: the next window does not make up
+    for this one. For the same reason it falls more slowly than it rises.
     """
 
     def __init__(self, settings: RuleSettings) -> None:
@@ -29,19 +29,18 @@ class Price:
 
     @property
     def late_share(self) -> float:
-        """Return the share of late items in the last window."""
+        """Share of late items in the last window."""
         return max(0.0, self._late) / self._delivered if self._delivered > 0 else 0.0
 
     @property
     def in_work(self) -> float:
-        """Return the price in the work that an item takes: 3 means that an item which comes late costs as much as
-        three that are worked on."""
+        """The price in units of one item's work: 3 means that a late item costs as much as the work on three items."""
         settings = self._settings
         raised = settings.usual_price * math.exp(settings.steepness * min(self._used, 3.0) + self._dual)
         return min(_MOST, raised)
 
     def add(self, at_s: float, elapsed_s: float, delivered: float, late: float, expected: float, share: float) -> None:
-        """Note items of a turn. ``expected``: items of a whole window; ``share``: that which has to be in time."""
+        """Record a turn's items. ``expected``: items of a whole window; ``share``: share that must be in time."""
         settings = self._settings
         self._turns.append((at_s, delivered, late))
         self._delivered += delivered

@@ -13,26 +13,25 @@ from control.rule.stream import Array, Futures
 
 _MEAN_POINTS = 257
 _LEAST_SLACK = 0.1
-"""Smallest part of a bound for the mean that counts as allowed wait, if an item alone takes nearly as long or
-longer."""
+"""Smallest allowed wait, as a share of a bound on the mean, if an item alone takes about the bound or longer."""
 _AXIS = np.linspace(-4, 4, 81)
 _BELOW = np.array([NormalDist().cdf(value) for value in _AXIS.tolist()])
 
 
 @dataclass(frozen=True, slots=True)
 class GroupNow:
-    """A group of stages as it is."""
+    """The present state of a group of stages."""
 
     stages: tuple[int, ...]
     replicas: int
     ready: int
-    """Workers that are there."""
+    """Number of running workers."""
     waiting: float
-    """Items that wait at it or are in work."""
+    """Number of items that wait at the group or are in work."""
     missing_s: float
-    """Time until the workers that are on their way are there."""
+    """Time until the starting workers run, in seconds."""
     anew: bool = False
-    """It would be one of another grouping: its workers come from the present groups."""
+    """True for a group of another grouping than the active one: it takes over workers of the present groups."""
 
 
 def waits(
@@ -43,12 +42,12 @@ def waits(
     start_s: float,
     room: float | Array = math.inf,
 ) -> tuple[Array, Array]:
-    """Return the wait of who arrives, by replicas, future and step, and the work left at the end, by replicas and
-    future; in seconds. ``each_and_hop_s``: mean time of the group for an item, and the part of it that is no work of
-    its stages. ``room``: workers that can be busy at a time, however many there are; one number, or by replicas.
+    """Return an arriving item's wait, by replicas, future and step, and the work left at the end, by replicas and
+    future; in seconds. ``each_and_hop_s``: the group's mean time for an item, and the hop's part of it. ``room``: most
+    workers that can be busy at a time; one number, or by replicas.
 
-    Work is a fluid that all workers of the group drain (Lindley's recursion in steps). What a worker has in hand keeps
-    nobody waiting but its own next item: for each worker beyond the first half an item is taken off.
+    Work is modelled as a fluid that all workers of the group drain (Lindley's recursion in steps). An item in work
+    delays only the next item of its own worker, so half an item is subtracted for each worker beyond the first.
     """
     each_s, hop_s = each_and_hop_s
     work_s = futures.items * (futures.each_s[:, :, list(now.stages)].sum(axis=2) + hop_s)
@@ -69,7 +68,7 @@ def waits(
 
 @dataclass(frozen=True, slots=True)
 class ItemTime:
-    """Time that an item takes itself: log-normal."""
+    """The log-normal distribution of an item's own time, without waits."""
 
     mean_log: float
     deviation: float
@@ -82,37 +81,37 @@ class ItemTime:
 
     @property
     def mean_s(self) -> float:
-        """Return the mean."""
+        """The mean, in seconds."""
         return math.exp(self.mean_log + self.deviation**2 / 2)
 
     @property
     def long_s(self) -> float:
-        """Return a time that nine of ten items do not exceed."""
+        """The 90th percentile, in seconds."""
         return math.exp(self.mean_log + 1.3 * self.deviation)
 
     def ordered_s(self, rate_per_s: float) -> float:
-        """Return the mean time until an item is out that is begun at once: some wait for one before them."""
+        """Return the mean time to the delivery of an item that does not queue: it may wait for an earlier item."""
         at_s = np.linspace(0.0, self.mean_s * math.exp(4 * self.deviation), _MEAN_POINTS)
         return float(np.trapezoid(self.beyond(at_s, rate_per_s), at_s))
 
     def late(self, goal: Goal, waits_s: Array, rate_per_s: float) -> Array:
-        """Return how much of an item counts as late, by its wait until it is begun."""
+        """Return the share of an item that counts as late, by its wait in the queue."""
         if not goal.of_mean:
             return self.beyond(goal.bound_s - waits_s, rate_per_s)
         return np.maximum(0.0, self.late_of_mean(goal, waits_s, rate_per_s))
 
     def late_of_mean(self, goal: Goal, waits_s: Array, rate_per_s: float) -> Array:
-        """Return the same where the mean is to be within the bound: in proportion to the wait, and no more than 1."""
+        """Return that share for a bound on the mean: linear in the wait, and at most 1."""
         slack_s = goal.bound_s - self.ordered_s(rate_per_s)
         used = 1 + (waits_s - slack_s) / max(slack_s, _LEAST_SLACK * goal.bound_s)
         return np.minimum((1 - goal.share) * used, 1.0)
 
     def beyond(self, limit_s: Array, rate_per_s: Array | float = 0.0) -> Array:
-        """Return the share of items that take longer, or come out behind one that does: results leave in order, so an
-        item that takes so much too long keeps all who come within that time after it."""
+        """Return the share of items that take longer or wait for one that does: results leave in order, so an item that
+        exceeds the limit delays all items that arrive within the excess after it."""
         at = (np.log(np.maximum(limit_s, 1e-9)) - self.mean_log) / self.deviation
         own: Array = 1 - np.interp(at, _AXIS, _BELOW)
-        longer = 1 - np.interp(at - self.deviation, _AXIS, _BELOW)  # of the mean, what such items take
+        longer = 1 - np.interp(at - self.deviation, _AXIS, _BELOW)  # share of the total time spent on such items
         excess_s = np.maximum(0.0, self.mean_s * longer - np.maximum(limit_s, 0.0) * own)
         share: Array = np.where(limit_s <= 0, 1.0, 1 - (1 - own) * np.exp(-rate_per_s * excess_s))
         return share

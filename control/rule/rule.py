@@ -1,9 +1,9 @@
-"""The rule: of all compositions the one whose workers, late items and change cost least over the horizon.
+"""The rule: choose the composition whose workers, late items and change cost least over the horizon.
 
     J(c) = workers of c · horizon + Σ price · late items expected under c + cost of the change to c
 
-Costs are in worker-seconds, or in dearer ones where a worker needs more than a core. The horizon is the time until a
-worker that is asked for now has started and an item that comes then is due. The sum is over the goals.
+Costs are in worker-seconds; a worker with a ``price`` costs more per second. The horizon is the time until a worker
+that is requested now has started and an item that arrives then is due. The sum is over the goals.
 """
 
 import math
@@ -23,17 +23,17 @@ from control.rule.stream import Futures, Stream
 from control.rule.weighing import History, Weighing, worker_cost
 
 _ENOUGH = 5
-"""Number of items of each stage before the first choice."""
+"""Smallest number of items of each stage for a choice."""
 _LOOKED_S = 2.0
-"""Time between two searches for the best composition in the long run."""
+"""Time between two searches for the best composition in the long run, in seconds."""
 _TOLD = 9
 """Number of plans that are reported beside the chosen one."""
 _LONG_STEPS = 240
-"""Steps of a future that goes on as it is: a queue that is nearly full takes long to build up."""
+"""Number of steps of a stationary future: near saturation a queue takes long to build up."""
 
 
 class Rule:
-    """One app. Pure: the same turns give the same choices."""
+    """The rule for one app. Pure: the same turns give the same choices."""
 
     def __init__(self, stages: Sequence[StageFacts], settings: RuleSettings | None = None) -> None:
         self._stages, self._settings = tuple(stages), settings or RuleSettings()
@@ -51,16 +51,16 @@ class Rule:
 
     @property
     def most(self) -> list[int]:
-        """Return how many replicas each stage may have."""
+        """Maximum number of replicas, by stage."""
         return [stage.most for stage in self._stages]
 
     @property
     def most_per_s(self) -> float:
-        """Return the items a second beyond which workers bring nothing."""
+        """Rate in items/s beyond which more workers do not raise the throughput."""
         return self._ceiling.per_s(self._at_s)
 
     def observe(self, seen: Seen, goals: tuple[Goal, ...]) -> None:
-        """Note a turn. Other goals than before begin with the usual price."""
+        """Record a turn. If the goals changed, their prices start at the usual price."""
         if goals != self._goals:
             self._goals, self.prices = goals, tuple(Price(self._settings) for _ in goals)
         self._at_s = seen.at_s
@@ -74,21 +74,21 @@ class Rule:
             price.add(seen.at_s, seen.elapsed_s, seen.delivered, late, expected, goal.share)
 
     def late_of_mean(self, goal: Goal, latency_s: float) -> float:
-        """Return how much of each item counts as late where the items had this latency on average; below 0 where they
-        were faster than usual, as chance makes up for itself."""
+        """Return the share of an item that counts as late at this mean latency; below 0 if the items were faster than
+        usual, so that random deviations cancel out."""
         item, rate_per_s = ItemTime.of(self.stream.work_s, self.stream.cv), self.stream.rate_per_s
         return float(item.late_of_mean(goal, np.array(latency_s - item.ordered_s(rate_per_s)), rate_per_s))
 
     def suppose(self, rate_per_s: float) -> None:
-        """Go on as if items came at this rate, in the manner in which they do."""
+        """Assume this input rate from now on, with the same pattern of arrivals."""
         self.stream.suppose(rate_per_s)
 
     def choose(self, now: Now) -> Choice | None:
-        """Return the choice for the next turns; None while too little is known of the stages."""
+        """Return the choice for the next turns; None if there are too few timings of the stages."""
         if self.stream.known < _ENOUGH:
             return None
         self._start.began_s = min(self._start.began_s, self._at_s)
-        if max(goal.most_per_s for goal in now.goals) < self.stream.rate_per_s:  # then nobody minds what waits
+        if max(goal.most_per_s for goal in now.goals) < self.stream.rate_per_s:  # no goal counts a backlog then
             now = replace(now, backlog=0.0)
         futures = self._futures(now)
         found = self._weighing(now, futures).found()
@@ -97,15 +97,15 @@ class Rule:
         hopeless = self._hopeless(chosen, now)
         present = next((each for each in found if each.plan == now.active), None)
         if hopeless and present is not None:
-            best = self._hope[1] or present  # each look at what waits would find another one a little better
+            best = self._hope[1] or present  # the choice for the present backlog would differ at each turn
             chosen = present if best.plan == now.active else best
         others = sorted((each for each in found if each.plan != chosen.plan), key=lambda costs: costs.total)
         told = dict.fromkeys(([] if present in (None, chosen) else [present]) + others)
         return Choice(chosen, tuple(told)[:_TOLD], futures.horizon_s, hopeless)
 
     def reaches(self, now: Now, limits: Sequence[tuple[int, float]]) -> list[Costs] | None:
-        """Return what would be chosen within each of the limits (workers, cores), in the long run: with workers that
-        are there, and nothing that waits. None while too little is known."""
+        """Return the costs of the best plan in the long run within each of the limits (workers, cores), with all
+        workers started and no backlog; None if there are too few timings."""
         if self.stream.known < _ENOUGH:
             return None
         futures, calm = self._lasting(now)
@@ -115,14 +115,14 @@ class Rule:
         last: Costs | None = None
         for at in sorted(range(len(limits)), key=lambda at: limits[at], reverse=True):
             workers, cores = min(limits[at][0], now.most_workers), min(limits[at][1], now.cores)
-            if last is None or last.plan.workers > workers or used_cores > 0.5 * cores:  # else the same is best
+            if last is None or last.plan.workers > workers or used_cores > 0.5 * cores:  # else the last plan is best
                 within = replace(calm, most_workers=workers, cores=cores)
                 last = min(self._weighing(within, futures).found(), key=lambda costs: costs.total - costs.change)
             found[at] = last
         return [found[at] for at in range(len(limits))]
 
     def changed(self, plan: Plan, active: Plan, alive: int) -> None:
-        """Note that ``plan`` was asked for; of ``alive`` workers, those of an earlier wish are the first to come."""
+        """Record a request for ``plan``. While workers of an earlier request start, its start time still counts."""
         if plan.workers > active.workers and alive >= active.workers:
             self._asked_s = self._at_s
         if plan.grouping != active.grouping:
@@ -130,14 +130,14 @@ class Rule:
             self._wanted.clear()
 
     def _in_the_long_run(self, now: Now) -> Costs:
-        """Return what costs least if the stream goes on as it is and nothing waits."""
+        """Return the costs of the cheapest plan that meets the goals if the stream stays as it is, without backlog."""
         futures, calm = self._lasting(now)
         weighed = self._weighing(calm, futures, self._settings.usual_price).found()
         keeping: list[Costs] = []
-        for part in (self._settings.used_share, 1.0):  # with room for what no future has foreseen, else without
+        for part in (self._settings.used_share, 1.0):  # with a reserve for unforeseen events, else without
             keeping = keeping or [each for each in weighed if each.keeps(now.goals, part)]
         present = next((each for each in weighed if each.plan == now.active), None)
-        if not keeping:  # then that which takes most of the load
+        if not keeping:  # choose the plan that processes most of the load
             best = max(weighed, key=lambda costs: (round(costs.kept_up, 2), costs.change - costs.total))
             little = present is not None and best.kept_up < (1 + self._settings.regroup) * present.kept_up
             return present if little and present else best
@@ -149,7 +149,7 @@ class Rule:
         return best if same or saved > self._settings.regroup else present
 
     def _lasting(self, now: Now) -> tuple[Futures, Now]:
-        """Return long futures in which all goes on as it is, and the present with nothing that waits."""
+        """Return long stationary futures, and the present without a backlog and without start times."""
         step_s = min(1.0, max(0.25, min(goal.bound_s for goal in now.goals) / 4))
         futures = self.stream.stationary(step_s, _LONG_STEPS).at_most(max(goal.most_per_s for goal in now.goals))
         return futures, replace(now, backlog=0.0, inside=(0.0,) * len(now.inside), start_s=0.0)
@@ -158,7 +158,7 @@ class Rule:
         settings = self._settings
         bound_s = max(goal.bound_s for goal in now.goals)
         futures = self.stream.futures(settings.start_share * now.start_s + bound_s + settings.beyond_s)
-        if self._is_calm:  # what chance brought of late says nothing of what comes
+        if self._is_calm:  # recent random fluctuations do not predict the next ones
             futures = self.stream.stationary(futures.step_s, settings.steps)
         return futures.announced(now.announced).at_most(max(goal.most_per_s for goal in now.goals))
 
@@ -172,7 +172,7 @@ class Rule:
         return Weighing(self._stages, self._settings, now, self.stream.item, futures, history)
 
     def _hopeless(self, chosen: Costs, now: Now) -> bool:
-        """Return whether nothing that may be chosen would meet the goals even in the long run."""
+        """Return True if no plan that may be chosen would meet the goals even in the long run."""
         looked_s, best, missed_s = self._hope
         if chosen.attained(now.goals) < 1:
             missed_s = self._at_s
@@ -187,8 +187,8 @@ class Rule:
         return best is not None
 
     def _held(self, wanted: Costs, found: Mapping[Plan, Costs], now: Now) -> Costs:
-        """Return what is wanted; where that is less than there is, the most that was wanted of late; and while the
-        stream goes on as it is, no less than was best in the long run."""
+        """Return the wanted plan. If it would release workers, return the most expensive plan that was wanted recently
+        or, while the stream is calm, was the best in the long run."""
         _note(self._wanted, self._at_s, wanted, self._settings.held_s + now.start_s)
         if not self._is_calm:
             self._calm.clear()
@@ -206,13 +206,13 @@ class Rule:
 
     @staticmethod
     def _allowed(plan: Plan, found: Mapping[Plan, Costs], now: Now) -> bool:
-        """Return whether a plan that was wanted of late may still be had: limit and list may have changed since."""
+        """Return True if a recently wanted plan is still allowed: limit and list may have changed since."""
         return plan.workers <= now.most_workers and (now.listed is None or plan in found)
 
 
 @dataclass(slots=True)
 class _Start:
-    """The time in which what is late is nobody's doing: it came before the first choice, or waited behind what did."""
+    """The start of an app. Until it is over, late items are not counted: they waited for the first choice."""
 
     most_s: float
     began_s: float = math.inf
@@ -227,7 +227,7 @@ class _Start:
 
 
 def _note(noted: deque[tuple[float, Costs]], at_s: float, costs: Costs, span_s: float) -> None:
-    """Add to what was best of late, and forget what is older."""
+    """Add the best plan of this turn, and drop those older than ``span_s``."""
     while noted and noted[0][0] < at_s - span_s:
         noted.popleft()
     noted.append((at_s, costs))

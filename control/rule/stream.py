@@ -1,9 +1,9 @@
-"""The belief about the stream: what came and what it cost, turn by turn, and what may come next.
+"""The model of the stream: past arrivals and stage times, turn by turn, and possible futures.
 
-The futures of the stream are what followed the most similar moments of the past, scaled to the present (analogue
-forecasting; Lorenz, "Atmospheric Predictability as Revealed by Naturally Occurring Analogues", J. Atmos. Sci. 26,
-1969). So bursts, waves, dispersion and runs of costly items are in them as they were, without a model of any. Until
-there is a past, futures are drawn from a Poisson process whose rate is as uncertain as its count.
+Futures are the periods after the most similar moments of the past, scaled to the present (analogue forecasting; Lorenz,
+"Atmospheric Predictability as Revealed by Naturally Occurring Analogues", J. Atmos. Sci. 26, 1969). So they contain
+bursts, waves, dispersion and runs of expensive items as these occurred, without a model of them. Until there is a past,
+futures are drawn from a Poisson process whose rate has the error of its count.
 """
 
 from __future__ import annotations
@@ -22,46 +22,46 @@ from control.rule.settings import RuleSettings
 Array = npt.NDArray[np.float64]
 
 _KEPT = 16_384
-"""Turns that are remembered: about an hour."""
+"""Number of turns that are stored: about an hour."""
 _FIRST = 20
-"""Number of turns at the start that no future begins with, because their rates are those of a few items."""
+"""Number of turns at the start at which no future begins, because their rates are based on few items."""
 _POOL = 4
-"""Similar moments that are considered, as a multiple of the futures. Of these, evenly spaced ones are taken, because
-neighbours in time are the same story."""
+"""Number of similar moments, as a multiple of the number of futures. Evenly spaced ones of them are used, because
+neighbouring moments have nearly the same future."""
 _LOOKED = 1500
-"""Moments of the past that are compared with the present."""
+"""Maximum number of past moments that are compared with the present."""
 _MOST_SCALED = 1.5
 """Logarithm of the largest factor by which a past rate is scaled to the present one."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _TOLD_BY = 2
-"""Number of items after which a changed time of a stage is noticed."""
+"""Smallest number of items that shows a changed time of a stage."""
 _FEW_VARY = 0.01
-"""Smallest squared coefficient of variation of an item's time, while few items are known."""
+"""Smallest squared coefficient of variation of an item's time while few items were measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Futures:
-    """Possible futures of the stream: a row each, a column a step."""
+    """Possible futures of the stream: one row per future, one column per step."""
 
     step_s: float
     items: Array
-    """Items that arrive, by future and step."""
+    """Number of arriving items, by future and step."""
     each_s: Array
-    """Time that an item takes, by future, step and stage."""
+    """Time of an item in seconds, by future, step and stage."""
 
     @property
     def horizon_s(self) -> float:
-        """Return how far they reach."""
+        """Length of the futures, in seconds."""
         return self.step_s * int(self.items.shape[1])
 
     def at_most(self, per_s: float) -> Futures:
-        """Return the same without what comes beyond a rate."""
+        """Return the futures with arrivals capped at a rate, in items/s."""
         if math.isinf(per_s):
             return self
         return Futures(self.step_s, np.minimum(self.items, per_s * self.step_s), self.each_s)
 
     def announced(self, loads: Sequence[tuple[float, float, float]]) -> Futures:
-        """Return the same with loads that are to come: from and until, in seconds from now, and items/s."""
+        """Return the futures with planned loads: begin and end in seconds from now, and rate in items/s."""
         at_s = self.step_s * (np.arange(self.items.shape[1]) + 0.5)
         items = self.items.copy()
         for from_s, until_s, rate_per_s in loads:
@@ -72,27 +72,27 @@ class Futures:
 
 
 class _Work:
-    """The time of a worker for an item, by stage, and how that of all stages varies."""
+    """A worker's mean time for an item, by stage, and the variance of an item's time in all stages."""
 
     def __init__(self, at_once: Sequence[int], items: float) -> None:
-        """``items``: the mean is one over so many items."""
+        """``items``: number of items over which the mean is taken."""
         self._at_once, self._items = np.array(at_once, dtype=np.float64), items
         self.each_s = np.zeros(len(at_once))
         self.calm_each_s: Array | None = None
-        """Mean time of an item over the whole of a calm, by stage; None outside of one."""
+        """Mean time of an item since the last change, by stage, while the stream is calm; None otherwise."""
         self.seen = np.zeros(len(at_once))
-        """Items, by stage."""
+        """Number of measured items, by stage."""
         self.variance = 0.0
-        """Variance of the time in all stages, relative to its mean."""
+        """Variance of the time in all stages, relative to the square of its mean."""
         self._since = np.zeros(len(at_once))
-        """Items since the time last changed, by stage."""
+        """Number of items since the last change of the time, by stage."""
         self._varies = np.zeros(len(at_once))
-        """Variance of the logarithm of a stage's time between items."""
+        """Variance of the logarithm of an item's time, by stage."""
         self._latest = np.zeros((2, len(at_once)))
-        """Items and their time, by stage, since it was last asked whether the time has changed."""
+        """Number of items and their total time since the last test for a change, by stage."""
 
     def follow(self, done: Array, busy_s: Array) -> Array:
-        """Note a turn's items and the time they took; return the time of each, the usual one where none finished."""
+        """Record a turn's items and times; return the mean time by stage, the usual one if no item finished."""
         finished, busy_s = done > 0, busy_s / self._at_once
         row = np.where(finished, busy_s / np.maximum(done, 1.0), self.each_s)
         before_s = np.where(self.seen > 0, self.each_s, row)
@@ -111,7 +111,7 @@ class _Work:
         return row
 
     def _look(self, done: Array, busy_s: Array) -> None:
-        """Begin the mean anew where the latest items took a time that neither chance nor earlier changes explain."""
+        """Restart the mean of a stage whose latest times differ from it by more than chance explains."""
         self._latest += (done, busy_s)
         items, took_s = self._latest
         ripe = items >= _TOLD_BY
@@ -124,28 +124,28 @@ class _Work:
 
 
 def _log_ratio(one: Array, other: Array) -> Array:
-    """Return the logarithm of the ratio: times have a long tail, and their logarithms hardly any."""
+    """Return the logarithm of the ratio; times have a long tail, but their logarithms hardly have one."""
     told: Array = np.log(np.maximum(one, 1e-9) / np.maximum(other, 1e-9))
     return told
 
 
 class Stream:
-    """The memory of the arrivals and of the stages' times."""
+    """The past arrivals and stage times, and the futures that follow from them."""
 
     def __init__(self, at_once: Sequence[int], settings: RuleSettings) -> None:
-        """``at_once``: calls that one worker has at a time, by stage: it gives an item so much less of its time."""
+        """``at_once``: concurrent calls per worker, by stage; a worker's time for an item is divided by it."""
         self._settings, stages = settings, len(at_once)
         self._turn_s = 0.25
         self._news = News()
         self._turns = 0
-        # Filled, not np.zeros: its pages are taken when they are first written to, so a runner would grow for an hour.
+        # np.full, not np.zeros: zero pages are allocated at their first write, so a runner would grow for an hour.
         self._came = np.full(_KEPT + 1, 0.0)
-        """Items that came up to each turn."""
+        """Cumulative number of arrived items, by turn."""
         self._worked = np.full((2, _KEPT + 1), 0.0)
-        """Items finished up to each turn, and the work that they took."""
+        """Cumulative number of finished items, and their work in seconds, by turn."""
         self._each_s = np.full((_KEPT, stages), 0.0)
         self._features = np.full((_KEPT, 3), 0.0)
-        """Logarithms of the rate, of the rate over the slow one, and of the work of an item."""
+        """Features of a moment: logarithms of the rate, of its ratio to the slow rate, and of the work per item."""
         self._elapsed_s, self._all = 0.0, 0.0
         self.rate_per_s = self.slow_per_s = 0.0
         self._work = _Work(at_once, settings.service_items)
@@ -153,42 +153,42 @@ class Stream:
 
     @property
     def each_s(self) -> Array:
-        """Return the mean time of a worker for an item, by stage, in seconds: of the latest items, or of all that came
-        in a calm of some length."""
+        """A worker's mean time for an item, by stage, in seconds: over the latest items, or over all items since the
+        last change if the stream is calm."""
         work = self._work
         return work.each_s if work.calm_each_s is None else work.calm_each_s
 
     @property
     def work_s(self) -> float:
-        """Return the time that an item takes in all stages, in seconds."""
+        """Mean time of an item in all stages, in seconds."""
         return float(self.each_s.sum())
 
     @property
     def cv(self) -> float:
-        """Return the coefficient of variation of that time, between items; few of them may be alike by chance."""
+        """Coefficient of variation of an item's time in all stages; with few items, a lower limit applies."""
         least = _FEW_VARY / max(1.0, self.known / self._settings.service_items)
         return math.sqrt(min(max(self._work.variance, least), 16.0))
 
     @property
     def calm_s(self) -> float:
-        """Return for how long rate and work of an item have not changed; 0 of a stream that moves all the time."""
+        """Time since the last change of rate or work per item, in seconds; 0 if the stream always moves."""
         if self._news.moving:
             return 0.0
         return (self._turns - self._news.since) * self._turn_s
 
     @property
     def item(self) -> tuple[Array, float]:
-        """Return the time for an item by stage, and how it varies."""
+        """A worker's mean time for an item, by stage, and the coefficient of variation of the sum."""
         return self.each_s, self.cv
 
     @property
     def known(self) -> int:
-        """Return how many items the least known stage has finished."""
+        """Number of measured items of the stage with the fewest."""
         return int(self._work.seen.min())
 
     def add(self, elapsed_s: float, arrived: float, done: Array, busy_s: Array, set_per_s: float | None = None) -> None:
-        """Note a turn: items that arrived, and by stage the items finished with the time that they took. ``set_per_s``:
-        the rate of a source that keeps to one."""
+        """Record a turn: arrived items, and by stage the finished items and their time. ``set_per_s``: rate of a source
+        with a set rate."""
         settings = self._settings
         if self._turns == _KEPT:
             self._forget()
@@ -218,12 +218,12 @@ class Stream:
         self._work.calm_each_s = self._since_news() if self.calm_s > settings.calm_after_s else None
 
     def _since_news(self) -> Array | None:
-        """Return the mean time of the items since the last change, by stage; None if there are none."""
+        """Return the mean time of an item since the last change, by stage; None if no item finished since."""
         done = np.diff(self._worked[0, self._news.since : self._turns + 1])
         return done @ self._each_s[self._news.since : self._turns] / done.sum() if done.any() else None
 
     def suppose(self, rate_per_s: float) -> None:
-        """Scale the past to another rate."""
+        """Scale the past to another present rate, in items/s."""
         if self.rate_per_s <= 0 or rate_per_s <= 0:
             return
         factor = rate_per_s / self.rate_per_s
@@ -232,9 +232,9 @@ class Stream:
         self.rate_per_s, self.slow_per_s = rate_per_s, factor * self.slow_per_s
 
     def stationary(self, step_s: float, steps: int) -> Futures:
-        """Return futures in which it goes on as since the last change: stretches of that time in any order (bootstrap
-        of blocks; Künsch, Ann. Stat. 17, 1989), each as long as a usual future; the work of items is of any turns. Of
-        longer futures there are fewer."""
+        """Return futures in which the stream stays as it is since the last change: shuffled blocks of that time (block
+        bootstrap; Künsch, Ann. Stat. 17, 1989), each as long as a usual future. The work per item is that of other
+        turns. The longer the futures, the fewer there are."""
         first, count = self._news.since, max(8, self._settings.futures * self._settings.steps // steps)
         stride = max(1, round(step_s / self._turn_s))
         length = min(steps, self._settings.steps, max(1, (self._turns - first) // (2 * stride)))
@@ -251,7 +251,7 @@ class Stream:
         return Futures(stride * self._turn_s, items, each_s)
 
     def futures(self, horizon_s: float) -> Futures:
-        """Return what may come within the horizon, which is rounded up to whole turns."""
+        """Return futures of the length of the horizon, rounded up to whole turns."""
         settings = self._settings
         stride = max(1, math.ceil(horizon_s / (settings.steps * self._turn_s)))
         step_s = stride * self._turn_s
@@ -270,8 +270,8 @@ class Stream:
         return Futures(step_s, items, each_s)
 
     def _similar(self, turns: int) -> npt.NDArray[np.int64]:
-        """Return moments of the past that were like the present, whose next ``turns`` are known: the nearest; fewer
-        than futures where there are no others, and none after a change to what has not been before."""
+        """Return the past turns most similar to the present whose next ``turns`` are known. There are fewer than
+        ``futures`` if not enough are similar, and none if the present is new."""
         last = self._turns - 1 - turns
         if last <= 2 * _FIRST:
             return np.zeros(0, np.int64)
@@ -280,7 +280,7 @@ class Stream:
         if not count:
             return np.zeros(0, np.int64)
         off = self._features[rows] - self._features[self._turns - 1]
-        far = off[:, 0] ** 2 + off[:, 1] ** 2 + 4.0 * off[:, 2] ** 2  # what an item costs changes less often than rates
+        far = off[:, 0] ** 2 + off[:, 1] ** 2 + 4.0 * off[:, 2] ** 2  # the work per item changes less often than rates
         pool = min(len(rows), _POOL * count)
         nearest = np.argpartition(far, pool - 1)[:pool]
         near = np.sort(rows[nearest[far[nearest] <= self._settings.similar**2]])
@@ -289,7 +289,7 @@ class Stream:
         return chosen
 
     def _drawn(self, step_s: float) -> tuple[Array, Array]:
-        """Return futures of a Poisson process: the rate has the error of what was counted in the last seconds."""
+        """Return futures of a Poisson process whose rate has the error of a count over the last seconds."""
         futures = self._settings.futures
         counted = max(1.0, min(self._elapsed_s, 5.0) * self.rate_per_s)
         scatter = math.sqrt(self._news.dispersion)
@@ -300,7 +300,7 @@ class Stream:
         return items, costs[:, :, None] * self.each_s
 
     def _forget(self) -> None:
-        """Forget the oldest quarter."""
+        """Drop the oldest quarter of the turns."""
         gone = _KEPT // 4
         for kept in (self._came, self._each_s, self._features):
             kept[:-gone] = kept[gone:].copy()
@@ -310,6 +310,6 @@ class Stream:
 
 
 def _normal(count: int) -> Array:
-    """Return evenly scattered values of the normal distribution (Weyl's sequence), the same each time."""
+    """Return evenly spread values of a normal distribution (Weyl's sequence), the same at each call."""
     shares = (0.5 + _GOLDEN * np.arange(1, count + 1)) % 1.0
     return np.array([NormalDist().inv_cdf(min(max(share, 1e-6), 1 - 1e-6)) for share in shares.tolist()])

@@ -1,4 +1,4 @@
-"""Weigh plans: what each would cost under the futures of one turn, and which ones are looked at."""
+"""Compare plans: choose the plans to compare at a turn, and compute the cost of each under the possible futures."""
 
 import math
 from collections.abc import Sequence
@@ -15,36 +15,35 @@ from control.rule.settings import RuleSettings
 from control.rule.stream import Array, Futures
 
 _ALL_COUNTED = 16
-"""Up to this many workers, each number of replicas is considered; above, only those near the present one and some
-others."""
+"""Largest group for which every number of replicas is considered; for larger ones, near numbers and a few others."""
 _SCREENED = 20
-"""Number of compositions of a user's list that are weighed under all futures: those nearest to the need of the mean
-load and of larger loads."""
+"""Number of compositions of a user's list that are compared under all futures: those nearest to the workers needed for
+the mean load and for larger loads."""
 _POINTS = 129
-"""Waits for which the share of late items is computed; between them it is interpolated."""
+"""Number of waits for which the share of late items is computed; between them the share is interpolated."""
 _UNLIMITED = 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Times since workers were asked for, and since the groups were changed, in seconds; and what was learned."""
+    """The rule's memory: times since workers were requested and since the groups changed, in seconds, and prices."""
 
     asked_ago_s: float
     regrouped_ago_s: float
     prices_s: Sequence[float]
     """Price of a late item, in worker-seconds, by goal."""
     most_per_s: float = math.inf
-    """Rate beyond which more workers bring nothing, in items/s."""
+    """Rate beyond which more workers do not raise the throughput, in items/s."""
 
 
 def worker_cost(stages: Sequence[StageFacts], plan: Plan) -> float:
-    """Return the cost of the plan's workers a second."""
+    """Return the cost of the plan's workers, in worker-seconds per second."""
     priced = zip(plan.grouping, plan.replicas, strict=True)
     return float(sum(worker_price(stages, group) * count for group, count in priced))
 
 
 class Weighing:
-    """One turn's comparison of plans."""
+    """The comparison of plans at one turn."""
 
     def __init__(
         self,
@@ -55,7 +54,7 @@ class Weighing:
         futures: Futures,
         history: History,
     ) -> None:
-        """``item``: mean time of a worker for an item, by stage, and the variation coefficient of their sum."""
+        """``item``: a worker's mean time for an item, by stage, and the coefficient of variation of the sum."""
         self._stages, self._settings, self._now, self._futures = stages, settings, now, futures
         self._history = history
         self._waited: dict[tuple[Sequence[int], float, float, float], tuple[Array, Array]] = {}
@@ -63,16 +62,16 @@ class Weighing:
         self._rate_per_s = float(futures.items.mean()) / futures.step_s
         stretch = [stage.at_once * max(1.0, now.costing.together) for stage in stages]
         self._item = ItemTime.of(sum(np.array(self._each_s) * stretch), item[1])
-        axes = {goal: np.linspace(0, goal.bound_s, _POINTS) for goal in now.goals}  # beyond it all are late
+        axes = {goal: np.linspace(0, goal.bound_s, _POINTS) for goal in now.goals}  # after a longer wait all are late
         self._late_after = {goal: (at, self._item.late(goal, at, self._rate_per_s)) for goal, at in axes.items()}
 
     def found(self) -> list[Costs]:
-        """Weigh what is near to the need; beyond the limit of workers only where nothing is within it."""
+        """Return the costs of plans near the need; plans above the limit of workers only if none is within it."""
         found = self._composed() if self._now.listed is None else self._of_list(self._now.listed)
         return [each for each in found if each.plan.workers <= self._now.most_workers] or found
 
     def _composed(self) -> list[Costs]:
-        """Weigh the present groups, and the cheapest others if they save enough, with all numbers of replicas."""
+        """Return the costs of the present groups, and of the cheapest others if they save enough, over replicas."""
         now, grouping = self._now, self._now.active.grouping
         found = self._searched(grouping, list(now.active.replicas))
         loads = [self._rate_per_s * each_s for each_s in self._each_s]
@@ -85,14 +84,14 @@ class Weighing:
         return found
 
     def _of_list(self, listed: Listing) -> list[Costs]:
-        """Weigh the compositions of a user's list that are nearest to the need."""
+        """Return the costs of those compositions of a user's list that are nearest to the need."""
         active = self._now.active
         by_kind: dict[tuple[Grouping, int | None], list[tuple[int, ...]]] = {
             (active.grouping, active.bundle): [active.replicas]
         }
         near = [
             plan
-            for factor in (1.0, 1.4, 2.5)  # what waits may take more than the load does
+            for factor in (1.0, 1.4, 2.5)  # a backlog may need more workers than the mean load
             for plan in listed.near(partial(self._need, factor=factor), self._now.most_workers, _SCREENED)
         ]
         for plan in dict.fromkeys(near):
@@ -112,20 +111,20 @@ class Weighing:
         return int(min(most, *(self._now.room[index] for index in group))) if self._now.room else most
 
     def _load(self, group: Sequence[int]) -> float:
-        """Return the workers that the group keeps busy."""
+        """Return the number of workers that the group keeps busy."""
         return self._rate_per_s * (sum(self._each_s[index] for index in group) + self._now.costing.hop_of_item_s())
 
     def _staffed(self, grouping: Grouping) -> list[int]:
-        """Return about what the mean load needs, within the limit of workers."""
+        """Return replicas by group: about as many as the mean load needs, within the limit of workers."""
         replicas = [max(1, math.ceil(self._need(group) - 0.5)) for group in grouping]
         while sum(replicas) > self._now.most_workers and max(replicas) > 1:
             replicas[replicas.index(max(replicas))] -= 1
         return replicas
 
     def _searched(self, grouping: Grouping, replicas: list[int]) -> list[Costs]:
-        """Improve the replicas of one group after the other, twice where there are several."""
+        """Improve the replicas group by group, in two passes if there are several groups; return all costs found."""
         found: dict[Plan, Costs] = {}
-        if len(grouping) > 1:  # where several groups are short, more for one of them alone is in vain
+        if len(grouping) > 1:  # if several groups are short of workers, more workers for one alone gain nothing
             begins = [tuple(replicas), tuple(self._staffed(grouping))]
             begins = [each for each in begins if sum(each) <= self._now.most_workers] or begins[1:]
             weighed = self._weighed(grouping, None, begins)
@@ -155,7 +154,7 @@ class Weighing:
         return sorted(count for count in counts if 1 <= count <= most)
 
     def _weighed(self, grouping: Grouping, bundle: int | None, counts: Sequence[tuple[int, ...]]) -> list[Costs]:
-        """Return what these numbers of replicas would cost."""
+        """Return the costs of this grouping with each of these numbers of replicas."""
         now, futures = self._now, self._futures
         table = np.array(counts, dtype=np.float64)
         wait_s = np.zeros((len(counts), *futures.items.shape))
@@ -165,7 +164,7 @@ class Weighing:
             each_s = max(sum(self._each_s[index] for index in group) + hop_s, 1e-9)
             room = self._room(group, grouping, table)
             group_wait_s, left_s = self._waits(group, (each_s, hop_s), table[:, at], room)
-            # The rates of groups in a row are those of the slowest: who has waited for it meets no queue behind it.
+            # The slowest group sets the rate of those behind it: an item that waited for it meets no queue later.
             np.maximum(wait_s, group_wait_s, out=wait_s)
             left.append((left_s, np.minimum(table[:, at], room), each_s, self._load(group)))
         wait_s += now.costing.hop_s * len(grouping)
@@ -192,7 +191,7 @@ class Weighing:
     def _waits(
         self, group: tuple[int, ...], each_and_hop_s: tuple[float, float], replicas: Array, room: Array
     ) -> tuple[Array, Array]:
-        """Return what :func:`waits` does, by plan. Many plans have the same group with as many workers."""
+        """Return the result of :func:`waits` by plan, cached: many plans have this group with as many workers."""
         keys = [(group, each_and_hop_s[1], *each) for each in zip(replicas.tolist(), room.tolist(), strict=True)]
         if new := [key for key in dict.fromkeys(keys) if key not in self._waited]:
             counts, rooms = np.array([key[2:] for key in new]).T
@@ -202,8 +201,8 @@ class Weighing:
         return np.array(wait_s), np.array(left_s)
 
     def _late(self, goal: Goal, wait_s: Array, left: Sequence[tuple[Array, Array, float, float]]) -> Array:
-        """Return the items that would be late, by plan: of those that arrive within the horizon, and of those that
-        would find what is left at its end."""
+        """Return the numbers of late items by plan: items that arrive within the horizon, and later items that are
+        late because of the queue left at its end."""
         late = np.interp(wait_s, *self._late_after[goal])
         arriving = (late * self._futures.items[None]).sum(axis=2).mean(axis=1)
         slack_s = max(0.0, goal.bound_s - self._item.long_s)
@@ -215,9 +214,8 @@ class Weighing:
         return np.stack([arriving, after], axis=1)
 
     def _room(self, group: Sequence[int], grouping: Grouping, table: Array) -> Array:
-        """Return how many workers of the group can be busy, by plan: those that the cores and GPUs keep busy which
-        other groups leave, or its part of what all of them need; and no more than a limit that all share lets
-        through."""
+        """Return the number of workers of the group that can be busy, by plan. The group gets the cores and GPUs that
+        other groups leave, but at least its proportional part. The ceiling of the throughput limits it as well."""
         now, costing = self._now, self._now.costing
         shared = self._history.most_per_s * (sum(self._each_s[index] for index in group) + costing.hop_of_item_s())
         room = np.full(len(table), min(shared, _UNLIMITED))
@@ -236,7 +234,7 @@ class Weighing:
         return room
 
     def _change(self, plan: Plan) -> float:
-        """Return the cost of going there: half of a start is lost, and other groups have to drain."""
+        """Return the cost of changing to the plan: half a start time of new workers, and the drain of other groups."""
         active, settings = self._now.active, self._settings
         if plan == active:
             return 0.0
@@ -247,7 +245,7 @@ class Weighing:
         return settings.change + starts + settings.regroup * self._futures.horizon_s * present
 
     def _group(self, group: tuple[int, ...]) -> GroupNow:
-        """Return the group as it is, or as it would be; what has not begun waits for the group that is fullest."""
+        """Return the present or planned state of the group; the backlog waits for the group with the highest load."""
         now, active = self._now, self._now.active
         if group not in active.grouping:
             inside = sum(now.inside[index] for index in group)

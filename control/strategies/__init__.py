@@ -1,4 +1,4 @@
-"""Strategies by name: each proposes, the manager acts (docs/decisions/0004-strategies.md)."""
+"""Strategies by name: a strategy proposes compositions, the manager acts (docs/decisions/0004-strategies.md)."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal, cast
@@ -13,7 +13,7 @@ from profiler.slo import FASTEST, Slo
 StrategyName = Literal["expected-cost", "vogel", "pdp21", "static", "spar", "two-sided"]
 DEFAULT: StrategyName = "expected-cost"
 FORMER = "model"
-"""The default until 0.2; who asks for it gets the default, until 0.3."""
+"""Name of the default strategy until 0.2; an alias of the present default, to be removed in 0.3."""
 STRATEGIES: Mapping[StrategyName, Callable[[], Strategy]] = {
     "expected-cost": ExpectedCost,
     "vogel": Vogel,
@@ -25,16 +25,16 @@ STRATEGIES: Mapping[StrategyName, Callable[[], Strategy]] = {
 
 
 class StrategyError(RecomposeError):
-    """No strategy has the name asked for."""
+    """No strategy has the requested name."""
 
 
 def present_name(name: str) -> str:
-    """Return the name of the strategy that is meant."""
+    """Return the strategy's present name: the default's for the alias ``model``."""
     return DEFAULT if name == FORMER else name
 
 
 def make_strategy(name: str) -> Strategy:
-    """A fresh strategy. Raises: StrategyError when there is none called ``name``."""
+    """Return a new strategy. Raises: StrategyError if no strategy is called ``name``."""
     make = STRATEGIES.get(cast(StrategyName, present_name(name)))
     if make is None:
         raise StrategyError(f"unknown strategy {name!r}; there are {', '.join(STRATEGIES)}")

@@ -1,6 +1,6 @@
-"""Strategy ``expected-cost``: of all compositions the one whose workers, late items and change cost least.
+"""Strategy ``expected-cost``: choose the composition whose workers, late items and change cost least.
 
-The rule itself is :mod:`control.rule`; here it gets its turns, and its choices become proposals and sentences.
+The rule itself is :mod:`control.rule`. Here its inputs are made from snapshots, and its choices become proposals.
 """
 
 import math
@@ -31,13 +31,13 @@ from profiler.slo import FASTEST
 from profiler.snapshot import Snapshot
 
 _MEAN_SHARE = 0.8
-"""For a mean latency a fifth of an item counts as late where the mean is at its bound."""
+"""Share of an item in time if a mean latency is at its bound: a fifth of each item then counts as late."""
 _BEHIND_S, _KEPT_UP_SHARE = 2.0, 0.95
-"""For a throughput so many of the items are to be out within so long after they were due."""
+"""A throughput objective as a goal: time after an item was due, and the share of items delivered within that time."""
 
 
 def goals_of(objective: Objective) -> tuple[Goal, ...]:
-    """Return what items are held to, by part of the objective."""
+    """Return the objective as goals of the rule, one per part."""
     return tuple(_goal(part) for part in objective.parts)
 
 
@@ -52,7 +52,7 @@ def _goal(objective: Objective) -> Goal:
 
 @dataclass(slots=True)
 class _Counts:
-    """Sums since the start, as of the last turn."""
+    """Cumulative counts at a turn: items arrived and missed, and items and worker-seconds by stage."""
 
     at_s: float
     arrived: float
@@ -61,7 +61,7 @@ class _Counts:
 
 
 class ExpectedCost(Strategy):
-    """Has a belief about the stream, so it is asked at each turn; tries nothing, and keeps no worker warm."""
+    """Models the stream, so it is asked at each turn; makes no trials, and keeps no worker warm."""
 
     name = "expected-cost"
     keeps_warm = False
@@ -148,7 +148,7 @@ class ExpectedCost(Strategy):
         return other
 
     def _known(self, situation: Situation) -> "_Written":
-        """Return what may be chosen; made anew when it changes."""
+        """Return the compositions that may be chosen as plans; cached until they change."""
         compositions, barred = situation.compositions, tuple(situation.unavailable)
         known = self._written
         if known is None or known.compositions is not compositions or known.barred != barred:
@@ -181,13 +181,13 @@ class ExpectedCost(Strategy):
         )
 
     def _start_s(self, situation: Situation) -> float:
-        """Return how long workers take to start, of the class that takes longest: the rule has one time for all."""
+        """Return the start time of the slowest class of workers, in seconds: the rule has one time for all."""
         crew = situation.active.crew(self._stages)
         return self._starts.slowest_s(crew, situation.settings.rhythm.worker_start_s)
 
 
 def _cores(snapshot: Snapshot) -> float:
-    """Return the cores that other programs leave."""
+    """Return the number of cores that other programs leave."""
     return snapshot.cores if snapshot.cores_left is None else snapshot.cores_left
 
 
@@ -201,10 +201,10 @@ def _counted(snapshot: Snapshot) -> _Counts:
 def _seen(
     snapshot: Snapshot, objective: Objective, stages: Sequence[Stage], before: _Counts, now: _Counts, rule: Rule
 ) -> Seen:
-    """Return the turn: stages' times without what workers take from each other where cores are short."""
+    """Return the turn's measurements; stage times exclude the slowdown by workers that share cores."""
     elapsed_s = now.at_s - before.at_s
     delivered, missed = (snapshot.throughput_per_s or 0.0) * elapsed_s, now.missed - before.missed
-    set_per_s = snapshot.input.set_per_s  # of a source that may be held back: then fewer come than are wanted
+    set_per_s = snapshot.input.set_per_s  # a source that is held back delivers fewer items than its set rate
     arrived = max(0.0, now.arrived - before.arrived) if set_per_s is None else set_per_s * elapsed_s
     pairs = [(now.done.get(each.name, (0, 0.0)), before.done.get(each.name, (0, 0.0))) for each in stages]
     crowd = crowding(snapshot.stages, _cores(snapshot))
@@ -227,7 +227,7 @@ def _seen(
 
 
 def _late(goal: Goal, snapshot: Snapshot, elapsed_s: float, delivered: float, rule: Rule) -> float:
-    """Return how many of the items of a turn were late, without those that were given up."""
+    """Return the number of late items of a turn, without those that were dropped."""
     latency, late = snapshot.latency, 0.0
     if latency is not None and goal.of_mean:
         late = delivered * rule.late_of_mean(goal, latency.mean_s)
@@ -238,7 +238,7 @@ def _late(goal: Goal, snapshot: Snapshot, elapsed_s: float, delivered: float, ru
     asked, waits = min(goal.per_s, snapshot.input_rate_per_s), snapshot.backlog > 0
     kept_up = asked if not waits else (snapshot.throughput_per_s or 0.0)
     behind = max(0.0, goal.share * asked - kept_up) * elapsed_s
-    return behind if goal.per_s < snapshot.input_rate_per_s else max(late, behind)  # beyond it nobody minds what waits
+    return behind if goal.per_s < snapshot.input_rate_per_s else max(late, behind)  # items above the goal may be late
 
 
 def _plan(composition: Composition) -> Plan:
@@ -251,7 +251,7 @@ def _plan(composition: Composition) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """Compositions as plans of the rule."""
+    """A user's compositions as plans of the rule."""
 
     compositions: tuple[Composition, ...]
     barred: tuple[str, ...]
@@ -269,10 +269,10 @@ class _Written:
 
 
 class _Plans:
-    """Compositions as plans of the rule, and back, with the limits of what may be had."""
+    """Converts between compositions and plans of the rule, and has the limits: workers, cores and GPUs."""
 
     def __init__(self, situation: Situation, rule: Rule, written: _Written, start_s: float) -> None:
-        """``start_s``: time that workers take to start."""
+        """``start_s``: time that workers take to start, in seconds."""
         self.start_s = start_s
         self.listed = None if situation.generated else written.listing
         self._active, self._named = situation.active, written.named
@@ -292,11 +292,11 @@ class _Plans:
             self.cores = min(self.cores, budget.cores)
             computing = sum(each.cpu_time_s for each in snapshot.stages)
             share = computing / max(1e-12, sum(each.service_time_s for each in snapshot.stages))
-            if rule.stream.rate_per_s * computing > budget.cores:  # then all workers may be busy
+            if rule.stream.rate_per_s * computing > budget.cores:  # all workers may be busy at once, so limit them
                 self.most_workers = max(1, min(self.most_workers, int(budget.cores / max(share, 1e-3))))
 
     def composition(self, plan: Plan) -> Composition:
-        """Return the composition, under the name that it has among those that can be chosen."""
+        """Return the plan as a composition, by its name in the user's list if it is there."""
         known = self._active if plan == _plan(self._active) else self._named.get(plan)
         if known is not None:
             return known
@@ -308,7 +308,7 @@ class _Plans:
 
 
 def _way(situation: Situation, wanted: Composition) -> str:
-    """Return what it takes to get there, in words."""
+    """Return a text about the change to ``wanted``: resize or switch, and the number of workers to start."""
     resize = situation.transition_to(wanted) is TransitionKind.RESIZE
     way, missing = "a resize in place" if resize else "a switch", wanted.workers - situation.snapshot.workers_alive
     if missing <= 0:
@@ -347,13 +347,13 @@ def _candidate(
 
 
 def _in_time(costs: Costs, goals: Sequence[Goal]) -> float | None:
-    """Return the share of items within the tightest time that is asked of each; None for a throughput alone."""
+    """Return the share of items within the tightest latency bound; None without a latency objective."""
     timed = [(goal.bound_s, late) for goal, late in zip(goals, costs.late_shares, strict=True) if goal.per_s is None]
     return 1 - min(timed)[1] if timed else None
 
 
 def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
-    """Return the belief, the choice beside the best other, and how the objective met worst fares, in a sentence."""
+    """Return the reason as text: load, expected late items of the choice and the next best, for the worst goal."""
     stream, chosen, goals = rule.stream, choice.chosen, plans.goals
     at = max(range(len(goals)), key=lambda at: chosen.late_shares[at] / max(1e-3, 1 - goals[at].share))
     expected = f"{100 * chosen.late_shares[at]:.1f} % with {_workers(chosen.plan.workers)}"
@@ -370,7 +370,7 @@ def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
 
 
 def _limit(rule: Rule, plans: _Plans) -> str:
-    """Return what keeps the objective from being met, and what would help."""
+    """Return the limit that keeps the objective from being met, and a remedy, as text."""
     rate, each_s = rule.stream.rate_per_s, rule.stream.each_s.tolist()
     if sum(each_s) > min(goal.bound_s for goal in plans.goals):
         took = f"an item takes {figure(1e3 * sum(each_s))} ms with nothing ahead of it"

@@ -1,4 +1,4 @@
-"""Choose for the objective ``fastest``: as many items a second as can be, with the fewest workers within 3 % of it."""
+"""Choose for the objective ``fastest``: the fewest workers whose throughput is within 3 % of the highest possible."""
 
 import numpy as np
 
@@ -12,17 +12,17 @@ _AS_FAST = 0.97
 _WORTH_IT = 1.05
 """Factor by which another composition must be faster than the present one, unless it needs fewer workers."""
 _EVERY_S = 10.0
-"""Between two looks: predictions rest on times of about as long."""
+"""Time between two choices, in seconds: stage times are averaged over about as long."""
 
 
 class Fastest:
-    """Rests on the capacity model: what comes is no limit, so there is nothing to be late."""
+    """Chooses by the capacity model. It assumes that input is unlimited, so no item has a latency bound."""
 
     def __init__(self) -> None:
         self._looked_s = -np.inf
 
     def propose(self, situation: Situation) -> Settle | Stay:
-        """Return the composition with the fewest workers of those that are as fast as any within the budget."""
+        """Propose the composition with the fewest workers among the fastest ones within the budget."""
         active, budget = situation.active, situation.budget
         if situation.now_s - self._looked_s < _EVERY_S:
             return Stay(f"{active.name} stays: {situation.assessment.reason}")
@@ -51,4 +51,4 @@ class Fastest:
             for o in ranked
             if o != at
         )
-        return Settle(found, (chosen, *others), f"{told}, and nothing more than {figure(best)}")
+        return Settle(found, (chosen, *others), f"{told}, and no composition more than {figure(best)}")

@@ -29,7 +29,7 @@ from runtime.dispatch.events import SwitchStyle
 
 
 class Vogel(Strategy):
-    """Tags the bottleneck, tries what makes the tagged stages parallel, keeps the cheapest that will do."""
+    """Tags bottleneck stages, tries compositions that make them parallel, and keeps the cheapest that meets the SLO."""
 
     name = "vogel"
     latency_from = LatencyFrom.READ
@@ -48,7 +48,7 @@ class Vogel(Strategy):
         return _next(situation, shortlist, reason, trials)
 
     def _tag(self, situation: Situation) -> tuple[str, ...]:
-        """Step 3: the bottleneck; when the active composition has it parallel already, one more (step 6)."""
+        """Return the tagged stages: the bottleneck (step 3), and one more if it is parallel already (step 6)."""
         profiles = situation.snapshot.stages
         threshold = situation.settings.trials.bottleneck_threshold
         tagged = bottlenecks(profiles, threshold)
@@ -60,8 +60,8 @@ class Vogel(Strategy):
         return tagged if more is None else (*tagged, more)
 
     def _cheaper(self, situation: Situation) -> Proposal:
-        """When the input rate fell: the cheapest composition whose every group keeps up by the profile. The paper says
-        only that it goes back (sections 4.3.1, 4.3.2), and measures each "stage's actual processing capacity"."""
+        """After a fall of the input rate, propose the cheapest composition whose groups all keep up by the profile. The
+        paper says only that it goes back (4.3.1, 4.3.2), and measures each "stage's actual processing capacity"."""
         if situation.trigger is not Trigger.INPUT_RATE:
             return Stay(situation.assessment.reason)
         self._tagged = ()
@@ -76,7 +76,7 @@ class Vogel(Strategy):
 
 
 def _shortlist(situation: Situation, tagged: Sequence[str]) -> tuple[list[Composition], str]:
-    """Step 3: every tagged stage parallel; without a tag, or without such a composition, the most replicated stages."""
+    """Return the compositions with every tagged stage parallel (step 3); if none, the one with most parallel stages."""
     fit = [c for c in available(situation) if tagged and _all_parallel(c, tagged)]
     if fit:
         return fit, f"{' and '.join(tagged)} must be parallel"
@@ -86,7 +86,7 @@ def _shortlist(situation: Situation, tagged: Sequence[str]) -> tuple[list[Compos
 
 
 def _next(situation: Situation, shortlist: list[Composition], reason: str, trials: tuple[Trial, ...]) -> Proposal:
-    """Steps 3 (one left: activate), 4 (try each) and 5 (select)."""
+    """Return the next step: activate a single composition (step 3), try each (step 4), or select (step 5)."""
     names = [c.name for c in shortlist]
     listed = candidates(available(situation), names, f"not shortlisted: {reason}", reason)
     if len(shortlist) == 1 and not trials:
@@ -106,7 +106,7 @@ def _only_one(situation: Situation, one: Composition, listed: tuple[Candidate, .
 
 
 def _select(situation: Situation, trials: tuple[Trial, ...], names: list[str]) -> Settle:
-    """Step 5: of those that met the SLO the one with light stages merged and fewest replicas, else the best value."""
+    """Select (step 5) the composition with the fewest workers that met the SLO; if none did, the best value."""
     met = [trial for trial in trials if trial.assessment is not None and trial.assessment.meets]
     if met:
         chosen = min(met, key=lambda trial: cheapness(trial.composition))
@@ -133,7 +133,7 @@ def _parallel_stages(composition: Composition) -> int:
 
 
 def _suffices(situation: Situation, composition: Composition) -> bool:
-    """Every group keeps up with the rate, and one item alone is fast enough for a latency SLO."""
+    """Return True if every group keeps up with the rate, and the work of one item is within a latency SLO."""
     objective, rate = situation.objective, current_rate(situation.snapshot)
     times = {profile.name: profile.service_time_s for profile in situation.snapshot.stages}
     groups = [(sum(times[stage] for stage in group.stages), group.replicas) for group in composition.groups]
@@ -145,16 +145,16 @@ def _suffices(situation: Situation, composition: Composition) -> bool:
     return room is None or room >= 0
 
 
-# Strategy ``pdp21``: the baseline of Vogel et al. (their earlier work, as described in sections 3.2 and 4.3): on every
-# start, violation and change of the input rate, try all compositions briefly, and select as in step 5. The paper names
-# profile, shortlist and length of a trial as the differences; that the selection is the same is read from figure 4,
-# where both end at 6 (4b) and go back to 1 after the drop (4a).
+# Strategy ``pdp21``: the baseline of Vogel et al. (their earlier work, as described in sections 3.2 and 4.3). On every
+# start, violation and change of the input rate, all compositions are tried briefly, and one is selected as in step 5.
+# The paper names profile, shortlist and trial length as differences. That the selection is the same is inferred from
+# figure 4, where both end at 6 (4b) and go back to 1 after the drop (4a).
 
 _OCCASIONS = (Trigger.START, Trigger.VIOLATION, Trigger.INPUT_RATE, Trigger.SLO, Trigger.COMPOSITIONS)
 
 
 class Pdp21(Strategy):
-    """Knows nothing about the stages: measures every composition, and keeps the cheapest that meets the SLO."""
+    """Uses no profile of the stages: tries every composition, and keeps the cheapest that meets the SLO."""
 
     name = "pdp21"
     latency_from = LatencyFrom.READ

@@ -1,6 +1,6 @@
 """Strategies ``spar`` and ``two-sided``: a regulator of the replicas of one group, asked at every control step.
 
-Nothing is drained and no composition is chosen: the one that runs is resized in place.
+No composition is chosen and no group is drained: the active composition is resized in place.
 """
 
 from abc import abstractmethod
@@ -14,14 +14,14 @@ from control.situation import Situation
 from control.strategies.base import Pace, Proposal, Settle, Stay, Strategy, Trial
 
 HELD = 2
-"""Items that a worker may have: one in its hands, one prefetched."""
+"""Number of items that a worker may hold: one in work, one prefetched."""
 
 
 class Regulated(Strategy):
-    """Of the replicated group of the composition that runs; of several, the one whose stages take longest.
+    """Regulates the replicated group of the active composition; of several, the one whose stages take longest.
 
-    What is regulated is the latency inside, from when a worker took an item: in the paper the source reads one when a
-    replica can take it. Where a control step begins, measurements begin anew.
+    It regulates the latency since a worker took the item: in the paper the source reads an item when a replica can take
+    it. Measurements begin anew at each control step.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Regulated(Strategy):
 
     @abstractmethod
     def make(self, settings: RegulatorSettings, cores: int) -> Regulator:
-        """A fresh one; ``cores``: that replicas share."""
+        """Return a new regulator; ``cores``: number of cores that the replicas share."""
 
     def pace(self, settings: Settings) -> Pace:
         return Pace(settings.regulation.control_step_s, every_step=True)
@@ -49,7 +49,7 @@ class Regulated(Strategy):
         return Settle(_resized(situation, group, regulation.replicas), (), regulation.reason)
 
     def _of(self, situation: Situation, target_ms: float) -> Regulator:
-        """One and the same while what is asked of it is."""
+        """Return the regulator; a new one only if its settings changed."""
         asked, cores = situation.settings.regulation, situation.snapshot.cores
         settings = RegulatorSettings(
             target_ms, asked.scaling_factor, asked.latency_band, asked.control_step_s, asked.threads or ceil(cores)
@@ -60,7 +60,7 @@ class Regulated(Strategy):
 
 
 class SparStrategy(Regulated):
-    """As published."""
+    """The published regulator."""
 
     name = "spar"
 
@@ -69,7 +69,7 @@ class SparStrategy(Regulated):
 
 
 class TwoSidedStrategy(Regulated):
-    """Ours."""
+    """The regulator developed here, which also recognizes too few replicas."""
 
     name = "two-sided"
 
@@ -84,7 +84,7 @@ def _regulated(situation: Situation) -> Group | None:
 
 
 def _step(situation: Situation, group: Group) -> Step:
-    """Where more items are inside than workers could have, they wait there for each other."""
+    """Return the control step's measurements. If more items are in flight than workers can hold, items wait inside."""
     seen = situation.snapshot
     latency_s = None if seen.inside is None else seen.inside.mean_s
     crowded = seen.in_flight > HELD * situation.active.workers
@@ -100,7 +100,7 @@ def _cpu_share(situation: Situation, group: Group) -> float:
 
 
 def _resized(situation: Situation, group: Group, replicas: int) -> Composition:
-    """The active composition with so many, under the name that it has among those that can be chosen."""
+    """Return the active composition with this many replicas, by its known name if it is in the list."""
     groups = tuple(replace(each, replicas=replicas) if each is group else each for each in situation.active.groups)
     resized = replace(situation.active, groups=groups, name=f"{'+'.join(group.stages)} x {replicas}")
     known = (each for each in situation.compositions if each.shape == resized.shape)

@@ -1,4 +1,4 @@
-"""Learn how long workers take to start, by what they load, and keep those that would have to load again."""
+"""Learn the start times of workers by the stages that they load, and keep workers that would have to load again."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -10,31 +10,31 @@ GAIN = 0.3
 
 
 class StartTimes:
-    """Counts from the request for workers until all are there. Classes that were asked for together share a time."""
+    """Measures the time from a request for workers until all run, by class of worker (the stages that it loads)."""
 
     def __init__(self) -> None:
         self._took_s: dict[Loads, float] = {}
         self._asked: list[tuple[float, int, tuple[Loads, ...]]] = []
-        """Workers that were requested and are not there yet: when, how many there should be then, and classes."""
+        """Pending requests: time, total number of workers when they are fulfilled, and the requested classes."""
         self._needed: dict[Loads, deque[tuple[float, int]]] = {}
-        """Recent numbers of needed workers, by class that loads something."""
+        """Recent numbers of needed workers with their times, by class that loads a stage."""
         self._begun = False
 
     def begin(self, now_s: float, crew: Counter[Loads], alive: int) -> None:
-        """Count the start of the app where its workers load something. Of others its first workers tell little: they
-        wait for the machine as well."""
+        """Measure the start of the app if its workers load a stage. Other apps' first workers are not measured: their
+        start also depends on the start of the machine."""
         if not self._begun and alive < crew.total() and any(crew):
             self._asked.append((now_s, crew.total(), tuple(crew)))
         self._begun = True
 
     def ask(self, now_s: float, wanted: Counter[Loads], present: Counter[Loads], alive: int) -> None:
-        """Note that these workers were asked for, beside those of the ``present`` composition."""
+        """Record a request for the ``wanted`` workers, some of which the ``present`` composition has."""
         self._asked = [each for each in self._asked if each[1] < wanted.total()]
         if wanted.total() > alive:
             self._asked.append((now_s, wanted.total(), tuple(wanted - present) or tuple(wanted)))
 
     def note(self, now_s: float, alive: int) -> None:
-        """Learn from those that are there now."""
+        """Learn the times of the requests that are fulfilled now that ``alive`` workers run."""
         while self._asked and alive >= self._asked[0][1]:
             at_s, _, classes = self._asked.pop(0)
             for loads in classes:
@@ -42,9 +42,9 @@ class StartTimes:
                 self._took_s[loads] = (1 - GAIN) * before_s + GAIN * (now_s - at_s)
 
     def keeps(self, now_s: float, wanted: Counter[Loads], present: Counter[Loads]) -> str | None:
-        """Note what is ``wanted``; return why it waits, in words, if it gives back a worker that was needed within the
-        time that it takes to load another. So a worker is kept for as long as it costs no more than its load would: the
-        rule of ski rental, which costs at most twice what the best would that knows the future (Karlin et al. 1988)."""
+        """Record the ``wanted`` workers; return a reason to keep a worker that they do not need, else None. A worker is
+        kept for as long as its load took, after it was needed last. This rule of the ski-rental problem costs at most
+        twice the optimum with a known future (Karlin et al. 1988)."""
         why = None
         for loads in filter(None, {*wanted, *present}):
             kept_s = self._took_s.get(loads, 0.0)
@@ -58,5 +58,5 @@ class StartTimes:
         return why
 
     def slowest_s(self, classes: Iterable[Loads], otherwise_s: float) -> float:
-        """Return the longest time that workers of any of these take; ``otherwise_s`` where none is known."""
+        """Return the longest known start time of these ``classes``, in seconds; ``otherwise_s`` if none is known."""
         return max((self._took_s[each] for each in classes if each in self._took_s), default=otherwise_s)
