@@ -137,7 +137,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An error as a value. (Pickle would call the error's class with only the message, which some do not accept.)"""
+    """An error as a value. Pickle would call the error's class with only the message, which some do not accept."""
 
     type: type[RecomposeError]
     args: tuple[Any, ...]
