@@ -167,7 +167,7 @@ class Ingested(NamedTuple):
 def ingest(
     recipe: Recipe, place: Place, out: Path, engine: Engine, tell: Tell | None = None, wait: bool = False
 ) -> Ingested:
-    """Brings the data set in ``out`` up to date with the files in ``place``; of two jobs on one data set
+    """Bring the data set in ``out`` up to date with the files in ``place``; of two jobs on one data set
     the second is refused, or waits.
 
     Raises: Unusable when what is there cannot be read or continued; RecomposeError when the files cannot be listed,

@@ -37,7 +37,7 @@ class Searched(Generic[T]):
         self._named = named.expanduser() if named is not None else None
 
     def prepare(self) -> None:
-        """Brings the app's own up to date with its files. Raises: RecomposeError when it cannot be searched in."""
+        """Bring the app's own up to date with its files. Raises: RecomposeError when it cannot be searched in."""
         if self._named is not None:
             self.open()
         else:

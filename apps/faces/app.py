@@ -102,7 +102,7 @@ class FaceApp(App):
     _recognizers: Reader[Recognizer] | Unversioned[Recognizer]
 
     def prepare(self) -> None:
-        """Brings the gallery up to date with its pictures."""
+        """Bring the gallery up to date with its pictures."""
         self._searched().prepare()
 
     def setup(self) -> None:

@@ -117,7 +117,7 @@ class Ferret(App):
     _kernel: Kernel
 
     def prepare(self) -> None:
-        """Brings the database up to date with its photos."""
+        """Bring the database up to date with its photos."""
         searched(self.options).prepare()
         if self.options.kernel == "fast":
             self.setup()  # compiles here, once for the machine, and not in all workers at the same time

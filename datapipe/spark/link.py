@@ -137,7 +137,7 @@ class SparkLink:
         return self._ledger.kept < KEPT_RESULTS
 
     def finish(self, timeout_s: float = END_S) -> None:
-        """Waits until all results are durable, then ends the driver."""
+        """Wait until all results are durable, then end the driver."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -178,7 +178,7 @@ class SparkLink:
             self._changed.notify_all()
 
     def _lost(self) -> None:
-        """Rows that were not taken will come again, with the next driver."""
+        """Drop rows that were not taken, as the next driver delivers them again."""
         with self._changed:
             self._ready = False
             self._rows.clear()
@@ -267,5 +267,5 @@ class SparkLink:
 
 
 def new_query() -> str:
-    """A name for the results of one run, whose source is not Spark's."""
+    """Return a name for the results of a run whose source is not Spark."""
     return f"run-{uuid4().hex[:12]}"
