@@ -70,8 +70,8 @@ def in_process(recipe: Recipe, place: Place) -> Engine:
 
 
 def chunks(tasks: pa.Table, most: int, clock: Callable[[], float] = monotonic) -> Iterator[pa.Table]:
-    """What is done between two times that it is put on disk: few files at first, then twice or half as many,
-    as the time tells that the last ones took."""
+    """Yield the tasks between two writes to disk: few files at first, then twice or half as many, depending on the time
+    that the last ones took."""
     start, size = 0, FIRST_FILES
     while start < tasks.num_rows:
         began_s = clock()

@@ -65,9 +65,9 @@ def crop(grey: Image, box: Box) -> Image:
 # Recognize faces by the local binary pattern histograms (Ahonen et al. 2004) of a training set.
 
 FORMAT = 1
-"""Of the file."""
+"""The version of the file."""
 KIND = "faces"
-"""Of a data set that holds one."""
+"""The kind of a data set that has such a file."""
 RADIUS, NEIGHBOURS, GRID = 3, 8, 8
 THRESHOLD = 180.0
 """Maximum distance of a face to a person of the training set; a face farther from all is unknown."""

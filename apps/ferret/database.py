@@ -20,7 +20,7 @@ from apps.ferret.values import FEATURES, SIDE, Floats, Ints
 from compositions.errors import RecomposeError
 
 KIND = "photos"
-"""Of a data set that holds one."""
+"""The kind of a data set that has such a database."""
 FORMAT = 2
 """Version of the file and its features; raise it when either changes."""
 

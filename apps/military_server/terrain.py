@@ -63,7 +63,7 @@ def _hills(chance: np.random.Generator, step: int) -> "Ints":
 
 
 COORDINATES, UNITS, FEATURES = 32, 16, 4
-"""Of a tuple: Leonarczyk 2024, section 4.2.1; what is found out about a coordinate is ours."""
+"""Numbers per tuple: Leonarczyk 2024, section 4.2.1; the features of a coordinate are ours."""
 
 Records = NDArray[np.void]
 Ints = NDArray[np.int32]

@@ -35,9 +35,9 @@ class Portions:
     columns: dict[str, Ints]
     owner: Ints
     watermarks: Ints
-    """Of each portion: no later row is before it; or ``NO_NEWS``."""
+    """The watermark of each portion (no later row is before this time), or ``NO_NEWS``."""
     parts: Ints
-    """Of each portion, the partition that it belongs to."""
+    """The partition of each portion."""
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> Self:

@@ -20,12 +20,12 @@ from datapipe.spark.messages import Begin, Begun, Deliver, Durable, Ended, Faile
 from datapipe.spark.process import DriverProcess
 
 WINDOW_ROWS = 256
-"""Rows that are here and not taken, from which on executors wait."""
+"""Number of received rows, not yet taken, at which executors must wait."""
 KEPT_RESULTS = 20_000
-"""Results that wait to become durable before no more items are taken."""
+"""Number of results that are not durable yet at which no more items are taken."""
 END_S = 60.0
 RESULT = ("value", "values", "error")
-"""What of a result is stored."""
+"""The stored fields of a result."""
 DRIVER = (sys.executable, "-m", f"{__package__}.driver")
 
 Reads = Callable[[Any], Any]
