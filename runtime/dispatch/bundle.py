@@ -1,5 +1,4 @@
-"""A bundle: a batch of items that travel together. Its holder shows its place: the admission queue, a group's queue, a
-task or the outbox."""
+"""A bundle: items that travel together. It is in the admission queue, a group's queue, a task or the outbox."""
 
 from __future__ import annotations
 

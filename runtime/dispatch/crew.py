@@ -94,8 +94,7 @@ class Crew:
         return [worker for worker in unbound if not worker.tests]
 
     def is_last(self, group: GroupState) -> bool:
-        """Return whether the group has at most one worker and may get another. If groups share workers, all of the
-        group's class count."""
+        """Return whether the group (if groups share workers: its class) has at most one worker and may get another."""
         if self._start_failures > 0 and not any(self._starting.values()):
             return False
         return (len(_fit(self.workers.values(), group)) if self.short else len(group.workers) + len(group.leaving)) < 2

@@ -115,8 +115,7 @@ def _fields(cls: type, value: Any) -> Iterator[str]:
 
 _NO_STATES: KeyStates = {}
 PART_CELLS = 50_000
-"""Length of a part in cells: about 8,000 events, a second of the fastest stream, minutes of a slow one. Two parts take
-3 MB."""
+"""Length of a part in cells: about 8,000 events, a second of the fastest stream. Two parts take 3 MB."""
 
 
 class EventLog:

@@ -29,8 +29,7 @@ class DispatcherSettings(Checked):
     """Idle time after which a worker beyond the spares is stopped. If the load returns earlier, the worker is warm,
     which saves a second of late items; until then it takes memory but no core."""
     prefetch_below_s: float = ranged(0.02, 0, 60, "s")
-    """Mean task time below which a worker gets a second task. 20 ms is about 100 hops; for longer tasks, the time of a
-    hop is negligible."""
+    """Mean task time below which a worker gets a second task: 20 ms is about 100 hops; beyond, a hop is negligible."""
     scheduling: str = one_of("on-demand", "round-robin")
     """Choice of the worker for a group's next item: the one with the fewest items, or each in turn even if others are
     idle (SPar's default; Vogel et al. 2018, section 2). Both keep the order of items."""

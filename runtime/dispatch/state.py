@@ -79,8 +79,7 @@ def _note_begun(worker: WorkerState, now_s: float) -> None:
 
 
 class Admission:
-    """The queue before the first group. ``accepted``: items so far and the next serial number; ``queued``: waiting
-    items."""
+    """The queue before the first group. ``accepted``: items so far and next serial number; ``queued``: waiting."""
 
     def __init__(self, settings: DispatcherSettings, accepted: int = 0) -> None:
         self.queue: deque[Bundle] = deque()

@@ -124,8 +124,7 @@ class Transition:
         return True
 
     def _give_up_drain(self, phase: Draining) -> None:
-        """Give up a drain that passed its limit: waiting bundles move to the new composition now, running ones when
-        their tasks return."""
+        """Give up a drain that passed its limit: waiting bundles move now, running ones when their tasks return."""
         phase.pass_limit(self._turn.now_s)
         for group in phase.pipeline.groups:
             for bundle in group.empty():

@@ -314,9 +314,8 @@ def _free_worker(group: GroupState, now_s: float) -> WorkerState | None:
 
 
 def _has_room(worker: WorkerState, group: GroupState, short: bool) -> bool:
-    """Return whether a worker of the group may get a piece: it has no task, or one that a second can be sent behind, so
-    that it need not wait for the message. Workers that may move to another group (all, if ``short``) get no second
-    one."""
+    """Return whether a worker of the group may get a piece: it has no task, or one that a second can be sent behind, to
+    save the wait for a message. Workers that may move to another group (all, if ``short``) get no second task."""
     if not worker.outstanding:
         return True
     if short or group.pipeline.roaming is not None or worker in group.leaving:

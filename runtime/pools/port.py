@@ -13,7 +13,7 @@ from runtime.dispatch.keys import Payload
 
 
 class WorkerPool(Protocol):
-    """A pool of workers, which hold the stages that their class loads; a task names the stages to run. Only ``wake`` is
+    """A pool of workers, each with the stages that its class loads; a task names those to run. Only ``wake`` is
     thread-safe."""
 
     def now_s(self) -> float:

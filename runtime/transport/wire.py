@@ -116,8 +116,7 @@ def pack(message: Message) -> tuple[list[Frame], int]:
 
 
 def unpack(head: tuple[int, ...], body: memoryview) -> Message:
-    """Read a message of ``pack``, given the unpacked head and the body after it. The frames share the body's memory,
-    except a single small one."""
+    """Read a message of ``pack``, given the unpacked head and the body. Frames share its memory, except a small one."""
     if head[0] <= _ALONE_UP_TO_BYTES and (alone := unpack_alone(head, body, 0)) is not None:
         return alone
     _, task_id, table_size, payload_frames, start, items, kind, first, span, timing_count, state_count = head

@@ -319,8 +319,7 @@ def spawn(
 
 
 def begun(name: str, *, detached: bool = False) -> RemoteObject:
-    """Start an object's process, on a machine that answers and is not draining. Raises: ClusterError if the name is
-    taken."""
+    """Start a process on a machine that answers and is not draining. Raises: ClusterError if the name is used."""
     options = {"name": name, "lifetime": "detached" if detached else None, "max_concurrency": THREADS, **_where()}
     try:
         actor = ray.remote(hosted.Host).options(**options).remote(name)

@@ -157,8 +157,7 @@ class Guard:
 
 
 def _line_to(where: str) -> socket.socket | None:
-    """Return a connection with keepalives, which notices within seconds that the machine is unreachable; None if it
-    cannot be made."""
+    """Return a connection that detects an unreachable machine within seconds; None if it cannot be made."""
     host, _, port = where.rpartition(":")
     try:
         line = socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S)

@@ -163,8 +163,7 @@ def guard_token(home: Path | None = None, given: Mapping[str, str] = os.environ)
 
 
 def make_folder() -> Path:
-    """Return a new folder for Ray's sockets and logs that no other user can enter, and remove those of ended
-    processes."""
+    """Return a new private folder for Ray's sockets and logs, and remove the folders of ended processes."""
     base = Path(os.environ.get("RAY_TMPDIR") or "/tmp")  # not TMPDIR: a socket's path has 107 bytes at most
     return Path(housekeeping.make_folder(base)) / "ray"
 
