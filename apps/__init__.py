@@ -1,1 +1,1 @@
-"""The App contract, sources and input-rate patterns; one folder per built-in app."""
+"""The contract of apps, their video frames and input-rate patterns; one folder per bundled app."""

@@ -19,7 +19,7 @@ _TAKEN = {*dir(App), *App.__annotations__, "options"}
 
 
 def faults_of(app: App | type[App]) -> list[str]:
-    """Return what is wrong with an app, a sentence each: with the class, or an instance that set its own stages."""
+    """Return the faults of an app as sentences, for the class or for an instance that sets its own stages."""
     faults = list(_class_faults(app))
     stages = getattr(app, "stages", ())
     if not stages or not all(isinstance(stage, Stage) for stage in stages):
@@ -29,7 +29,7 @@ def faults_of(app: App | type[App]) -> list[str]:
 
 
 def _shared_faults(app: App | type[App], stages: tuple[Stage, ...]) -> Iterator[str]:
-    """Yield what keeps a worker from holding its stages."""
+    """Yield faults that keep a worker from loading the app's stages."""
     own = [stage.name for stage in stages if stage.setup == "per-group"]
     if own and "stages" not in inspect.signature(app.setup).parameters:
         yield f"stage {own[0]!r} has setup = 'per-group', so setup must take (self, stages) and load only these"
@@ -49,14 +49,14 @@ def _class_faults(app: App | type[App]) -> Iterator[str]:
     for expected in ("item_type", "result_type"):
         try:
             adapter(getattr(app, expected))
-        except Exception as error:  # pydantic raises what it likes
+        except Exception as error:  # pydantic may raise any error
             yield f"{expected} is {getattr(app, expected)!r}; must be a type that pydantic can check ({error!s:.100})"
     if isinstance(app, type) and not (takes_options(app) or _takes(app, (), bound=True)):
         yield "__init__ must take (self) or (self, options); what else it needs may be an option"
 
 
 def takes_options(app_class: type[App]) -> bool:
-    """Return whether its ``__init__`` wants the options; one that takes only ``self`` finds them set."""
+    """Return whether the app's ``__init__`` takes the options; otherwise they are set as an attribute before."""
     return _takes(app_class, ("options",), bound=True)
 
 
@@ -94,7 +94,7 @@ def _arguments(stage: Stage) -> tuple[str, ...]:
 
 
 def _order_faults(stage: Stage) -> Iterator[str]:
-    """An unordered stage is not to be had."""
+    """Yield a fault if a stage is unordered, which is not supported."""
     if stage.ordered is True:
         return
     why = "its items may pass each other while they are worked on, and only results wait; leave it out"
@@ -106,7 +106,7 @@ def _order_faults(stage: Stage) -> Iterator[str]:
 
 
 def _call_faults(stage: Stage, method: object) -> Iterator[str]:
-    """Yield what does not go together in the way that it is called."""
+    """Yield contradictions in the way that a stage is called."""
     stateful, is_async = stage.keeps_state, inspect.iscoroutinefunction(method)
     if inspect.isasyncgenfunction(method):
         yield "is an async generator, which cannot be called; write an async def that returns Outputs([...])"
@@ -135,7 +135,7 @@ def _is_time(value: object) -> bool:
 
 
 def _key_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
-    """Yield what a partitioned stage lacks."""
+    """Yield the faults of a partitioned stage."""
     if stage.kind is not StageKind.PARTITIONED:
         return
     name = f"{stage.name}_key"
@@ -180,7 +180,7 @@ def _takes(method: object, arguments: tuple[str, ...], *, bound: bool) -> bool:
     assert callable(method)
     try:
         signature = inspect.signature(method)
-    except ValueError:  # a function in C that does not tell
+    except ValueError:  # a C function without a signature
         return True
     try:
         signature.bind(*(arguments if bound else ("self", *arguments)))

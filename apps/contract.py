@@ -55,7 +55,7 @@ class Outputs(list[Any]):
 
     __slots__ = ()
     made: ClassVar[bool] = False
-    """Whether this process has ever had any: until then nobody needs to look for them among its values."""
+    """True once this process has made one; before that, no search for ``Outputs`` among values is needed."""
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
         """The first one is noticed; from then on they are made as quickly as any list."""
@@ -65,12 +65,12 @@ class Outputs(list[Any]):
             del Outputs.__init__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Made by a call where it is read."""
+        """Pickle as a call of the class, so that the reading process records it too."""
         return Outputs, (list(self),)
 
 
 class Output(Protocol):
-    """A file that an app writes its results to, in order, in a form that others read: a video, an archive."""
+    """A file of results in order, in a format of the app's, such as a video or an archive."""
 
     def write(self, serial: int, value: Any) -> None:
         """Takes a value of the last stage; several of one item have the same serial number.
@@ -80,7 +80,7 @@ class Output(Protocol):
         """
 
     def close(self) -> None:
-        """Raises: as ``write``."""
+        """Finish and close the file. Raises: as ``write``."""
 
 
 class App:
@@ -92,16 +92,16 @@ class App:
     name: ClassVar[str]
     description: ClassVar[str] = ""
     stages: tuple[Stage, ...]
-    """Set on the class. An app whose options decide its stages sets it again on the instance in ``__init__``, so code
-    that has an instance reads ``app.stages`` of that, never of its class."""
+    """The stages. If they depend on options, ``__init__`` sets them again on the instance. So code that has an instance
+    must read the instance's ``stages``, not the class's."""
     options_model: ClassVar[type[Options]] = Options
     item_type: ClassVar[Any] = None
-    """Type of items that come as JSON, such as a pydantic model or a ``TypedDict``: ``from_json`` gets values of it,
-    and others are refused with the fields at fault. None: any value."""
+    """Type of items from JSON, such as a pydantic model or a ``TypedDict``. ``from_json`` gets values of this type;
+    other values are refused, with the invalid fields. None: any value."""
     result_type: ClassVar[Any] = None
     """Type of results as ``encode_result`` returns them; the item of any other result fails. None: any JSON data."""
     input_classes: ClassVar[Mapping[str, int]] = {}
-    """Amounts of input by name, in items: of what is read, from its beginning again where it is shorter."""
+    """Sizes of input by name, in items; a shorter data set is repeated."""
     compositions_file: ClassVar[Path | None] = None
     """YAML beside the app; ``None`` means ``compositions/<name>.yaml`` of the service, then all-sequential alone."""
 
@@ -110,45 +110,45 @@ class App:
             self.options = options if options is not None else self.options_model()
 
     def setup(self, *args: Any, **kwargs: Any) -> None:
-        """Called once in each worker before its first item: load models, open databases. Write ``setup(self)``, or
+        """Prepare a worker, once before its first item: load models, open databases. Define ``setup(self)``, or
         ``setup(self, stages)`` to get the names of the stages that this worker runs."""
 
     def teardown(self, *args: Any, **kwargs: Any) -> None:
-        """Called in a worker after its last item, in the same two forms; a worker that is killed or lost has none."""
+        """Clean up a worker after its last item, in the same two forms; not called if the worker is killed or lost."""
 
     def prepare(self) -> None:
-        """Called once in the runner before any worker starts: build what all workers will read (a database file)."""
+        """Prepare the run, once in the runner before any worker starts: build files that all workers read."""
 
     def items(self, path: Path | None) -> Iterator[Any]:
-        """The app's data set, once through, for source ``replay``: of the user's ``path``, or its own.
+        """Yield the items of the data set once, for source ``replay``: of the user's ``path``, or the app's own.
 
         Raises: RecomposeError when there is none, with a sentence that says what would be accepted.
         """
         raise RecomposeError(f"app {self.name!r} has no data set of its own; start it with source push")
 
     def from_json(self, value: Any) -> Any:
-        """Turns a pushed JSON value into an item. Raises: ValueError with a sentence when it is not acceptable."""
+        """Convert a pushed JSON value to an item. Raises: ValueError with a message if it is not acceptable."""
         return value
 
     def from_binary(self, value: bytes | NDArray[Any]) -> Any:
-        """Turns pushed bytes or a pushed array into an item. Raises: ValueError when it is not acceptable."""
+        """Convert pushed bytes or a pushed array to an item. Raises: ValueError if it is not acceptable."""
         return value
 
     def from_frame(self, frame: NDArray[np.uint8], number: int) -> Any:
-        """Turns a video frame (height × width × 3, BGR, as OpenCV reads it) into an item, for source ``video``."""
+        """Convert a video frame (height × width × 3, BGR, as OpenCV reads it) to an item, for source ``video``."""
         raise RecomposeError(f"app {self.name!r} takes no video; start it with source replay or push")
 
     def data_set(self) -> Recipe | None:
-        """Return how ``recompose ingest`` makes the data set that the app searches in; None: it has none."""
+        """Return the recipe by which ``recompose ingest`` makes the app's data set; None: the app has none."""
         return None
 
     def open_output(self, path: Path) -> Output | None:
-        """The file that ``--out`` names, where the app writes one of its own; None: results as JSON lines.
+        """Open the file of ``--out`` in the app's own format; None: results are written as JSON lines.
 
         Raises: RecomposeError when it cannot be written.
         """
         return None
 
     def encode_result(self, value: Any) -> Any:
-        """Turns the last stage's value into plain JSON data for ``/results`` and ``--out``; no timings in it."""
+        """Convert the last stage's value to plain JSON data, without timings, for ``/results`` and ``--out``."""
         return value

@@ -8,12 +8,12 @@ from pydantic import TypeAdapter, ValidationError
 from apps.contract import App
 
 MOST_FAULTS = 3
-"""Fields at fault that a refusal names."""
+"""Maximum number of invalid fields that an error message names."""
 
 
 def read_item(app: App, value: Any) -> Any:
     """Return the item that the app makes of a JSON value. Raises: ValueError with the fields that do not fit
-    ``item_type``; whatever ``from_json`` refuses it with."""
+    ``item_type``; the errors of ``from_json``."""
     return app.from_json(value if app.item_type is None else fitted(app.item_type, value))
 
 
@@ -29,5 +29,5 @@ def fitted(expected: Any, value: Any) -> Any:
 
 @cache
 def adapter(expected: Any) -> TypeAdapter[Any]:
-    """Return pydantic's check of a type. Raises: whatever pydantic raises for what is none."""
+    """Return pydantic's adapter of a type. Raises: pydantic's error for an invalid type."""
     return TypeAdapter(expected)

@@ -16,7 +16,7 @@ PICTURES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".webp")
 
 
 class Frame(NamedTuple):
-    """A frame as it came in, height × width × 3, BGR. ``fault`` instead of an image: it could not be read."""
+    """An input frame, height × width × 3, BGR. ``fault`` instead of an image: the reason why it could not be read."""
 
     number: int
     image: Image
@@ -24,7 +24,7 @@ class Frame(NamedTuple):
 
 
 def frames_of(place: Path, height: int) -> Iterator[Frame]:
-    """Yield the frames of a video, or the pictures in a folder; scaled down to ``height`` rows, 0: as they are."""
+    """Yield the frames of a video or the pictures in a folder, scaled down to ``height`` rows (0: unscaled)."""
     place = place.expanduser()
     if not place.is_dir():
         return (Frame(number, scaled(image, height)) for number, image in enumerate(Frames(str(place))))
@@ -33,7 +33,7 @@ def frames_of(place: Path, height: int) -> Iterator[Frame]:
 
 
 def _read(number: int, path: Path, height: int) -> Frame:
-    """A file that is no picture becomes a dead letter, not the end of the stream."""
+    """Read a picture; a file that is no picture becomes a frame with a fault, which fails only its own item."""
     image = cv2.imread(str(path))
     if image is None:
         return Frame(number, np.zeros((1, 1, 3), np.uint8), f"{str(path)!r} is no picture that OpenCV can read")
@@ -41,7 +41,7 @@ def _read(number: int, path: Path, height: int) -> Frame:
 
 
 def intact(frame: Frame) -> Image:
-    """Raises: RecomposeError for a frame that could not be read, or has no rows or no colours."""
+    """Check a frame. Raises: RecomposeError if it could not be read, or has no rows or no colours."""
     if frame.fault:
         raise RecomposeError(frame.fault)
     if frame.image.ndim != 3 or frame.image.shape[2] != 3 or min(frame.image.shape) == 0:
@@ -50,7 +50,7 @@ def intact(frame: Frame) -> Image:
 
 
 def scaled(image: Image, height: int) -> Image:
-    """To ``height`` rows where it has more, its sides' ratio kept."""
+    """Scale an image down to ``height`` rows if it has more, with the same aspect ratio."""
     rows, columns = image.shape[:2]
     if not height or rows <= height:
         return image

@@ -12,21 +12,21 @@ from typing import Any
 from compositions.errors import RecomposeError, shown
 
 MOST_PARTITIONS = 256
-"""A partition is a byte wherever those of many values are looked at together."""
+"""Maximum number of partitions, as a partition is stored in a byte."""
 _PLAIN = frozenset({str, bytes, int, bool, type(None)})
 _INT = b"i%x;"
 _REMEMBERED = 100_000
 _ASKED = 2_000_000
-"""So many are worked out before it is tried again whether there are fewer."""
+"""Number of keys computed with a full cache before it is cleared, as there may be fewer keys by then."""
 
 
 class WrongKeyError(RecomposeError):
-    """A value's key is none that is the same everywhere."""
+    """A value's key is of a type that may differ between processes."""
 
 
 class Partitions(dict[Hashable, int]):
-    """The partition of each key of one stage. Ask ``of``: it refuses wrong keys. Where there are few, they are looked
-    up; to note one of very many, which will not come again soon, costs more than to work it out."""
+    """Computes the partitions of one stage's keys, and refuses wrong keys. If there are few keys, their partitions are
+    cached; with very many, caching costs more than computing."""
 
     def __init__(self, count: int, bounds: Sequence[Any] = ()) -> None:
         """``bounds``: the first key of each partition but the first, for range partitioning; empty: by hash."""
@@ -34,11 +34,11 @@ class Partitions(dict[Hashable, int]):
         self._count = count
         self._bounds = bounds
         self._asked = 0
-        """Since there are very many."""
+        """Number of keys computed since the cache is full."""
 
     def of(self, keys: list[Hashable]) -> bytes:
-        """The partitions of ``keys``, a byte each. Raises: WrongKeyError for one that is not str, bytes, int, bool,
-        None or a tuple of these, or that cannot be compared with the bounds."""
+        """Return the partitions of ``keys``, a byte each. Raises: WrongKeyError for a key that is not str, bytes, int,
+        bool, None or a tuple of these, or that cannot be compared with the bounds."""
         kinds = set(map(type, keys))
         if not kinds <= _PLAIN:
             for key in keys:
@@ -78,7 +78,7 @@ def _check(key: object) -> None:
 
 
 def written(key: object) -> bytes:
-    """Bytes that tell any two keys apart, and write equal ones alike."""
+    """Encode a key as bytes: equal keys give equal bytes, different keys different ones."""
     if isinstance(key, tuple):
         return b"(%d%b" % (len(key), b"".join(map(written, key)))
     if isinstance(key, str):

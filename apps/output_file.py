@@ -1,4 +1,4 @@
-"""A file of results: it holds whole records whatever happens, and reports when it can take no more."""
+"""A file of results: it only ever has whole records, and reports when no more can be written."""
 
 import os
 from collections.abc import Iterable
@@ -9,8 +9,8 @@ from compositions.errors import RecomposeError
 
 
 class OutputFailed(RecomposeError):  # noqa: N818 - says what happened
-    """No further result can be written: the disk is full, the file too large. It ends the run, unlike a result that
-    alone cannot be written."""
+    """No further result can be written, for example because the disk is full. This error ends the run, unlike that of a
+    single result."""
 
 
 class OutputFile:
@@ -23,7 +23,7 @@ class OutputFile:
     def __init__(self, path: str | Path, *, buffer_bytes: int = 0, append: bool = False) -> None:
         self.path = Path(path)
         try:
-            # Unbuffered: what Python's own buffer cannot write it would try again when it is closed.
+            # Unbuffered: Python's own buffer would retry a failed write on closing.
             self._file = self.path.open("ab" if append else "wb", buffering=0)
         except OSError as error:
             reason = f"cannot write {str(path)!r}: {error.strerror}; give a file in a folder that exists"
@@ -32,7 +32,7 @@ class OutputFile:
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._end = os.fstat(self._file.fileno()).st_size
-        """Of the last whole record."""
+        """End position of the last whole record."""
         self._failed: OutputFailed | None = None
 
     def add(self, record: bytes) -> None:
@@ -70,7 +70,7 @@ class OutputFile:
             self._file.truncate(self._end)
 
     def close(self) -> None:
-        """Raises: OutputFailed when what waited does not fit; the file is closed all the same."""
+        """Write waiting records, and close the file in any case. Raises: OutputFailed if they do not fit."""
         try:
             if self._failed is None:
                 self.flush()
@@ -79,7 +79,7 @@ class OutputFile:
 
 
 def sync(*places: str | Path) -> None:
-    """Files and folders reach the disk before the name that makes them count."""
+    """Flush a file or folder to the disk, before a rename that makes it valid."""
     for place in places:
         handle = os.open(place, os.O_RDONLY)
         try:

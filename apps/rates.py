@@ -16,12 +16,12 @@ from compositions.errors import RecomposeError
 from compositions.wording import figure
 
 Rate = Callable[[float], float]
-"""Elapsed seconds since the pattern was set, to items/s (0 or more, finite)."""
+"""A function from seconds since the pattern was set to items/s (0 or more, finite)."""
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """The same rate for ever."""
+    """A constant rate."""
 
     rate_per_s: float
 
@@ -140,7 +140,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Custom:
-    """A user's own function of the elapsed seconds, or also of the items since the pattern was set (section 3.4).
+    """A user's function of the elapsed seconds, and optionally of the items, since the pattern was set (section 3.4).
 
     Listing 1, 10 items/s and 0.5 more with each item, is ``lambda elapsed_s, items: 10 + 0.5 * items``. All rates are
     multiplied by ``factor``. Raises: RecomposeError at the call when the function returns anything but a finite rate of
@@ -164,7 +164,7 @@ class Custom:
         """Return if the function takes the number of items."""
         try:
             inspect.signature(self.function).bind(0.0, 0.0)
-        except (TypeError, ValueError):  # it takes one value, or its form is not known, as of a builtin
+        except (TypeError, ValueError):  # one parameter, or an unknown signature, as of a builtin
             return False
         return True
 

@@ -1,4 +1,4 @@
-"""Find apps, a user's and ours in the same way: by the entry-point group ``recompose.apps`` and in ``--apps`` folders.
+"""Find apps, the user's and the bundled ones: by the entry-point group ``recompose.apps`` and in ``--apps`` folders.
 
 Every ``*.py`` file and every package of such a folder is one module. It is loaded under a name made from its path, so
 that two folders may hold files of the same name, and so that classes are pickled by reference between processes which
@@ -44,20 +44,20 @@ class AppRefused(RecomposeError):  # noqa: N818 - the same
 
 @dataclass(frozen=True)
 class Discovery:
-    """All apps by name, and what could not be loaded: where, and why."""
+    """All apps by name, and the errors of those that could not be loaded, by place."""
 
     apps: dict[str, AppClass]
     faults: tuple[Fault, ...]
 
 
 def discover(apps_dirs: Sequence[Path] = ()) -> dict[str, AppClass]:
-    """All apps by name. What cannot be loaded is left out; ``scan`` tells it."""
+    """Return all apps by name, without those that cannot be loaded, which ``scan`` reports."""
     return scan(apps_dirs).apps
 
 
 def scan(apps_dirs: Sequence[Path] = ()) -> Discovery:
-    """All apps by name and the faults, those of folders before installed ones, of which those without their extra are
-    left out. Of two apps of one name the installed one stays, else that of the first folder."""
+    """Return all apps by name, and the errors, of folders first. Installed apps without their extra are left out. Of
+    two apps with one name, the installed one is used, else that of the first folder."""
     found = _by_name(_found(apps_dirs))
     installed = {entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)}
     return Discovery(dict(sorted(found.apps.items(), key=lambda app: app[0] in installed)), found.faults)
@@ -82,7 +82,7 @@ def _by_name(everything: "Iterable[_Found]") -> Discovery:
 
 
 def find(name: str, apps_dirs: Sequence[Path] = ()) -> AppClass:
-    """The class of one app. What cannot hold it by its name is loaded last, installed apps after those of the folders:
+    """Return the class of one app. Places whose names do not match are loaded last, installed apps after folders:
     each process of a run does this, and the bundled apps cost half a second.
 
     Raises: UnknownApp with the names there are, and what could not be loaded; MissingExtra for an installed app that
@@ -101,7 +101,7 @@ def find(name: str, apps_dirs: Sequence[Path] = ()) -> AppClass:
 
 
 def is_bundled(app_class: AppClass) -> bool:
-    """Return whether an app is one of ours."""
+    """Return whether an app is a bundled one."""
     return app_class.__module__.startswith(f"{__package__}.")
 
 
@@ -114,7 +114,7 @@ def names_of(apps: Mapping[str, AppClass]) -> str:
 
 
 def _check_extra(name: str) -> None:
-    """Raises: MissingExtra if an app of this name is installed and needs an extra that is not."""
+    """Raises: MissingExtra if an app of this name is installed but its extra is not."""
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
             entry.load()
@@ -124,13 +124,13 @@ def _check_extra(name: str) -> None:
 
 
 def create(name: str, options: Mapping[str, Any] | None = None, apps_dirs: Sequence[Path] = ()) -> App:
-    """An instance of an app with its options validated; ``setup`` and ``prepare`` are the caller's. Raises: UnknownApp;
-    AppRefused with one fault for every option that is not acceptable."""
+    """Return an instance of an app with validated options; the caller calls ``setup`` and ``prepare``. Raises:
+    UnknownApp; AppRefused with one fault for every invalid option."""
     return build(find(name, apps_dirs), options or {})
 
 
 def build(app_class: AppClass, options: Mapping[str, Any]) -> App:
-    """An instance of this class. Raises: AppRefused, as ``create`` does."""
+    """Return an instance of this class. Raises: AppRefused, as ``create`` does."""
     app = _made(app_class, _options(app_class, options))
     faults = faults_of(app)
     if faults:
@@ -148,8 +148,8 @@ def _made(app_class: AppClass, options: Options) -> App:
 
 
 def module_named(name: str, apps_dirs: Sequence[Path]) -> ModuleType:
-    """A module of the user's beside the apps, loaded as they are. Raises: RecomposeError when no folder has it, or it
-    cannot be loaded."""
+    """Return a user's module beside the apps, loaded as they are. Raises: RecomposeError if no folder has it, or
+    it cannot be loaded."""
     for folder in apps_dirs:
         for file in _module_files(folder):
             if _stem(file) == name:
@@ -162,7 +162,7 @@ def module_named(name: str, apps_dirs: Sequence[Path]) -> ModuleType:
 
 
 def compositions_file(app_class: AppClass) -> Path | None:
-    """The app's compositions: the file it names, else ``<name>.yaml`` beside it, else the one the service ships."""
+    """Return the app's compositions file: the one it names, else ``<name>.yaml`` beside it, else the service's own."""
     if app_class.compositions_file is not None:
         return app_class.compositions_file
     folders = [*_folder_of(app_class), *map(Path, compositions.__path__)]
@@ -171,7 +171,7 @@ def compositions_file(app_class: AppClass) -> Path | None:
 
 
 def _folder_of(app_class: AppClass) -> list[Path]:
-    """None for a class of a notebook."""
+    """Return the file of a class; None if it was defined in a notebook."""
     with suppress(TypeError, OSError):
         return [Path(inspect.getfile(app_class)).parent]
     return []
@@ -223,7 +223,7 @@ def _from_entry_point(entry: Any) -> Iterator[_Found]:
     place = f"entry point {entry.name} = {entry.value}"
     try:
         found = entry.load()
-    except Exception as error:  # whatever its imports raise; the other apps still load
+    except Exception as error:  # its imports may raise any error; the other apps still load
         if advice(error) is None:
             yield place, Fault(place, _why(error))
         return
@@ -280,7 +280,7 @@ def _load(file: Path) -> ModuleType:
 
 
 def _is_defined_in(app_class: AppClass, module: ModuleType) -> bool:
-    """Defined there or in a module of that package, and complete: a class without ``name`` is a base of others."""
+    """Return the complete app classes of a module or package; a class without ``name`` is a base of others."""
     inside = f"{app_class.__module__}.".startswith(f"{module.__name__}.")
     return inside and hasattr(app_class, "name")
 

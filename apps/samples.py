@@ -22,7 +22,7 @@ SOURCES = ("astronaut.png", "chelsea.png", "coffee.png", "hubble_deep_field.jpg"
            "retina.jpg", "rocket.jpg")  # fmt: skip
 PER_SOURCE = 30
 RECIPE = "v2"
-"""Part of the folder's name: to be raised with any change of the recipe, or old pictures would pass for new ones."""
+"""Part of the folder's name; raise it with any change of the recipe, so that old pictures are not reused."""
 
 LONG_SIDE, SHORT_SIDE = 240, 160  # pixels: what Ferret scales to 128 still has detail to lose
 LARGEST_TURN_DEG = 20.0
@@ -30,7 +30,7 @@ WINDOW = (0.45, 0.95)  # a window's sides over the photo's
 
 
 def cache_dir() -> Path:
-    """The folder for what can be made again: ``$XDG_CACHE_HOME/recompose``, else in the home or temporary folder."""
+    """Return the cache folder: ``$XDG_CACHE_HOME/recompose``, else in the home or temporary folder."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "recompose"
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -53,8 +53,8 @@ def _private_temporary() -> Path:
 
 
 def sample_photos(per_source: int = PER_SOURCE) -> Path:
-    """The folder of sample photos (JPEG), made on the first call, which takes a second or two. Raises: RecomposeError
-    when scikit-image, whose photos they are made from, is not installed."""
+    """Return the folder of sample photos (JPEG), made on the first call, which takes a second or two. Raises:
+    RecomposeError if scikit-image, the source of the photos, is not installed."""
     sources = _found(SOURCES)
     folder = cache_dir() / f"samples-{RECIPE}-{len(sources)}x{per_source}"
     if not folder.is_dir():
@@ -63,7 +63,7 @@ def sample_photos(per_source: int = PER_SOURCE) -> Path:
 
 
 def wheel_photo(name: str) -> Path:
-    """One of the photos in the scikit-image wheel. Raises: RecomposeError when it is not installed."""
+    """Return the path of a photo in the scikit-image wheel. Raises: RecomposeError if it is not installed."""
     return _found([name])[0]
 
 
@@ -81,7 +81,7 @@ def _found(names: Sequence[str]) -> list[Path]:
 
 
 def _make_whole(folder: Path, sources: list[Path], per_source: int) -> None:
-    """The folder appears under its name when it is complete, also when two processes make it at once."""
+    """Make the folder atomically, even if two processes make it at the same time."""
     draft = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
     try:
         _write(draft, sources, per_source)
@@ -106,7 +106,7 @@ def _write(folder: Path, sources: list[Path], per_source: int) -> None:
 
 
 def _views(photo: NDArray[np.uint8], count: int, random: np.random.Generator) -> Iterator[NDArray[np.uint8]]:
-    """Windows of different place, size and shape, turned by up to 20 degrees, each scaled to 240×160 or 160×240."""
+    """Yield windows of varied place, size and shape, rotated by up to 20 degrees, scaled to 240×160 or 160×240."""
     import cv2
 
     height, width = photo.shape[:2]

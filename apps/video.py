@@ -13,17 +13,17 @@ from compositions.wording import without_user
 Image = NDArray[np.uint8]
 
 TIMEOUT_MS = 10_000
-"""How long a network stream may take to open, and to give its next frame."""
+"""Time limit for a network stream to open, and for its next frame."""
 SPARE_FRAMES = 0.02
-"""A container's frame count is often an estimate from its length: so much less than it announces is no damage."""
+"""Accepted shortfall of a video's frames: the announced count is often an estimate from the duration."""
 
 
 Capture = Any
-"""A ``cv2.VideoCapture``, or what has its methods."""
+"""A ``cv2.VideoCapture``, or an object with its methods."""
 
 
 def open_capture(place: str) -> Capture:
-    """A camera by its number, a URL, or a file."""
+    """Open a camera by its number, a URL, or a file."""
     import cv2  # a fifth of a second; commands and workers that need no video import this module too
 
     if place.isdigit():

@@ -17,13 +17,13 @@ from compositions.errors import RecomposeError
 
 FRAMES_PER_S = 30.0
 MJPG = cv2.VideoWriter.fourcc(*"MJPG")
-"""OpenCV's wheel writes no H.264."""
+"""The codec; OpenCV's wheel cannot write H.264."""
 LOOKED_AT_EVERY = 300
-"""Frames after which a video's file must have grown; what OpenCV keeps in memory is far less."""
+"""Number of frames after which a video's file must have grown; OpenCV buffers far fewer."""
 
 
 def write_video(place: Path, frames: Iterable[NDArray[np.uint8]], size: tuple[int, int], frames_per_s: float) -> None:
-    """MJPG in AVI, ``size`` width and height; appears under its name when it is complete."""
+    """A video (MJPG in AVI) of width and height ``size``, renamed into place when it is complete."""
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         draft = Path(folder) / place.name
         writer = cv2.VideoWriter(str(draft), MJPG, frames_per_s, size, True)
@@ -41,8 +41,8 @@ class Shown(NamedTuple):
 
 
 class VideoOutput:
-    """``x.avi`` with ``x.csv`` beside it; ``x.csv`` alone without pictures. Raises: RecomposeError when a file cannot
-    be written, OutputFailed when it cannot be any further."""
+    """Writes ``x.avi`` with ``x.csv`` beside it, or only ``x.csv`` without pictures. Raises: RecomposeError if a file
+    cannot be written, OutputFailed if no more can be written."""
 
     def __init__(self, path: Path, columns: Sequence[str], show: Callable[[Any], Shown]) -> None:
         self._show = show
@@ -116,7 +116,7 @@ class Video:
 
 
 def frames_in(path: Path) -> int:
-    """Frames that the index of a video counts; 0 when it has none, or is no video."""
+    """Return the number of frames in a video's index; 0 if it has none or is no video."""
     video = cv2.VideoCapture(str(path))
     count = int(video.get(cv2.CAP_PROP_FRAME_COUNT)) if video.isOpened() else 0
     video.release()

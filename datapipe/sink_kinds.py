@@ -11,12 +11,12 @@ from typing import Any, Literal
 from datapipe.sinks.port import Sink
 
 KindName = Literal["spark", "sql", "parquet", "redis", "kafka", "nats", "mqtt", "rabbitmq", "webhook"]
-"""What a start body may name; the table ``KINDS`` below has a row for each but Spark's (``datapipe.spark``)."""
+"""The kinds that a start body may name; all but Spark's (``datapipe.spark``) have a row in the table ``KINDS``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """``run`` and ``epoch``: who writes."""
+    """The arguments for opening a sink. ``run`` and ``epoch``: the writing run and its epoch."""
 
     path: str
     run: str
@@ -28,9 +28,9 @@ class Opening:
 class SinkKind:
     name: KindName
     adapter: str
-    """Its class, as ``module.Class`` of this package."""
+    """The adapter's class, as ``module.Class`` of this package."""
     options: tuple[str, ...] | None = ()
-    """None: whatever its library takes."""
+    """The accepted options; None: all that its library accepts."""
 
     def open(self, opening: Opening) -> Sink:
         """Open a sink, which is not reached yet. Raises: RecomposeError for an invalid path or a missing library."""

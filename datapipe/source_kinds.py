@@ -17,7 +17,7 @@ from datapipe.sources.push import Push
 from datapipe.sources.sources import Clock, Replay, Source, Video
 
 KindName = Literal["replay", "video", "push", "spark", "folder", "redis", "kafka", "nats", "mqtt", "rabbitmq"]
-"""What a start body may name; the table ``KINDS`` below has a row for each."""
+"""The kinds that a start body may name; the table ``KINDS`` below has a row for each."""
 PUSH_ITEMS = 64
 """The input buffer of ``push``."""
 
@@ -26,11 +26,11 @@ class PathMeans(StrEnum):
     """The meaning of a source's path for its kind."""
 
     NOTHING = "nothing"
-    """It takes none."""
+    """The kind takes no path."""
     FILES = "files"
-    """A file or folder of this machine; none: the app's own data set."""
+    """A file or folder of this machine; without a path, the app's own data set."""
     PLACE = "place"
-    """A camera, a URL, a broker's topic …: whoever opens it says best what is wrong with it."""
+    """A camera, a URL, a broker's topic and so on, which is checked only when the source is opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +40,21 @@ class SourceKind:
     driven: bool = False
     """Spark's driver reads it, and the link to it is the source (``datapipe.spark``)."""
     pushed: bool = False
-    """Items are put into it from outside, so it needs a daemon."""
+    """Clients push items into it, so it needs a daemon."""
     durable: bool = False
-    """What was read can be read again from a position, or is stored when it comes."""
+    """Items can be read again from a position, or are stored when they come."""
     positioned: bool = False
-    """It is always read again from a position; a kind of which some are (``rabbitmq``) is not."""
+    """Every source of the kind is read again from a position (of ``rabbitmq``, only streams are)."""
     own: tuple[str, ...] = ()
-    """Fields that go with this kind, and not with all."""
+    """Fields that only some kinds, this one included, accept."""
     needs: str | None = None
-    """A field without which it is no source, and …"""
+    """A required field, and …"""
     such_as: str = ""
     written: tuple[str, ...] = ()
-    """How it is offered on the command line."""
+    """The forms in which the command line accepts it."""
 
     def fault(self, given: Mapping[str, object]) -> str | None:
-        """Return what does not fit together among the fields that were given a value."""
+        """Return an error message if the given fields do not fit this kind, else None."""
         if self.needs and not given.get(self.needs):
             return f"source {self.name} needs a {self.needs}, such as {self.such_as}"
         for field in {field: None for kind in KINDS.values() for field in kind.own if field not in self.own}:

@@ -1,1 +1,1 @@
-"""Run compositions: one pure dispatcher, and three pools of workers that it drives (local, simulated, ray)."""
+"""Run compositions: one pure dispatcher, and three kinds of worker pools that it drives (local, simulated, ray)."""

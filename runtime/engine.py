@@ -15,9 +15,9 @@ from runtime.dispatch.views import DispatcherView
 from runtime.pools.port import WorkerPool
 
 TICK_S = 0.25
-"""How often time limits are looked at: a quarter second late is nothing to a limit of seconds."""
+"""Interval at which time limits are checked; limits are seconds, so a quarter of a second late does not matter."""
 STALL_S = 1.0
-"""Later than this, and the loop was elsewhere: in a sink that blocked, or not on a core."""
+"""Delay of a tick above which the loop counts as stalled, by a sink that blocked or for lack of a core."""
 
 
 class Engine:
@@ -38,22 +38,22 @@ class Engine:
 
     @property
     def has_room(self) -> bool:
-        """Return whether ``admit`` is welcome now."""
+        """True if ``admit`` may be called now."""
         return self._dispatcher.has_room
 
     @property
     def waits(self) -> bool:
-        """Return whether there are admitted items that no worker has."""
+        """True if admitted items wait to be started."""
         return self._dispatcher.waits
 
     @property
     def sheds(self) -> bool:
-        """Return whether the oldest make room for new ones, so that there always is some."""
+        """True if new items replace the oldest waiting ones under overload, so that there always is room."""
         return self._dispatcher.sheds
 
     @property
     def idle(self) -> bool:
-        """Every admitted item is out."""
+        """True if every admitted item has left."""
         return self._dispatcher.idle
 
     def admit(
@@ -63,9 +63,9 @@ class Engine:
         due_s: tuple[float, ...] | None = None,
         error: str | None = None,
     ) -> int:
-        """Accept encoded items (``Routed`` if the first stage is partitioned), one per time, and return the first
-        serial number. Check ``has_room`` first: this does not refuse. ``error``: reason why the app refuses them; they
-        become dead letters in their place."""
+        """Accept encoded items (``Routed`` if the first stage is partitioned), one for each time in ``arrived_s``, and
+        return the first serial number. Check ``has_room`` first: this method does not refuse. ``error``: reason why the
+        app refuses the items, which become dead letters in their place."""
         serial = self._dispatcher.accepted
         payload, routes = payload if type(payload) is Routed else (payload, None)
         self._handle([construct_fast(BundleAdmitted, (self._pool.now_s(), arrived_s, payload, due_s, routes, error))])
@@ -81,18 +81,18 @@ class Engine:
         first_result_s: float = 0.0,
         wait_s: float = 0.0,
     ) -> None:
-        """Begins a switch; a SwitchEnded outcome tells how it went. One that waits for workers gives way to it."""
+        """Begin a switch; a SwitchEnded outcome reports its end. A switch that still waits for workers is cancelled."""
         now_s, estimates_s = self._pool.now_s(), (drain_estimate_s, drain_mean_s, first_result_s, wait_s)
         self._handle([SwitchRequested(now_s, composition, style, *estimates_s)])
 
     def call_off(self, reason: str) -> None:
-        """Ends a switch that waits for workers; a SwitchEnded outcome tells of it."""
+        """Cancel a switch that waits for workers; a SwitchEnded outcome reports it."""
         self._handle([SwitchCalledOff(self._pool.now_s(), reason)])
 
     def advance(self, until_s: float) -> list[Outcome]:
-        """Waits for workers until ``until_s`` at the latest, handles what came, returns all outcomes since last time.
+        """Wait for events until ``until_s`` at the latest, handle them, and return all outcomes since the last call.
 
-        Returns early when something happened or the pool was woken.
+        Return early if an event came or the pool was woken.
         """
         if not self._outcomes:
             self._handle(self._pool.wait(min(until_s, self._dispatcher.wake_at_s, self._next_tick_s)))
@@ -103,24 +103,24 @@ class Engine:
         return outcomes
 
     def checkpoint(self, next_serial: int) -> Checkpoint | None:
-        """Return how far the stream has come, if that is ``next_serial``: as the dispatcher says."""
+        """Return a checkpoint at ``next_serial``, or None: see ``Dispatcher.checkpoint``."""
         return self._dispatcher.checkpoint(next_serial)
 
     def view(self) -> DispatcherView:
         return self._dispatcher.view(self._pool.now_s())
 
     def close(self) -> None:
-        """End the workers. A worker that still has a task is killed, as nobody waits for the result."""
+        """End the workers. A worker that still has a task is killed, as its result is not needed."""
         for worker in self.view().workers:
             if worker.outstanding:
                 self._pool.end(worker.worker, kill=True)
         self._pool.close()
 
     def _tick(self, now_s: float) -> None:
-        """Looks at time limits; after a stall once the answers are heard that came in it, for nobody was late."""
+        """Check time limits. After a stall, first handle answers that came meanwhile: those workers were not late."""
         if STALL_S < now_s - self._next_tick_s < math.inf:
             listen_until_s = now_s + TICK_S
-            # Somebody may be late: an item is on its way, or a switch.
+            # Only if a time limit may have passed: an item or a switch is under way.
             while now_s < listen_until_s and (not self._dispatcher.idle or self._dispatcher.wake_at_s < math.inf):
                 self._handle(self._pool.wait(listen_until_s))
                 now_s = self._pool.now_s()
@@ -134,8 +134,8 @@ class Engine:
             self._carry_out(instructions)
 
     def _carry_out(self, instructions: Sequence[Instruction]) -> None:
-        """What was said together goes together: a worker gets its tasks by one call of the system."""
-        if len(instructions) == 1 and isinstance(instructions[0], SendTask):  # as where one item is on its way
+        """Carry out instructions; all tasks of a worker are sent together, in one system call."""
+        if len(instructions) == 1 and isinstance(instructions[0], SendTask):  # the fast path of a light stream
             worker, task = instructions[0]
             self._pool.send(worker, (task,))
             return

@@ -69,8 +69,8 @@ def equal_blocks(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
 
 
 def streams(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Cuts before every head of a stream, as pbzip2 does; what is one stream is one block, however long it is. Nothing
-    is left out: what precedes the first head is a block as well, that will not decompress."""
+    """Split before every head of a stream, as pbzip2 does, so that each stream is a block, however long. Bytes before
+    the first head also become a block, which then cannot be decompressed."""
     held = bytearray()
     for part in parts:
         searched = max(0, len(held) - HEAD_BYTES + 1)
@@ -96,7 +96,7 @@ class Block(NamedTuple):
 
 
 class Done(NamedTuple):
-    """``data`` is what came out of ``taken`` bytes; ``plain_crc`` the CRC-32 of the uncompressed side."""
+    """A processed block: ``data``: the output for ``taken`` input bytes; ``plain_crc``: CRC-32 of the plain side."""
 
     number: int
     taken: int
@@ -150,7 +150,7 @@ class Bunzip2(_Blocks):
         return map(Block._make, enumerate(streams(pieces(files_of(path.expanduser())))))
 
     def decompress(self, block: Block) -> Done:
-        """Raises: RecomposeError when the stream is damaged or cut off: what it would give is not complete."""
+        """Decompress a block. Raises: RecomposeError if the stream is damaged or truncated."""
         reader = bz2.BZ2Decompressor()
         try:
             plain = reader.decompress(block.data)

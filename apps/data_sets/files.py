@@ -43,7 +43,7 @@ class Place:
         return Place, (self.name,)
 
     def list(self, suffixes: frozenset[str]) -> pa.Table:
-        """The files with one of the suffixes, by path: a table of ``LISTED``. Raises: RecomposeError for none."""
+        """Return the files with one of the suffixes, sorted by path, as ``LISTED``. Raises: RecomposeError for none."""
         files = (each for each in self._all() if _suffix(each) in suffixes)
         turns = iter(lambda: list(islice(files, TURN_FILES)), [])
         found = _asked(self.name, lambda: [pa.table(list(zip(*some, strict=True)), schema=LISTED) for some in turns])
@@ -53,14 +53,14 @@ class Place:
         return pa.concat_tables(found).sort_by("path")
 
     def skipped(self, suffixes: frozenset[str]) -> tuple[str, ...]:
-        """Files that ``list`` leaves out, by path."""
+        """Unusable files, which ``list`` leaves out, by path."""
         if self._single:
             return ()
         others = (each.path for each in self._all() if _suffix(each) not in suffixes)
         return _asked(self.name, lambda: tuple(sorted(others)))
 
     def read(self, path: str) -> bytes:
-        """Raises: OSError."""
+        """Return the content of a file. Raises: OSError."""
         place = self._root if self._single else f"{self._root}/{path}"
         try:
             with self._system.open_input_stream(place) as file:
@@ -89,7 +89,7 @@ def _suffix(file: Listed) -> str:
 
 
 def _below(root: Path) -> Iterator[Listed]:
-    """Return the files of a local folder, each once: links are followed last, to what was not found yet."""
+    """Return the files of a local folder, each once: links are followed last, to files that were not found yet."""
     folders, links = [root], list[Path]()
     seen = set[tuple[int, int]]()
     found = array("Q")  # device and number of each file, for links alone: a set would take ten times the memory
@@ -118,7 +118,7 @@ def _below(root: Path) -> Iterator[Listed]:
 
 
 def _sorted_out(folder: Path, folders: list[Path], links: list[Path]) -> Iterator[Path]:
-    """Yield what is neither a folder nor a link; these are added to ``folders`` and ``links``."""
+    """Yield the files of a folder; add its subfolders to ``folders`` and its links to ``links``."""
     for each in os.scandir(folder):
         if each.is_symlink() or each.is_dir():
             (links if each.is_symlink() else folders).append(Path(each.path))

@@ -1,4 +1,4 @@
-"""Make the next version of a data set: list files, compute what is new, write it beside the old version, switch."""
+"""Make the next version of a data set: list files, compute new rows, write them beside the old version, switch."""
 
 import json
 import logging
@@ -27,18 +27,18 @@ from compositions.errors import RecomposeError
 
 FILES = pa.schema([*LISTED, ("sha256", pa.string()), ("error", pa.string()), ("rows", pa.int32())])
 Tell = Callable[[int, int], None]
-"""Gets the files done and the files to do."""
+"""Called with the numbers of files done and of all files."""
 
 
 def news(records: pa.Table, before: pa.Table) -> pa.Table:
-    """All but those of files that could not be read and still cannot, for the same reason."""
+    """Return the records except those of files that could not be read before either, for the same reason."""
     failed = before.filter(pc.is_null(before["sha256"]))
     reasons = failed["error"].take(pc.index_in(records["path"], failed["path"]))
     return records.filter(pc.invert(pc.fill_null(pc.equal(records["error"], reasons), False)))
 
 
 def unchanged(records: pa.Table) -> pa.Table:
-    """Records of files whose content is what was known already."""
+    """Return the records of files with unchanged content."""
     return records.filter(pc.and_(pc.is_null(records["rows"]), pc.is_null(records["error"])))
 
 
@@ -60,7 +60,7 @@ def features(records: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def files_table(before: pa.Table, same: pa.Table, new: pa.Table, gone: pa.Table) -> pa.Table:
-    """Files of the next version by path: ``same`` with the size and time that they have now."""
+    """Return the files of the next version by path; those in ``same`` with their present size and time."""
     known = before.select(["error", "rows"]).take(pc.index_in(same["path"], before["path"]))
     again = same.drop(known.column_names).append_column("error", known["error"]).append_column("rows", known["rows"])
     left = without(without(without(before, gone), same), new)
@@ -138,7 +138,7 @@ class Plan(NamedTuple):
 
 
 def plan(found: pa.Table, before: pa.Table) -> Plan:
-    """A file of another size or time is read; whether its content is another, its checksum tells."""
+    """Return the plan. A file whose size or time differs is read; its checksum shows whether its content changed."""
     known = before["sha256"].take(pc.index_in(found["path"], before["path"]))
     todo = without(found.append_column("known", known), of_now(found, good(before), ["size", "mtime_ns"]))
     return Plan(todo.cast(TASKS), found.num_rows - todo.num_rows, without(before, found))
@@ -167,7 +167,7 @@ class Ingested(NamedTuple):
 def ingest(
     recipe: Recipe, place: Place, out: Path, engine: Engine, tell: Tell | None = None, wait: bool = False
 ) -> Ingested:
-    """Brings the data set in ``out`` up to date with the files in ``place``; of two jobs on one data set
+    """Bring the data set in ``out`` up to date with the files in ``place``; of two jobs on one data set
     the second is refused, or waits.
 
     Raises: Unusable when what is there cannot be read or continued; RecomposeError when the files cannot be listed,
@@ -202,13 +202,13 @@ class _Job(NamedTuple):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """As they come back from JSON."""
+        """The recipe's parameters, as JSON returns them."""
         parts = {"parameters": self.recipe.parameters, "index_parameters": self.recipe.index_parameters}
         return dict(json.loads(json.dumps(parts)))
 
     @property
     def continues(self) -> bool:
-        """The current version's rows are what this recipe would compute."""
+        """True if this recipe would compute the same rows as the current version has."""
         before = self.data.manifest
         return before is not None and before["parameters"] == self.parameters["parameters"]
 
@@ -218,7 +218,7 @@ class _Job(NamedTuple):
 
     @property
     def staging(self) -> Staging:
-        """Return what jobs with the same parameters, over the same version and the same place, have found out."""
+        """Return the records of earlier jobs with the same parameters, version and place."""
         key = json.dumps([self.data.version, self.place.name, self.parameters["parameters"]], sort_keys=True)
         return Staging(self.data.staging / sha256(key.encode()).hexdigest()[:16], self.recipe.columns)
 

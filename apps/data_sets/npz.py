@@ -25,7 +25,7 @@ def whole(name: str, value: Any) -> Streamed:
 
 
 def write_npz(place: Path, arrays: Iterable[Streamed]) -> None:
-    """Write the bytes that ``np.savez`` writes for the same arrays, one piece after the other."""
+    """Write the same bytes as ``np.savez`` for the same arrays, one piece after the other."""
     with ZipFile(place, "w") as file:
         for name, kind, shape, pieces in arrays:
             with file.open(f"{name}.npy", "w", force_zip64=True) as member:

@@ -37,14 +37,14 @@ class Searched(Generic[T]):
         self._named = named.expanduser() if named is not None else None
 
     def prepare(self) -> None:
-        """Brings the app's own up to date with its files. Raises: RecomposeError when it cannot be searched in."""
+        """Update the app's own data set to its files. Raises: RecomposeError if the data set is unusable."""
         if self._named is not None:
             self.open()
         else:
             self._make(self._own())
 
     def open(self) -> Reader[T] | Unversioned[T]:
-        """The app's own is made here only where ``prepare`` has left none: on another host."""
+        """Open the data set. The app's own is made here only if ``prepare`` has left none, as on another host."""
         place = self._named or self._own()
         if self._named is None and not is_data_set(place):
             self._make(place)
@@ -78,7 +78,7 @@ class Reader(Generic[T]):
         self._newest = self._take(read_manifest(folder, kind))
 
     def newest(self) -> tuple[int, T]:
-        """The current version's number, and what was loaded of it."""
+        """Return the current version's number and its index."""
         stamp = self._stamp()
         if stamp != self._seen:
             self._seen = stamp
@@ -86,7 +86,7 @@ class Reader(Generic[T]):
         return self._newest
 
     def version(self, number: int) -> T:
-        """Return the index of version ``number``, which an item met before. Raises: RecomposeError if it is gone."""
+        """Return the index of version ``number``, which an item refers to. Raises: RecomposeError if it is gone."""
         if number in self._open:
             return self._open[number]
         return self._take(read_manifest(version_folder(self._folder, number), self._kind))[1]
@@ -98,7 +98,7 @@ class Reader(Generic[T]):
             log.warning("staying with version %d of the data set: %s", self._newest[0], error)
 
     def _take(self, manifest: dict[str, Any]) -> tuple[int, T]:
-        """An index that did not change from one version to the next is not loaded again."""
+        """Load an index, unless it is unchanged from a version that is loaded."""
         number, checksum = int(manifest["version"]), manifest["sha256"][INDEX]
         if self._loaded is None or self._loaded[0] != checksum:
             self._loaded = (checksum, self._load(version_folder(self._folder, number) / INDEX))
@@ -116,7 +116,7 @@ class Reader(Generic[T]):
 
 
 class Unversioned(Generic[T]):
-    """A reader of something that has no versions."""
+    """A reader of an index without versions."""
 
     def __init__(self, value: T) -> None:
         self._value = value

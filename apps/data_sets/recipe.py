@@ -13,23 +13,23 @@ class Recipe(Protocol):
     """The functions that make rows of features from files, and an index from rows."""
 
     kind: str
-    """Of the data sets it makes; apps that share a kind share them."""
+    """The kind of the data sets; apps with the same kind share data sets."""
     suffixes: frozenset[str]
-    """Of the files that count, in lower case."""
+    """The suffixes of the files to use, in lower case."""
     columns: pa.Schema
-    """Of a row."""
+    """The schema of a row."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Return what rows depend on besides the file, as JSON data: when it changes, every file is computed anew."""
+        """Return all parameters, beside the file, that rows depend on, as JSON data; a change recomputes every file."""
 
     @property
     def index_parameters(self) -> Mapping[str, Any]:
-        """Return what the index depends on besides the rows."""
+        """Return the parameters that the index depends on beside the rows."""
 
     @property
     def folder(self) -> Path:
-        """Return where the files are when the user names no place. Raises: RecomposeError when there is none."""
+        """Return the default place of the files. Raises: RecomposeError if there is none."""
 
     def rows(self, path: str, data: bytes) -> list[dict[str, Any]]:
         """The rows of one file, one at least; ``path`` is relative to the folder. Raises: RecomposeError when it cannot
@@ -41,10 +41,10 @@ class Recipe(Protocol):
 
 
 def record_schema(columns: pa.Schema) -> pa.Schema:
-    """Return what is found out about one file. ``rows`` and ``error`` are null where it is what was ``known``."""
+    """Return the record of one file. ``rows`` and ``error`` are null if its content is unchanged (``known``)."""
     rows = ("rows", pa.list_(pa.struct(list(columns))))
     return pa.schema([*LISTED, ("sha256", pa.string()), ("error", pa.string()), rows])
 
 
 TASKS = pa.schema([*LISTED, ("known", pa.string())])
-"""A file to look at; ``known`` is its SHA-256 when its rows are there."""
+"""A file to process; ``known``: the SHA-256 of the content whose rows exist already."""

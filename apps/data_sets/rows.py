@@ -11,7 +11,7 @@ LISTED = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime_ns", pa
 """A file; ``size`` in bytes, ``mtime_ns`` in ns since 1970, where the store tells it (else 0)."""
 ORDER = [("path", "ascending"), ("row", "ascending")]
 TURN_ROWS = 256
-"""Rows of each file that are in memory at a time."""
+"""Number of rows of each file in memory at a time."""
 
 
 def open_rows(part: Path) -> pa.ipc.RecordBatchStreamReader:

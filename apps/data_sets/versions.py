@@ -26,9 +26,9 @@ from apps.output_file import sync
 from compositions.errors import RecomposeError
 
 FORMAT = 1
-"""Of the layout above."""
+"""The version of the layout above."""
 KEPT_VERSIONS = 3
-"""Items on their way were given to an older version: an app opens those as well."""
+"""Number of versions that are kept: items in flight refer to older ones, which an app opens too."""
 MANIFEST = "manifest.json"
 INDEX = "index.npz"
 LOCK = ".recompose-data-set"
@@ -65,7 +65,7 @@ def version_folder(folder: Path, version: int) -> Path:
 
 
 class DataSet:
-    """The writer's side. Made by ``writing``, which keeps a second writer out."""
+    """The writer of a data set, made by ``writing``, which excludes a second writer."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder, self._kind = folder, kind
@@ -74,7 +74,7 @@ class DataSet:
 
     @property
     def version(self) -> int:
-        """The current one; 0 when there is none yet."""
+        """Number of the current version; 0 if there is none yet."""
         return int(self.manifest["version"]) if self.manifest else 0
 
     @property
@@ -83,7 +83,7 @@ class DataSet:
 
     @contextmanager
     def next_version(self) -> Iterator[Path]:
-        """A folder to fill; it is a version when the block ends well, and nothing otherwise."""
+        """Yield a folder to fill, which becomes a version if the block succeeds, and is removed otherwise."""
         draft = self.folder / "versions" / "draft"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
@@ -94,7 +94,7 @@ class DataSet:
             raise
 
     def publish(self, draft: Path, content: dict[str, Any]) -> dict[str, Any]:
-        """Makes the draft the current version; a reader sees the old or the new one, whole."""
+        """Make the draft the current version, atomically for readers."""
         number = self.version + 1
         manifest = {"format": FORMAT, "kind": self._kind, "version": number, **content}
         (draft / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True), encoding="utf-8")
@@ -110,7 +110,7 @@ class DataSet:
         return manifest
 
     def discard(self) -> None:
-        """Leaves nothing of a job that came to nothing, and of what was there before everything."""
+        """Remove all that a failed job has created, and leave everything that was there before."""
         shutil.rmtree(self.staging, ignore_errors=True)
         if self.manifest is None:
             (self.folder / LOCK).unlink(missing_ok=True)
@@ -119,7 +119,7 @@ class DataSet:
                     empty.rmdir()
 
     def tidy(self) -> None:
-        """Removes staged records and the oldest versions."""
+        """Remove staged records and the oldest versions."""
         shutil.rmtree(self.staging, ignore_errors=True)
         for old in (self.folder / "versions").iterdir():
             if not old.name.isdigit() or int(old.name) <= self.version - KEPT_VERSIONS:
@@ -140,7 +140,7 @@ def writing(folder: Path, kind: str, wait: bool = False) -> Iterator[DataSet]:
 
 
 def _locked(folder: Path, wait: bool) -> TextIO:
-    """The lock file, held. Whoever held it before may have left nothing of the folder, and the file with it."""
+    """Return the locked lock file. An earlier holder may have removed the folder together with the file."""
     while True:
         lock = _lock_file(folder)
         try:
@@ -163,13 +163,13 @@ def _lock_file(folder: Path) -> TextIO:
                 raise RecomposeError(f"folder {str(folder)!r} has other things in it; give a data set's, or a new one")
             return (folder / LOCK).open("w")
         except FileNotFoundError:
-            continue  # it was removed in between, by a job that came to nothing
+            continue  # a failed job removed the file in between
         except OSError as error:
             raise RecomposeError(f"cannot write data set {str(folder)!r}: {error.strerror}") from error
 
 
 def share(before: Path, now: Path) -> None:
-    """The same file in another version."""
+    """Share a file with another version, by a link or a copy."""
     now.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(before, now)

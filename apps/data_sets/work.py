@@ -19,15 +19,15 @@ from apps.data_sets.recipe import Recipe, record_schema
 from compositions.errors import RecomposeError
 
 SHARDS = 16
-"""Parts of the features table, by a hash of the path: a new version writes those anew in which something changed."""
+"""Number of shards of the features table, by a hash of the path; a new version rewrites only changed shards."""
 CHUNK_FILES = 512
-"""Files between two times that what was found out is put on disk, at most."""
+"""Maximum number of files between two writes of records to disk."""
 FIRST_FILES = 8
-"""The same for the first time: nobody knows yet how long a file takes."""
+"""Number of files before the first write, as the time per file is unknown."""
 CHUNK_S = 4.0
-"""Seconds between two such times, roughly."""
+"""Approximate interval between two writes."""
 TURN_FILES = 4
-"""Files that a thread takes at a time."""
+"""Number of files that a thread takes at a time."""
 
 Engine = Callable[[pa.Table, Path], Iterable[int]]
 """Computes the records of tasks and puts them into a folder; yields how many are there, as they become ready."""
@@ -38,13 +38,13 @@ def shard_of(path: str) -> int:
 
 
 def records(recipe: Recipe, place: Place, tasks: pa.RecordBatch) -> pa.RecordBatch:
-    """One record a task: an Arrow batch function, that runs wherever the engine puts it."""
+    """Return a record for each task. An Arrow batch function, which the engine may run on any machine."""
     found = [_record(recipe, place, task) for task in tasks.to_pylist()]
     return pa.RecordBatch.from_pylist(found, schema=record_schema(recipe.columns))
 
 
 def stage(folder: Path, found: pa.Table) -> int:
-    """Put records into one file of ``folder``, whole or not at all, in place of earlier ones; return how many."""
+    """Write records atomically to one file of ``folder``, replacing earlier ones; return their number."""
     paths = found["path"].to_pylist()
     name = sha256("\n".join(paths).encode("utf-8", "surrogateescape")).hexdigest()[:32]
     counts = pc.list_value_length(found["rows"])
@@ -57,7 +57,7 @@ def stage(folder: Path, found: pa.Table) -> int:
 
 
 def in_process(recipe: Recipe, place: Place) -> Engine:
-    """The engine for a machine without Spark: threads, of which compiled kernels keep all cores busy."""
+    """The engine without Spark: threads of this process; compiled kernels release the GIL."""
 
     def engine(tasks: pa.Table, folder: Path) -> Iterator[int]:
         with ThreadPoolExecutor() as pool:
@@ -70,8 +70,8 @@ def in_process(recipe: Recipe, place: Place) -> Engine:
 
 
 def chunks(tasks: pa.Table, most: int, clock: Callable[[], float] = monotonic) -> Iterator[pa.Table]:
-    """What is done between two times that it is put on disk: few files at first, then twice or half as many,
-    as the time tells that the last ones took."""
+    """Yield the tasks between two writes to disk: few files at first, then twice or half as many, depending on the time
+    that the last ones took."""
     start, size = 0, FIRST_FILES
     while start < tasks.num_rows:
         began_s = clock()
@@ -88,7 +88,7 @@ def _record(recipe: Recipe, place: Place, task: dict[str, Any]) -> dict[str, Any
     found = {key: task[key] for key in ("path", "size", "mtime_ns")}
     try:
         data = place.read(task["path"])
-    except OSError as error:  # without a checksum: it will be tried again
+    except OSError as error:  # no checksum, so that the next job tries the file again
         return found | {"error": f"{task['path']} cannot be read: {error.strerror or error}"}
     found["sha256"] = sha256(data).hexdigest()
     if found["sha256"] == task["known"]:

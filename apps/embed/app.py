@@ -1,4 +1,4 @@
-"""Embed: photos become vectors by which alike ones are found. One stage reads on CPUs, one infers on a CPU or a GPU."""
+"""Embed: photos become vectors, for similarity search. One stage reads on CPUs, one infers on a CPU or a GPU."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -48,7 +48,7 @@ class Embed(App):
         self.stages = (Stage("decode"), Stage("embed", batch=True, setup="per-group", gpus=gpus))
 
     def setup(self, stages: Sequence[str]) -> None:
-        """Make the model where it is used."""
+        """Make the model if the worker runs the stage that uses it."""
         if "embed" in stages:
             form = Form(self.options.side, self.options.width, self.options.layers)
             self._model = Mixer(form, self.options.seed, self.options.device, self.options.memory_mb)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from compositions.errors import RecomposeError
 
 PATCH = 16
-"""Pixels of a side of what becomes one token."""
+"""Side of the square patch that becomes one token, in pixels."""
 VECTOR = 128
 Device = Literal["cpu", "cuda"]
 Array = Any
@@ -89,7 +89,7 @@ def arrays_on(device: Device, memory_mb: int) -> ModuleType:
         import cupy  # an extra that only machines with a GPU need
 
         cupy.cuda.runtime.getDeviceCount()
-    except Exception as error:  # a driver that is half there raises errors of its own
+    except Exception as error:  # an incomplete driver may raise any error
         why = f"{type(error).__name__}: {error}"
         raise RecomposeError(f"device cuda cannot be used ({why}); install cupy-cuda12x or -13x, or take cpu") from None
     if memory_mb:

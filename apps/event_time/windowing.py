@@ -35,8 +35,8 @@ class Clock:
         above_zero("every", self.every)
 
     def seen(self, reading: Reading | None, time: float) -> tuple[float | None, Reading]:
-        """An event of ``time``; ``END`` after the last one. Returns the tick to be told before it, if there is one.
-        Raises: RecomposeError for what is no time."""
+        """Advance to an event of ``time`` (``END`` after the last one). Return the tick to emit before the event, or
+        None. Raises: RecomposeError for an invalid time."""
         before, time = reading or Reading(), plain(time)
         if time == END or before.watermark == END:
             watermark = tick = END
@@ -54,7 +54,7 @@ Timers = tuple[tuple[float, str], ...]
 
 
 def with_timer(timers: Timers, at: float, name: str) -> Timers:
-    """Return the timers with one more; one of that name is moved. Raises: RecomposeError if ``at`` is no time."""
+    """Return the timers with a new one, which replaces one of that name. Raises: RecomposeError for an invalid time."""
     try:
         fits = at <= inf  # not a number is not
     except (TypeError, ArithmeticError):  # the latter of a Decimal
@@ -76,14 +76,14 @@ def due(timers: Timers, watermark: float) -> tuple[Timers, Timers]:
 
 
 class Slot(NamedTuple):
-    """A window that is kept: what was added up so far, and what was told of it."""
+    """An open window of a key: the value so far, and the windows emitted before."""
 
     window: Window
     value: Any
     told: tuple[Window, ...] = ()
-    """Panes of before that this one will replace."""
+    """Windows emitted before that the next pane replaces."""
     news: bool = True
-    """Whether there is more in it than was told."""
+    """True if it has events that were not emitted yet."""
 
 
 Slots = tuple[Slot, ...]
@@ -99,7 +99,7 @@ class Pane(NamedTuple):
 
 
 class Late(NamedTuple):
-    """An event that came after ``windows`` were closed for good; it counts in none of them."""
+    """A late event: its ``windows`` were closed for good, so it counts in none of them."""
 
     windows: tuple[Window, ...]
     time: float
@@ -184,7 +184,7 @@ States = dict[Hashable, Slots]
 
 
 class KeyedPane(NamedTuple):
-    """The last report on a key."""
+    """The final report on a key."""
 
     key: Hashable
     told: Told
@@ -203,7 +203,7 @@ class KeyedWindows:
         return [KeyedPane(key, each) for each in told]
 
     def advance(self, states: States, watermark: float) -> list[KeyedPane]:
-        """Tells what is over for all keys, in order of their ends; equal ones as their keys came."""
+        """Return the new panes of windows that are over, for all keys, by their ends, and then in order of keys."""
         panes: list[KeyedPane] = []
         for key in list(states):
             told, slots = self._windowing.advance(states[key], watermark)

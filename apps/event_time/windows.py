@@ -1,4 +1,4 @@
-"""Assign events to windows, and tell when a window is over.
+"""Assign events to windows, and decide when a window is over.
 
 Times are numbers of any unit, whole ones if sums are to be exact. A watermark is the time that all later events are
 expected to have reached.
@@ -125,7 +125,7 @@ class Sliding:
 
 
 class Tumbling(Sliding):
-    """Windows of ``size``, one after the other. Raises: RecomposeError when it is not above 0."""
+    """Consecutive windows of ``size``. Raises: RecomposeError if it is not above 0."""
 
     __slots__ = ()
 
@@ -144,12 +144,12 @@ class Sessions:
         above_zero("gap", self.gap)
 
     def of(self, time: float) -> list[Window]:
-        """Return the window of the event alone; it merges with those that it touches. Raises: RecomposeError for
-        what is no time, or one so large that ``gap`` later is the same."""
+        """Return the window of the event alone, which the caller merges with windows that it touches. Raises:
+        RecomposeError for an invalid time, or one so large that adding ``gap`` does not change it."""
         return [Window(time, after(time, self.gap))]
 
     def is_over(self, window: Window, watermark: float) -> bool:
-        """Only after its end: an event at that moment would still belong to it."""
+        """Return whether the window is over: only after its end, as an event at its end still belongs to it."""
         return window.end < watermark
 
     def too_late(self, windows: Sequence[Window], time: float, watermark: float) -> list[Window]:

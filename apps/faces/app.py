@@ -22,7 +22,7 @@ from apps.video_out import video_output, write_video
 WIDTH, HEIGHT = 462, 260
 FRAMES_PER_S = 10.0
 SCENES = (("astronaut.png", 90), ("coffee.png", 30), ("astronaut.png", 90), ("chelsea.png", 30), ("astronaut.png", 60))
-"""Photos and frames each is looked at for: 30 s in all, four fifths of them with a face."""
+"""The photos of the clip, each with its number of frames: 30 s in all, four fifths with a face."""
 RECIPE = "v1"
 SEED = 20
 
@@ -94,7 +94,7 @@ class FaceOptions(Options):
 
 
 class FaceApp(App):
-    """Its last stage gives ``Recognized``."""
+    """The base class of the face apps; the last stage returns ``Recognized``."""
 
     input_classes = INPUT_CLASSES
     options: FaceOptions
@@ -102,7 +102,7 @@ class FaceApp(App):
     _recognizers: Reader[Recognizer] | Unversioned[Recognizer]
 
     def prepare(self) -> None:
-        """Brings the gallery up to date with its pictures."""
+        """Bring the gallery up to date with its pictures."""
         self._searched().prepare()
 
     def setup(self) -> None:

@@ -14,16 +14,16 @@ from apps.faces.results import FORMAT, KIND, Detector, Image, crop, equalised, s
 from compositions.errors import RecomposeError
 
 ROWS = 1
-"""Version of the faces: to be raised whenever others are found."""
+"""Version of the faces; raise it with any change of the detection."""
 SEARCH: dict[str, Any] = {"scale": 1.1, "neighbours": 5, "smallest": 0.06, "largest": 1.0}
 """Portraits have faces of any size."""
 _own = threading.local()
 PORTRAIT_PX = 256
-"""A picture whose sides are no longer than this and in which no face is found is taken to be one."""
+"""Maximum side, in pixels, of a picture that counts as a face itself if no face is found in it."""
 
 
 class FaceRecipe:
-    """A picture gives one row, its largest face. Whose it is, the subfolder tells, else the file's name."""
+    """A recipe with one row per picture: its largest face. The subfolder, else the file's name, names the person."""
 
     kind = KIND
     suffixes = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".webp"})
@@ -61,7 +61,7 @@ def label(path: str) -> str:
 
 
 def _detector() -> Detector:
-    """One a thread: a cascade serves one caller at a time."""
+    """Return this thread's detector, as a cascade serves only one caller at a time."""
     if not hasattr(_own, "detector"):
         _own.detector = Detector(**SEARCH)
     return cast(Detector, _own.detector)

@@ -65,30 +65,30 @@ def crop(grey: Image, box: Box) -> Image:
 # Recognize faces by the local binary pattern histograms (Ahonen et al. 2004) of a training set.
 
 FORMAT = 1
-"""Of the file."""
+"""The version of the file."""
 KIND = "faces"
-"""Of a data set that holds one."""
+"""The kind of a data set that has such a file."""
 RADIUS, NEIGHBOURS, GRID = 3, 8, 8
 THRESHOLD = 180.0
-"""Distance beyond which a face belongs to nobody of the training set."""
+"""Maximum distance of a face to a person of the training set; a face farther from all is unknown."""
 
 
 class Person(NamedTuple):
-    """Whom a face was taken for, and at what distance; nobody: None."""
+    """The person that a face was recognized as, and the distance; None: unknown."""
 
     label: str | None
     distance: float | None
 
 
 class Gallery(NamedTuple):
-    """Grey faces, and whose they are."""
+    """Grey faces, and their persons' names."""
 
     faces: tuple[Image, ...]
     labels: tuple[str, ...]
 
 
 class Recognizer:
-    """A trained model; takes about a millisecond a training face to make, once a worker."""
+    """A trained model, made once per worker, which takes about a millisecond per training face."""
 
     def __init__(self, gallery: Gallery, threshold: float = THRESHOLD) -> None:
         self._names = sorted(set(gallery.labels))
@@ -108,7 +108,7 @@ def save(faces: Iterable[Image], labels: Sequence[str], place: Path) -> None:
 
 
 def load(place: Path) -> Gallery:
-    """Raises: RecomposeError when the file is missing or damaged."""
+    """Read a gallery. Raises: RecomposeError if the file is missing or damaged."""
     try:
         with np.load(place, allow_pickle=False) as stored:
             labels = tuple(str(label) for label in stored["labels"])
@@ -124,7 +124,7 @@ RED, GREEN = (0, 0, 255), (0, 255, 0)
 
 
 class Marked(NamedTuple):
-    """A frame in which faces are marked, and these faces, equalised and grey, before they were."""
+    """A frame with marked faces, and the unmarked faces in equalised grey."""
 
     number: int
     image: Image
@@ -149,7 +149,7 @@ def circle(image: Image, box: Box, colour: tuple[int, int, int], radius: float) 
 
 
 def recognized(number: int, image: Image, boxes: tuple[Box, ...], persons: tuple[Person, ...]) -> Recognized:
-    """Takes the digest, then writes names beside the faces."""
+    """Compute the digest, then write names beside the faces."""
     digest = hashlib.sha256(image.tobytes()).hexdigest()
     for box, person in zip(boxes, persons, strict=True):
         if person.label is not None:
@@ -162,7 +162,7 @@ def rows_of(value: Recognized) -> list[list[Any]]:
 
 
 def _named(person: Person) -> tuple[str | None, float | None]:
-    """A stranger has neither: null in JSON, an empty cell in CSV."""
+    """Return name and distance as output; both are None for an unknown face (null in JSON, an empty cell in CSV)."""
     return person.label, None if person.distance is None else round(person.distance, 3)
 
 

@@ -36,7 +36,7 @@ def images_of(options: FerretOptions) -> Path:
 
 
 def queries_of(options: FerretOptions) -> Path:
-    """Raises: RecomposeError when only a database is given and the photos it was made of are gone."""
+    """Return the folder of the photos. Raises: RecomposeError if only a database is given and its photos are gone."""
     if options.queries:
         return options.queries.expanduser()
     if not options.database:
@@ -51,7 +51,7 @@ def queries_of(options: FerretOptions) -> Path:
 
 
 def read_queries(place: Path) -> Iterator[Photo | Unreadable]:
-    """The photos of a folder, or the one. Raises: RecomposeError when there is none."""
+    """Return the photos of a folder, or a single one. Raises: RecomposeError if there is none."""
     for name, photo in list_photos(place):
         try:
             yield read_photo(photo, name)
@@ -86,7 +86,7 @@ def searched(options: FerretOptions) -> Searched[Database]:
 
 
 def recipe_of(options: FerretOptions) -> RegionRecipe:
-    """Return how a database is made. By the compiled kernel unless the options name one: both find the same."""
+    """Return the recipe of a database, with the compiled kernel by default; both kernels give the same."""
     from apps.ferret.data_set import RegionRecipe  # Arrow: workers do not need it
 
     kernel = options.kernel if "kernel" in options.model_fields_set else "fast"
@@ -99,9 +99,9 @@ def projections_of(options: FerretOptions) -> Projections:
 
 
 INPUT_CLASSES = {"test": 1, "small": 16, "medium": 64, "large": 256, "huge": 3_500}
-"""Queries, as PARSEC has them: test, simsmall, simmedium, simlarge and native, which asks for 50 results each."""
+"""Numbers of queries, as in PARSEC: test, simsmall, simmedium, simlarge and native (50 results for each query)."""
 NEAR_PER_RESULT = 2
-"""Near regions kept for every query region, per image asked for: the original's ratio."""
+"""Number of near regions kept per query region, for each requested image: the original's ratio."""
 
 
 class Ferret(App):
@@ -117,7 +117,7 @@ class Ferret(App):
     _kernel: Kernel
 
     def prepare(self) -> None:
-        """Brings the database up to date with its photos."""
+        """Bring the database up to date with its photos."""
         searched(self.options).prepare()
         if self.options.kernel == "fast":
             self.setup()  # compiles here, once for the machine, and not in all workers at the same time
@@ -131,14 +131,14 @@ class Ferret(App):
         return recipe_of(self.options)
 
     def _warm_up(self) -> None:
-        """Compiled loops and the index come into being with their first use: here, and not in the first item."""
+        """Load the compiled loops and the index now, rather than with the first item."""
         blank = np.zeros((SIDE, SIDE, 3), np.uint8)
         own = self._databases.newest()[1].features[:1]
         signature = self.extract(self.segment(Photo("", blank, blank)))
         self.rank(self.vectorize(signature._replace(weights=np.ones(1, np.float32), features=own)))
 
     def items(self, path: Path | None) -> Iterator[Photo | Unreadable]:
-        """The query photos in the order of their paths. A file that is no picture becomes a dead letter, not an end."""
+        """Yield the query photos in the order of their paths; a file that is no picture becomes a dead letter."""
         return read_queries(path.expanduser() if path else queries_of(self.options))
 
     def from_json(self, value: Any) -> Photo:
@@ -158,7 +158,7 @@ class Ferret(App):
         return Candidates(signature, database.owners(near), version)
 
     def rank(self, candidates: Candidates) -> Ranking:
-        """The nearest ``top_k`` candidates; of equally near ones the earlier in the database comes first."""
+        """Return the nearest ``top_k`` candidates; equally near ones are in the order of the database."""
         signature, images, version = candidates
         database = self._databases.version(version)
         weights, features, starts = database.regions_of(images)
@@ -171,6 +171,6 @@ class Ferret(App):
         return Ranking(signature.name, tuple((database.names[image], float(d)) for d, image in nearest))
 
     def encode_result(self, value: Ranking) -> dict[str, Any]:
-        """Distances with six significant digits, as the original prints them."""
+        """Return the result with distances to six significant digits, as in the original."""
         matches = [{"image": image, "distance": float(f"{distance:g}")} for image, distance in value.matches]
         return {"query": value.query, "matches": matches}

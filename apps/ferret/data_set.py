@@ -19,11 +19,11 @@ from apps.ferret.lsh import Projections
 from apps.ferret.values import FEATURES, SUFFIXES, Ints
 
 ROWS = 1
-"""Version of the features: to be raised whenever stages find others."""
+"""Version of the features; raise it with any change of the stages' results."""
 
 
 class RegionRecipe:
-    """Rows are regions, with fourteen features each. Both kernels find the same, so the kernel is no parameter."""
+    """A recipe whose rows are regions with 14 features each. The kernel is no parameter, as both give the same."""
 
     kind = KIND
     suffixes = SUFFIXES
@@ -77,7 +77,7 @@ def _regions(rows: Rows, firsts: Ints, starts: Ints) -> Iterator[Regions]:
 
 
 def display_names(paths: pa.Array) -> pa.Array:
-    """File names; paths where several have the same one."""
+    """Return the files' names, or their paths if names occur more than once."""
     names = pc.replace_substring_regex(paths, "(?s).*/", "")
     counts = names.value_counts()
     often = counts.field("values").filter(pc.greater(counts.field("counts"), 1))

@@ -20,9 +20,9 @@ from apps.ferret.values import FEATURES, SIDE, Floats, Ints
 from compositions.errors import RecomposeError
 
 KIND = "photos"
-"""Of a data set that holds one."""
+"""The kind of a data set that has such a database."""
 FORMAT = 2
-"""Version of the file and of the features in it: to be raised whenever either changes."""
+"""Version of the file and its features; raise it when either changes."""
 
 PARAMETERS = {"side": SIDE, "complexity": COMPLEXITY, "smallest": SMALLEST, "weights": FEATURE_WEIGHTS.tolist()}
 ARRAYS = ("starts", "weights", "features")
@@ -45,11 +45,11 @@ class Database:
         return RegionIndex(self.features, self.projections, self.buckets)
 
     def owners(self, regions: Ints) -> Ints:
-        """The images that these regions belong to, ascending, once each."""
+        """Return the images that these regions belong to, each once, in ascending order."""
         return np.unique(np.searchsorted(self.starts, regions, "right") - 1)
 
     def regions_of(self, images: Ints) -> tuple[Floats, Floats, Ints]:
-        """Weights, features and starts of some images alone."""
+        """Return the weights, features and starts of some images."""
         sizes = self.starts[images + 1] - self.starts[images]
         starts = starts_of(sizes)
         rows = np.arange(starts[-1]) + np.repeat(self.starts[images] - starts[:-1], sizes)
@@ -57,7 +57,7 @@ class Database:
 
 
 def starts_of(sizes: Ints) -> Ints:
-    """Return where each image's regions start, and where the last one's end."""
+    """Return the start of each image's regions, and the end of the last."""
     return np.concatenate(([0], np.cumsum(sizes)))
 
 
@@ -82,15 +82,15 @@ class Column:
 
 
 Regions = tuple[int, Floats, Floats]
-"""The number of a region in the database; the weights and features of this one and those that follow."""
+"""The number of a region in the database, and the weights and features of this and the following regions."""
 TURN_ROWS = 2**16
 SORTED_ROWS = 2**18
-"""Regions that are sorted at a time, roughly."""
+"""Approximate number of regions that are sorted at a time."""
 
 
 def save(path: Path, names: Streamed, starts: Ints, regions: Iterable[Regions], projections: Projections) -> None:
-    """Write a database whole or not at all, so that no reader ever meets half of one; others may read it who may read
-    what lies beside it. ``regions`` may come in any order, and are never in memory together."""
+    """Write a database atomically, with the file permissions usual in its folder. ``regions`` may come in any order,
+    and are never all in memory."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=path.parent) as name:
         folder = Path(name)
@@ -140,7 +140,7 @@ def _by_bucket(numbers: Column, ordered: Column) -> Iterator[Ints]:
 
 
 def load_database(path: Path) -> Database:
-    """Reads what ``save`` wrote. Raises: RecomposeError when the file is missing, damaged or of another version."""
+    """Read a database. Raises: RecomposeError if the file is missing, damaged or of another version."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             manifest = json.loads(str(data["manifest"]))

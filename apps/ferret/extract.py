@@ -36,7 +36,7 @@ def segment(rgb: Bytes, kernel: Kernel) -> NDArray[np.uint16]:
 
 
 def sorted_pairs(rgb: Bytes) -> tuple[Ints, Ints]:
-    """All pairs of 4-neighbours, most similar first; equal ones stay in the order of ``neighbour_pairs``."""
+    """Return all pairs of 4-neighbours, the most similar first; equal ones stay in the order of ``neighbour_pairs``."""
     first, second = neighbour_pairs()
     pixels = rgb.reshape(-1, 3).astype(np.int16)
     difference = np.abs(pixels[first] - pixels[second]).max(axis=1).astype(np.uint8)
@@ -100,7 +100,7 @@ def colour_moments(colours: Floats) -> Floats:
 
 
 def _sum(values: Floats) -> Floats:
-    """Sums down the columns one after the other, as a C loop does; numpy's own sum would round differently."""
+    """Return the sums of the columns, added in order like a C loop; numpy's own sum would round differently."""
     total: Floats = np.add.accumulate(values, axis=0)[-1]
     return total
 

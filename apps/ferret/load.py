@@ -21,7 +21,7 @@ F32 = np.float32
 
 
 def read_photo(path: Path, name: str) -> Photo:
-    """The picture in a file. Raises: RecomposeError when there is none in it."""
+    """Return the picture of a file. Raises: RecomposeError if the file has none."""
     try:
         return decode_photo(path.read_bytes(), name)
     except OSError as error:
@@ -62,7 +62,7 @@ def resize(rgb: Bytes) -> Bytes:
 
 @lru_cache(maxsize=256)
 def lanczos_windows(length: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Return of each of 128 windows over ``length`` pixels its start, its size and its weights (sum 1)."""
+    """Return the start, size and weights (sum 1) of each of 128 windows over ``length`` pixels."""
     factor = F32(SIDE) / F32(length)
     scale = max(F32(1) / factor, F32(1))
     windows = [_window(x, length, factor, scale) for x in range(SIDE)]

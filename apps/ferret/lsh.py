@@ -17,7 +17,7 @@ from apps.ferret.values import FEATURES, Floats, Ints
 from compositions.errors import RecomposeError
 
 TABLES = 8
-"""Tables looked into; projections may bring more, the rest stays unused, as in the original."""
+"""Number of tables used; further ones of the projections stay unused, as in the original."""
 
 HASHES = 17
 WIDTH = 4.0708  # of a hash's slots, in units of the feature space
@@ -38,7 +38,7 @@ class Projections(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same projections, in hexadecimal digits."""
+        """A hash of the projections, in hexadecimal digits."""
         digest = sha256(str(self.buckets).encode())
         for array in self[:-1]:
             digest.update(np.ascontiguousarray(array).tobytes())

@@ -50,7 +50,7 @@ class Photo(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A file that is no picture: the first stage refuses it with ``reason``, so it becomes a dead letter."""
+    """A file that is no picture: the first stage raises ``reason``, so the item becomes a dead letter."""
 
     name: str
     reason: str

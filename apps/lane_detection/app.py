@@ -25,7 +25,7 @@ from compositions.model import Stage
 WIDTH, HEIGHT = 640, 360
 FRAMES, FRAMES_PER_S = 150, 25.0
 HORIZON = 200
-"""Row where the road ends."""
+"""The row of the horizon, where the road ends."""
 RECIPE = "v1"
 SEED = 7
 
@@ -63,12 +63,12 @@ COLUMNS = ("frame", "x1", "y1", "x2", "y2", "side")
 INPUT_CLASSES = {"test": 25, "small": 125, "medium": 500, "large": 1_500, "huge": 3_000}
 """Frames: at 25 a second 1, 5, 20, 60 and 120 s. SPBench's huge has 120 s; the others are ours."""
 LEAST_SLOPE = 0.3
-"""Rows over columns: flatter lines are no side of a lane."""
+"""Minimum slope of a lane's side (rows over columns); flatter lines are ignored."""
 SMALLEST_PX = 16
 
 
 WithImage = tuple[Frame, Image]
-"""A frame with what the operator before made of it."""
+"""A frame with the result of the operator before."""
 WithImages = tuple[Frame, Image, Image]
 WithLines = tuple[Frame, Lines]
 
@@ -184,7 +184,7 @@ def side_of(line: list[int]) -> str:
 
 
 def _region(frame: Frame) -> Image:
-    """Raises: RecomposeError when the frame has nothing below row width/3."""
+    """Check a frame. Raises: RecomposeError if the frame has no rows below row width/3."""
     image = intact(frame)
     rows, columns = image.shape[:2]
     if columns < SMALLEST_PX or rows - operators.top_row(image) < SMALLEST_PX:

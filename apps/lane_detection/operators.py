@@ -18,7 +18,7 @@ MOST_VOTES, VOTES_STEP, ENOUGH_LINES = 225, 5, 5
 LEFT_RAD, RIGHT_RAD = (0.09, 1.48), (1.66, 3.14)
 """Angles of the normals of lines that lean like the sides of a lane."""
 STEEP_LEFT_RAD, STEEP_RIGHT_RAD = (0.3, 1.3), (1.85, 2.85)
-"""The same without what is nearly level or upright: sides of a lane seen from within it."""
+"""The same without nearly level or upright lines: the sides of a lane as seen from within the lane."""
 REACH_PX = 1000
 LARGEST_GAP_PX, LEAST_VOTES = 10, 4
 INVERSE_FROM = 150
@@ -27,8 +27,8 @@ BLUE = (255, 0, 0)
 
 @dataclass(frozen=True)
 class Search:
-    """The limits of a detection. SPBench stops at five lines, which on a motorway are all of the unbroken side; and the
-    dashes of the other side are shorter than its segments."""
+    """The limits of a detection. SPBench stops at five lines, which on a motorway may all belong to the solid side; and
+    the dashes of the other side are shorter than its segments."""
 
     both_sides: bool
     shortest_px: int
@@ -38,7 +38,7 @@ SEARCHES = {"both_sides": Search(True, 25), "spbench": Search(False, 60)}
 
 
 def top_row(frame: Image) -> int:
-    """Return where the region of interest begins."""
+    """Return the first row of the region of interest."""
     return frame.shape[1] // 3
 
 
@@ -51,7 +51,7 @@ def canny_1(region: Image) -> Image:
 
 
 def hough_t(edges: Image, search: Search) -> Image:
-    """A mask with the straight lines that have the most votes: fewer votes are asked for until there are enough."""
+    """Return a mask with the straight lines of most votes; the threshold is lowered until there are enough lines."""
     votes, found = MOST_VOTES, np.empty((0, 2), np.float32)
     while votes > 0 and not _enough(found, search):
         lines = cv2.HoughLines(edges, 1, pi / 180, votes)
@@ -91,7 +91,7 @@ def segments(edges: Image, search: Search) -> Lines:
 
 
 def bitwise(straight: Image, pieces: Image) -> Image:
-    """Return what both masks have, dark on white."""
+    """Return the intersection of both masks, dark on white."""
     both = cv2.bitwise_and(straight, pieces)
     return np.asarray(cv2.threshold(both, INVERSE_FROM, 255, cv2.THRESH_BINARY_INV)[1], dtype=np.uint8)
 
@@ -101,7 +101,7 @@ def canny_2(both: Image, search: Search) -> Lines:
 
 
 def overlap(frame: Image, lines: Lines) -> tuple[Image, Lines]:
-    """A copy of the frame with the lines in it, and these where they are in the frame."""
+    """Return a copy of the frame with the lines drawn in, and the lines in coordinates of the frame."""
     placed = lines + np.array([0, top_row(frame), 0, top_row(frame)], np.int32)
     return drawn(frame.copy(), placed, BLUE), placed
 

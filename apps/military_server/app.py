@@ -43,7 +43,7 @@ PATTERNS = {"increasing": Increasing, "spike": Spike, "decreasing": Decreasing, 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """``cycles`` times the same pattern over ``tuples_a_cycle`` tuples, between two loads 0..1."""
+    """A phase: ``cycles`` repetitions of a pattern over ``tuples_a_cycle`` tuples, between two loads 0..1."""
 
     pattern: str
     tuples_a_cycle: int
@@ -56,7 +56,7 @@ class Phase:
         return self.tuples_a_cycle * self.cycles
 
     def loads(self) -> Loads:
-        """One load a tuple."""
+        """Return the load of each tuple."""
         pattern = PATTERNS[self.pattern](float(self.tuples_a_cycle), self.low, self.high)
         return np.tile([pattern(float(tuple_)) for tuple_ in range(self.tuples_a_cycle)], self.cycles)
 
@@ -73,7 +73,7 @@ PHASES = (
 
 @cache
 def phase_workload() -> Loads:
-    """The thesis's million; made once a process, in a third of a second. Not to be written on."""
+    """Return the thesis's million tuples, made once per process in a third of a second; read-only."""
     return loads_of(PHASES)
 
 
@@ -83,7 +83,7 @@ def loads_of(phases: Sequence[Phase]) -> Loads:
 
 
 def scaled(loads: Loads, tuples: int) -> Loads:
-    """The same course over so many tuples."""
+    """Return the same phases, scaled to a number of tuples."""
     return loads[np.arange(tuples) * len(loads) // tuples]
 
 
@@ -92,12 +92,12 @@ Widths = NDArray[np.int64]
 
 
 def phase_widths(tuples: int, narrowest: int, widest: int) -> Widths:
-    """The width follows the phases, so that the squares to look at go with its square."""
+    """Return the area's width for each tuple by the load; the number of squares to examine is its square."""
     return np.rint(narrowest + scaled(phase_workload(), tuples) * (widest - narrowest)).astype(np.int64)
 
 
 def sent_by_drones(widths: Widths, seed: int) -> Iterator[bytes]:
-    """A record for each width, at random places of the map, with random units."""
+    """Return a record for each width, at random places of the map, with random units."""
     chance = np.random.default_rng(seed)
     for start in range(0, len(widths), AT_A_TIME):
         part = widths[start : start + AT_A_TIME]
@@ -110,7 +110,7 @@ def sent_by_drones(widths: Widths, seed: int) -> Iterator[bytes]:
 
 
 _STORED = Struct(f"=qB{2 * UNITS}H")
-"""``STORED`` for one record, where NumPy would take ten times as long."""
+"""Packs one record of ``STORED``, for which NumPy would take ten times as long."""
 
 
 class MilitaryOptions(Options):
@@ -152,38 +152,38 @@ class MilitaryServer(App):
             self.stages = tuple(on_gpu.get(each.name, each) for each in self.stages)
 
     def setup(self, stages: Sequence[str]) -> None:
-        """Load the kernel where it is used."""
+        """Load the kernel if the worker runs a stage that uses it."""
         if self.computing.intersection(stages):
             self._kernel = load_kernel(self.options.kernel, terrain(self.options.seed))
 
     # --- the stages, A to E in the thesis ---
 
     def load(self, values: list[bytes]) -> list[bytes]:
-        """Takes in what a drone sent. Raises: ValueError when it cannot be flown or holds unknown units."""
+        """Parse a drone's message. Raises: ValueError if its coordinates or units are invalid."""
         missions = joined(values, SENT).astype(MISSION)
         _check(missions)
         return parted(missions)
 
     def map(self, values: list[bytes]) -> list[bytes | Row]:
-        """Return what the ground is like around each coordinate."""
+        """Return the features of the ground around each coordinate."""
         missions = joined(values, MISSION)
         features = self._kernel.explore(ints(missions["width"]), ints(missions["coordinates"]))
         return given(EXPLORED, missions, features=features)
 
     def map_reduce(self, values: list[bytes | Row]) -> list[bytes | Row]:
-        """The best coordinate of every unit."""
+        """Return the best coordinate of every unit."""
         explored = taken(values, EXPLORED)
         best, penalties = self._kernel.place(ints(explored["features"]), ints(explored["kinds"]))
         at = np.take_along_axis(explored["coordinates"], on_host(best)[:, :, None], axis=1)
         return given(PLACED, explored, at=at, penalties=penalties)
 
     def reduce(self, values: list[bytes | Row]) -> list[bytes | Row]:
-        """Validates: how many units stand well."""
+        """Return the number of units that are placed well."""
         placed = taken(values, PLACED)
         return given(CHECKED, placed, fit=on_host(self._kernel.fit(ints(placed["penalties"]))))
 
     def store(self, values: list[bytes | Row]) -> list[bytes]:
-        """Return what is written: where each unit is to stand."""
+        """Return the output: the place of each unit."""
         return parted(filled(STORED, taken(values, CHECKED)))
 
     # --- what comes and goes ---

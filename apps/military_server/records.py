@@ -17,7 +17,7 @@ Field = Any
 
 
 class Bundle:
-    """Records of which some fields may be on a GPU; the others are those of ``source``."""
+    """Records with some fields possibly on a GPU; the other fields are those of ``source``."""
 
     def __init__(self, layout: np.dtype[np.void], source: "Records | Bundle", fields: Mapping[str, Field]) -> None:
         self._layout, self._source, self._fields = layout, source, fields

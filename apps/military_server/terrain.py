@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 SIDE = 512
 """Squares."""
 WIDEST = 32
-"""Coordinates lie further than that from the edge: nothing that a drone looks at is off the map."""
+"""Minimum distance of coordinates from the map's edge, so that all examined squares are on the map."""
 OPEN, WET, WOODED = 0, 1, 1 << 16
 """So that the sum over an area counts both."""
 WATERLINE, TREELINE = 1000, 1150
@@ -30,7 +30,7 @@ WEIGHTS = np.array(
 )
 KINDS = len(WANTED)
 MOST_PENALTY = 700
-"""A unit stands well where the penalty is no more."""
+"""Maximum penalty of a well-placed unit."""
 
 
 class Terrain(NamedTuple):
@@ -63,7 +63,7 @@ def _hills(chance: np.random.Generator, step: int) -> "Ints":
 
 
 COORDINATES, UNITS, FEATURES = 32, 16, 4
-"""Of a tuple: Leonarczyk 2024, section 4.2.1; what is found out about a coordinate is ours."""
+"""Numbers per tuple: Leonarczyk 2024, section 4.2.1; the features of a coordinate are ours."""
 
 Records = NDArray[np.void]
 Ints = NDArray[np.int32]
@@ -74,7 +74,7 @@ MISSION = np.dtype(
 )
 """Where a drone looks around, columns and rows, how far, and which kinds of units it has to place."""
 SENT = MISSION.newbyteorder(">")
-"""As drones send it: in network byte order."""
+"""A record as drones send it, in network byte order."""
 EXPLORED = np.dtype([*MISSION.descr, ("features", "u2", (COORDINATES, FEATURES))])
 PLACED = np.dtype([("drone", "i8"), _PLACES, ("penalties", "u4", (UNITS,))])
 CHECKED = np.dtype([*PLACED.descr, ("fit", "u1")])

@@ -14,7 +14,7 @@ from compositions.model import Stage
 
 STRENGTH = 3
 WINDOWS = {"slow": (7, 21), "fast": (5, 11)}
-"""Of denoising: the patch that is compared, and where it is searched, pixels."""
+"""Sizes for denoising, in pixels: of the compared patch, and of the search window."""
 RADIUS = 0.5
 
 

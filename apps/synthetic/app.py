@@ -70,7 +70,7 @@ def pareto(u: float, cv: float) -> float:
 
 _BYTES = 8
 _PROBE = 64
-"""Payload bytes looked at from either end: a full checksum of a frame would cost more than a hop."""
+"""Number of payload bytes checked at either end: a full checksum of a frame would cost more than a hop."""
 
 
 def first_link(seed: int, item: int) -> bytes:
@@ -78,7 +78,7 @@ def first_link(seed: int, item: int) -> bytes:
 
 
 def next_link(link: bytes, stage: str, payload: NDArray[np.uint8] | None = None) -> bytes:
-    """The chain after ``stage``; a payload that was cut or mixed up changes it."""
+    """Return the chained checksum after ``stage``; a truncated or swapped payload changes it."""
     return hashlib.blake2b(link + stage.encode() + probe(payload), digest_size=_BYTES).digest()
 
 
@@ -103,7 +103,7 @@ class SyntheticOptions(Options):
     """The options: costs of an item, and faults. Item numbers count from 0 in the data set."""
 
     weights: str = "2:2:2"
-    """Share of each stage in the service time; as many stages as numbers. The paper has 2:2:2 and 1:3:2."""
+    """Relative service time of each stage; there are as many stages as numbers. The paper has 2:2:2 and 1:3:2."""
     total_ms: float = Field(default=24.0, ge=0, le=3_600_000)
     """Mean service time of an item over all stages, in milliseconds (24 in the paper)."""
     compute: Literal["cpu", "wait"] = "cpu"
@@ -178,12 +178,12 @@ def parse_phases(text: str, stages: int) -> tuple[tuple[int, tuple[float, ...]],
 
 
 _STEPS = 100
-"""Additions between two looks at the clock: some 5 µs, which bounds the overshoot; a look takes 0.7 µs."""
+"""Number of additions between two clock reads: about 5 µs, which bounds the overshoot; a read takes 0.7 µs."""
 
 
 def burn(cpu_s: float, since_s: float) -> None:
-    """Computes until this thread has had ``cpu_s`` of CPU time since ``since_s`` of ``time.thread_time``. CPU time, not
-    wall time: an item costs the same when workers share a core."""
+    """Compute until this thread has used ``cpu_s`` of CPU time since ``since_s`` of ``time.thread_time``. CPU time is
+    used so that an item costs the same when workers share a core."""
     until_s = since_s + cpu_s
     value = 1.0
     while time.thread_time() < until_s:

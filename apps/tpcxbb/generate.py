@@ -19,7 +19,7 @@ DAY_S: Final = 86_400
 PAGE_TYPES: Final = ("dynamic", "order", "protected", "feedback", "general", "ad", "welcome")
 CATEGORIES: Final = 10
 NULL: Final = 0
-"""Stands for a missing key where columns are plain numbers; keys of the benchmark begin at 1."""
+"""The placeholder of a missing key in columns of plain numbers; keys of the benchmark begin at 1."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ def plan_of(given: argparse.Namespace) -> "Plan":
 
 
 FIRST_DAY = 2_451_545
-"""Julian day of 2000-01-01: dates of the benchmark are numbers of days."""
+"""Julian day of 2000-01-01, as dates of the benchmark are day numbers."""
 CHUNK_ROWS = 16_384
 LONGEST_S = 7_200
-"""Of a session; a chunk lasts no less, so its clicks come from sessions of its own and the chunk before."""
+"""Maximum length of a session; a chunk lasts at least as long, so its clicks come from its own and the previous one."""
 PAGES = 60
 STORES = 60
 _SALES, _CLICKS, _ITEMS = 1, 2, 3  # what a random stream is for
@@ -112,7 +112,7 @@ class Plan:
 
 
 def sales(plan: Plan, chunk: int) -> pa.RecordBatch:
-    """The sales of a chunk, in order of time; those of one second, in any order."""
+    """Return the sales of a chunk, in order of time; sales of one second are in any order."""
     random = plan.random(_SALES, chunk)
     rows = plan.rows // plan.chunks + (chunk < plan.rows % plan.chunks)
     sizes = 1 + random.poisson(7, rows // 4 + 100)  # more tickets than are needed
@@ -129,7 +129,7 @@ def sales(plan: Plan, chunk: int) -> pa.RecordBatch:
 
 
 def clicks(plan: Plan, chunk: int) -> pa.RecordBatch:
-    """The clicks of a chunk, in order of time, of sessions that began in it or in the one before."""
+    """Return the clicks of a chunk, in order of time, of sessions that began in this chunk or the previous one."""
     parts = [_sessions(plan, of) for of in (chunk - 1, chunk) if of >= 0]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     inside = columns["at"] // plan.span_s == chunk
@@ -142,7 +142,7 @@ def clicks(plan: Plan, chunk: int) -> pa.RecordBatch:
 
 
 def _sessions(plan: Plan, chunk: int) -> dict[str, Ints]:
-    """All clicks of the sessions that begin in a chunk; 0 where a key is missing."""
+    """Return all clicks of the sessions that begin in a chunk; a missing key is 0."""
     random = plan.random(_CLICKS, chunk)
     sizes = random.geometric(1 / 8, random.poisson(plan.rows / plan.chunks / 8))
     session = np.repeat(np.arange(len(sizes)), sizes)
@@ -175,7 +175,7 @@ def web_page_table() -> pa.Table:
 
 
 def zipf(random: np.random.Generator, among: int, exponent: float, count: int) -> Ints:
-    """Ranks from 1, the first the most frequent."""
+    """Return random ranks from 1 on; rank 1 is the most frequent."""
     return np.searchsorted(_shares(among, exponent), random.random(count)).astype(np.int64) + 1
 
 
@@ -188,7 +188,7 @@ def _shares(among: int, exponent: float) -> NDArray[np.float64]:
 
 
 def popular(plan: Plan, rank: Ints) -> Ints:
-    """Keys of items by rank, spread over all; the first rank is item 10001, which queries 2 and 3 ask for."""
+    """Return the item key of each rank, spread over all keys; rank 1 is item 10001, which queries 2 and 3 ask for."""
     return (10_000 + (rank - 1) * 7_919) % plan.items + 1
 
 

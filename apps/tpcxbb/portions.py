@@ -17,14 +17,14 @@ from apps.contract import Outputs
 
 Ints = NDArray[np.int64]
 NO_NEWS = -1
-"""As watermark of a portion: it says nothing of how far the stream has come."""
+"""The watermark of a portion that does not advance the stream's watermark."""
 END = 1 << 62
 """The watermark after the last row."""
 _WATERMARK, _PART = "watermark", "part"
 
 
 def columns_for(*names: str) -> tuple[tuple[str, str], ...]:
-    """Return what a stage declares to get portions with these columns."""
+    """Return the declaration of a stage that gets portions with these columns."""
     return (*((name, "binary") for name in names), (_WATERMARK, "int64"), (_PART, "int64"))
 
 
@@ -35,9 +35,9 @@ class Portions:
     columns: dict[str, Ints]
     owner: Ints
     watermarks: Ints
-    """Of each portion: no later row is before it; or ``NO_NEWS``."""
+    """The watermark of each portion (no later row is before this time), or ``NO_NEWS``."""
     parts: Ints
-    """Of each portion, the partition that it belongs to."""
+    """The partition of each portion."""
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> Self:
@@ -69,7 +69,7 @@ class Portions:
         return Portions(columns, np.zeros(len(next(iter(columns.values()))), np.int64), self.watermarks, self.parts)
 
     def replaced(self, **columns: Ints) -> "Portions":
-        """With other columns, row for row."""
+        """Return the portions with other columns, row for row."""
         return Portions(columns, self.owner, self.watermarks, self.parts)
 
     def __getitem__(self, name: str) -> Ints:
@@ -80,11 +80,11 @@ class Portions:
         return Portions(columns, self.owner[chosen], self.watermarks, self.parts)
 
     def bounds(self) -> list[int]:
-        """Return where each begins, and where the last one ends."""
+        """Return the first row of each portion, and the end of the last."""
         return np.searchsorted(self.owner, np.arange(self.count + 1)).tolist()
 
     def packed(self) -> list[dict[str, Any]]:
-        """The portions again, one value each."""
+        """Return the portions as values, one each."""
         return _packed(self.columns, self.bounds(), self.watermarks.tolist(), self.parts.tolist())
 
     def spread(self, part: Ints, partitions: int, closing: int) -> list[Outputs]:
@@ -104,7 +104,7 @@ class Portions:
 
 
 def part_of(value: dict[str, Any]) -> int:
-    """The partition that a portion belongs to."""
+    """Return the partition that a portion belongs to."""
     return int(value[_PART])
 
 
@@ -129,7 +129,7 @@ def _packed(
 
 
 def _numbers(column: Any) -> Ints:
-    """A binary column's bytes as numbers, where they lie."""
+    """Return a binary column's bytes as numbers, without a copy."""
     data, offsets = column.buffers()[2], _offsets(column)
     if data is None:
         return np.zeros(0, np.int64)

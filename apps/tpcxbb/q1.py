@@ -20,7 +20,7 @@ from compositions.model import Stage, StageKind
 
 READS = ("ss_item_sk", "ss_store_sk", "ss_ticket_number")
 Tickets = dict[int, tuple[int, list[int]]]
-"""Of tickets that may go on, by number: when, and which goods are on it."""
+"""Open tickets by number: the time of each, and the goods on it."""
 
 
 class Q1Options(RankingOptions):
@@ -97,7 +97,7 @@ class Q1Arrow(PortionRanking, _Q1):
 
 
 def _paired(tickets: Tickets, time: int, ticket: int, item: int) -> list[tuple[int, int]]:
-    """The pairs that a sale adds to its ticket."""
+    """Return the pairs of goods that a sale adds to its ticket."""
     _, items = tickets.setdefault(ticket, (time, []))
     if item in items:
         return []

@@ -48,7 +48,7 @@ class _Q2(Query):
     options: Q2Options
 
     def _add(self, session: Items | None, click: int) -> Items:
-        """The goods of a session, in the order in which they were looked at first."""
+        """Return the goods of a session, in the order of their first view."""
         items = session or ()
         return items if click in items else (*items, click)
 

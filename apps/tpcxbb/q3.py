@@ -46,7 +46,7 @@ class _Q3(Query):
         self._looked_at = categories(self.options).among(self.options.categories)
 
     def _seen(self, views: Views, time: int, user: int, item: int, bought: int) -> list[int]:
-        """Takes in a view; of a purchase, what was looked at before it."""
+        """Store a view; for a purchase, return the items viewed before it."""
         last = views.get(user, ())
         if bought:
             return [other for at, other in last if time - at <= self.options.within_s]

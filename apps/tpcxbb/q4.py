@@ -34,7 +34,7 @@ class Q4Options(SessionOptions):
 
 
 class _Q4(Query):
-    """What clicks of a session come to, and the last stage."""
+    """Query 4: the summary of a session's clicks, and the last stage."""
 
     reads = READS
     options_model: ClassVar[type[Options]] = Q4Options

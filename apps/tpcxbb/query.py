@@ -15,11 +15,11 @@ from apps.tpcxbb.tables import Columns
 from compositions.errors import RecomposeError
 
 TICK = "tick"
-"""The only name in an item that is no row: no later row is before that time."""
+"""The only field of a tick, an item that is no row: no later row has an earlier time."""
 
 
 def columns(options: QueryOptions, stream: Stream, names: Sequence[str]) -> Iterator[Columns]:
-    """The columns of a stream that a query reads, batch by batch. Raises: RecomposeError as ``tables.read``."""
+    """Yield the columns of a stream that a query reads, batch by batch. Raises: RecomposeError as ``tables.read``."""
     folder = Path(options.tables).expanduser()
     batches = tables.read(folder, stream) if options.tables else tables.made(options.plan, stream)
     return (tables.columns_of(batch, stream, names) for batch in batches)
@@ -81,7 +81,7 @@ class Query(App):
         raise NotImplementedError
 
     def _row(self, value: Any) -> Row:
-        """Raises: ValueError when it is none."""
+        """Return the row of a JSON value. Raises: ValueError if the value is no row."""
         wanted = ("time", *self.reads)
         if not isinstance(value, dict) or not all(type(value.get(name)) is int for name in wanted):
             raise ValueError(f"{value!r} is no row; must be an object with whole numbers {', '.join(wanted)}")

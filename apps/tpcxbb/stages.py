@@ -177,32 +177,32 @@ class PortionRanking(PortionQuery, _Ranking):
 
 
 def counted(counts: Counts, start: int, key: Key) -> int:
-    """One more; returns how many there are now."""
+    """Count one more occurrence, and return the new count."""
     window = counts.setdefault(start, {})
     window[key] = now = window.get(key, 0) + 1
     return now
 
 
 def over(counts: dict[int, T], window_s: int, watermark: int) -> Iterator[tuple[int, T]]:
-    """Takes out the windows that are over, oldest first."""
+    """Remove and yield the windows that are over, oldest first."""
     for start in sorted(start for start in counts if start + window_s <= watermark):
         yield start, counts.pop(start)
 
 
 def forget(counts: dict[int, T], window_s: int, watermark: int) -> None:
-    """Drops the windows that are over."""
+    """Drop the windows that are over."""
     for _ in over(counts, window_s, watermark):
         pass
 
 
 def top(counts: dict[Key, int], most: int) -> list[list[int]]:
-    """The most frequent, each with its count; equal ones by key."""
+    """Return the most frequent keys, each with its count; equal counts are in order of keys."""
     ranked = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     return [[*key, count] for key, count in ranked[:most]]
 
 
 def _added(table: Table, there: Ints, now: Ints) -> tuple[Table, Ints]:
-    """A table with keys that were there ``now`` times more, and how often these were by now."""
+    """Return a table to which ``now`` occurrences of keys are added, and the new counts of these keys."""
     keys, counts = table
     place = np.searchsorted(keys, there)
     known = place < len(keys)

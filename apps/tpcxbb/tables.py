@@ -24,7 +24,7 @@ Columns = dict[str, NDArray[np.int64]]
 
 
 def write(folder: Path, plan: generate.Plan, form: Form) -> None:
-    """All tables of a plan. Raises: RecomposeError when the folder cannot be written."""
+    """Write all tables of a plan. Raises: RecomposeError if the folder cannot be written."""
     try:
         write_dimensions(folder, plan, form)
         for table, stream in STREAMS.items():
@@ -34,7 +34,7 @@ def write(folder: Path, plan: generate.Plan, form: Form) -> None:
 
 
 def write_dimensions(folder: Path, plan: generate.Plan, form: Form) -> None:
-    """Those that are no streams. Raises: as ``write``."""
+    """Write the tables that are no streams. Raises: as ``write``."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for table, rows in {"item": generate.item_table(plan), "web_page": generate.web_page_table()}.items():
@@ -54,12 +54,12 @@ def _write(path: Path, form: Form, schema: pa.Schema, batches: Iterable[pa.Recor
 
 
 def read(folder: Path, stream: Stream) -> Iterator[pa.RecordBatch]:
-    """A stream's table, batch by batch. Raises: RecomposeError when it is not there, or is no such table."""
+    """Yield a stream's table, batch by batch. Raises: RecomposeError if it is missing or is no such table."""
     return _read(folder, stream.table, stream.columns)
 
 
 def dimension(folder: Path, table: str) -> pa.Table:
-    """A table that stages look things up in. Raises: as ``read``."""
+    """Return a dimension table, for look-ups. Raises: as ``read``."""
     return pa.Table.from_batches(_read(folder, table, DIMENSIONS[table]), DIMENSIONS[table])
 
 
@@ -89,7 +89,7 @@ def _place_of(folder: Path, table: str) -> Path:
 
 
 def _parts(path: Path) -> list[Path]:
-    """A table is a file, or a folder of them, as Spark writes it, in order of their names."""
+    """Return the files of a table: one file, or those of a folder in order of their names, as Spark writes them."""
     return sorted(path.glob(f"*{path.suffix}")) if path.is_dir() else [path]
 
 

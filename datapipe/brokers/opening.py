@@ -8,10 +8,10 @@ from compositions.errors import RecomposeError
 
 
 def parts_of(url: str, who: str, form: str, *, scheme: str = "", one_port: bool = True) -> SplitResult:
-    """Parse ``url``, the path of ``who``, which has this ``form``. Raises: RecomposeError for what is no URL."""
+    """Parse ``url``, the path of source or sink ``who``, of form ``form``. Raises: RecomposeError for a bad URL."""
     try:
         parts = urlsplit(url, scheme=scheme)
-        _ = one_port and parts.port  # looked at here: a library would say less of it
+        _ = one_port and parts.port  # checked here, as the library's error message would be worse
     except ValueError:
         raise RecomposeError(f"the path of {who} is no URL; give {form}") from None
     return parts

@@ -1,9 +1,9 @@
-"""Run an app's stages over a table, as a Spark job: the results that the stream would have given, range by range.
+"""Run an app's stages over a table, as a Spark job: the same results as the stream would give, range by range.
 
-The row groups of the table's files are cut into chunks by their numbers of rows alone, and the snapshot of the table
-is stored beside the results. An executor reads a chunk, computes its results and writes their file; Spark only hands
-chunks out, and again where an executor dies. Each chunk is one commit to the table of results: an interrupted job goes
-on with the chunks that are missing, and a chunk is there as a whole or not at all.
+The row groups of the table's files are divided into chunks by their numbers of rows alone, and the snapshot of the
+table is stored beside the results. An executor reads a chunk, computes its results and writes their file; Spark only
+assigns chunks, again if an executor dies. Each chunk is one atomic commit to the table of results, so an interrupted
+job continues with the missing chunks.
 """
 
 import json
@@ -30,22 +30,22 @@ from datapipe.spark.delta import ADDED, Batches, TableKind, commit, write_files
 from datapipe.spark.query import ROWS, row_for_each_value, shaped
 
 Work = Callable[[Sequence[Any]], Sequence[str]]
-"""From rows, as JSON gives them, to their results as JSON, one each; sent to the executors."""
+"""A function from rows, as parsed JSON, to a result for each, as JSON; it is sent to the executors."""
 Chunk = Sequence[tuple[ds.Fragment, int, int]]
-"""Of row groups, the rows from a number to another."""
+"""Row groups, each with the range of rows to use."""
 CHUNK_ROWS = 50_000
 BATCH_ROWS = 10_000
-"""Rows of which the results are held in memory; as many are a row group of results."""
+"""Number of rows whose results are in memory at a time, and rows per row group of results."""
 TURN_ROWS = 512
-"""Rows that the stages get at a time."""
+"""Number of rows that the stages get at a time."""
 PLAN = "backfill.json"
 FORMAT = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Rows of ``table`` whose column ``by`` is at least ``begin`` and below ``end``; ``None``: no bound. ``app`` and
-    ``version`` name what computes the results, ``version`` of the app's source."""
+    """Rows of ``table`` whose column ``by`` is at least ``begin`` and below ``end`` (None: no bound). ``app`` and
+    ``version``: the app that computes the results, and the version of its source."""
 
     table: str
     by: str
@@ -177,7 +177,7 @@ def _rows(of: _Reading, chunk: Chunk) -> Batches:
 
 
 def _chunks(table: ds.Dataset, where: Any, chunk_rows: int) -> Iterator[Chunk]:
-    """Yield the rows of all row groups that may have some in the range, the same ones each time."""
+    """Yield chunks of the row groups that may have rows in the range, the same ones in each call."""
     chunk: list[tuple[ds.Fragment, int, int]] = []
     room = chunk_rows
     for file in sorted(table.get_fragments(where), key=lambda fragment: fragment.path):
@@ -196,7 +196,7 @@ def _chunks(table: ds.Dataset, where: Any, chunk_rows: int) -> Iterator[Chunk]:
 
 
 def column_of(table: str) -> str:
-    """Return the column of ranges where none is named: the only one of times, or, without times, of whole numbers.
+    """Return the default column of ranges: the table's only timestamp column, or without any its only integer column.
     Raises: RecomposeError if there is none, or several."""
     schema = _table(table, None)[0].schema
     found: list[str] = [field.name for field in schema if t.is_temporal(field.type)]
@@ -218,7 +218,7 @@ def _where(of: Range, schema: pa.Schema) -> Any:
 
 
 def _bound(text: str, kind: pa.DataType) -> pa.Scalar:
-    """Raises: RecomposeError for a text that is no value of the column."""
+    """Return a bound as a value of the column. Raises: RecomposeError for an invalid text."""
     forms = [kind, pa.timestamp("us")] if t.is_timestamp(kind) else [kind]  # without a zone it is UTC
     for form in forms:
         with suppress(pa.ArrowInvalid):
@@ -247,7 +247,7 @@ def _begun(of: Range, into: Into) -> tuple[ds.Dataset, int]:
 
 
 def _table(place: str, snapshot: int | None) -> tuple[ds.Dataset, int | None]:
-    """Return a table and its snapshot, ``None`` for plain Parquet files. Raises: RecomposeError."""
+    """Return a table and its snapshot (None for plain Parquet files). Raises: RecomposeError."""
     try:
         if (Path(place) / "_delta_log").is_dir():
             table = DeltaTable(place, version=snapshot)

@@ -1,4 +1,4 @@
-"""The engine that spreads the making of a data set over Spark's executors.
+"""The engine that makes a data set on Spark's executors.
 
 An executor reads the files itself and puts their records into the staging folder of the data set; the driver learns how
 many. A cluster needs a file system in common for both.
@@ -22,24 +22,24 @@ from compositions.errors import RecomposeError
 from datapipe.spark.session import NoSpark, interrupted
 
 PARTITION_FILES = 50
-"""Files in a partition, at most: with 10, the start of a task costs a sixth of it."""
+"""Maximum number of files in a partition: with 10, the start of a task takes a sixth of its time."""
 ROUNDS = 10
-"""Partitions that each core gets between two times that what was found out is put on disk."""
+"""Number of partitions per core between two writes of records to disk."""
 TURNS = 4
-"""Partitions a core where files are few, so that all cores end at about the same time."""
+"""Number of partitions per core if there are few files, so that all cores end at about the same time."""
 
 MakeRecipe = Callable[[], Recipe]
 
 
 def recipe_of(app: str, options: Mapping[str, Any], apps_dirs: Sequence[Path] = ()) -> Recipe:
-    """The app's recipe, made anew wherever it is needed: options travel, apps do not. Raises: RecomposeError for an
-    unknown app, bad options, an app that has no data set."""
+    """Return the app's recipe, made in each process from the options, as apps are not sent to executors. Raises:
+    RecomposeError for an unknown app, bad options, or an app without a data set."""
     return _recipe(app, json.dumps(options, sort_keys=True), tuple(apps_dirs))
 
 
 @cache
 def _recipe(app: str, options: str, apps_dirs: tuple[Path, ...]) -> Recipe:
-    """One a process: an executor's process has many partitions, and finding an app takes as long as a photo."""
+    """Return the recipe, made once per process: a process gets many partitions, and finding an app takes time."""
     made = registry.create(app, json.loads(options), apps_dirs).data_set()
     if made is None:
         raise RecomposeError(f"app {app!r} has no data set to be made of files")
@@ -47,8 +47,8 @@ def _recipe(app: str, options: str, apps_dirs: tuple[Path, ...]) -> Recipe:
 
 
 def on_spark(spark: Any, make_recipe: MakeRecipe, place: Place) -> Engine:
-    """The engine; ``make_recipe`` and ``place`` are sent to the executors. Raises (while it runs): NoSpark when a job
-    fails; KeyboardInterrupt."""
+    """Return the engine; ``make_recipe`` and ``place`` are sent to the executors. The engine raises NoSpark if a job
+    fails, and KeyboardInterrupt."""
 
     def engine(tasks: pa.Table, folder: Path) -> Iterator[int]:
         from py4j.protocol import Py4JError

@@ -1,4 +1,4 @@
-"""Rows of Arrow batches as the items of a live source: what ``json.loads`` makes of the JSON text that Spark writes.
+"""Convert rows of Arrow batches to items of a live source: the values that ``json.loads`` reads from Spark's JSON.
 
 The rules are those of Spark's ``to_json``: times in UTC with milliseconds, decimals as numbers, bytes in base64,
 numbers that are not finite by their names. A float of 32 bits is the shortest decimal that stands for it.

@@ -1,4 +1,4 @@
-"""Puts a report together: plots with a sentence each, and the decisions with their candidates."""
+"""Build a report: plots with a sentence each, and the decisions with their candidates."""
 
 import html
 import os
@@ -20,9 +20,9 @@ from datapipe.report.data import Period, RunData, apps_in, load
 
 UNITS = {"latency": "ms", "throughput": "items/s"}
 LONGEST_S = 15.0
-"""Between two snapshots; of more, nothing is known of the time between."""
+"""Maximum interval between two snapshots; a longer one counts as a gap."""
 DECISIONS = 500
-"""The latest that are shown."""
+"""Maximum number of decisions shown, the latest ones."""
 
 
 def summary_rows(run: RunData) -> Sequence[tuple[str, str]]:
@@ -37,7 +37,7 @@ def summary_rows(run: RunData) -> Sequence[tuple[str, str]]:
 
 
 def _objective(run: RunData) -> str:
-    """The last one that was set."""
+    """Return the last objective that was set, as text."""
     known = run.snapshots.filter(pc.is_valid(run.snapshots.column("slo_metric")))
     if not known.num_rows:
         return "none"
@@ -104,11 +104,11 @@ PLOTS: tuple[Plot, ...] = (
     ("drains", "Drain of switches", "What was expected when it began, the bound, and what it took.", plots.drains),
 )  # fmt: skip
 CANDIDATES = 40
-"""Of a decision that are shown; the rest is counted."""
+"""Maximum number of candidates shown per decision; the rest is counted."""
 
 
 def build(run: RunData, pngs: Path | None = None) -> str:
-    """The page. With ``pngs`` each plot is also written there as ``NAME.png``."""
+    """Return the page. ``pngs``: a folder to which each plot is also written as ``NAME.png``."""
     sections = [_head(run)]
     for name, title, sentence, plot in PLOTS:
         made = plot(run)
@@ -123,7 +123,7 @@ def fleet(directory: Path, period: Period) -> str:
     """Return a page with a row for each app that was active in the period. Raises: RecomposeError where none was."""
     rows = []
     for app in apps_in(directory):
-        with suppress(RecomposeError):  # it was not active then
+        with suppress(RecomposeError):  # the app was not active in the period
             rows.append({"app": app, **dict(summary_rows(load(directory, app, period)))})
     if not rows:
         raise RecomposeError(f"{str(directory)!r} has no telemetry in that period")
@@ -172,7 +172,7 @@ def _candidates(decision: dict[str, Any]) -> str:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """All of the file or nothing."""
+    """Write a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     hidden = path.with_name(f".{path.name}.tmp")
     try:

@@ -19,13 +19,13 @@ from datapipe.telemetry.store import files_of
 
 Floats = npt.NDArray[np.float64]
 MOST: Mapping[str, int] = {"snapshots": 50_000, "items": 500_000}
-"""Rows of a kind that are read; of more, every n-th. A plot shows 900 points."""
+"""Maximum number of rows read, by kind; of more, every n-th is. A plot shows 900 points."""
 OUTCOMES = ("delivered", "failed", "shed")
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From ``since`` on and before ``until``; None: open. ``run``: of this run alone."""
+    """The time from ``since`` to before ``until`` (None: unlimited). ``run``: only this run; None: all."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -44,9 +44,9 @@ class RunData:
     """Bodies as in /decisions, with ``at_s``; oldest first."""
     switches: Sequence[dict[str, Any]]
     counts: Mapping[str, int]
-    """Items by outcome: of all, also if ``items`` has only some of them."""
+    """Number of items by outcome, including those that ``items`` leaves out."""
     every: Mapping[str, int]
-    """Of ``snapshots`` and ``items`` every so many-th was read."""
+    """By kind, the n of "every n-th record was read", for ``snapshots`` and ``items``."""
 
     def seconds(self, table: Any, column: str) -> Floats:
         began_us = round(self.began.timestamp() * 1e6)

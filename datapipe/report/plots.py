@@ -1,4 +1,4 @@
-"""The plots of a run over time. Each takes the data and gives a figure, or None where there is nothing to draw."""
+"""The plots of a run over time. Each function returns a figure, or None if there are no data to draw."""
 
 import html
 import io
@@ -21,7 +21,7 @@ _OFFSET, _PRIME = 0x811C9DC5, 0x01000193
 
 
 def hue_of(name: str) -> int:
-    """One of ``HUES``: numbers count through them, other names are hashed (FNV-1a over UTF-8)."""
+    """Return the hue of a name: numbers cycle through ``HUES``, other names are hashed (FNV-1a over UTF-8)."""
     if name.isascii() and name.isdigit() and name[0] != "0" and len(name) <= 9:
         return (int(name) - 1) % HUES
     found = _OFFSET
@@ -31,13 +31,13 @@ def hue_of(name: str) -> int:
 
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6e6e6e", "#8c564b")
-"""Okabe and Ito's, which people with colour-blindness can tell apart, darker where they are lines on white."""
+"""Okabe and Ito's colours, which colour-blind people can distinguish, some darkened for lines on white."""
 BANDS = (
     "#3451c7", "#0b7285", "#b3521b", "#2b7a3d", "#8a3fb0", "#a61e4d",
     "#7a6000", "#4a5568", "#5f3dc4", "#087f5b", "#c2255c", "#8a5a2b",
     "#5c7000", "#8c2f0b", "#1864ab", "#6b2c5e",
 )  # fmt: skip
-"""Of compositions, in reports: those of the page, where it is light."""
+"""Colours of compositions in reports, as on the page's light theme."""
 RULES: dict[str, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -72,21 +72,21 @@ def band_colour(composition: str) -> str:
 
 
 OFFERED, DELIVERED, MEAN, P95 = BANDS[2], BANDS[0], BANDS[0], BANDS[2]
-"""Lines in the colours that the page gives them."""
+"""Colours of lines, as on the page."""
 STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 WIDTH_IN, LEFT_IN, RIGHT_IN, BOTTOM_IN, TOP_IN = 10.0, 0.9, 1.9, 0.45, 0.12
-"""Inches of a figure, and what its axes leave free; legends stand on the right."""
+"""Width of a figure and its margins, in inches; legends are in the right margin."""
 
 
 def figure(height: float = 3.2, rows: int = 1) -> tuple[Figure, Any]:
-    """A figure of the page's width with its axes (an array of them for several rows)."""
+    """Return a figure of the page's width with its axes (an array of axes for several rows)."""
     with matplotlib.rc_context(RULES):
         made = Figure(figsize=(10, height), layout="constrained")
         return made, made.subplots(rows, sharex=rows > 1)
 
 
 def _course(run: RunData, height: float = 2.8) -> tuple[Figure, Any]:
-    """A figure over time: an instant is at the same place in each of them, and the axis tells the clock, in UTC."""
+    """Return a figure over time. All such figures have the same time axis, labelled with the time of day in UTC."""
     with matplotlib.rc_context(RULES):
         made = Figure(figsize=(WIDTH_IN, height))
         made.subplots_adjust(LEFT_IN / WIDTH_IN, BOTTOM_IN / height, 1 - RIGHT_IN / WIDTH_IN, 1 - TOP_IN / height)
@@ -96,7 +96,7 @@ def _course(run: RunData, height: float = 2.8) -> tuple[Figure, Any]:
 
 
 def clock_axis(axes: Any, began: datetime, length_s: float) -> None:
-    """Ticks at round times of day."""
+    """Set ticks at round times of day."""
     first_s = began.timestamp()
     step_s = next((step for step in STEPS_S if length_s / step <= 8), STEPS_S[-1])
     ticks_s = [
@@ -109,12 +109,12 @@ def clock_axis(axes: Any, began: datetime, length_s: float) -> None:
 
 
 def legend(axes: Any, **more: Any) -> None:
-    """Beside the plot, where it hides nothing."""
+    """Put the legend beside the plot, where it hides no data."""
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0, fontsize=9, frameon=False, **more)
 
 
 def svg(made: Figure) -> str:
-    """As an element of a page."""
+    """Return the figure as an SVG element of a page."""
     file = io.StringIO()
     with matplotlib.rc_context(RULES):
         made.savefig(file, format="svg", transparent=True)  # so that a dark page turns it around
@@ -130,7 +130,7 @@ def png(made: Figure) -> bytes:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Numbers right, text left, nothing as a dash; cells are escaped."""
+    """Return an HTML table, with numbers right-aligned, None as a dash, and cells escaped."""
     top = "".join(f"<th>{html.escape(head)}</th>" for head in heads)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -146,18 +146,18 @@ PHONE = '<meta name="viewport" content="width=device-width, initial-scale=1">'
 
 
 def page(title: str, sections: Sequence[str]) -> str:
-    """One file that needs nothing else."""
+    """Return a self-contained HTML page."""
     name, body = html.escape(title), "\n".join(sections)
     head = f'<meta charset="utf-8">{PHONE}<link rel="icon" href="data:,"><title>{name}</title><style>{STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body><h1>{name}</h1>\n{body}</body></html>\n'
 
 
 POINTS = 900
-"""Of a line at most: more than the page has pixels to show."""
+"""Maximum number of points of a line; the page cannot show more."""
 
 
 def rates(run: RunData) -> Figure | None:
-    """Input rate against throughput."""
+    """Plot the input rate and the throughput."""
     made, axes = _course(run)
     drawn = _line(axes, run, "input_rate_per_s", "input rate", color=OFFERED, linestyle="--")
     drawn |= _line(axes, run, "throughput_per_s", "throughput", color=DELIVERED)
@@ -165,7 +165,7 @@ def rates(run: RunData) -> Figure | None:
 
 
 def latency(run: RunData) -> Figure | None:
-    """Latency against the SLO and its bound."""
+    """Plot the latency with the SLO and its bound."""
     made, axes = _course(run)
     drawn = _line(axes, run, "latency_mean_ms", "mean", color=MEAN)
     drawn |= _line(axes, run, "latency_p95_ms", "95th percentile", color=P95)
@@ -179,7 +179,7 @@ def latency(run: RunData) -> Figure | None:
 
 
 def compositions(run: RunData) -> Figure | None:
-    """The active composition as coloured bands, switches as lines."""
+    """Plot the active composition as coloured bands, and switches as lines."""
     made, axes = _course(run, 0.95)
     names = dict.fromkeys(run.snapshots.column("composition").to_pylist())
     colours = {name: band_colour(name) for name in names}
@@ -195,7 +195,7 @@ def compositions(run: RunData) -> Figure | None:
 
 
 def service_times(run: RunData) -> Figure | None:
-    """Service time of every stage; thick where it is tagged as bottleneck."""
+    """Plot the service time of every stage, thick where the stage is the bottleneck."""
     made, axes = _course(run)
     flat = _stages(run)
     for number, name in enumerate(dict.fromkeys(flat["stage"])):
@@ -209,7 +209,7 @@ def service_times(run: RunData) -> Figure | None:
 
 
 def slo_hits(run: RunData) -> Figure | None:
-    """Share of the time in which the SLO was met: in slices of the run, and so far."""
+    """Plot the fraction of time in which the SLO was met: per slice of the run, and cumulative."""
     made, axes = _course(run, 2.0)
     status = np.asarray(run.snapshots.column("slo_status").to_pylist(), dtype=object)
     known = np.isin(status, ("met", "violated", "infeasible"))
@@ -226,7 +226,7 @@ def slo_hits(run: RunData) -> Figure | None:
 
 
 def boxes(run: RunData) -> Figure | None:
-    """Latency of the items by composition: median, quartiles, 5 and 95 %."""
+    """Plot the latency of items by composition: median, quartiles, 5 and 95 %."""
     delivered = run.items.filter(pc.equal(run.items.column("outcome"), "delivered"))
     if not delivered.num_rows:
         return None
@@ -242,7 +242,7 @@ def boxes(run: RunData) -> Figure | None:
 
 
 def predictions(run: RunData) -> Figure | None:
-    """Return what was predicted of the chosen composition, and what was measured once the window was full."""
+    """Plot the predictions for the chosen compositions, and the measurements once the window was full."""
     known = outcomes(run)
     if not known:
         return None
@@ -259,7 +259,7 @@ def predictions(run: RunData) -> Figure | None:
 
 
 def calibration(run: RunData) -> Figure | None:
-    """Return the shares of items in time that were predicted, their limits of nine in ten, and those measured."""
+    """Plot the predicted fractions of items in time, their lower limits at 90 % confidence, and the measured ones."""
     known = [(label, chosen) for label, chosen in outcomes(run) if chosen.get("measured_in_time") is not None]
     if not known:
         return None
@@ -277,7 +277,7 @@ def calibration(run: RunData) -> Figure | None:
 
 
 def drains(run: RunData) -> Figure | None:
-    """Drain of every switch: what was expected, the bound, and what it took."""
+    """Plot the drain time of every switch: expected, bound and actual."""
     known = [each for each in run.switches if each["drain_actual_ms"] is not None]
     if not known:
         return None
@@ -297,7 +297,7 @@ def drains(run: RunData) -> Figure | None:
 
 
 def bands(run: RunData) -> Iterator[tuple[str, float, float]]:
-    """Name, begin and end of each stretch with one composition."""
+    """Yield the name, begin and end of each period with one composition."""
     names, at_s = run.snapshots.column("composition").to_pylist(), run.seconds(run.snapshots, "at")
     begin = 0
     for place in range(1, len(names) + 1):
@@ -307,7 +307,7 @@ def bands(run: RunData) -> Iterator[tuple[str, float, float]]:
 
 
 def outcomes(run: RunData) -> Sequence[tuple[str, dict[str, Any]]]:
-    """Return the decisions of which it is known what came of them, each with its chosen candidate."""
+    """Return the decisions with measured results, each with its chosen candidate."""
     known = []
     for decision in run.decisions:
         chosen: dict[str, Any] = next((each for each in decision["candidates"] if each["name"] == decision["to"]), {})
@@ -334,7 +334,7 @@ def _line(axes: Any, run: RunData, column: str, label: str, **look: str) -> bool
 
 
 def _thinned(at_s: Floats, values: Floats, points: int = POINTS) -> tuple[Floats, Floats]:
-    """Means of equal slices of time; slices without a value are gaps."""
+    """Return the means of equal time slices; slices without a value are gaps."""
     if at_s.size <= points and points == POINTS:
         return at_s, values
     edges = np.linspace(at_s[0], at_s[-1], points + 1)

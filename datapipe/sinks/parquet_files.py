@@ -1,8 +1,8 @@
 """Parquet files in a folder, over pyarrow: one row per result, under run, serial number and part.
 
-A file is written aside, in a folder of its epoch's own, and renamed into place: readers see it whole or not at all. A
-runner that takes over a run removes these folders of earlier epochs, whose files then have nowhere to come from. A
-file's name has its run, its first serial number and its epoch; its metadata say where the next one begins.
+A file is written in a separate folder of its epoch and then renamed into place: readers see it whole or not at all. A
+runner that takes over a run removes the separate folders of earlier epochs, which then cannot add files any more. A
+file's name has its run, its first serial number and its epoch; its metadata have the next file's first serial number.
 """
 
 import os
@@ -21,7 +21,7 @@ from compositions.errors import RecomposeError
 from datapipe.sinks.port import Gather, Row, followed
 
 ASIDE = "_aside"
-"""Readers of data sets leave names alone that begin so."""
+"""The parent of these folders. Readers of data sets ignore names with a leading underscore."""
 UNTIL = b"recompose.until"
 SCHEMA = pa.schema(
     [("run", pa.string()), ("serial", pa.int64()), ("part", pa.int32()), ("value", pa.string()), ("error", pa.string())]
@@ -29,10 +29,10 @@ SCHEMA = pa.schema(
 
 
 class ParquetFiles:
-    """``folder``: on this machine, or mounted as if it were. Raises: RecomposeError for a URL."""
+    """A sink of Parquet files. ``folder``: on this machine, or mounted. Raises: RecomposeError for a URL."""
 
     gather = Gather(10_000, 5.0)
-    """Files of a few rows each are slow to read."""
+    """Limits of a file: many small files would be slow to read."""
 
     def __init__(self, folder: str, run: str, epoch: int) -> None:
         if "://" in folder or "\0" in folder:
@@ -65,10 +65,10 @@ class ParquetFiles:
             self._until = max(self._until, until)
 
     def close(self) -> None:
-        """The folder of its own stays while it may still be needed to shut others out: with the run."""
+        """Do nothing: the epoch's folder stays as long as the run, to exclude earlier epochs."""
 
     def _shut_out(self) -> None:
-        """Whose folder is gone cannot rename anything out of it."""
+        """Remove the folders of earlier epochs, which then cannot rename files out of them. Raises: RecomposeError."""
         for each in sorted((self._folder / ASIDE).iterdir()):
             found = self._epochs.fullmatch(each.name)
             if found and int(found[1]) > self._epoch:
@@ -93,11 +93,11 @@ class ParquetFiles:
         return min(until, next_serial)
 
     def _remove(self, path: Path) -> None:
-        """By way of the folder of its own: who was followed in the middle of its beginning removes nothing."""
+        """Remove a file by way of the epoch's folder, so that an epoch that was itself replaced removes nothing."""
         path.rename(self._aside / path.name).unlink()
 
     def _put(self, table: pa.Table, until: int, path: Path) -> None:
-        """There for good when it returns."""
+        """Write a file durably."""
         aside = self._aside / path.name
         parquet.write_table(table.replace_schema_metadata({UNTIL: str(until)}), aside)
         sync(aside)
@@ -106,7 +106,7 @@ class ParquetFiles:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Yield what went wrong, in a sentence. One whose folder is gone was followed."""
+        """Translate errors into clear messages. If the epoch's folder is gone, a later epoch has taken over."""
         try:
             yield
         except FileNotFoundError as error:

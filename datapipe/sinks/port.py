@@ -1,4 +1,4 @@
-"""The port of a sink, a lasting place for results beside the window of the API, and the rows that are written to it."""
+"""The interface of a sink, which stores results durably beside the API's result buffer, and the rows written to it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -7,57 +7,57 @@ from compositions.errors import RecomposeError
 
 
 class Row(NamedTuple):
-    """A result row. An item has one, or any number if a stage gave several values (``part`` 0, 1 …) or none. Their run
-    and serial number tell doubles."""
+    """A result row. An item has one, or any number if a stage returned several values (``part`` 0, 1 …) or none. Run,
+    serial number and part identify duplicates."""
 
     serial: int
     part: int | None
     value: str | None
-    """JSON."""
+    """The result as JSON; None for a failed item."""
     error: str | None
 
 
 class Gather(NamedTuple):
-    """The limits of one write: a number of items, or a time in which they gather."""
+    """The limits of one write: a number of items, or a time for which items are collected."""
 
     items: int
     wait_s: float
 
 
 AT_ONCE = Gather(2_000, 0.0)
-"""Whatever has come during the write before is the next one."""
+"""Write without a delay: each write has the results that came during the one before."""
 
 
 class Sink(Protocol):
-    """One thread at a time. Of each: OSError when it cannot be reached now, and the same call may succeed later;
-    RecomposeError when it never will, or when a later epoch goes on with the run."""
+    """A sink, used by one thread at a time. Each method raises OSError if the place cannot be reached now (the same
+    call may succeed later), RecomposeError if it never can or a later epoch continues the run."""
 
     @property
     def gather(self) -> Gather: ...
 
     def begin(self, next_serial: int, known: int) -> int:
-        """Shuts out the epochs before this one, and forgets what they wrote of items from ``next_serial`` on, which
-        come again. Items with serial numbers below the answer are there; those below ``known`` were known to be."""
+        """Exclude earlier epochs, and delete their results from ``next_serial`` on, as these items come again. Return
+        the serial number before which all results are stored. ``known``: the number known before the call."""
 
     def write(self, until: int, rows: Sequence[Row]) -> None:
-        """All of it or nothing, for good: the rows of the items from the last ``until``, or the answer of ``begin``, to
-        before this one. After an error the same again: what was done before the answer was lost is not done twice."""
+        """Write atomically and durably: the rows of the items from the last ``until`` (or ``begin``'s answer) to before
+        this one. After an error, the same call is repeated; a write whose answer was lost must not be done twice."""
 
     def close(self) -> None: ...
 
 
 def followed(run: str) -> RecomposeError:
-    """Return the error of a sink whose run is another epoch's now."""
+    """Return the error of a sink whose run a later epoch has taken over."""
     return RecomposeError(f"another epoch goes on with run {run}; this one writes nothing any more")
 
 
 MOST = 4000
-"""Characters: escaped, with what else is told, they are less than NATS, MQTT and RabbitMQ take."""
+"""Maximum number of characters; escaped and with the other fields, NATS, MQTT and RabbitMQ still accept them."""
 
 
 def line_of(text: str) -> str:
-    """White space becomes a space, what cannot be printed is escaped as Python does it (a broker of MQTT hangs up at a
-    line break, and at half a character nothing can be sent at all), and of much text the middle is left out."""
+    """Return the text as one printable line: white space becomes a space, other characters are escaped as in Python,
+    and a long text loses its middle. (MQTT brokers disconnect at a line break; a lone surrogate cannot be sent.)."""
     line = " ".join(text.split()) or " "
     if len(line) > MOST:
         line = f"{line[: MOST // 2]} ... {line[-MOST // 2 :]}"
@@ -69,13 +69,13 @@ def _printable(sign: str) -> str:
 
 
 class Sent:
-    """The writes of one runner: an attempt that broke off is continued, so that only the unanswered is doubled."""
+    """The acknowledged rows of one runner. A failed write continues after them, so that only others may be doubled."""
 
     def __init__(self) -> None:
         self._until = 0
-        """All of the items below are there."""
+        """Serial number before which all items are stored."""
         self._rows: set[tuple[int, int | None]] = set()
-        """And these, by serial number and part."""
+        """Further stored rows, by serial number and part."""
 
     def missing(self, rows: Sequence[Row]) -> list[Row]:
         return [row for row in rows if row.serial >= self._until and (row.serial, row.part) not in self._rows]
@@ -84,6 +84,6 @@ class Sent:
         self._rows.add((row.serial, row.part))
 
     def all_before(self, until: int) -> None:
-        """They are there; nobody will ask for their rows again."""
+        """Record that all items before ``until`` are stored, and forget their rows."""
         self._until = until
         self._rows.clear()

@@ -1,6 +1,6 @@
 """A table of a database, over SQLAlchemy: one row per result, under run, serial number and part.
 
-A second table has, for each run, the epoch that writes and its progress; both change in one transaction.
+A second table has, for each run, its writing epoch and its progress; both tables change in one transaction.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ TABLE = "recompose_results"
 
 
 class SqlSink:
-    """``url`` as SQLAlchemy takes it. Raises: RecomposeError for a URL that is none, or where a library is missing."""
+    """A database as a sink. ``url``: as for SQLAlchemy. Raises: RecomposeError for a bad URL or a missing library."""
 
     def __init__(self, url: str, run: str, epoch: int, table: str = TABLE) -> None:
         try:
@@ -41,14 +41,14 @@ class SqlSink:
             raise self._trouble(error) from error
 
     def _create(self) -> None:
-        """Another may do so at the same time, which is an error of several kinds: by then the tables are there."""
+        """Create the tables. If another process creates them at the same time, one gets an error and tries again."""
         try:
             self._runs.metadata.create_all(self._engine)
         except self._sql.exc.DatabaseError:
             self._runs.metadata.create_all(self._engine)
 
     def _take_over(self, db: Any, next_serial: int) -> int:
-        """The row of the run is changed first, which locks it: no other epoch comes between."""
+        """Take over the run. The update of its row comes first and locks it against other epochs."""
         runs, results, run, epoch = self._runs, self._results, self._run, self._epoch
         mine = (runs.c.run == run) & (runs.c.epoch <= epoch)
         taken = db.execute(runs.update().where(mine).values(epoch=epoch)).rowcount
@@ -64,7 +64,7 @@ class SqlSink:
         return until
 
     def write(self, until: int, rows: Sequence[Row]) -> None:
-        """The row of the run is changed first: who has lost it writes nothing."""
+        """Write rows. The update of the run's row comes first: an epoch that has lost the run writes nothing."""
         runs, run = self._runs, self._run
         mine = (runs.c.run == run) & (runs.c.epoch == self._epoch)
         try:
@@ -104,5 +104,5 @@ class SqlSink:
 
 
 def _fields(run: str, row: Row) -> dict[str, object]:
-    """A key has no null: the only value of an item is part 0 there."""
+    """Return the columns of a row; a single value has part 0, as a key must not be null."""
     return {**row._asdict(), "run": run, "part": row.part or 0}

@@ -25,9 +25,9 @@ ANSWER_S = 10.0
 MOST_READ = 64 * 1024
 """Maximum number of body bytes read, so that the connection can be reused; the body itself is not needed."""
 HEADER = re.compile("[!-~]+(?: +[!-~]+)*")
-"""What a value of a header may be."""
+"""The valid values of a header."""
 LATER = (408, 425, 429)
-"""Beside those from 500 on: the same may succeed later."""
+"""Statuses, beside those from 500 on, after which a retry may succeed."""
 
 
 class Posts:
@@ -72,14 +72,14 @@ class Posts:
 
 
 class Webhook:
-    """``authorization``: the header of that name. Raises: RecomposeError for what is no URL."""
+    """A sink that posts to a URL. ``authorization``: the header of that name. Raises: RecomposeError for a bad URL."""
 
     gather = Gather(100, 0.0)
 
     def __init__(self, url: str, run: str, epoch: int, authorization: str | None = None) -> None:
         try:
             self._url = httpx.URL(url)
-            self._url.raw_host.decode("ascii").encode("idna")  # as the resolver does: not every host is a name
+            self._url.raw_host.decode("ascii").encode("idna")  # as the resolver does: not every host is valid
         except (httpx.InvalidURL, UnicodeError):
             self._url = httpx.URL("")
         if self._url.scheme not in ("http", "https") or not self._url.host:

@@ -1,7 +1,7 @@
 """A source that others fill, such as a broker's topic or a folder. Each message or line becomes an item of the app.
 
-An adapter (``Feed``) knows one kind of place and nothing else. This module has what adapters share: bodies become
-items, one that the app refuses becomes a dead letter, a place that does not answer is asked again, closing ends a wait.
+An adapter (``Feed``) handles one kind of place. This module has the common part: it converts bodies to items, turns
+refused ones into dead letters, retries a place that does not answer, and ends a wait on closing.
 """
 
 import json
@@ -21,11 +21,11 @@ from datapipe.sources.portions import Closing, Mark, Portion, Position, Refused
 from datapipe.sources.sources import Clock, Readable
 
 LOOK_S = 0.1
-"""Longest single wait for a message, so that closing is noticed."""
+"""Maximum single wait for a message, so that closing is noticed."""
 AGAIN_S = 0.5
-"""Between two attempts to reach a place that does not answer."""
+"""Pause between attempts to reach a place that does not answer."""
 MOST = 512
-"""Messages asked for at once."""
+"""Maximum number of messages per request."""
 ON_GAP = ("end", "go-on")
 log = Logger()
 
@@ -41,28 +41,28 @@ class Message(NamedTuple):
 
 
 class Feed(Protocol):
-    """One place that can be read from positions. One thread at a time."""
+    """A place that can be read from positions. Used by one thread at a time."""
 
     def seek(self, positions: Mapping[str, Position]) -> None:
-        """Goes on from there; a partition that is not named from its beginning. Also after an error. Raises: OSError
-        when it cannot be reached now."""
+        """Continue from these positions; partitions that are not named, from their beginning. Also called after an
+        error. Raises: OSError if the place cannot be reached now."""
 
     def poll(self, most: int, wait_s: float) -> Sequence[Message]:
-        """Return what is there, waiting so long for the first; a partition's messages in order. Raises: OSError when it
-        cannot be reached now; RecomposeError when it never can."""
+        """Return waiting messages, up to ``most``, each partition's in order; wait up to ``wait_s`` for the first.
+        Raises: OSError if the place cannot be reached now; RecomposeError if it never can."""
 
     def commit(self, positions: Mapping[str, Position]) -> None:
-        """All before is done for good. Raises: OSError when it cannot be told now."""
+        """Record that all messages before these positions are complete. Raises: OSError if that is impossible now."""
 
     @property
     def ended(self) -> bool:
-        """Nothing will come any more."""
+        """True if no more messages will come."""
 
     def close(self) -> None: ...
 
 
 class Silence:
-    """The silence of a place, logged when it begins, has another reason, and is over; not at every attempt."""
+    """Logs when a place stops answering, when the reason changes, and when it answers again; not every attempt."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -87,18 +87,18 @@ class Fed(Readable):
         self._app, self._feed, self._clock, self._name = app, feed, clock, type(feed).__name__
         self._closed = threading.Event()
         self._ready: deque[tuple[float, Any, Mark]] = deque()
-        """Read, and not asked for yet."""
+        """Items that were received and have not been read."""
         self._over: set[str] = set()
         """Partitions that ended since the last read; all items read from them have been taken."""
         self._positions: dict[str, Position] = {}
         self._done: Mapping[str, Position] | None = None
-        """To be told to the feed, which is this thread's alone."""
+        """Positions to commit; only the reading thread may use the feed."""
         self._begun = self._left = False
         self._came = 0
         """Number of messages in the last answer; if it is the number that was requested, there are probably more."""
         self._silence = Silence(self._name)
         self.refused = 0
-        """Messages that the app did not take."""
+        """Number of messages that the app refused."""
 
     @property
     def fault(self) -> str | None:
@@ -164,7 +164,7 @@ class Fed(Readable):
                 raise
 
     def _take(self, messages: Sequence[Message]) -> None:
-        """They came together: one clock for all."""
+        """Convert messages that came together to items, with one arrival time."""
         arrived_s, ready, app = self._clock(), self._ready, self._app
         for message in messages:
             partition, behind, body = message
@@ -210,7 +210,7 @@ def plain_of(app: App, body: Any) -> Any:
 
 
 def item_of(app: App, plain: Any) -> Any:
-    """Raises: whatever the app refuses it with."""
+    """Return the app's item for a parsed body. Raises: the app's error if it refuses the body."""
     return app.from_binary(plain) if isinstance(plain, bytes) else read_item(app, plain)
 
 
@@ -244,15 +244,15 @@ _UNCHANGING = frozenset({str, bytes, int, float, bool, type(None)})
 
 
 def _plain(body: bytes) -> Any:
-    """As ``json.loads`` in a fifth of the time. Raises: ValueError."""
+    """Return the parsed JSON, in a fifth of the time of ``json.loads``. Raises: ValueError."""
     try:
         return from_json(body)
     except ValueError:
-        return json.loads(body)  # which has the last word: other encodings, lone surrogates
+        return json.loads(body)  # also accepts other encodings and lone surrogates
 
 
 def check_options(who: str, options: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Raises: RecomposeError for an option that is none of ``names``."""
+    """Check the names of options. Raises: RecomposeError for an option that is none of ``names``."""
     if strange := sorted(set(options) - set(names)):
         known = " and ".join(names) if len(names) == 2 else ", ".join(names)
         raise RecomposeError(f"{who} has no option {strange[0]!r}; it has {known}")
@@ -266,7 +266,7 @@ def goes_on(who: str, options: Mapping[str, Any]) -> bool:
 
 
 def whole(who: str, options: Mapping[str, Any], name: str, usual: int, most: int) -> int:
-    """An option that is a number of something. Raises: RecomposeError."""
+    """Return an option that is a whole number from 1 to ``most``. Raises: RecomposeError."""
     given = options.get(name, usual)
     if type(given) is float and given.is_integer():
         given = int(given)

@@ -1,8 +1,8 @@
 """A folder as a source: JSON lines, CSV and Parquet, one item per line or row, on this machine or in an object store.
 
-A file is read when it is there under its name (write it aside, then rename it); those whose name begins with ``.`` or
-``_`` are ignored. Files are read in the order of their names, each once; one that grew is read on from the byte where
-it ended. A file's record is dropped when the file has left the folder.
+A file is read as soon as its name exists (so write it under another name, then rename it). Names that begin with ``.``
+or ``_`` are ignored. Files are read in the order of their names, each once; a file that grew is read on from its former
+end. The record of a file is dropped when the file is removed.
 """
 
 import csv
@@ -28,8 +28,7 @@ READ_BYTES = 256 * 1024
 CELL_BYTES = 1 << 20
 """Maximum size of a CSV cell, in bytes. An unclosed quote ends there, and the row is refused."""
 LOOK_EVERY_S, LOOK_SHARE = 1.0, 0.1
-"""Least time between two looks at a folder without new files, and the largest share of the time that looking may
-take."""
+"""Minimum interval of listing a folder without new files, and maximum fraction of the time spent on listing."""
 csv.field_size_limit(CELL_BYTES)
 
 
@@ -148,7 +147,7 @@ class Lines:
 
 
 def _rows_of_json(lines: Lines, done: Done) -> Iterator[Read]:
-    """Return the rows of a file of JSON lines; a line that is not JSON as it is, for the error of its item."""
+    """Return the rows of a file of JSON lines, unparsed: a line that is not JSON fails only its own item."""
     for line in lines.begin(done.offset):
         if text := line.strip():
             yield text, lines.behind
@@ -173,7 +172,7 @@ def _rows_of_csv(lines: Lines, done: Done, types: Mapping[str, str]) -> Iterator
 
 
 def _cells(lines: Lines, offset: int) -> Iterator[list[str] | ValueError]:
-    """Return the cells of each row; an incomplete one at the end not while the file may grow."""
+    """Return the cells of each row, without an incomplete last row while the file may grow."""
     over, text = False, True
 
     def texts() -> Iterator[str]:

@@ -9,13 +9,13 @@ from datapipe.sources.portions import Portion, joined, part_of, weight_bytes
 from datapipe.sources.sources import Clock, Reader
 
 READ_S = 0.002
-"""So long, and no longer, items are read that are due, for others that were read before them wait meanwhile."""
+"""Maximum time of one read of items that are due, as items read before them wait meanwhile."""
 WEIGHED = 8
-"""Items of a portion that tell what those of the next one weigh."""
+"""Number of items of a portion from which the size of later items is estimated."""
 
 
 class Gathering:
-    """Gather the items of a source, in its thread. Any thread may set ``limits``, for the next bundle on."""
+    """Gathers the items of a source, in its thread. Any thread may set ``limits``, which apply from the next bundle."""
 
     def __init__(
         self, reader: Reader, pacing: FrequencyManager, clock: Clock, limits: BundleLimits | None = None
@@ -24,12 +24,12 @@ class Gathering:
         self.limits = limits or BundleLimits()
         self.read = 0
         self.item_bytes = 0.0
-        """What one weighs, as far as those tell that were read last."""
+        """Estimated size of an item, from the latest ones read."""
         self._ready: deque[Portion] = deque()
-        """Read, and too large to travel with those before."""
+        """Portions that were read but did not fit into the bundle before."""
 
     def next(self, most: float) -> Portion | None:
-        """At most ``most`` items that travel together next, each with since when it is due; None at the end."""
+        """Return the next bundle of at most ``most`` items, each with its due time; None at the end."""
         if not self._ready:
             limits = self.limits
             size = int(min(most, limits.items))
@@ -42,11 +42,11 @@ class Gathering:
         return self._ready.popleft()
 
     def _first(self, size: int, limits: BundleLimits) -> Portion | None:
-        turns = self._pacing.turns(size)  # none when it is to stop: the source itself knows what it still has to give
+        turns = self._pacing.turns(size)  # None on stopping; the source itself then returns its remaining items
         return self._portion(size if turns is None else len(turns), turns, self._clock() + max(limits.linger_s, READ_S))
 
     def _portion(self, most: int, turns: list[float] | None, until_s: float) -> Portion | None:
-        """Return what is there, up to ``most``; turns that were taken and found no item are given back."""
+        """Return available items, up to ``most``; give back turns for which there was no item."""
         portion = self._read(most, until_s)
         count = 0 if portion is None else len(portion.values)
         if turns is not None:
@@ -55,7 +55,7 @@ class Gathering:
         return None if portion is None else _due(portion, turns)
 
     def _read(self, most: int, until_s: float) -> Portion | None:
-        """No more than travels together, as those before weighed: the rest would wait here, in nobody's budget."""
+        """Read no more than one bundle by the estimated size, as no memory limit counts items that wait here."""
         fitting = self._fitting(self.limits) if self.read else 1
         portion = self._reader.read(min(most, fitting), until_s)
         if portion is None:
@@ -72,11 +72,11 @@ class Gathering:
         self.item_bytes = weight_bytes(some) / len(some)
 
     def _fitting(self, limits: BundleLimits) -> int:
-        """Items of one bundle."""
+        """Return the number of items that fit into one bundle."""
         return max(1, int(limits.max_bytes // max(1.0, self.item_bytes)))
 
     def _linger(self, portion: Portion, size: int, limits: BundleLimits) -> Portion:
-        """Waits for more until the first one's time is over."""
+        """Wait for more items until the first one has waited for ``linger_s``."""
         until_s = portion.arrived_s[0] + limits.linger_s
         while (missing := size - len(portion.values)) > 0 and self._pacing.wait_until(until_s):
             turns = self._pacing.due_now(missing)
@@ -88,7 +88,7 @@ class Gathering:
 
 
 def _due(portion: Portion, turns: list[float] | None) -> Portion:
-    """Since when a user waits: since it came, since its place in the schedule, or else since it was read."""
+    """Return the portion with due times: the source's own, else the schedule's, else the times of reading."""
     if portion.due_s is not None:
         return portion
     arrived_s = portion.arrived_s
@@ -100,14 +100,14 @@ def _due(portion: Portion, turns: list[float] | None) -> Portion:
 
 
 def _joined(first: Portion, second: Portion) -> Portion:
-    """Both know since when they are due, or neither does."""
+    """Join two portions, of which both or neither have due times."""
     due_s = first.due_s and second.due_s and first.due_s + second.due_s
     marks = first.marks and second.marks and joined(first.marks, second.marks)
     return Portion(first.values + second.values, first.arrived_s + second.arrived_s, due_s, marks)
 
 
 def _cut(portion: Portion, max_bytes: int) -> Iterator[Portion]:
-    """Pieces that are not heavier than that, but for single items that are."""
+    """Split a portion into pieces of at most ``max_bytes``; a larger item is a piece by itself."""
     if len(portion.values) == 1 or weight_bytes(portion.values) <= max_bytes:
         yield portion
         return

@@ -1,7 +1,7 @@
 """A source whose broker forgets acknowledged messages: a queue of RabbitMQ, a session of MQTT.
 
-It has no positions to go back to. So each message is stored with the run first, if the run stores anything, and
-acknowledged then, as a push is: from there on the run's journal is what is read again.
+Such a source has no positions to return to. So, if the run is durable, each message is stored in the run's journal
+before it is acknowledged, as a push is. After a failure, the journal is read again.
 """
 
 import threading
@@ -16,14 +16,14 @@ from datapipe.sources.push import BufferFull, Push, SourceClosed
 from datapipe.sources.sources import Arrival, Clock, Readable
 
 FULL_LOOK_S = 0.01
-"""Between two looks for room, in which the connection is kept alive."""
+"""Interval of checks for room, in which the connection is kept alive."""
 Store = Callable[[tuple[Any, ...], Sequence[Arrival]], object]
-"""Gets messages, plain, and the items that they are; returns when they may be acknowledged."""
+"""Called with plain messages and their items; returns when the messages may be acknowledged."""
 log = Logger()
 
 
 class Letter(NamedTuple):
-    """``receipt``: by which it is acknowledged; None where it needs none."""
+    """A received message. ``receipt``: the id to acknowledge it with; None if it needs no acknowledgement."""
 
     where: str
     body: bytes
@@ -31,24 +31,24 @@ class Letter(NamedTuple):
 
 
 class Box(Protocol):
-    """A connection that gives messages. One thread, which asks often enough to keep it alive. Of each method: OSError
-    when the place cannot be reached now, after which it is opened anew; RecomposeError when it never can."""
+    """A connection that delivers messages, used by one thread, which polls often enough to keep the connection alive.
+    Each method raises OSError if the place cannot be reached now (then it is opened anew), RecomposeError if never."""
 
     def open(self) -> None:
-        """Connects, anew after an error: what was not acknowledged comes again."""
+        """Connect, also again after an error; unacknowledged messages then come again."""
 
     def poll(self, most: int, wait_s: float) -> Sequence[Letter]:
-        """Return what has come, in order, waiting so long for the first. With ``most`` 0 nothing is taken."""
+        """Return up to ``most`` messages in order; wait up to ``wait_s`` for the first. With ``most`` 0, take none."""
 
     def acknowledge(self, letters: Sequence[Letter]) -> None:
-        """They are the run's. What comes again, as its acknowledgement was lost with the connection, is passed over as
-        far as it is known again."""
+        """Acknowledge messages, which the run now has. If an acknowledgement is lost and the message comes again, it is
+        skipped if it can be recognised."""
 
     def refuse(self, letter: Letter) -> None:
-        """It is none for this app."""
+        """Refuse a message that the app does not accept."""
 
     def close(self) -> None:
-        """Raises nothing."""
+        """Close the connection; must not raise."""
 
 
 class Inbox(Readable):
@@ -58,7 +58,7 @@ class Inbox(Readable):
     def __init__(self, app: App, box: Box, clock: Clock) -> None:
         self._app, self._box = app, box
         self.buffer = Push(MOST, clock=clock)
-        """What came and was not read yet."""
+        """Items that were received and have not been read."""
         self._store: Store = lambda _, arrivals: self.buffer.extend(arrivals)
         self._closed = threading.Event()
         self._room = threading.Event()
@@ -66,16 +66,16 @@ class Inbox(Readable):
         self._error: Exception | None = None
         self._silence = Silence(type(box).__name__)
         self.is_open = False
-        """The place has answered, and what comes to it comes here."""
+        """True while connected to the place."""
         self.refused = 0
-        """Messages that the app did not take."""
+        """Number of messages that the app refused."""
 
     @property
     def fault(self) -> str | None:
         return self._silence.fault
 
     def by_way_of(self, store: Store) -> None:
-        """Before the first read: what stores messages, and gives their items to the buffer."""
+        """Set the function that stores messages and passes their items to the buffer; call before the first read."""
         self._store = store
 
     # --- as a source ------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class Inbox(Readable):
             self._thread.start()
 
     def _end(self) -> None:
-        """Raises: what has ended it, but for closing."""
+        """Wait for the thread. Raises: the error that ended it, except closing."""
         if self._thread is not None:
             self._thread.join()
         if self._error is not None:
@@ -119,7 +119,7 @@ class Inbox(Readable):
                 self._turn()
         except SourceClosed:
             pass  # what was not stored stays where it is
-        except Exception as error:  # whatever it is ends the stream, and whoever reads is to see it
+        except Exception as error:  # any error ends the stream, and is raised to the reader
             self._error = error
         self.close()
         self._box.close()
@@ -154,7 +154,7 @@ class Inbox(Readable):
             if type(item) is not Refused:
                 taken.append(letter)
                 continue
-            if taken:  # in order: some places acknowledge all that came before
+            if taken:  # in order: some places acknowledge all earlier messages too
                 self._box.acknowledge(taken)
                 taken = []
             self.refused += 1
@@ -172,11 +172,11 @@ class Inbox(Readable):
             return refused, refused
 
     def _keep(self, plains: tuple[Any, ...], items: Sequence[Any]) -> None:
-        """However long it takes. Raises: SourceClosed; RecomposeError where nothing can be stored any more."""
+        """Store messages, waiting as long as needed. Raises: SourceClosed; RecomposeError if storing is impossible."""
         while True:
             arrivals: list[Arrival] = []
             try:
-                for item in items:  # as far as it gets: who stops may close the buffer meanwhile
+                for item in items:  # no comprehension: an error must leave those announced so far
                     arrivals.append(self.buffer.announced(item))  # noqa: PERF401
                 self._store(plains, arrivals)
                 return
@@ -189,7 +189,7 @@ class Inbox(Readable):
                 raise
 
     def _wait_for_room(self) -> None:
-        """The connection is kept alive."""
+        """Wait for room in the buffer, and keep the connection alive meanwhile. Raises: SourceClosed."""
         if self._closed.wait(AGAIN_S):
             raise SourceClosed("the app is stopping and takes no more items")
         self._box.poll(0, 0.0)

@@ -1,10 +1,9 @@
 """The frequency manager: let the source take its next item when the input rate allows.
 
-Garcia et al. 2023 (SPBench), section 3.2, algorithm 1, wait ``1/frequency`` less what the source spent since its last
-item. What a sleep overshoots is lost there, item by item: 0.1 ms each is 10 % of a rate of 1,000 items/s. Here the
-rate is a schedule of slots (:mod:`datapipe.sources.schedule`), of which each item takes one: the wait is the same,
-the mean rate does not drift, a pattern that changes, or rests at zero, between two items is followed exactly, and
-every item knows when it was due.
+Garcia et al. 2023 (SPBench), section 3.2, algorithm 1, wait ``1/frequency`` minus the time since the last item. There,
+the overshoot of each sleep is lost: 0.1 ms per item is 10 % of a rate of 1,000 items/s. Here the rate is a schedule of
+slots (:mod:`datapipe.sources.schedule`), and each item takes one slot. The wait is the same, but the mean rate does not
+drift, changes of a pattern between two items are followed exactly, and every item has a due time.
 """
 
 import math
@@ -20,7 +19,7 @@ SLICE_S = 0.05
 LASTING_S = 5.0
 """After having had items for this long, a source that others fill counts as read at its rate limit."""
 _ROUNDING = 1e-6
-"""Parts of a slot that a sum of floats may lack of a whole one."""
+"""Fraction of a slot by which a sum of floats may fall short of a whole slot."""
 
 
 class FrequencyManager:
@@ -28,7 +27,7 @@ class FrequencyManager:
 
     ``clock`` returns seconds; ``wait`` sleeps that many seconds and returns True if the source is to stop, like
     ``threading.Event.wait``. A source that was blocked makes up for ``catch_up_items`` or ``catch_up_s`` of the stream,
-    whichever is more; slots beyond that count as missed. ``dry`` says whether a source that others fill is empty now.
+    whichever is more; slots beyond that count as missed. ``dry``: returns whether a source that others fill is empty.
     For such a source the pattern is a limit: items that have not arrived are neither due nor missed.
     """
 
@@ -54,12 +53,12 @@ class FrequencyManager:
 
     @property
     def missed(self) -> int:
-        """Slots that passed while the source was blocked, and were not made up for."""
+        """Number of slots that passed while the source was blocked and were not made up for."""
         with self._lock:
             return self._missed()
 
     def offer(self) -> Offer:
-        """Return what was asked for up to now; of an unpaced source, what it read."""
+        """Return the items due up to now; for an unpaced source, those read."""
         with self._lock:
             if self._schedule is None or self._passed_over(self._schedule):
                 return Offer(self._taken + self._missed(), self._missed(), 0, 0.0)
@@ -85,14 +84,14 @@ class FrequencyManager:
         return dry
 
     def begin(self) -> None:
-        """Reading begins: the schedule counts from now, as nothing was due while there was nobody to read it for."""
+        """Start the schedule now, as reading begins."""
         with self._lock:
             self._schedule = self._from_now()
             if self._schedule is not None:
                 self._passed_over(self._schedule)
 
     def set_pattern(self, pattern: Rate | None) -> None:
-        """Replaces the pattern; its elapsed time begins now. ``None`` means unpaced."""
+        """Replace the pattern; its elapsed time begins now. None means unpaced."""
         with self._lock:
             now_s, self._pattern = self._clock(), pattern
             if pattern is not None and self._schedule is not None:
@@ -112,8 +111,8 @@ class FrequencyManager:
             return self._schedule.rate_per_s(now_s)
 
     def turns(self, most: int) -> list[float] | None:
-        """Waits until an item is due, and tells since when it and those are that are due as well: up to ``most``. Of an
-        unpaced source all are due now. None: the source is to stop, nothing is due."""
+        """Wait until an item is due, and return the due times of up to ``most`` items that are due. For an unpaced
+        source, all are due now. None: the source must stop."""
         if self._schedule is None and self._wait(0.0):
             return None
         while True:
@@ -129,26 +128,26 @@ class FrequencyManager:
                 return None
 
     def due_now(self, most: int) -> list[float]:
-        """Takes the turns of items that are due, up to ``most``, and tells since when."""
+        """Take the turns of up to ``most`` items that are due now, and return their due times."""
         with self._lock:
             return self._take(most)[1]
 
     def _take(self, most: int) -> tuple[float, list[float]]:
-        """Return the time as well."""
+        """Take due turns; return the present time and the due times."""
         now_s = self._clock()
         due_s = [now_s] * most if self._schedule is None else self._schedule.take_all(now_s, most)
         self._taken += len(due_s)
         return now_s, due_s
 
     def give_back(self, turns: int) -> None:
-        """Turns for which there was no item."""
+        """Return turns for which there was no item."""
         with self._lock:
             self._taken -= turns
             if self._schedule is not None:
                 self._schedule.give_back(turns)
 
     def wait_until(self, until_s: float) -> bool:
-        """Wait for the next turn until ``until_s``. False: none comes before that, or the source is to stop."""
+        """Wait for the next turn until ``until_s``. False: no turn comes before that, or the source must stop."""
         with self._lock:
             now_s = self._clock()
             next_s = now_s if self._schedule is None else self._schedule.next_due_s(now_s)

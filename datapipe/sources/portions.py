@@ -1,4 +1,4 @@
-"""Portions of items that a source reads together, and the positions at which it can go on."""
+"""Portions of items that a source reads together, and the positions from which it can continue."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,16 +7,15 @@ from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 Position = int | str | tuple[int, ...]
-"""Of the first item that is still to be read; what it means is the source's own matter. Plain, so that it can be
-stored."""
+"""The position of the next item to read, in a form that only the source interprets; plain data, to be stored."""
 Mark = tuple[str, Position]
-"""A partition, and where it goes on behind one item."""
+"""A partition, and the position in it after an item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Marks of items that were counted: ``(partition, (times, number))`` each. Made when somebody asks for them: a pair
-    of tuples an item costs as much as the rest of reading it."""
+    """Marks of items by counting: ``(partition, (times, number))`` each. Made only on demand, as a pair of tuples per
+    item costs as much as the rest of reading the item."""
 
     partition: str
     times: int
@@ -52,11 +51,11 @@ class Closing:
 
 
 Marks = tuple[Mark, ...] | Counted | Closing
-"""One an item."""
+"""One mark per item."""
 
 
 def part_of(marks: Marks, begin: int, end: int) -> Marks:
-    """Those of items ``begin`` to before ``end``."""
+    """Return the marks of items ``begin`` to before ``end``."""
     return marks[begin:end] if isinstance(marks, tuple) else marks.part(begin, end)
 
 
@@ -71,10 +70,10 @@ def joined(first: Marks, second: Marks) -> Marks:
 
 @runtime_checkable
 class Positioned(Protocol):
-    """A source that says of each item where it goes on behind it (``Portion.marks``), and can go on from there."""
+    """A source that gives the position after each item (``Portion.marks``), and can continue from a position."""
 
     def seek(self, positions: Mapping[str, Position]) -> None:
-        """Before the first read: what lies before is done. A partition that is not named begins where it would."""
+        """Set the positions to continue from, before the first read. Partitions not named start as usual."""
 
     def commit(self, positions: Mapping[str, Position]) -> None:
         """Report that everything before these positions is complete and may be forgotten by the source; partitions that
@@ -83,14 +82,14 @@ class Positioned(Protocol):
 
 SCALARS = frozenset({bool, int, float, type(None)})
 SMALL_BYTES = 32
-"""What a value weighs of which nothing else is known."""
+"""Assumed size of a value of unknown size."""
 
 
 class Refused:
     """A placeholder for an item that the app refuses: it becomes a dead letter in its place. ``why`` is its error."""
 
     made = False
-    """True once this process has refused an item; before that nobody needs to search for refused items."""
+    """True once this process has refused an item; before that no search for refused items is needed."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -101,7 +100,7 @@ class Refused:
 
 
 class Portion(NamedTuple):
-    """Items that were read together, with their times. ``due_s`` None: the input rate says when they were due.
+    """Items that were read together, with their times. ``due_s`` None: the input rate determines the due times.
     ``marks`` None: the source has no positions."""
 
     values: list[Any]
@@ -111,15 +110,15 @@ class Portion(NamedTuple):
 
 
 class Portions:
-    """Cuts what an iterator yields. An item arrives when the reading of its portion begins."""
+    """Reads portions from an iterator. An item's arrival time is the start of the read of its portion."""
 
     def __init__(self, values: Iterator[Any], clock: Callable[[], float]) -> None:
         self._values, self._clock = values, clock
         self._error: BaseException | None = None
 
     def next(self, most: int, until_s: float) -> Portion | None:
-        """Up to ``most`` items, read in ever larger steps until ``until_s``: a clock for each would cost more than the
-        item. None: there is no more. Raises: what the iterator raises, once all that came before has been given out."""
+        """Return up to ``most`` items, read in growing steps until ``until_s``, as reading the clock for each costs too
+        much. None: the end. Raises: the iterator's error, once all items before it have been returned."""
         if self._error is not None:
             raise self._error
         read: list[Any] = []
@@ -145,7 +144,7 @@ class Portions:
 
 
 def weight_bytes(values: Sequence[Any]) -> int:
-    """About how much there is to carry: exact for arrays, bytes and texts, and for those one level down."""
+    """Estimate the size of values: exact for arrays, bytes and strings, also one level inside a container."""
     kinds = set(map(type, values))
     return 8 * len(values) if kinds <= SCALARS else sum(map(_weight, values))
 
@@ -159,7 +158,7 @@ def _weight(value: Any) -> int:
 
 
 def _own_weight(value: Any) -> int:
-    if type(value) in SCALARS:  # most are, and to look for what they do not have is dear
+    if type(value) in SCALARS:  # the usual case; looking up a missing attribute would be slow
         return SMALL_BYTES
     size = getattr(value, "nbytes", None)
     if isinstance(size, int):

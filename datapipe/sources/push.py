@@ -20,7 +20,7 @@ class SourceClosed(RecomposeError):  # noqa: N818 - the same
 
 
 class Push(Readable):
-    """Items put by other threads, in this order, which arrive when they are put; ``close`` delivers them first."""
+    """Items put by other threads, in order; they arrive when they are put. After ``close``, the rest is still read."""
 
     def __init__(self, capacity: int, *, clock: Clock) -> None:
         if capacity < 1:
@@ -33,11 +33,11 @@ class Push(Readable):
 
     @property
     def waiting(self) -> int:
-        """Items that were put and not read yet."""
+        """Number of items that were put and have not been read."""
         return len(self._waiting)
 
     def put(self, value: Any) -> int:
-        """Takes an item and returns its serial number, from 0. Raises: BufferFull, SourceClosed."""
+        """Accept an item, and return its serial number, from 0. Raises: BufferFull, SourceClosed."""
         with self._changed:
             self._look_for_room()
             self._waiting.append(self.arrived(value))
@@ -46,15 +46,15 @@ class Push(Readable):
             return self.accepted - 1
 
     def announced(self, value: Any) -> Arrival:
-        """An item as it comes, which ``extend`` takes when it is stored, or ``withdraw`` when it cannot be: till then
-        reading does not end. Raises: as ``put``."""
+        """Reserve room for an item, to be followed by ``extend`` when the item is stored, or by ``withdraw`` if it
+        cannot be. Until then reading does not end. Raises: as ``put``."""
         with self._changed:
             self._look_for_room()
             self._announced += 1
             return self.arrived(value)
 
     def withdraw(self, count: int) -> None:
-        """So many of those that were announced do not come."""
+        """Cancel ``count`` announced items."""
         with self._changed:
             self._announced -= count
             self._changed.notify_all()
@@ -71,7 +71,7 @@ class Push(Readable):
             self._changed.notify_all()
 
     def begin(self, values: Sequence[Any], accepted: int) -> None:
-        """Takes what another runner of this run accepted and did not deliver; ``accepted`` items there were in all."""
+        """Take over items that an earlier runner of the run accepted and did not deliver. ``accepted``: its total."""
         with self._changed:
             self._waiting.extend(self.arrived(value) for value in values)
             self.accepted = accepted
@@ -88,7 +88,7 @@ class Push(Readable):
         return not self.waiting
 
     def offer(self) -> Offer:
-        """Return what was pushed so far, taken or refused."""
+        """Return the items pushed so far, accepted or refused."""
         with self._changed:
             lag_s = self._clock() - self._waiting[0].arrived_s if self._waiting else 0.0
             return Offer(self.accepted + self._refused, self._refused, len(self._waiting), lag_s)

@@ -17,13 +17,13 @@ _ACCESS_TIME = re.compile(
     r"\[(?P<day>\d{2})/(?P<month>[A-Z][a-z]{2})/(?P<year>\d{4}):(?P<h>\d{2}):(?P<m>\d{2}):(?P<s>\d{2})"
     r" (?P<sign>[+-])(?P<zone_h>\d{2})(?P<zone_m>\d{2})\]"
 )
-# Month names of the log format are English wherever the service runs, which strptime's are not.
+# Month names of the log format are always English, whereas those of strptime depend on the locale.
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def read_arrivals(path: Path) -> tuple[float, ...]:
-    """Arrival times in seconds, ascending (a log is written when a request ends, so not in order of arrival). Raises:
-    RecomposeError when the file cannot be read or a line is neither of the two forms."""
+    """Return arrival times in seconds, sorted, as a log is written in the order in which requests end. Raises:
+    RecomposeError if the file cannot be read or a line has neither of the two forms."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             return tuple(sorted(parse_arrivals(lines, str(path))))
@@ -32,7 +32,7 @@ def read_arrivals(path: Path) -> tuple[float, ...]:
 
 
 def parse_arrivals(lines: Iterable[str], name: str) -> Iterable[float]:
-    """One time for every line that is neither blank nor a ``#`` comment; ``name`` is for the error's sentence."""
+    """Yield a time for every line that is neither blank nor a ``#`` comment. ``name``: the file, for error messages."""
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if not text or text.startswith("#"):
@@ -93,7 +93,7 @@ class RateSpec:
 
 
 ModuleOf = Callable[[str], ModuleType]
-"""The user's module of that name. Raises: RecomposeError when there is none."""
+"""Returns the user's module of a name. Raises: RecomposeError if there is none."""
 
 
 def no_module(name: str) -> ModuleType:
@@ -101,8 +101,8 @@ def no_module(name: str) -> ModuleType:
 
 
 def from_spec(spec: RateSpec, module_of: ModuleOf = no_module) -> Rate | None:
-    """The pattern that is described; ``None`` when none is: unpaced. ``module_of`` finds a custom pattern's module.
-    Raises: RecomposeError with a sentence for a value out of range, missing, or given beside one that excludes it."""
+    """Return the described pattern; None: unpaced. ``module_of`` finds a custom pattern's module. Raises:
+    RecomposeError for a value that is out of range, missing, or excluded by another."""
     pattern, rate_per_s, path = spec.pattern, spec.rate_per_s, spec.path
     ranged = {"period_s": spec.period_s, "min_per_s": spec.min_per_s, "max_per_s": spec.max_per_s}
     if pattern is None:
@@ -127,7 +127,7 @@ def from_spec(spec: RateSpec, module_of: ModuleOf = no_module) -> Rate | None:
 
 
 def _custom(pattern: str, module_of: ModuleOf) -> Custom:
-    """Asked once for the rate at the start: what cannot be called is refused before anything runs."""
+    """Return a custom pattern, after one test call, so that an invalid function is refused before anything runs."""
     name, _, function_name = pattern.removeprefix(CUSTOM).partition(":")
     function = getattr(module_of(name), function_name, None)
     if not callable(function):
@@ -137,7 +137,7 @@ def _custom(pattern: str, module_of: ModuleOf) -> Custom:
         rate(0.0)
     except RecomposeError:
         raise
-    except Exception as error:  # the user's own code, whatever it raises
+    except Exception as error:  # the user's code may raise any error
         raise RecomposeError(f"input pattern {pattern!r} fails at 0 s: {type(error).__name__}: {error}") from error
     return rate
 

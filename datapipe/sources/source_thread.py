@@ -1,4 +1,4 @@
-"""The thread between a source and the engine: reads, paces, encodes, and hands over through a small buffer."""
+"""The thread between a source and the engine: reads, paces and encodes items, and passes them on through a buffer."""
 
 import math
 import threading
@@ -21,43 +21,42 @@ from datapipe.sources.sources import Clock, Filled, Left, Reader, Source, reader
 
 PATIENT_ITEMS = 64
 PATIENT_S = 0.02
-"""A consumer that has enough is told of so many, or after so long, whichever comes first."""
+"""Time after which a ``patient`` consumer is woken, if the buffer is not full earlier."""
 MOST_BYTES = 4 * 2**20
-"""When so much waits, no more is put: what waits here is in no budget."""
+"""Size at which the buffer counts as full, as no other memory limit includes it."""
 
 
 class Encoded(NamedTuple):
-    """Items that were read, and travel together: their values encoded as one payload, and their times, one an item."""
+    """Items that were read and travel together: their values encoded as one payload, and the times of each."""
 
     payload: Any
     arrived_s: tuple[float, ...]
     due_s: tuple[float, ...]
     marks: Marks | None = None
-    """Where the source goes on behind each item; None: it has no positions."""
+    """The source's position after each item; None: the source has no positions."""
     error: str | None = None
     """Reason why the app refuses these items; there is no payload then."""
 
 
 class HandOver:
-    """``capacity`` payloads; more, and who puts them waits. All methods may be called from any thread.
+    """A buffer of ``capacity`` payloads; ``put`` waits while it is full. Thread-safe.
 
-    ``wake`` is called when there is something to take after there was nothing, and at the end. While the consumer is
-    ``patient`` it has more than it can use, as with overload ``shed``: to be woken for every item would cost more than
-    the item does.
+    ``wake`` is called when the empty buffer gets a payload, and at the end. A ``patient`` consumer has more than it can
+    process, as with overload ``shed``, and is woken less often: a wake for every item would cost more than the item.
     """
 
     def __init__(self, capacity: int, wake: Callable[[], None], clock: Clock) -> None:
         self._capacity, self._wake, self._clock = capacity, wake, clock
         self._changed = threading.Condition()
         self._ready: deque[tuple[Encoded, int]] = deque()
-        """Each with its size in bytes, about."""
+        """Waiting payloads, each with its approximate size in bytes."""
         self._abandoned = self._ended = False
         self._told = False
-        """The consumer knows that something is there."""
+        """True if the consumer has been woken for the waiting payloads."""
         self._patient = False
 
     def put(self, encoded: Encoded, size_bytes: int = 0) -> None:
-        """Waits for room; drops what comes after ``abandon``."""
+        """Add a payload, waiting for room; drop it after ``abandon``."""
         with self._changed:
             self._changed.wait_for(lambda: not self._full or self._abandoned)
             if self._abandoned:
@@ -69,8 +68,8 @@ class HandOver:
             self._wake()
 
     def take(self, most: int | None = None) -> list[Encoded]:
-        """Up to ``most`` payloads (all when None) in order; does not wait."""
-        if not self._ready:  # as at most turns of the consumer, which are several for every item: no lock for that
+        """Return up to ``most`` payloads (None: all) in order, without waiting."""
+        if not self._ready:  # the usual case, as the consumer asks several times per item: no lock
             return []
         with self._changed:
             count = len(self._ready) if most is None else min(most, len(self._ready))
@@ -80,7 +79,7 @@ class HandOver:
             return taken
 
     def set_patient(self, patient: bool) -> None:
-        """Whether the consumer has enough for now."""
+        """Set whether the consumer has enough payloads for now."""
         if patient == self._patient:
             return
         with self._changed:
@@ -92,7 +91,7 @@ class HandOver:
             self._wake()
 
     def abandon(self) -> None:
-        """Nothing is taken any more."""
+        """Drop all further payloads."""
         with self._changed:
             self._abandoned = True
             self._changed.notify_all()
@@ -104,7 +103,7 @@ class HandOver:
 
     @property
     def finished(self) -> bool:
-        return self._ended and not self._ready  # in this order no lock is needed: nothing comes after the end
+        return self._ended and not self._ready  # no lock needed in this order: no payload comes after the end
 
     @property
     def _full(self) -> bool:
@@ -113,7 +112,7 @@ class HandOver:
 
     @property
     def _wanted(self) -> bool:
-        """Return whether the consumer is to know of what is there."""
+        """Return whether to wake the consumer for the waiting payloads."""
         if not self._patient:
             return True
         return self._full or self._clock() - self._ready[0][0].arrived_s[0] >= PATIENT_S
@@ -124,21 +123,20 @@ class SourceLimits:
     """The limits of a source."""
 
     capacity: int = 2
-    """Payloads that are handed over and not taken yet; more, and the source waits."""
+    """Maximum number of payloads in the buffer to the engine; the source waits while it is full."""
     items: int | None = None
-    """End after so many; None: when the source ends."""
+    """Number of items after which to end; None: when the source ends."""
     catch_up_s: float = 0.05
-    """A source that was held back makes up for what was due in this time (s), faster than the input rate; what is
-    older is missed. SPBench's frequency is an upper limit, which it makes up for nothing of."""
+    """Time, in seconds, for whose due items a blocked source makes up, faster than the input rate; older items are
+    missed. SPBench's frequency is an upper limit, and makes up for none."""
 
 
 class SourceThread:
-    """Runs one source. All methods but ``start`` may be called from any thread.
+    """Runs one source. All methods except ``start`` may be called from any thread.
 
-    ``encode`` turns a list of values into what travels to workers; it may be heavy, so it runs here. ``wake`` is called
-    when there is something to take after there was nothing, and when the source has finished. While the hand-over
-    (``hand_over``) is full the source waits (overload policy ``block``); a consumer that sheds takes
-    all that is there and drops the oldest itself.
+    ``encode`` turns a list of values into a payload; it runs in this thread, as it may take long. ``wake`` is called
+    when the empty buffer (``hand_over``) gets a payload, and when the source has finished. While the buffer is full,
+    the source waits (overload policy ``block``); a consumer that sheds takes all payloads and drops the oldest itself.
     """
 
     def __init__(
@@ -157,7 +155,7 @@ class SourceThread:
         self.take, self.set_patient = self._hand_over.take, self._hand_over.set_patient
         self._stopping = threading.Event()
         self.error: str | None = None
-        """Why the source ended early: the sentence of a RecomposeError, or a traceback."""
+        """Reason why the source ended early: the message of a RecomposeError, or a traceback; else None."""
         self._last_offer: Offer | None = None
         self._filled = isinstance(source, Filled)
         dry = source.dry if isinstance(source, Filled) else bool
@@ -173,26 +171,26 @@ class SourceThread:
         self._thread.start()
 
     def stop(self, *, drain: bool = True) -> None:
-        """No more items from a data set. With ``drain``, what was read or pushed before can still be taken (the
-        consumer goes on until ``finished``); without, what was not handed over yet is dropped."""
+        """Stop reading. With ``drain``, items that were read or pushed before can still be taken, until ``finished``;
+        without, items that are not in the buffer yet are dropped."""
         self._source.close()
         self._stopping.set()
         if not drain:
             self._hand_over.abandon()
 
     def join(self, timeout_s: float | None = None) -> bool:
-        """Waits for the thread; False when it still runs, as in a read that does not return."""
+        """Wait for the thread; return False if it still runs, for example in a read that does not return."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     @property
     def finished(self) -> bool:
-        """The source has ended, by itself, by ``stop`` or by an error, and every item handed over was taken."""
+        """True if the source has ended, by itself, by ``stop`` or by an error, and the buffer is empty."""
         return self._hand_over.finished
 
     def offer(self) -> Offer:
-        """Return what the input rate asked for so far, or what came by itself, and how far behind it the source is.
-        When the source has ended, nothing more is asked for."""
+        """Return the items due so far by the input rate, or arrived by themselves, and how far the source is behind.
+        After the source has ended, no more items become due."""
         if isinstance(self._source, Push):
             return self._source.offer()
         return self._last_offer or self._present_offer()
@@ -203,7 +201,7 @@ class SourceThread:
 
     @property
     def batching(self) -> BundleLimits:
-        """Return the limits at which bundles are closed."""
+        """The limits at which bundles are closed."""
         return self._gathering.limits
 
     def set_pattern(self, pattern: Rate | None) -> None:
@@ -214,11 +212,11 @@ class SourceThread:
             self._pump()
         except RecomposeError as error:
             self.error = str(error)
-        except Exception:  # an app's own code: whatever it raises ends the stream, and must be seen
+        except Exception:  # an app's own code: any error ends the stream, and must be reported
             self.error = traceback.format_exc()
         self._source.close()
         if isinstance(self._source, Left):
-            self._source.leave()  # an error, or the last item that is wanted, is no read that could do so
+            self._source.leave()  # after an error or the last item, no further read would do so
         self._last_offer = self._offer_at_end()
         self._hand_over.end()
 

@@ -1,4 +1,4 @@
-"""The ports of a source, and two sources: a replayed data set, and a video. By name: ``datapipe.source_kinds``."""
+"""The interfaces of sources, and the sources of data sets and videos. By name: ``datapipe.source_kinds``."""
 
 import math
 import threading
@@ -19,15 +19,15 @@ class Arrival(NamedTuple):
     """An item and when it arrived, in seconds of the clock that the source was given."""
 
     arrived_s: float
-    """When its read began; of what comes by itself, when it came."""
+    """Time at which its read began; for an item that comes by itself, its arrival."""
     value: Any
     due_s: float | None = None
-    """Since when a user waits for it. A source says so of what comes by itself; the rest is due by the input rate."""
+    """Time since which a user waits for an item that comes by itself; None: the input rate determines it."""
 
 
 class Source(Protocol):
-    """Iterated once, by one thread; ``close`` comes from another and lets the iteration end without losing an item. One
-    that may have many items at hand is read instead (:class:`Reader`)."""
+    """A source, iterated once, by one thread. Another thread calls ``close``, which ends the iteration without losing
+    an item. A source that may have many items ready is read instead (:class:`Reader`)."""
 
     def __iter__(self) -> Iterator[Arrival]: ...
 
@@ -36,11 +36,11 @@ class Source(Protocol):
 
 @runtime_checkable
 class Reader(Protocol):
-    """A source as it is read, by one thread."""
+    """A source that is read in portions, by one thread."""
 
     def read(self, most: int, until_s: float) -> Portion | None:
-        """One item at least, for which it waits, and what else is at hand: up to ``most``, and none whose reading would
-        begin after ``until_s``. None: the source has ended."""
+        """Wait for an item, and return it with further available ones, up to ``most``; begin no read after ``until_s``.
+        None: the source has ended."""
 
     def at_hand(self, until_s: float) -> bool:
         """Return whether an item can be read without a wait beyond ``until_s``; may wait until then for it."""
@@ -52,7 +52,7 @@ class Elsewhere(Protocol):
 
     @property
     def fault(self) -> str | None:
-        """Why nothing can be read now."""
+        """Reason why the source cannot be read now; None if it can."""
 
 
 @runtime_checkable
@@ -65,19 +65,19 @@ class Left(Protocol):
 
 @runtime_checkable
 class Filled(Protocol):
-    """A source that others fill at any time: an input rate limits how fast it is read and is no schedule."""
+    """A source that others fill at any time: the input rate only limits its reading, and makes no items due."""
 
     def dry(self) -> bool:
-        """Return whether the source is empty, as far as is known now. May be called from any thread."""
+        """Return whether the source is empty, as far as known. May be called from any thread."""
 
 
 def reader_of(source: Source) -> Reader:
-    """A source that cannot tell what it has at hand is asked for one item at a time."""
+    """Return the source as a reader; one that is only iterable is read one item at a time."""
     return source if isinstance(source, Reader) else _OneByOne(source)
 
 
 class Readable:
-    """A source that is read; iterated over, it gives one item at a time. Items are always at hand unless it says so."""
+    """A base of readers that can also be iterated. By default, items count as always available."""
 
     def read(self, most: int, until_s: float) -> Portion | None:
         raise NotImplementedError
@@ -103,19 +103,19 @@ class _OneByOne:
         return Portion([arrival.value], (arrival.arrived_s,), due_s)
 
     def at_hand(self, until_s: float) -> bool:
-        """It does not tell, so nobody waits for it."""
+        """Return False, as this is unknown, so that no caller waits for the source."""
         return False
 
 
 MOST_IN_MEMORY = 1_000_000
-"""Items that a source holds in memory; more are refused, as a data set may be endless."""
+"""Maximum number of items that a source holds in memory; more are refused, as a data set may be endless."""
 
 
 class Replay(Readable):
-    """The app's data set, or files under ``path``, once or over and over. An item arrives when its read begins.
+    """The app's data set, or files under ``path``, once or repeatedly. An item arrives when its read begins.
 
-    The first item is read at once, so that a data set that is missing or empty is refused before anything starts; with
-    ``in_memory`` all items, so that the disk does not limit the input rate (Garcia et al. 2023, section 4.1).
+    The first item is read at once, so that a missing or empty data set is refused before anything starts. With
+    ``in_memory``, all items are, so that the disk does not limit the input rate (Garcia et al. 2023, section 4.1).
     """
 
     def __init__(self, app: App, path: Path | None, *, loop: bool, clock: Clock, in_memory: bool = False) -> None:
@@ -126,7 +126,7 @@ class Replay(Readable):
         self._items = self._all() if in_memory else None
         self._pass = self._open()
         self._passes = self._read = 0
-        """Times it was read to its end, and items of the present time."""
+        """Number of complete passes, and of items read in the present pass."""
 
     def _all(self) -> list[Any]:
         found = list(islice(self._app.items(self._path), MOST_IN_MEMORY + 1))
@@ -157,25 +157,25 @@ class Replay(Readable):
         return portion._replace(marks=Counted("items", self._passes, range(begin + 1, self._read + 1)))
 
     def seek(self, positions: Mapping[str, Position]) -> None:
-        """What was read is read again, and passed over."""
+        """Continue from a position: read the earlier items again, and skip them."""
         position = positions.get("items")
         if isinstance(position, tuple):
             self._passes, self._read = position
             self._pass.skip(self._read)
 
     def commit(self, positions: Mapping[str, Position]) -> None:
-        """A data set forgets nothing."""
+        """Do nothing, as a data set keeps all items."""
 
     def close(self) -> None:
         self._closed.set()
 
 
 class Video:
-    """The items that an app makes of a video's frames, once or over and over; a camera or a stream never ends well.
+    """The items that an app makes of a video's frames, once or repeatedly; the end of a camera or stream is an error.
 
-    The first frame is read at once, so that what is no video, or an app that takes none, is refused before anything
-    starts. A frame of a file arrives when its read begins, that of a camera when it is there; the numbers of frames go
-    on when a file begins again.
+    The first frame is read at once, so that an invalid video, or an app that takes none, is refused before anything
+    starts. A frame of a file arrives when its read begins, a camera's frame when it is there. If a file is repeated,
+    the frame numbers continue.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class Video:
 
 
 class GivenItems(Readable):
-    """Its items once through, as it makes them. An item arrives when its read begins."""
+    """The given items, once. An item arrives when its read begins."""
 
     def __init__(self, items: Iterable[Any], *, clock: Clock) -> None:
         self._portions = Portions(iter(items), clock)

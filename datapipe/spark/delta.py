@@ -24,14 +24,14 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
 ADDED = pa.schema([("path", pa.string()), ("values", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
-"""One row for a file that an executor wrote; ``values`` are those of the partition columns, as JSON."""
+"""Schema of one row per file that an executor wrote; ``values``: of the partition columns, as JSON."""
 CONFIGURATION = {"delta.logRetentionDuration": "interval 1 day", "delta.checkpointInterval": "50"}
 TARGET_BYTES = 128 * 2**20
 """Size up to which small files of one partition are merged."""
 SMALL_FILES = 3
-"""Files of one partition from which on they are merged."""
+"""Minimum number of small files of one partition to merge."""
 UNREAD_H = 6
-"""Hours for which a file that is in the latest snapshot no more stays for those who read an earlier one."""
+"""Hours for which a file that the latest snapshot lacks is kept for readers of earlier snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def _new_file(kind: TableKind, values: Mapping[str, str], inside: pa.Schema) -> 
 
 
 def frame_of(spark: Any, folder: Path, version: int | None = None) -> Any:
-    """Return a snapshot as a Spark DataFrame; writers and compaction beside it change nothing of it."""
+    """Return a snapshot as a Spark DataFrame, which later writes and compaction do not change."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     table = DeltaTable(str(folder), version=version)

@@ -1,4 +1,4 @@
-"""The runner's door: a socket of this machine to which the executors of its Spark driver connect."""
+"""The runner's server socket (the door), to which the executors of its Spark driver on this machine connect."""
 
 import os
 import socket
@@ -11,8 +11,8 @@ from compositions.errors import RecomposeError
 
 
 class Door:
-    """Each connection has a thread, in which ``serve`` gets it, and is closed when ``serve`` returns. Who may enter the
-    folder of ``address`` may connect. Raises: RecomposeError where no socket can be made."""
+    """The server socket. A thread per connection calls ``serve``, and closes the connection when ``serve`` returns.
+    Access to the folder of ``address`` permits connecting. Raises: RecomposeError if no socket can be made."""
 
     def __init__(self, address: str, serve: Callable[[Connection], None]) -> None:
         self.address, self._serve = address, serve
@@ -36,7 +36,7 @@ class Door:
         self._socket.close()
 
     def _end(self, connection: socket.socket, thread: threading.Thread) -> None:
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # already ended
             connection.shutdown(socket.SHUT_RDWR)
         thread.join()
 

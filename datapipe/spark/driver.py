@@ -1,9 +1,9 @@
-"""The Spark driver of a running app, a process of its own: ``python -m datapipe.spark.driver FD``.
+"""The Spark driver of a running app, a separate process: ``python -m datapipe.spark.driver FD``.
 
 Executors deliver the rows of a micro-batch to the runner, as many as it has room for, fetch their results and write
-them in parts. The driver learns numbers of rows alone.
-``foreachBatch`` returns, and Spark commits the batch, when the results of all its rows are durable. A driver that dies
-before that is given the same batch again, and asks the table and the runner how far they are.
+them in parts. The driver only gets numbers of rows.
+``foreachBatch`` returns, and Spark commits the batch, when the results of all its rows are durable. If a driver dies
+before that, the next one gets the same batch, and asks the table and the runner for their progress.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ from datapipe.spark.query import NoTable, PartTable, Table, in_order_of_text, ke
 
 
 class Progress:
-    """Marks within one batch, its rows numbered from 0. Thread-safe; what is said of another batch changes nothing."""
+    """Progress marks within one batch, whose rows are numbered from 0. Thread-safe; ignores other batches."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -42,14 +42,14 @@ class Progress:
             self._durable = self._ready = durable
 
     def await_runner(self) -> int:
-        """Until the runner knows of the batch; the number that executors show it."""
+        """Wait until the runner knows of the batch, and return the number that executors send to it."""
         with self._changed:
             self._changed.wait_for(lambda: self._number is not None)
             assert self._number is not None
             return self._number
 
     def await_end(self, total: int) -> None:
-        """The batch has ``total`` rows; until their results are durable."""
+        """Set the batch's number of rows, and wait until the results of all are durable."""
         with self._changed:
             self._total = total
             self._changed.notify_all()
@@ -84,11 +84,11 @@ class Progress:
 
 
 PART_ROWS, PART_S = 2000, 2.0
-"""A part is written when so many results wait, or its first has waited for so long, or the batch is complete."""
+"""Number of waiting results, and wait of the first one, at which a part is written; also when the batch is complete."""
 
 
 class Parts:
-    """One thread only."""
+    """Writes results in parts. Used by one thread."""
 
     def __init__(self, table: Table, progress: Progress) -> None:
         self._table, self._progress = table, progress
@@ -112,13 +112,13 @@ class Parts:
 
 
 CHUNK_ROWS, BATCH_ROWS = 64, "spark.sql.execution.arrow.maxRecordsPerBatch"
-"""Rows that an executor sends at a time."""
+"""Number of rows that an executor sends at a time, and the Spark setting for it."""
 LOOK = {"processingTime": "200 milliseconds"}
-"""How often Spark looks for input: by itself it would a hundred times a second, and use a core for that."""
+"""Interval at which Spark looks for input: by default a hundred times a second, which uses a core."""
 
 
 class Driver:
-    """Two threads share it: Spark's, which delivers rows, and one that hears the runner and writes parts."""
+    """The driver, used by two threads: Spark's, which delivers rows, and one for the runner's messages and parts."""
 
     def __init__(self, connection: Connection, setup: Setup, table: Table) -> None:
         self._connection, self._setup, self._table = connection, setup, table
@@ -132,7 +132,7 @@ class Driver:
     # --- Spark's thread ---------------------------------------------------------------------------------------------
 
     def run(self, spark: Any) -> None:
-        """Runs the query to its end; without a source, serves for ever."""
+        """Run the query to its end; without a source, serve forever."""
         threading.Thread(target=self._listen, daemon=True).start()
         if self._setup.source is None:
             self._begin(Key(self._setup.query, 0))
@@ -161,7 +161,7 @@ class Driver:
     # --- the listening thread ---------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        """Ends the process when the runner is gone: another driver will go on from what is durable."""
+        """Handle the runner's messages; end the process when the runner is gone, as another driver will continue."""
         try:
             while True:
                 wait_s = 0.05  # Spark's thread may learn meanwhile that the batch is complete
@@ -172,7 +172,7 @@ class Driver:
                     self.tell(durable)
         except (EOFError, OSError):
             os._exit(1)
-        except Exception as error:  # the table cannot be written: this process is of no use
+        except Exception as error:  # the table cannot be written, so the process cannot continue
             print(one_line(error), file=sys.stderr, flush=True)
             os._exit(1)
 
@@ -215,7 +215,7 @@ def _work(connection: Connection, setup: Setup) -> None:
 
 @contextmanager
 def _alone(checkpoint: str | None) -> Iterator[None]:
-    """Waits for the end of a driver of the same query whose runner has just died; files on this machine only."""
+    """Lock the query's checkpoint: wait for the end of a driver whose runner has died. Only for local files."""
     if checkpoint is None or "://" in checkpoint:
         yield
         return

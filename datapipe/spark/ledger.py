@@ -1,8 +1,8 @@
 """The runner's record of the current micro-batch: each row is taken once, each result kept until it is durable.
 
 Pure. The rows of a batch are numbered from 0. Three marks divide them: *durable* ≤ *offered* ≤ *taken*. A driver that
-comes back after a crash begins the same batch again: rows before *taken* are not delivered again, results from
-*durable* on are offered again. A runner that comes back knows nothing: it gets rows from the driver's *durable* on.
+restarts after a crash begins the same batch again: rows before *taken* are not delivered again, results from *durable*
+on are offered again. A restarted runner has no record: it gets rows from the driver's *durable* on.
 """
 
 from collections import deque
@@ -18,11 +18,11 @@ class Ledger:
         self._results: dict[int, str] = {}
         self._ends: list[int] = []
         self.number = 0
-        """Of the batch, as the present driver has begun it. Executors that show another one are a former driver's."""
+        """The number of the present driver's batch. Executors with another number belong to a former driver."""
         self.refused = 0
 
     def begin(self, key: Key, durable: int) -> int:
-        """A driver begins ``key``, or begins it again. Returns the first row that is wanted of it."""
+        """Begin batch ``key``, or begin it again; return the first row to deliver."""
         if key != self.key:
             self.key, self.taken, self._results = key, durable, {}
         self.give_up()
@@ -32,7 +32,7 @@ class Ledger:
         return self.taken
 
     def give_up(self) -> None:
-        """Nothing more comes from the executors of the present driver."""
+        """Ignore the executors of the present driver from now on."""
         self.number += 1
         self._ends = []
 
@@ -41,7 +41,7 @@ class Ledger:
         return (0, *self._ends)[partition] if partition <= len(self._ends) else None
 
     def delivered(self, partition: int, until: int) -> None:
-        """All rows of a partition are here: those before ``until`` that are of no partition before."""
+        """Record that all rows of a partition have come; they end before row ``until``."""
         if partition == len(self._ends):
             self._ends.append(until)
 
@@ -54,7 +54,7 @@ class Ledger:
         return True
 
     def refuse(self, key: Key, row: int, result: str) -> None:
-        """The next row has its result without being processed."""
+        """Store the result of the next row, which is not processed."""
         self.refused += 1
         if self.take(key, row):
             self._on_the_way.pop()

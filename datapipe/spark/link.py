@@ -20,12 +20,12 @@ from datapipe.spark.messages import Begin, Begun, Deliver, Durable, Ended, Faile
 from datapipe.spark.process import DriverProcess
 
 WINDOW_ROWS = 256
-"""Rows that are here and not taken, from which on executors wait."""
+"""Number of received rows, not yet taken, at which executors must wait."""
 KEPT_RESULTS = 20_000
-"""Results that wait to become durable before no more items are taken."""
+"""Number of results that are not durable yet at which no more items are taken."""
 END_S = 60.0
 RESULT = ("value", "values", "error")
-"""What of a result is stored."""
+"""The stored fields of a result."""
 DRIVER = (sys.executable, "-m", f"{__package__}.driver")
 
 Reads = Callable[[Any], Any]
@@ -137,7 +137,7 @@ class SparkLink:
         return self._ledger.kept < KEPT_RESULTS
 
     def finish(self, timeout_s: float = END_S) -> None:
-        """Waits until all results are durable, then ends the driver."""
+        """Wait until all results are durable, then end the driver."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -178,7 +178,7 @@ class SparkLink:
             self._changed.notify_all()
 
     def _lost(self) -> None:
-        """Rows that were not taken will come again, with the next driver."""
+        """Drop rows that were not taken, as the next driver delivers them again."""
         with self._changed:
             self._ready = False
             self._rows.clear()
@@ -267,5 +267,5 @@ class SparkLink:
 
 
 def new_query() -> str:
-    """A name for the results of one run, whose source is not Spark's."""
+    """Return a name for the results of a run whose source is not Spark."""
     return f"run-{uuid4().hex[:12]}"

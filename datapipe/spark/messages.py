@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Key(NamedTuple):
-    """A micro-batch: of which streaming query, and its number there."""
+    """The key of a micro-batch: its streaming query, and its number."""
 
     query: str
     batch: int
@@ -33,8 +33,8 @@ class TableSink(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """The first message, to the driver. ``source`` and ``sink`` are None where they are no Spark's; ``once``: end when
-    all that is there now was read; ``query``: of the results, where the source is not Spark's."""
+    """The first message to the driver. ``source`` and ``sink``: None if not Spark. ``once``: end when all present input
+    has been read. ``query``: the name for the results if the source is not Spark."""
 
     app: str
     source: StreamSource | None
@@ -46,14 +46,14 @@ class Setup(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """To the runner: a micro-batch begins, and the results of its first ``durable`` rows are in the table already."""
+    """A message to the runner: a micro-batch begins; the results of its first ``durable`` rows are in the table."""
 
     key: Key
     durable: int
 
 
 class Begun(NamedTuple):
-    """The answer; executors show ``number``, which is another one each time that a batch begins."""
+    """The answer to ``Begin``. Executors send ``number``, which differs for each begin of a batch."""
 
     key: Key
     number: int
@@ -67,18 +67,18 @@ class Ready(NamedTuple):
 
 
 class Durable(NamedTuple):
-    """To the runner: the results of all rows before ``until`` are in the table for good."""
+    """A message to the runner: the results of all rows before ``until`` are durable in the table."""
 
     key: Key
     until: int
 
 
 class Ended(NamedTuple):
-    """To the runner: the source has no more rows."""
+    """A message to the runner: the source has no more rows."""
 
 
 class Failed(NamedTuple):
-    """To the runner: it cannot work, and to try again would not help."""
+    """A message to the runner: the driver has failed, and a retry would not help."""
 
     reason: str
 
@@ -87,16 +87,16 @@ Message = Setup | Begin | Begun | Ready | Durable | Ended | Failed
 
 
 class Deliver(NamedTuple):
-    """The first message of an executor that has the rows of a partition. When all partitions before are with the
-    runner, it answers how many of the rows it knows. Lists of the others follow, then the number of all. The runner
-    repeats it when it has taken the last one."""
+    """The first message of an executor that has the rows of a partition. When the runner has all earlier partitions, it
+    answers the number of rows that it already has. The executor sends lists of the others, then the total number, which
+    the runner repeats when it has taken the last row."""
 
     number: int
     partition: int
 
 
 class Fetch(NamedTuple):
-    """The only message of an executor that writes the results of some ``rows`` from ``first`` on, which it gets."""
+    """A request of an executor for the results of ``rows`` rows from ``first`` on, which it then writes."""
 
     number: int
     first: int

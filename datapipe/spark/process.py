@@ -1,4 +1,4 @@
-"""Keeps a Spark driver running, in a process of its own at the other end of a pipe."""
+"""Keep a Spark driver running, in a separate process connected by a pipe."""
 
 import subprocess
 import tempfile
@@ -12,18 +12,18 @@ from typing import IO
 from datapipe.spark.messages import Message
 
 START_FAILURES = 5
-"""Drivers that end in a row before one gets anything done, until it is given up."""
+"""Number of drivers that fail in a row without progress before giving up."""
 LIVED_S = 60.0
-"""A driver that lived for so long is none of those."""
+"""Lifetime after which the end of a driver does not count as a failed start."""
 PAUSE_S = 1.0
-"""Between two drivers."""
+"""Pause between two drivers."""
 
 
 class DriverProcess:
-    """Started again when it dies. ``run`` is the body of a thread; everything else may be called from any.
+    """A driver process, restarted when it dies. ``run`` is the body of a thread; all other methods are thread-safe.
 
-    ``greet`` gives the first message for each driver, ``hear`` gets what it says, ``lost`` is called when it is gone.
-    ``command`` gets the file descriptor of its end of the pipe as its last argument.
+    ``greet`` returns the first message for each driver; ``hear`` is called with its messages, ``lost`` when it is gone.
+    The last argument of ``command`` is the file descriptor of the driver's end of the pipe.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class DriverProcess:
         self.restarts = 0
 
     def run(self) -> str | None:
-        """Until ``stop``; otherwise the reason why no driver can work."""
+        """Run drivers until ``stop``, and return None; or return the reason why no driver can work."""
         while not self._stopped.is_set():
             with tempfile.TemporaryFile() as talk:
                 self._serve(talk)
@@ -56,7 +56,7 @@ class DriverProcess:
         return None
 
     def tell(self, message: Message) -> None:
-        """To the driver, if there is one; what it misses, it asks for when it begins again."""
+        """Send a message to the driver, if it runs; a later driver requests what it needs."""
         with self._sending:
             if self._connection is None:
                 return
@@ -66,11 +66,11 @@ class DriverProcess:
                 return
 
     def progressed(self) -> None:
-        """The driver got something done: its end would be no failure to start."""
+        """Record that the driver made progress, so that its end does not count as a failed start."""
         self._fruitless = 0
 
     def stop(self) -> None:
-        """Kills the driver, wherever it is: it is made for that."""
+        """Kill the driver, which is safe at any point."""
         self._stopped.set()
         if self._process is not None:
             self._process.kill()
@@ -81,7 +81,7 @@ class DriverProcess:
         return process.pid if process is not None and process.poll() is None else None
 
     def _serve(self, talk: IO[bytes]) -> None:
-        """One driver, from its start to its end."""
+        """Start a driver, and serve it until its end."""
         mine, its = Pipe()
         self._fruitless += 1
         try:
@@ -122,7 +122,7 @@ class DriverProcess:
 
 
 def _last_line(talk: IO[bytes]) -> str:
-    """Lines that begin with a space are of a stack."""
+    """Return the last line of output that is not indented, as indented lines belong to stack traces."""
     talk.seek(0)
     lines = [line for line in talk.read().decode(errors="replace").splitlines() if line and not line[0].isspace()]
     return lines[-1][:300] if lines else "it said nothing"

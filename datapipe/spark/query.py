@@ -1,4 +1,4 @@
-"""The streaming query, from what the user says of the source to rows as JSON; and the table that results go to."""
+"""The streaming query, from the description of the source to rows as JSON; and the table for results."""
 
 import json
 import re
@@ -13,12 +13,12 @@ from datapipe.spark.messages import Fetch, Key, StreamSource, TableSink
 FORMATS = ("parquet", "orc", "json", "csv")
 ROWS = pa.schema([("row", pa.int64()), ("error", pa.string()), ("value", pa.string()), ("part", pa.int32())])
 VALUE = '{"value": '
-"""The beginning of a result with one value; its JSON text follows, and a brace."""
+"""The beginning of a result with one value; the value's JSON text and a brace follow."""
 PART = re.compile(r"part-(\d+)-(\d+)\.")
 
 
 class NoTable:
-    """The results are kept by somebody else: what the runner has delivered is durable."""
+    """No table: the results are stored elsewhere, so results that the runner has delivered count as durable."""
 
     def durable(self, key: Key) -> int:
         return 0
@@ -41,7 +41,7 @@ class PartTable:
         self._files = Files(spark, self._root)
 
     def durable(self, key: Key) -> int:
-        """Rows of the batch, from 0 on, whose results are there."""
+        """Return the number of rows of the batch, from 0 on, whose results are stored."""
         return covered(self._files.names(self._folder(key)))
 
     def write(self, key: Key, what: Fetch) -> None:
@@ -65,7 +65,7 @@ def part_name(first: int, count: int) -> str:
 
 
 def covered(names: Sequence[str]) -> int:
-    """Rows from 0 on that parts of these names hold without a gap."""
+    """Return the number of rows, from 0 on, that the parts of these names have without a gap."""
     spans = sorted((int(match[1]), int(match[2])) for name in names if (match := PART.match(name)))
     until = 0
     for first, last in spans:
@@ -126,7 +126,7 @@ class Files:
         return [str(each.getPath().getName()) for each in there]
 
     def move(self, before: str, folder: str, name: str) -> None:
-        """Raises: OSError when it is refused."""
+        """Move a file into a folder. Raises: OSError if the file system refuses."""
         self._system.mkdirs(self._path(folder))
         if not self._system.rename(self._path(before), self._path(f"{folder}/{name}")):
             raise OSError(f"cannot move {before!r} to {folder}/{name}")
@@ -141,19 +141,19 @@ LIMITS = {
     **dict.fromkeys(("csv", "json", "orc", "parquet", "text", "binaryFile"), ("maxFilesPerTrigger", "1000")),
     "kafka": ("maxOffsetsPerTrigger", "10000"),
 }
-"""How much a micro-batch may read where the user does not say: the runner takes rows as it has room for them, so that
-this bounds only what a crash makes Spark read again."""
+"""Default limits of a micro-batch, by source format. The runner takes rows as it has room, so the limits only bound the
+rows that Spark reads again after a crash."""
 SCHEMAS = {"binaryFile": "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"}
-"""Of formats that have only one, and want it all the same."""
+"""Schemas of formats that have a fixed one and still require it."""
 ROW_WISE = {
     "Project", "Filter", "SubqueryAlias", "View", "Generate", "Union", "LocalRelation", "OneRowRelation",
     "StreamingRelation", "StreamingRelationV2", "StreamingDataSourceV2Relation", "LogicalRelation",
 }  # fmt: skip
-"""Operators that hand rows on in the order in which they get them."""
+"""Operators that keep the order of rows."""
 SOME_ROWS = {"GlobalLimit", "LocalLimit", "Tail", "Offset", "Sample"}
 """Operators that choose rows by the order in which they happen to come, or by chance."""
 OF_THE_FILE = {"InputFileName", "InputFileBlockStart", "InputFileBlockLength"}
-"""Spark calls them nondeterministic; of a row of a file they are as fixed as the file."""
+"""Functions that Spark calls nondeterministic, but that are fixed for a row of a file."""
 _TEXT = "recompose_text"
 _OTHER_ROWS = (
     "the transform of the Spark source uses {}, which gives other rows when a batch is computed again after a crash; "

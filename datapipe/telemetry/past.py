@@ -1,4 +1,4 @@
-"""Read an app's snapshots in a range of time, for charts: few files are read, however long it is. Needs no Spark."""
+"""Read an app's snapshots in a range of time, for charts, from a limited number of files. Needs no Spark."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,16 +10,16 @@ import pyarrow as pa
 from datapipe.telemetry.store import closed_files, columns_of
 
 FILES = 240
-"""That are read at most. A file has ten seconds: up to forty minutes come whole, of a day one part in thirty-six."""
+"""Maximum number of files to read. A file has ten seconds: of 40 minutes all are read, of a day every 36th."""
 LATE_S = 15.0
-"""A file may be closed so long after what it tells."""
+"""Maximum delay from a snapshot to the closing of its file."""
 EXTREMES = {
     "throughput_per_s": (np.argmin, np.argmax),
     "latency_mean_ms": (np.argmin,),
     "latency_p95_ms": (np.argmax,),
     "queued": (np.argmax,),
 }
-"""What a stretch of ten seconds is told by where only some are read: an overload that lasted a second is seen."""
+"""Columns whose extremes represent ten seconds if only some files are read, so that a short overload is visible."""
 COLUMNS = (
     *("at", "composition", "input_rate_per_s", "throughput_per_s", "latency_mean_ms", "latency_p95_ms", "queued"),
     *("slo_metric", "slo_target", "slo_bound", "slo_status", "stages", "offered_per_s", "workers"),
@@ -28,9 +28,9 @@ COLUMNS = (
 
 
 def snapshots_between(folder: Path, app: str, from_s: float, to_s: float, most: int = FILES) -> list[dict[str, Any]]:
-    """Rows of ``COLUMNS``, one a second at most, oldest first; ``at`` is a time in UTC. Of more than ``most`` files
-    every so many-th is read, and of it the rows that a chart shows: the last one, and the extremes of ``EXTREMES``.
-    Seconds since 1970. What cannot be read is left out: a chart has a gap there."""
+    """Return rows of ``COLUMNS``, at most one per second, oldest first; ``at`` is a time in UTC. Of more than ``most``
+    files, every n-th is read, and of it only the last row and the extremes of ``EXTREMES``. ``from_s`` and ``to_s``:
+    seconds since 1970. Unreadable files are left out, which shows as a gap in a chart."""
     files = closed_files(folder, "snapshots", app)
     found = sorted((closed_s, path) for closed_s, _, path in files if from_s <= closed_s <= to_s + LATE_S)
     step = -(-len(found) // most) or 1
@@ -40,7 +40,7 @@ def snapshots_between(folder: Path, app: str, from_s: float, to_s: float, most: 
 
 
 def _rows(tables: Sequence[Any], *, thin: bool) -> list[dict[str, Any]]:
-    """The last one of each second, or the few of them that ``_telling`` has; of all tables at once."""
+    """Return the last row of each second of all tables; ``thin``: only those that ``_telling`` selects per table."""
     if not tables:
         return []
     picked, before = [], 0

@@ -1,4 +1,4 @@
-"""Whole runs of an app, from their telemetry: which there are, and what each came to. Needs no Spark."""
+"""List the runs of an app, and summarise a run, from telemetry. Needs no Spark."""
 
 import os
 from collections import Counter
@@ -15,17 +15,17 @@ from datapipe.telemetry.schema import NUMBERED, SEPARATOR
 from datapipe.telemetry.store import closed_files, columns_of
 
 FILES = 120
-"""Of a kind that are read at most of a run; of more, every so many-th."""
+"""Maximum number of files of a kind that are read per run; of more, every n-th."""
 RUNS = 50
-"""That are listed at most, the latest."""
+"""Maximum number of runs listed, the latest ones."""
 ITEM_COLUMNS = ("arrived", "delivered", "outcome", "stages")
 PERIOD_S = 10.0
-"""What a file of snapshots has, at most: it is closed so long after it was begun."""
+"""Maximum time range of a file of snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """Seconds since 1970, to ten seconds: when its files were closed."""
+    """A run with its begin and end in seconds since 1970, by the closing times of its files (exact to ten seconds)."""
 
     run: str
     began_s: float
@@ -40,18 +40,19 @@ class ItemFigures:
     failed: int = 0
     shed: int = 0
     all_of_them: bool = True
-    """No file was left out."""
+    """True if no file was left out."""
     mean_ms: float | None = None
     p50_ms: float | None = None
     p95_ms: float | None = None
     p99_ms: float | None = None
     cpu_ms_per_item: float | None = None
-    """CPU time of its stages."""
+    """CPU time of the stages per item, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecords:
-    """Snapshots (rows of ``past.COLUMNS``) one a second, oldest first; how many decisions and switches there were."""
+    """The records of a run: snapshots (rows of ``past.COLUMNS``), one per second, oldest first; item figures; and the
+    numbers of decisions and switches."""
 
     snapshots: Sequence[dict[str, Any]]
     items: ItemFigures
@@ -60,7 +61,7 @@ class RunRecords:
 
 
 def runs_of(folder: Path, app: str, most: int = RUNS) -> list[KnownRun]:
-    """The latest first."""
+    """Return the runs of an app, the latest first."""
     closed: dict[str, list[float]] = {}
     for closed_s, _, path in closed_files(folder, "snapshots", app):
         closed.setdefault(_run_of(path, app), []).append(closed_s)
@@ -69,7 +70,7 @@ def runs_of(folder: Path, app: str, most: int = RUNS) -> list[KnownRun]:
 
 
 def records_of(folder: Path, app: str, run: str, most: int = FILES) -> RunRecords | None:
-    """``None`` for a run of which nothing is written."""
+    """Return the records of a run; None if it has no snapshots."""
     found = {kind: _files(folder, kind, app, run) for kind in ("snapshots", "items", "decisions", "switches")}
     if not found["snapshots"]:
         return None
@@ -82,7 +83,7 @@ def records_of(folder: Path, app: str, run: str, most: int = FILES) -> RunRecord
 
 
 def _figures(files: Iterable[Any], all_of_them: bool) -> ItemFigures:
-    """``files``: a table each, of which a number an item is kept: a fast stream has millions."""
+    """Return the figures of the items in ``files``, tables of which only one number per item is kept in memory."""
     fates: Counter[str] = Counter()
     cpu_ns, took_us = 0, pa.chunked_array([], pa.int64())
     for items in files:
@@ -105,12 +106,12 @@ def _run_of(path: str, app: str) -> str:
 
 
 def _files(folder: Path, kind: str, app: str, run: str) -> list[str]:
-    """In the order in which they were written; what a run is called stands before the last hyphen of their names."""
+    """Return the files of a run in the order of writing; a file's name has the run's name before the last hyphen."""
     return sorted(path for *_, path in closed_files(folder, kind, app) if _run_of(path, app) == run)
 
 
 def _read(paths: Sequence[str], most: int, columns: Sequence[str]) -> Any:
-    """One table of those; ``None`` where none could be read."""
+    """Return one table of the files; None if none can be read."""
     tables = [*_tables(paths, most, columns)]
     return pa.concat_tables(tables, promote_options="default") if tables else None
 

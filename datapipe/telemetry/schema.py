@@ -1,8 +1,8 @@
-"""The files that a runner leaves: one Arrow schema for each kind of record, with its units and its version.
+"""The telemetry files of a runner: one Arrow schema for each kind of record, with its units and its version.
 
 Layout: ``DIR/<kind>/<app>--<run>-<number>.parquet``, where the number begins with the epoch; a file that is being
-written begins with a dot. Times are whole numbers (epoch microseconds, nanoseconds of work), so that sums do not depend
-on the order in which they are made.
+written has a leading dot. Times are whole numbers (microseconds since 1970, nanoseconds of work), so that sums do not
+depend on the order of addition.
 """
 
 from typing import Any
@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 VERSION = 2
-"""Of all schemas together. A version adds columns that may be null, and changes none: a reader finds columns by name,
-takes null for those that an older file lacks, and refuses what is newer than itself. 2: runs, costs, versions."""
+"""The version of all schemas together. A new version only adds nullable columns: a reader finds columns by name, takes
+null for those that an older file lacks, and refuses files newer than itself. 2: runs, costs, versions."""
 VERSION_KEY = b"recompose.telemetry.version"
 UNIT_KEY = b"unit"
 SUFFIX = ".parquet"
 SEPARATOR = "--"
-"""Between the app's name and the run's in the name of a file."""
+"""The separator of the app's and the run's name in a file name."""
 
 INSTANT = pa.timestamp("us", tz="UTC")
 
@@ -168,13 +168,13 @@ SCHEMAS: dict[str, Any] = {
 
 
 INSTANT_OF = {"items": "delivered", **dict.fromkeys(("snapshots", "decisions", "switches", "runs", "costs"), "at")}
-"""The column by which a record of a kind is found in time."""
+"""The column with the time of a record, by kind."""
 
 NUMBERED = {"decisions": "id", "switches": "number"}
-"""The column with the number of a record that is written again: the last one holds."""
+"""The column with the number of a record that may be written again, by kind: the last one is valid."""
 
 
 def version_of(schema: Any) -> int | None:
-    """The version in a file's schema; None for a file that is not telemetry."""
+    """Return the version in a file's schema; None for a file that is not telemetry."""
     found = (schema.metadata or {}).get(VERSION_KEY)
     return None if found is None else int(found)

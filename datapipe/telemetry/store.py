@@ -1,4 +1,4 @@
-"""Find telemetry and its tables where they are stored, and report every fault of theirs in one sentence."""
+"""Find telemetry files and their tables, and report each error in one sentence."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -18,9 +18,9 @@ class TelemetryError(RecomposeError):
 
 
 def closed_files(directory: Path, kind: str, app: str) -> Iterator[tuple[float, int, str]]:
-    """Yield when each file of an app was closed (seconds since 1970), its size and its path; files that a sweep deletes
-    meanwhile are left out. A folder may have some hundred thousand names, so they are plain strings: a Path takes five
-    times the memory, and enters each name among Python's own, which never get smaller."""
+    """Yield the closing time (seconds since 1970), size and path of each file of an app, without files that are deleted
+    meanwhile. Paths are strings, as a folder may have 100,000 files: a Path takes five times the memory, and interns
+    each name for good."""
     prefix = f"{app}{SEPARATOR}"
     with suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(directory / kind) as entries:
         for entry in entries:
@@ -31,8 +31,8 @@ def closed_files(directory: Path, kind: str, app: str) -> Iterator[tuple[float, 
 
 
 def columns_of(path: str, columns: Sequence[str]) -> Any:
-    """Return those of the columns that a file has; None where it cannot be read: it is torn, or gone meanwhile. Read at
-    once: some fifteen kilobytes, to fetch which column by column takes longer, as it does to wake threads for them."""
+    """Return the given columns, as far as the file has them; None if it is incomplete or gone. The file (about 15 kB)
+    is read at once, without threads, which is faster than column by column."""
     try:
         with open(path, "rb") as file:
             parquet = pq.ParquetFile(pa.BufferReader(file.read()), pre_buffer=False)
@@ -43,7 +43,7 @@ def columns_of(path: str, columns: Sequence[str]) -> Any:
 
 
 def files_of(directory: Path, kind: str, prefix: str = "") -> list[Path]:
-    """Files of one kind, checked, oldest name first. Raises: TelemetryError for a bad folder or a bad file."""
+    """Return the valid files of one kind, sorted by name. Raises: TelemetryError for a bad folder or a bad file."""
     if not directory.is_dir():
         raise TelemetryError(f"there is no folder {str(directory)!r}; give the one that a runner writes telemetry to")
     found = sorted((directory / kind).glob(f"{prefix}*{SUFFIX}"))
@@ -51,7 +51,7 @@ def files_of(directory: Path, kind: str, prefix: str = "") -> list[Path]:
 
 
 def some_files_of(directory: Path, kind: str) -> list[Path]:
-    """Raises: TelemetryError also when there are none."""
+    """Return the files of one kind. Raises: as ``files_of``; TelemetryError also if there are none."""
     found = files_of(directory, kind)
     if not found:
         raise TelemetryError(f"{str(directory)!r} has no telemetry; give a folder with files {kind}/*{SUFFIX}")
@@ -59,10 +59,10 @@ def some_files_of(directory: Path, kind: str) -> list[Path]:
 
 
 def _is_good(path: Path) -> bool:
-    """False when it has gone. Raises: TelemetryError for one that is broken, no telemetry, or newer than we are."""
+    """Return whether the file still exists. Raises: TelemetryError if it is broken, no telemetry, or too new."""
     try:
         version = version_of(pq.read_schema(path))
-    except FileNotFoundError:  # retention was faster
+    except FileNotFoundError:  # deleted meanwhile by retention
         return False
     except (pa.ArrowException, OSError, ValueError) as error:
         raise TelemetryError(f"{str(path)!r} is not a readable Parquet file; move it away and run again") from error
@@ -83,11 +83,11 @@ LAST: dict[str, tuple[tuple[str, ...], str]] = {
     "switches": (("app", "run", "number"), "written"),
     "runs": (("app", "run", "epoch"), "at"),
 }
-"""Of rows with these columns in common the one holds in which the other column is highest."""
+"""By table: of rows that agree in these columns, only the one with the highest value in the other column is valid."""
 
 
 def table(spark: Any, out: Path, name: str = TABLE) -> Any:
-    """Return a table as it stands: of rows that were written again the last. Raises: TelemetryError without one."""
+    """Return a table with only the last of rows that were written again. Raises: TelemetryError if there is none."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 

@@ -1,8 +1,8 @@
 """Keep the tables up to date while runners write: one streaming query for each kind of record, and one for the windows.
 
 Layout: ``OUT/<kind>`` and ``OUT/windows``, Delta tables with a partition for each date (UTC) and app;
-``OUT/checkpoint/<name>``: how far each query is. Exactly once: offsets and state are in the checkpoint, and a batch
-that was written and not noted comes again under the same number, which the table knows.
+``OUT/checkpoint/<name>``: the progress of each query. Exactly once: offsets and state are in the checkpoint, and a
+batch that was written but not recorded there comes again under the same number, which the table recognises.
 """
 
 import json
@@ -23,7 +23,7 @@ from datapipe.telemetry.store import CHECKPOINT, TABLE, TelemetryError, some_fil
 from datapipe.telemetry.windows import BATCH, batch_table, live_table
 
 TRIGGER_S = 30.0
-"""A turn writes a file for each app and table: more often would be more files, and a core for Spark alone."""
+"""Interval of micro-batches. Each writes a file per app and table; shorter intervals need a core for Spark alone."""
 FILES_A_TURN = 1000
 TIDY_EVERY_S = 600.0
 KEEP_DAYS: Mapping[str, float] = {"items": 14, "snapshots": 90}
@@ -42,7 +42,7 @@ def raw(spark: SparkSession, directory: Path, kind: str = "items") -> DataFrame:
 
 
 def live(spark: SparkSession, directory: Path, kind: str = "items", files_a_turn: int = FILES_A_TURN) -> DataFrame:
-    """Return records of one kind as their files come, oldest first."""
+    """Return a streaming DataFrame of the records of one kind, the oldest files first."""
     reader = spark.readStream.schema(spark_schema(kind)).option("pathGlobFilter", f"*{SUFFIX}")
     return reader.option("maxFilesPerTrigger", files_a_turn).parquet(str(directory / kind))
 
@@ -58,13 +58,13 @@ def put(rows: DataFrame, out: Path, name: str, batch: tuple[str, int], mode: str
 
 
 def put_whole(items: DataFrame, out: Path) -> None:
-    """Replace the windows by those of all these records, in one commit."""
+    """Replace the table of windows by the windows of these records, in one commit."""
     rows = batch_table(items).withColumn(BATCH, F.lit(0).cast("bigint"))
     put(rows, out, TABLE, ("batch", round(datetime.now(UTC).timestamp() * 1e6)), "overwrite")
 
 
 def start(rows: DataFrame, out: Path, name: str = TABLE, *, trigger_s: float = TRIGGER_S, once: bool = False) -> Any:
-    """Start the query that fills a table; ``once``: it ends when all there is has been read."""
+    """Start the query that fills a table; ``once``: it ends when all present files have been read."""
     folder = out / name
     if folder.exists() and any(folder.iterdir()) and not (folder / "_delta_log").is_dir():
         raise TelemetryError(f"{str(folder)!r} was made by an earlier version; remove it, its records are read again")
@@ -82,7 +82,7 @@ def start(rows: DataFrame, out: Path, name: str = TABLE, *, trigger_s: float = T
 
 
 class LiveTables:
-    """Keeps all tables of the telemetry in ``source`` up to date. ``tell`` is called with its state."""
+    """Keeps all tables of the telemetry in ``source`` up to date; calls ``tell`` with the state from time to time."""
 
     def __init__(self, spark: SparkSession, source: Path, out: Path, tell: Callable[[dict[str, Any]], None]) -> None:
         self._spark, self._source, self._out, self._tell = spark, source, out, tell
@@ -92,7 +92,7 @@ class LiveTables:
         self._queries: dict[str, Any] = {}
 
     def run(self, *, once: bool, wait: Callable[[], bool]) -> None:
-        """Run until the queries have ended, or ``wait``, which returns after a moment, returns true: stop. Raises:
+        """Run until the queries have ended, or ``wait``, which pauses for a moment, returns True. Raises:
         StreamingQueryException if a query fails."""
         self._begin(once)
         stopped = False

@@ -1,4 +1,4 @@
-"""Find traces of single items in telemetry: one by its serial number, or those that took longest. Needs no Spark."""
+"""Find traces of single items in telemetry: one by its serial number, or the slowest ones. Needs no Spark."""
 
 from pathlib import Path
 from typing import Any
@@ -11,20 +11,20 @@ from datapipe.telemetry.past import LATE_S
 from datapipe.telemetry.store import closed_files
 
 FILES = 360
-"""That are read at most, the newest first: an hour of ten seconds each."""
+"""Maximum number of files that are read, the newest first: an hour, at ten seconds each."""
 COLUMNS = ("run", "serial", "arrived", "read", "delivered", "composition", "outcome", "batch", "stages")
 
 
 def slowest(folder: Path, app: str, since_s: float, most: int) -> list[dict[str, Any]]:
-    """Rows of ``COLUMNS``, those of the longest latency first, of items that left at ``since_s`` (seconds since 1970)
-    or later. Shed items are none of them: they were not worked on."""
+    """Return rows of ``COLUMNS`` with the longest latency first, of items that left at ``since_s`` (seconds since 1970)
+    or later. Shed items are left out, as they were not processed."""
     read = map(_read, _newest(folder, app, since_s))
     tables = [_longest(table, since_s, most) for table in read if table is not None]
     return _longest(pa.concat_tables(tables, promote_options="default"), since_s, most).to_pylist() if tables else []
 
 
 def one(folder: Path, app: str, serial: int, run: str | None) -> dict[str, Any] | None:
-    """The item with this serial number: of ``run``, or of the run that has had one last. None where no file has it."""
+    """Return the item with this serial number, of ``run`` (None: of the latest run that has one); None if not found."""
     for path in _newest(folder, app, 0.0):
         table = _read(path, pc.field("serial") == serial)
         for row in table.to_pylist() if table is not None else ():
@@ -39,7 +39,7 @@ def _newest(folder: Path, app: str, since_s: float) -> list[str]:
 
 
 def _read(path: str, only: Any = None) -> Any:
-    """None for what cannot be read, as a torn file, or one of an earlier version."""
+    """Return a file's table; None if it cannot be read, for example because it is incomplete or of an old version."""
     try:
         return pq.read_table(path, columns=list(COLUMNS), filters=only, partitioning=None)
     except (pa.ArrowException, OSError, KeyError):

@@ -1,9 +1,9 @@
-"""The tables of time windows, as functions of DataFrames: what batch and streaming share, so that they cannot differ.
+"""The table of time windows, as functions of DataFrames, which batch and streaming queries share.
 
-A row is an app, a composition, the SLO in force and a stage in one window of event time. Stage ``""`` is the item as a
-whole, by its delivery; stage ``(input)`` counts arrivals. All sums are of whole numbers, so that they do not depend on
-the order in which records come. SLO metrics: Leonarczyk, sections 4.3.1 and 4.3.2, with the SD distance as the text
-defines it (|B| inside the root).
+A row is for an app, a composition, the present SLO and a stage in one window of event time. Stage ``""`` is the item as
+a whole, by its delivery; stage ``(input)`` counts arrivals. All sums are of whole numbers, so that they do not depend
+on the order of records. SLO metrics: Leonarczyk, sections 4.3.1 and 4.3.2, with the SD distance as the text defines it
+(|B| inside the root).
 """
 
 from pyspark.sql import Column, DataFrame
@@ -19,18 +19,18 @@ LIST = "values"
 WHOLE, INPUT = "", "(input)"
 PERCENTILES = (50, 95, 99)
 BATCH = "batch"
-"""Column of the micro-batch that wrote a row of the table: of rows of one window the highest holds."""
+"""Column with the micro-batch that wrote a row; of several rows of one window, the one with the highest is valid."""
 LATE_S = 35
-"""Records this much late still count: 30 s, and a file's two seconds with some room."""
+"""Maximum lateness of records that still count: 30 s, plus a file's two seconds and a margin."""
 HALF = 1 << 30
-"""Squares are summed in two halves of 30 bits: exact in whole numbers where one sum would overflow."""
+"""Squares are summed in two halves of 30 bits, as one sum in whole numbers would overflow."""
 FARTHEST_US = 2_000_000_000
-"""Distances beyond 33 minutes count as that, so that the square fits."""
+"""Maximum distance (33 minutes) to which larger ones are reduced, so that the square fits."""
 
 
 def observations(items: DataFrame) -> DataFrame:
-    """One row for the arrival of each item, one for the item as a whole and one for each of its stages. ``value``: the
-    whole's latency in us, a stage's wall time in ns; null for items that were not delivered."""
+    """Return one row for the arrival of each item, one for the item as a whole and one for each of its stages.
+    ``value``: the item's latency in us, or a stage's wall time in ns; null for items that were not delivered."""
     delivered = F.col("outcome") == "delivered"
     latency_us = F.unix_micros("delivered") - F.unix_micros("arrived")
     none = F.lit(0).cast("bigint")
@@ -51,7 +51,7 @@ def observations(items: DataFrame) -> DataFrame:
 
 
 def contributions(rows: DataFrame) -> DataFrame:
-    """Return what each observation adds to its window: columns ``SUMS`` and ``value``."""
+    """Return the contribution of each observation to its window: columns ``SUMS`` and ``value``."""
     counted = ((F.col("outcome") == "delivered") | (F.col("stage") == INPUT)).cast("int")
     measured = (F.col("stage") == WHOLE) & F.col("value").isNotNull() & F.col("target_us").isNotNull()
     inside, within = slo_inside(), F.col("value") <= F.col("target_us") * (1 + F.col("threshold"))
@@ -84,7 +84,7 @@ def slo_inside() -> Column:
 
 
 def partial(rows: DataFrame, keys: tuple[str, ...]) -> DataFrame:
-    """Contributions summed up by ``keys``."""
+    """Return the sums of contributions by ``keys``."""
     sums = [F.sum(name).alias(name) for name in SUMS]
     return rows.groupBy(*keys).agg(*sums, F.collect_list("value").alias(LIST))
 
@@ -95,7 +95,7 @@ def merged(rows: DataFrame, keys: tuple[str, ...]) -> DataFrame:
 
 
 def finished(rows: DataFrame) -> DataFrame:
-    """The table, from the sums and values of each window; times in ms, rates in items/s, shares 0..1."""
+    """Return the table, from the sums and values of each window; times in ms, rates in items/s, fractions 0..1."""
     ordered = rows.withColumn(LIST, F.sort_array(LIST))
     whole, inner = F.col("stage") == WHOLE, ~F.col("stage").isin(WHOLE, INPUT)
     to_ms = F.when(whole, F.lit(1e3)).otherwise(F.lit(1e6))
@@ -113,7 +113,7 @@ def finished(rows: DataFrame) -> DataFrame:
 
 
 def slo_columns(whole: Column) -> list[Column]:
-    """SLO hits and distances; null where no SLO was in force."""
+    """Return the columns of SLO hits and distances; null without an SLO."""
     batches, target = F.col("batches").cast("double"), F.col("target_us")
     squares = F.col("square_high").cast("double") * HALF + F.col("square_low")
     shares = {
@@ -136,22 +136,22 @@ def percentile(ordered: Column, share: int) -> Column:
 
 
 def batch_table(items: DataFrame) -> DataFrame:
-    """The whole table from the raw records: seconds first, longer windows from those."""
+    """Return the whole table from the raw records: first windows of a second, then longer ones from these."""
     seconds = partial(contributions(observations(items)), ("second", *KEYS[2:]))
     return finished(merged(in_windows(seconds), KEYS))
 
 
 def in_windows(rows: DataFrame) -> DataFrame:
-    """Each row once for every length of window, with the ``start`` of the window that its ``second`` lies in. Windows
-    begin at multiples of their length since the epoch."""
+    """Return each row once for every length of window, with the ``start`` of the window that contains its ``second``.
+    Windows begin at multiples of their length since 1970."""
     lengths = F.explode(F.array(*[F.lit(length).cast("bigint") for length in LENGTHS_S]))
     start = F.col("second") - F.pmod(F.col("second"), F.col("length_s"))
     return rows.withColumn("length_s", lengths).withColumn("start", start)
 
 
 def live_table(items: DataFrame) -> DataFrame:
-    """The windows that changed. State of a window is dropped ``LATE_S`` after the end of the longest one over it. The
-    watermark is on the end of the window, which is up to a minute ahead of the records in it."""
+    """Return the windows that changed. A window's state is dropped ``LATE_S`` after the end of the longest window that
+    contains it. The watermark is on the window's end, which is up to a minute ahead of its records."""
     rows = in_windows(contributions(observations(items)))
     rows = rows.withColumn("end", F.timestamp_seconds(F.col("start") + F.col("length_s")))
     delay_s = LATE_S + max(LENGTHS_S)

@@ -1,4 +1,4 @@
-"""Writes telemetry from a thread of its own: what it cannot keep up with is lost and counted, nobody waits for it."""
+"""Write telemetry in a separate thread. Records that it is too slow for are dropped and counted; no caller waits."""
 
 import math
 import os
@@ -24,13 +24,13 @@ class Keep:
     """The limits of the telemetry that one app may store."""
 
     days: float = 7.0
-    """A week: long enough to compare with the same day of the last one."""
+    """Maximum age in days. A week allows a comparison with the same day of the week before."""
     megabytes: float = 1000.0
-    """Some 30 million items of four stages."""
+    """Maximum size in MB: about 30 million items of four stages."""
 
 
 def sweep(directory: Path, app: str, keep: Keep, now_s: float | None = None) -> int:
-    """Deletes files of ``app`` beyond the limits; returns how many. What cannot be deleted is passed over."""
+    """Delete files of ``app`` beyond the limits, and return their number; skip files that cannot be deleted."""
     oldest_s = (time() if now_s is None else now_s) - keep.days * 86_400
     stored_bytes, first_s = 0, math.inf
     for closed_s, size, _ in _files_of(directory, app):
@@ -57,7 +57,7 @@ def _files_of(directory: Path, app: str) -> Iterator[tuple[float, int, str]]:
 
 
 Columns = Callable[[Sequence[Any]], dict[str, Any]]
-"""Turns records, as they were put, into the columns of their kind."""
+"""Converts records, as they were put, to the columns of their kind."""
 SWEEP_EVERY_S = 60.0
 
 
@@ -66,35 +66,35 @@ class WriterSettings:
     """Bounds of the writer."""
 
     buffer_records: int = 50_000
-    """Of each kind; beyond it records are lost. Ten seconds at 5,000 items/s, some 50 MB."""
+    """Maximum number of waiting records of each kind; more are dropped. Ten seconds at 5,000 items/s, about 50 MB."""
     buffer_rows: int = 500_000
-    """The same for what they stand for, where a record is a bundle of rows: some 50 MB."""
+    """Maximum number of waiting rows of each kind, as a record may contain many rows: about 50 MB."""
     roll_s: float = 2.0
     """Age at which a file of items is closed: the tables lag behind by this, and by Spark's turn."""
     slow_roll_s: float = 10.0
-    """The same for snapshots, decisions and switches, of which there are a few records a second."""
+    """Age at which a file of snapshots, decisions or switches is closed; they have a few records per second."""
     slowest_roll_s: float = 60.0
-    """The same for runs and costs."""
+    """Age at which a file of runs or costs is closed."""
     close_s: float = 5.0
-    """Longest wait for the disk at the end of a run."""
+    """Maximum wait for the disk at the end of a run."""
     keep: Keep = field(default_factory=Keep)
 
 
 class _Buffer:
-    """Records of one kind, each with the number of rows that it stands for. One thread puts, one takes."""
+    """Waiting records of one kind, each with its number of rows. One thread puts, one takes."""
 
     def __init__(self, settings: WriterSettings) -> None:
         self._settings = settings
         self._waiting: deque[tuple[int, Any]] = deque()
         self._put = self._taken = 0
-        """Rows so far. Each is counted by one thread alone."""
+        """Numbers of rows put and taken so far; only one thread changes each."""
 
     @property
     def rows(self) -> int:
         return self._put - self._taken
 
     def put(self, record: Any, rows: int) -> bool:
-        """False where there is no room."""
+        """Add a record; return False if there is no room."""
         settings = self._settings
         if len(self._waiting) >= settings.buffer_records or self.rows + rows > settings.buffer_rows:
             return False
@@ -103,7 +103,7 @@ class _Buffer:
         return True
 
     def take(self) -> tuple[list[Any], int]:
-        """All that wait, and their rows together."""
+        """Return all waiting records, and their total number of rows."""
         taken = [self._waiting.popleft() for _ in range(len(self._waiting))]
         rows = sum(count for count, _ in taken)
         self._taken += rows
@@ -139,18 +139,18 @@ class TelemetryWriter:
         self._files = 0
         self.written = self.lost = 0
         self.fault: str | None = None
-        """Why the last records were lost; None once some were written again."""
+        """Reason why the last records were lost; None after the next successful write."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name=f"telemetry-{origin.app}", daemon=True)
         self._thread.start()
 
     def put(self, kind: str, record: Any, rows: int = 1) -> None:
-        """A record that stands for so many rows. For the owner's thread alone: one thread puts, one takes."""
+        """Add a record with its number of rows. Only the owner's thread may call it."""
         if not self._buffers[kind].put(record, rows):
             self.lost += rows
 
     def close(self) -> None:
-        """Writes what is left, as far as the disk takes it in time."""
+        """Write the remaining records, for at most ``close_s``."""
         self._stop.set()
         self._thread.join(self._settings.close_s)
         if self._thread.is_alive():
@@ -201,15 +201,15 @@ class TelemetryWriter:
         table = pa.table({**self._origin.columns(rows), **columns}, schema=schema)
         self._files += 1
         folder = self._directory / kind
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is the last folder's alone
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode applies only to the last folder
         folder.mkdir(mode=0o700, exist_ok=True)
-        number = f"{self._origin.epoch:03d}{self._files:06d}"  # a run that goes on has files of earlier epochs
+        number = f"{self._origin.epoch:03d}{self._files:06d}"  # a resumed run has files of earlier epochs
         write_atomically(table, folder / f"{self._origin.app}{SEPARATOR}{self.run}-{number}{SUFFIX}")
 
 
 def write_atomically(table: Any, path: Path) -> None:
-    """Under a hidden name first, which readers pass over; nothing is left of it when that fails. For its user only:
-    items may carry what is nobody else's business."""
+    """Write a table to a hidden file, which readers ignore, then rename it; on failure remove it. Only its user may
+    read the file, as items may be confidential."""
     hidden = path.with_name(f".{path.name}.tmp")
     try:
         with open(hidden, "wb", opener=_private) as file:

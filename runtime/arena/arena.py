@@ -1,4 +1,4 @@
-"""The arena of a runner: blocks for large frames, each free again when nobody refers to it."""
+"""The arena of a runner: shared memory in blocks for large frames, each freed when no object refers to it."""
 
 import logging
 import socket
@@ -16,13 +16,13 @@ class Departed:
         self._rooms: dict[socket.socket, list[Block]] = {}
 
     def add(self, worker: socket.socket, room: list[Block]) -> None:
-        """Tells the worker that it is over, and keeps its room until its side of the connection has ended."""
-        with suppress(OSError):  # its side has ended
+        """Tell a removed worker to end, and keep its room until its side of the connection is closed."""
+        with suppress(OSError):  # the worker's side is closed
             worker.shutdown(socket.SHUT_WR)
         self._rooms[worker] = room
 
     def tidy(self) -> None:
-        """Lets go the room of those that have ended."""
+        """Free the room of workers that have ended."""
         for worker in [each for each in self._rooms if _has_ended(each)]:
             worker.close()
             del self._rooms[worker]
@@ -35,7 +35,7 @@ class Departed:
 
 
 def _has_ended(worker: socket.socket) -> bool:
-    """A process's sockets are closed after it has left its memory. What it still says is not heard."""
+    """Return whether the worker's socket is closed, which happens after its last write to memory. Discard input."""
     try:
         while worker.recv(1 << 16, socket.MSG_DONTWAIT):
             pass
@@ -47,7 +47,7 @@ def _has_ended(worker: socket.socket) -> bool:
 
 
 class Extents:
-    """Free parts in order, none empty, no two of them adjacent."""
+    """Free ranges in order, none empty, no two of them adjacent."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -55,7 +55,7 @@ class Extents:
         self._stops = [size] if size else []
 
     def take(self, size: int) -> int | None:
-        """The start of ``size`` bytes that are free no longer; None when no part is so large."""
+        """Take ``size`` free bytes, and return their start; None if no free range is so large."""
         for index, start in enumerate(self._starts):
             if self._stops[index] - start >= size:
                 self._starts[index] += size
@@ -65,7 +65,7 @@ class Extents:
         return None
 
     def give(self, start: int, size: int) -> None:
-        """``size`` bytes from ``start`` on, which were taken, are free again."""
+        """Free ``size`` taken bytes from ``start`` on."""
         index, stop = bisect_left(self._starts, start), start + size
         if index < len(self._starts) and self._starts[index] == stop:
             stop = self._stops[index]
@@ -82,31 +82,31 @@ class Extents:
 
     @property
     def used_to(self) -> int:
-        """The end of what is taken: all above is free."""
+        """The end of the last taken byte: all memory above is free."""
         return self._starts[-1] if self._stops and self._stops[-1] == self._size else self._size
 
 
 log = logging.getLogger(__name__)
 _WARM_BYTES = 256 << 20
-"""So much above what is in use keeps its memory: pages that are new cost ten times a copy."""
+"""Free memory above the used part that is not returned to the system: new pages cost ten times a copy."""
 
 
 class Arena:
-    """From any thread."""
+    """Allocates blocks of a segment, and frees them. Thread-safe."""
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
         self._free = Extents(segment.size)
         self._lock = threading.Lock()
         self._returned: deque[tuple[int, int]] = deque()
-        """Blocks that were given back, perhaps in the middle of taking one: the collector runs anywhere."""
+        """Blocks to free; the garbage collector may return one at any time, even in the middle of ``take``."""
         self._departed = Departed()
         self._warm_to = 0
-        """All above has no memory."""
+        """The position above which pages have no memory."""
         self._closed = False
 
     def take(self, size: int) -> Block | None:
-        """At least ``size`` bytes, or None when there is no room."""
+        """Allocate at least ``size`` bytes; return None if there is no room."""
         size = in_pages(size)
         with self._lock:
             self._departed.tidy()
@@ -118,7 +118,7 @@ class Arena:
         return Block(start, size, self._give_back)
 
     def store(self, frame: Any) -> Reference | None:
-        """Writes a bytes-like frame, and refers to it; None when there is no room."""
+        """Store a bytes-like frame, and return a reference to it; None if there is no room."""
         size = len(frame)
         block = self.take(size)
         if block is None:
@@ -127,7 +127,7 @@ class Arena:
         return Reference(block.start, block.start, size, block)
 
     def leave_to(self, worker: socket.socket, room: list[Block]) -> None:
-        """Its worker is no longer ours, but may write into ``room`` until its side of the connection has ended."""
+        """Keep the room of a removed worker, which may write to it until its side of the connection is closed."""
         with self._lock:
             self._departed.add(worker, room)
 
@@ -138,7 +138,7 @@ class Arena:
             return self._free.used_bytes
 
     def close(self) -> None:
-        """Nothing is taken any more; what is referred to stays until it is not. May be called twice."""
+        """Refuse further allocations; blocks that are referred to stay until they are not. May be called twice."""
         with self._lock:
             self._closed = True
             self._departed.close()
@@ -147,7 +147,7 @@ class Arena:
 
     def _give_back(self, start: int, size: int) -> None:
         self._returned.append((start, size))
-        if self._lock.acquire(blocking=False):  # whoever has it takes back as well, now or the next time
+        if self._lock.acquire(blocking=False):  # otherwise the holder frees the block, now or next time
             try:
                 self._take_back()
             finally:
@@ -163,7 +163,7 @@ class Arena:
 
 
 def open_arena(settings: ArenaSettings) -> Arena | None:
-    """None where none is wanted, or the system has no such memory: then all frames are copied."""
+    """Open an arena; return None if the settings ask for none or the system has no such memory (frames are copied)."""
     size = int(settings.shared_memory * memory_bytes())
     if not size:
         return None

@@ -13,15 +13,15 @@ from runtime.arena.reference import LARGE_BYTES, Block, Bytes, Reference, Segmen
 
 
 class Holds:
-    """Each block as often as it was given, and let go as often. From any thread."""
+    """Blocks that are in use, each counted as often as it was added. Thread-safe."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[Block]] = {}
         self._lock = threading.RLock()
-        """The collector may let go of one in the middle of adding another."""
+        """Reentrant, as the garbage collector may drop a block in the middle of ``add``."""
 
     def add(self, frames: Iterable[Any]) -> None:
-        """The blocks of those frames that are references."""
+        """Add the blocks of those frames that are references."""
         for frame in frames:
             if isinstance(frame, Reference) and frame.keeper is not None:
                 with self._lock:
@@ -32,7 +32,7 @@ class Holds:
         return held[0] if held else None
 
     def drop(self, start: int) -> None:
-        """Once. One that is not held, or no longer, is nothing."""
+        """Drop a block once; ignore a block that is not held."""
         with self._lock:
             if held := self._blocks.get(start):
                 held.pop()
@@ -44,7 +44,7 @@ class Holds:
 
 
 class _Loan(weakref.ref[Bytes]):
-    """The owner of an array on which all views of the frame rest; ``faults``: see ``Loans``."""
+    """A weak reference to the array that all views of a lent frame refer to; ``faults``: see ``Loans``."""
 
     __slots__ = ("faults", "reference")
     reference: Reference
@@ -52,32 +52,33 @@ class _Loan(weakref.ref[Bytes]):
 
 
 class Loans:
-    """One thread opens. ``let_go`` gets the block of a reference once for each time that it was opened, in any thread.
+    """Lends frames of the arena to stages as private writable memory. Only one thread calls ``open``. ``let_go`` is
+    called with a reference's block once for each time that the reference was opened, in any thread.
 
-    A loan has the number of page faults at a time when none of its pages had been written on: as long as there are no
-    more, none has been. Only where there are more are the pages looked at. To ask for that number takes as long as the
-    process has threads (7 µs with sixty), so a loan that ended is settled when the next one begins, which asks anyway.
+    A loan stores the process's number of page faults at a time when none of its pages had been written to. While the
+    number is the same, none has been; only if it has grown are the pages checked. Reading the number takes longer the
+    more threads the process has (7 µs with sixty), so ended loans are settled when the next one begins, which reads it.
     """
 
     def __init__(self, segment: Segment, let_go: Callable[[int], None]) -> None:
         self._segment, self._let_go = segment, let_go
         self._loans: dict[int, _Loan] = {}
-        """By block. A block on loan is not lent again: a stage that keeps its frame may have written on it."""
+        """Present loans by block. A lent block is not lent again: a stage may still have its frame and change it."""
         self._to_settle: deque[tuple[int, int, int]] = deque()
-        """Start, size and faults of loans that ended: their pages may show what was written here."""
+        """Start, size and faults of ended loans, whose pages may have private changes."""
 
     def open(self, frames: Sequence[Any]) -> Sequence[Any]:
-        """The frames, those by reference as memory that may be written on."""
+        """Return the frames, with references replaced by writable memory."""
         if Reference not in map(type, frames):
             return frames
         return [self._lend(frame) if isinstance(frame, Reference) else frame for frame in frames]
 
     def holds(self, frame: Any) -> bool:
-        """Return whether a bytes-like frame is memory on loan."""
+        """Return whether a bytes-like frame lies in the arena's private memory (a lent frame)."""
         return bool(self._loans) and self._segment.offset_of(frame) is not None
 
     def passed_on(self, frame: Any) -> Reference | None:
-        """Return what stands for a bytes-like frame that is memory on loan and was not written on."""
+        """Return the reference to a lent bytes-like frame that was not modified; None for other frames."""
         start = self._segment.offset_of(frame) if self._loans else None
         loan = None if start is None else self._around(start)
         if loan is None or start is None or self._is_written(loan, start, len(frame)):
@@ -94,10 +95,10 @@ class Loans:
         own = self._segment.own(reference.start, reference.size)
         loan = self._loans[block] = _Loan(own, self._ended)
         loan.reference, loan.faults = reference, now
-        return own.data  # all that is made of it refers to ``own``
+        return own.data  # all views of the frame refer to ``own``
 
     def _around(self, start: int) -> _Loan | None:
-        if loan := self._loans.get(start):  # all of a block, as mostly
+        if loan := self._loans.get(start):  # the usual case: a whole block
             return loan
         loans = list(self._loans.values())
         return next((loan for loan in loans if 0 <= start - loan.reference.start < loan.reference.size), None)
@@ -114,14 +115,14 @@ class Loans:
     def _ended(self, loan: weakref.ref[Bytes]) -> None:
         assert isinstance(loan, _Loan), "it was made by _lend"
         reference = loan.reference
-        # First: once let go it may be lent again.
+        # This comes first: once the block is let go, it may be lent again.
         self._to_settle.append((reference.start, reference.size, loan.faults))
         del self._loans[reference.block]
         self._let_go(reference.block)
 
     def _settle(self) -> int:
-        """What was written on pages that nobody here refers to any more is forgotten. Returns the faults so far."""
-        ended = len(self._to_settle)  # what another thread writes and lets go from here on may not be counted yet
+        """Drop private changes to pages of ended loans. Return the number of page faults so far."""
+        ended = len(self._to_settle)  # only these: page faults of loans that end from here on may not be in ``now``
         now = faults()
         for _ in range(ended):
             start, size, faults_then = self._to_settle.popleft()
@@ -132,30 +133,30 @@ class Loans:
 
 
 class Copies:
-    """For who has no arena and whose values may change while their frames wait."""
+    """The frame store of a process without an arena whose values may change while their frames wait: copies frames."""
 
     def keep(self, frames: list[Any]) -> list[Any]:
-        """Frames that can be carried, for frames of which all but the first, a pickle, share the memory of a value."""
+        """Return frames to send. The first of ``frames`` is a pickle; the others share the memory of a value."""
         return list(map(bytes, frames))
 
     def open(self, frames: Sequence[Any]) -> Sequence[Any]:
-        """Bytes-like frames, for what was carried; whoever gets them may write on them."""
+        """Return received frames as bytes-like objects that may be written to."""
         return frames
 
 
 class AsTheyAre(Copies):
-    """For a worker without a part in the arena: it sends frames before their value changes."""
+    """The frame store of a worker without the arena: no copies, as frames are sent before their value changes."""
 
     has_room = False
-    """The latest task brought room."""
+    """True if the latest task brought room to write frames to."""
     ended: Collection[int] = ()
-    """What ``let_go`` has to tell: mostly nothing, and then it need not be asked."""
+    """Blocks that ``let_go`` would return; mostly empty, which saves the call."""
 
     def enter(self, room: Sequence[int]) -> None:
-        """A task begins, with room to write to: start and size, or nothing."""
+        """Begin a task. ``room``: start and size of the room to write frames to, or empty."""
 
     def let_go(self) -> list[int]:
-        """Return the blocks that this process let go of since the last call, each as often as it was opened."""
+        """Return the blocks that this process has released since the last call, each as often as it was opened."""
         return []
 
     def keep(self, frames: list[Any]) -> list[Any]:
@@ -171,7 +172,7 @@ class RunnerShelf:
         self._loans = Loans(arena.segment, self._holds.drop)
 
     def keep(self, frames: list[Any]) -> list[Any]:
-        """Large ones in the arena, or copied where it has no room."""
+        """Store large frames in the arena, and copy small ones and those that the arena has no room for."""
         store = self._arena.store
         return [(store(frame) if len(frame) >= LARGE_BYTES else None) or bytes(frame) for frame in frames]
 
@@ -181,7 +182,7 @@ class RunnerShelf:
 
 
 class WorkerShelf:
-    """For a worker that has a part in the arena."""
+    """The frame store of a worker that shares the arena."""
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
@@ -199,7 +200,7 @@ class WorkerShelf:
         return [self.ended.popleft() for _ in range(len(self.ended))]
 
     def keep(self, frames: list[Any]) -> list[Any]:
-        """Refer to what is large: where it came from, if passed on unchanged, else in the room."""
+        """Replace large frames by references: to the input frame if passed on unchanged, else to a copy in the room."""
         return [self._kept(frame) for frame in frames]
 
     def _kept(self, frame: Any) -> Any:
@@ -209,7 +210,7 @@ class WorkerShelf:
                 return reference
         if type(frame) is bytes or not self._loans.holds(frame):
             return frame
-        return bytes(frame)  # what is on loan is let go before it is sent
+        return bytes(frame)  # a copy: the lent memory is released before the frame is sent
 
     def _placed(self, frame: Any) -> Reference | None:
         start, size = self._room_at, len(frame)
@@ -225,9 +226,9 @@ Shelf = Copies | RunnerShelf | WorkerShelf
 
 
 def shelf_of(descriptor: int | None) -> TaskShelf:
-    """A worker's, with a part in the arena if it was handed its descriptor, which is closed.
+    """Return a worker's frame store, which shares the arena if ``descriptor`` is given, and close the descriptor.
 
-    Raises: RecomposeError when this process cannot have that memory.
+    Raises: RecomposeError if this process cannot map the shared memory.
     """
     if descriptor is None:
         return AsTheyAre()

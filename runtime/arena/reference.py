@@ -1,4 +1,4 @@
-"""References, which travel instead of large frames: each names the place of its frame in the arena."""
+"""References, which travel instead of large frames: each one gives the position of its frame in the arena."""
 
 import fcntl
 import mmap
@@ -25,13 +25,13 @@ _PRESENT_OR_SWAPPED, _OF_THE_FILE = np.uint64(0b11 << 62), np.uint64(1 << 61)
 
 
 def faults() -> int:
-    """Page faults of this process so far, those that needed no disk. No page becomes one's own without one."""
+    """Return the number of minor page faults of this process. Each private copy of a page takes at least one."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 class Segment:
     def __init__(self, descriptor: int) -> None:
-        """Maps what ``create`` made, here or in another process. Raises: OSError when that is not possible here."""
+        """Map the memory that ``create`` made in this or another process. Raises: OSError if it cannot be mapped."""
         self.descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
         self._shared_map = mmap.mmap(descriptor, self.size, mmap.MAP_SHARED | _NO_RESERVE)
@@ -43,7 +43,7 @@ class Segment:
 
     @classmethod
     def create(cls, size: int) -> Self:
-        """``size`` bytes in whole pages, which take memory when written to. Raises: OSError if there is none."""
+        """Create ``size`` bytes in whole pages, which take memory once written to. Raises: OSError if unsupported."""
         if not hasattr(os, "memfd_create"):
             raise OSError("this system has no memory without a name (memfd_create)")
         descriptor = os.memfd_create("recompose-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -56,7 +56,7 @@ class Segment:
             raise
 
     def forget_descriptor(self) -> None:
-        """Nobody else will be given it; what is mapped stays."""
+        """Close the descriptor, so that it can no longer be passed on; the mapping stays."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
@@ -64,31 +64,31 @@ class Segment:
     # --- what all see ------------------------------------------------------------------------------------------------
 
     def write(self, start: int, frame: Any) -> None:
-        """``frame`` is anything bytes-like, and not empty. Lets other threads run."""
+        """Copy a bytes-like, non-empty frame to ``start``. Other threads may run meanwhile (no GIL)."""
         source = np.frombuffer(frame, np.uint8)
         self._shared[start : start + len(source)] = source
 
     def view(self, start: int, size: int) -> memoryview:
-        """For reading at once; what is written there later shows."""
+        """Return a read-only view for immediate use; it shows later writes."""
         return memoryview(self._shared_map)[start : start + size].toreadonly()
 
     def discard(self, start: int, stop: int) -> None:
-        """Gives memory back to the system; whole pages. They read as zeros."""
+        """Return the memory of whole pages to the system; they then read as zeros."""
         self._shared_map.madvise(mmap.MADV_REMOVE, start, stop - start)
 
     # --- what this process has for itself ----------------------------------------------------------------------------
 
     def own(self, start: int, size: int) -> Bytes:
-        """For reading and writing, seen by this process alone. Pages not written on show what all see."""
+        """Return private writable memory of this process. Pages not written to show the shared content."""
         return np.frombuffer(self._own_map, np.uint8, size, start)
 
     def offset_of(self, frame: Any) -> int | None:
-        """Return where a frame lies that is memory of ``own``."""
+        """Return the position of a frame that lies in memory of ``own``; None for other frames."""
         offset = _address(np.frombuffer(frame, np.uint8)) - self._address if len(frame) else -1
         return offset if 0 <= offset < self.size else None
 
     def is_written(self, start: int, size: int) -> bool:
-        """Return whether this process wrote on ``own`` pages of this part, which show what others do not see."""
+        """Return whether this process wrote to ``own`` pages of this range, so that they may differ from the shared."""
         first, last = (self._address + start) // mmap.PAGESIZE, (self._address + start + size - 1) // mmap.PAGESIZE
         data = os.pread(self._pages, (last - first + 1) * _ENTRY_BYTES, first * _ENTRY_BYTES)
         entries = np.frombuffer(data, np.uint64)
@@ -96,7 +96,7 @@ class Segment:
         return bool((here & ((entries & _OF_THE_FILE) == 0)).any())
 
     def restore(self, start: int, size: int) -> None:
-        """The pages of ``own`` show again what all see; ``start`` is that of a page."""
+        """Drop private changes: the pages of ``own`` show the shared content again. ``start`` is page-aligned."""
         self._own_map.madvise(mmap.MADV_DONTNEED, start, in_pages(size))
 
 
@@ -106,18 +106,18 @@ def _address(array: Bytes) -> int:
 
 
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""Of this container, in either version of control groups."""
+"""Files with the memory limit of this container, in version 2 or 1 of control groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArenaSettings:
     shared_memory: float = ranged(0.25, 0, 0.9)
-    """The share of this machine's memory, or of its container's, that large frames may take, shared with the workers.
-    What finds no room is copied; 0: all are. It is taken as it is needed; a quarter leaves room for the rest."""
+    """Fraction of the memory of this machine or container that large frames may take, shared with the workers. Frames
+    beyond it are copied; with 0, all frames are. Memory is taken only as needed."""
 
 
 def memory_bytes() -> int:
-    """Return what this machine has, or its container may use where that is less."""
+    """Return the memory of this machine, or the limit of its container if that is less."""
     return min(int(psutil.virtual_memory().total), *map(_limit, _LIMITS))
 
 
@@ -128,24 +128,24 @@ def _limit(file: Path) -> int:
 
 
 LARGE_BYTES = 32 * 1024
-"""From here on a frame travels by reference. Below, a copy through a socket costs no more than the bookkeeping."""
+"""Minimum size of a frame that travels by reference. A smaller one costs no more as a copy through a socket."""
 
 
 def in_pages(size: int) -> int:
-    """``size`` rounded up to whole pages: what was written on is told by pages, so no two blocks share one."""
+    """Return ``size`` rounded up to whole pages: writes are detected per page, so no two blocks may share one."""
     return -(-size // PAGESIZE) * PAGESIZE
 
 
 class Block:
-    """Pages of the arena that hold a frame, or are room for some; given back when nobody refers to them any more.
+    """Pages of the arena that hold a frame or room for frames; freed when no object refers to the block any more.
 
-    Lives in the process that owns the arena, and nowhere else.
+    Blocks exist only in the process that owns the arena.
     """
 
     __slots__ = ("_give_back", "size", "start")
 
     def __init__(self, start: int, size: int, give_back: Callable[[int, int], None]) -> None:
-        """``give_back`` gets start and size, in any thread and at any time."""
+        """``give_back``: called with start and size to free the pages, in any thread and at any time."""
         self.start, self.size, self._give_back = start, size, give_back
 
     def __del__(self) -> None:
@@ -153,9 +153,9 @@ class Block:
             self._give_back(self.start, self.size)
 
     def cut(self, references: "Iterable[Reference]") -> "dict[int, Block]":
-        """Blocks, by their start, for those of ``references`` that lie in this one; the rest of it is given back.
+        """Split this block into a block for each of ``references`` that lies in it, by start, and free the rest.
 
-        Raises: ValueError when one of them reaches over an end, or two share a page.
+        Raises: ValueError if one of them reaches beyond the block, or two share a page.
         """
         sizes = {each.block: each.size for each in references if self.start <= each.block < self.start + self.size}
         blocks, at, stop = {}, self.start, self.start + self.size
@@ -175,10 +175,10 @@ class Block:
 
 
 class Reference:
-    """Stands for a frame: ``size`` bytes at ``start`` of the arena, in the block that begins at ``block``.
+    """A placeholder for a frame: ``size`` bytes at ``start`` of the arena, in the block that begins at ``block``.
 
-    ``keeper`` keeps the block from being given back, where the arena is owned: whoever takes a reference from a worker
-    sets it. (No dataclass: a frozen one takes three times as long to make, and each hop makes four.)
+    ``keeper``: in the process that owns the arena, the block, which is not freed while it is referred to; set when a
+    reference comes from a worker. (No dataclass: a frozen one takes three times as long, and each hop makes four.)
     """
 
     __slots__ = ("block", "keeper", "size", "start")

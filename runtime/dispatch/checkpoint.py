@@ -1,4 +1,4 @@
-"""A checkpoint of a stream: which items may be forgotten, and what another dispatcher needs to go on from there."""
+"""A checkpoint of a stream: the items that may be forgotten, and the states that another dispatcher continues from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,8 +8,8 @@ from runtime.dispatch.keys import KeyStates, Payload
 
 
 class ItemsOut(NamedTuple):
-    """The number of items that had left at some moment, and how. They were the first ones, as items leave in order:
-    so it also says where in the stream that was."""
+    """The number of items that had left at some moment, by kind. Items leave in order, so the numbers also give the
+    position in the stream."""
 
     delivered: int
     failed: int
@@ -17,31 +17,31 @@ class ItemsOut(NamedTuple):
 
     @property
     def next_turn(self) -> int:
-        """Return the turn of the first started item that had not left."""
+        """The turn of the first started item that had not left."""
         return self.delivered + self.failed
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Items that have left, and the states of the stages that have seen these items and no other."""
+    """Counts of items that have left, and the states of the stages after exactly these items."""
 
     delivered: int = 0
     failed: int = 0
     shed: int = 0
     states: Mapping[str, Payload] = field(default_factory=dict)
-    """By stage; one that has none yet is left out."""
+    """States of stateful stages, by stage; a stage without a state yet is left out."""
     keyed: Mapping[str, Mapping[int, KeyStates]] = field(default_factory=dict)
-    """Of partitioned stages, by stage and partition: what has changed since the checkpoint before; of that which
-    another dispatcher begins with, all there is."""
+    """Key states of partitioned stages, by stage and partition: those changed since the previous checkpoint. In the
+    checkpoint that a dispatcher begins with: all."""
 
     @property
     def next_serial(self) -> int:
-        """All before have left."""
+        """Serial number of the first item that has not left."""
         return self.delivered + self.failed + self.shed
 
     @property
     def next_turn(self) -> int:
-        """Items that were started; those shed never were."""
+        """Number of started items that have left, which is the next turn; shed items were never started."""
         return self.delivered + self.failed
 
 
@@ -49,11 +49,11 @@ BEGINNING = Checkpoint()
 
 
 StageStates = Mapping[str, Mapping[int, KeyStates]]
-"""By stage and partition."""
+"""Key states by stage and partition."""
 
 
 class Change(NamedTuple):
-    """A task on items of turns ``begin`` to before ``end`` left these states; ``partitions`` by their numbers."""
+    """The key states that a task on items of turns ``begin`` to before ``end`` left, by number of the partition."""
 
     begin: int
     end: int
@@ -62,24 +62,24 @@ class Change(NamedTuple):
 
 
 class Ledger:
-    """A partition is at one worker at a time, in order: of two changes of a key the later one is that of later items,
-    so no more than the last one of the items that are out is kept."""
+    """The changes of key states since the last checkpoint. A partition is at one worker at a time, so changes of a key
+    come in the order of items; of the items that have left, only the last change of each key is kept."""
 
     def __init__(self) -> None:
         self._ahead: list[Change] = []
-        """Of items that have not all left, in the order in which they were made: no more than are started."""
+        """Changes by items that have not all left, in the order in which they were made."""
         self._out: dict[str, dict[int, dict[object, bytes | None]]] = {}
-        """Of items that have, since the last checkpoint."""
+        """Changes since the last checkpoint by items that have left."""
 
     def note(self, change: Change) -> None:
         self._ahead.append(change)
 
     def cut(self, turn: int) -> bool:
-        """Return whether some items that were changed for together have left, and others have not."""
+        """Return whether ``turn`` lies inside a change: some of its items have left, others have not."""
         return any(each.begin < turn < each.end for each in self._ahead)
 
     def left(self, next_turn: int) -> None:
-        """Items before that turn are out."""
+        """Move the changes of items before ``next_turn``, which have left, to the next checkpoint's."""
         if not self._ahead or all(each.end > next_turn for each in self._ahead):
             return
         ahead = []
@@ -93,6 +93,6 @@ class Ledger:
         self._ahead = ahead
 
     def take(self) -> StageStates:
-        """Return what has changed since this was asked last; from now on it is the asker's."""
+        """Return the changes since the last call, and forget them."""
         taken, self._out = self._out, {}
         return taken

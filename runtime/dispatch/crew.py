@@ -1,7 +1,7 @@
-"""The worker registry of an app: the live workers, the group that each is bound to, and the desired number. Binding
-sends no message to a worker: it holds all stages that its class loads, and a task names the ones to run. A group is
-served by workers of its own class, and a worker never changes its class: to load takes long, to start another does not
-hold up the stream."""
+"""The worker registry of an app: the live workers, the group that each is bound to, and the workers being started.
+Binding sends no message: a worker holds all stages that its class loads, and each task names the stages to run. Only
+workers of a group's own class serve the group. A worker never changes its class: loading takes long, whereas starting
+another worker does not hold up the stream."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,14 +19,14 @@ class Crew:
         self._start_again_s = 0.0
         self.restarts = 0
         self._last_loss_on: dict[str, int] = {}
-        """Of each machine: which of the run's lost workers was its last."""
+        """The number, among the run's worker losses, of the last loss on each machine."""
         self._vacancies: deque[int] = deque()
-        """Restarts of each lost worker that has no replacement yet."""
+        """The number of restarts of each lost worker that has no replacement yet."""
         self._lacking = False
         """True if a group has work and no worker."""
         self.short = False
-        """There are fewer workers of a class than a composition at work has groups for them, or they choose their
-        group: they are shared over the groups in time."""
+        """True if workers alternate between groups: a class has fewer workers than groups in a running composition, or
+        workers choose their group (dynamic scheduling)."""
 
     def staying(self) -> Counter[Loads]:
         """Return the number of workers of each class that stay."""
@@ -41,7 +41,7 @@ class Crew:
         )
 
     def remove(self, worker: WorkerId) -> WorkerState | None:
-        """Takes a worker off the list and off its group; None when it was not on it any more."""
+        """Remove a worker from the registry and its group, and return it; None if it is not registered."""
         state = self.workers.pop(worker, None)
         if state is not None:
             group = state.group
@@ -50,7 +50,7 @@ class Crew:
         return state
 
     def lose(self, worker: WorkerId) -> WorkerState | None:
-        """Takes a lost worker off the list; the next one to join takes its place."""
+        """Remove a lost worker, and return it; the next worker that joins counts as its replacement."""
         state = self.remove(worker)
         if state is not None:
             self.restarts += 1
@@ -58,9 +58,10 @@ class Crew:
         return state
 
     def went_with_machine(self, lost: WorkerState) -> bool:
-        """Note a worker that was just lost; return whether its machine is gone.
+        """Record a worker that was just lost, and return whether its machine is gone.
 
-        It is, if another was lost there that this one outlived by no word, and all that are left are elsewhere.
+        The machine counts as gone if another of its workers was lost earlier, this one was not heard of after that, and
+        all remaining workers are on other machines.
         """
         if not lost.node:
             return False
@@ -70,7 +71,7 @@ class Crew:
         return earlier > lost.heard and bool(nodes) and lost.node not in nodes
 
     def start_missing(self, wanted: Counter[Loads], now_s: float) -> Mapping[Loads, int]:
-        """Return how many to start of each class beside those on their way; none in the pause after a failure."""
+        """Return the number of workers to start of each class, beside those starting; none in a pause after failure."""
         if now_s < self._start_again_s:
             return {}
         missing = wanted - self.staying() - Counter(self._starting)
@@ -79,7 +80,7 @@ class Crew:
         return missing
 
     def start_failed(self, loads: Loads, start_again_s: float) -> int:
-        """A worker did not come up; returns how many in a row."""
+        """Record a worker that failed to start; return the number of failures in a row."""
         self._starting[loads] = max(0, self._starting.get(loads, 0) - 1)
         self._start_failures += 1
         self._start_again_s = start_again_s
@@ -88,25 +89,24 @@ class Crew:
     # --- bindings ---------------------------------------------------------------------------------------------------
 
     def free(self) -> list[WorkerState]:
-        """Return the workers that no group has, and that stay."""
+        """Return the workers that are bound to no group, run no suspect and are not about to leave."""
         unbound = (worker for worker in self.workers.values() if worker.group is None and not worker.leaves)
         return [worker for worker in unbound if not worker.tests]
 
     def is_last(self, group: GroupState) -> bool:
-        """Return whether the group has only one worker left (of all, if groups share them) and can get another."""
+        """Return whether the group (if groups share workers: its class) has at most one worker and may get another."""
         if self._start_failures > 0 and not any(self._starting.values()):
             return False
         return (len(_fit(self.workers.values(), group)) if self.short else len(group.workers) + len(group.leaving)) < 2
 
     def for_test(self, group: GroupState, active: Pipeline, *, again: bool) -> WorkerState | None:
-        """Return a worker that may run a suspect bundle of the group: one with which a worker died. ``again``: two have
-        died.
+        """Return a worker that may run a suspect bundle of the group (one that a worker died with), or None. ``again``:
+        two workers have died with the bundle.
 
-        It is never a group's last worker, and at least one other worker must be left. Order: a free worker; one of
+        The worker is never a group's last one, and at least one other must be left. Order: a free worker; one of
         several of the group, or of any group; during a drain one of the active composition, which waits for the drain
-        anyway. At first any free worker will do, before a group without workers gets it: most suspects are harmless,
-        and none should wait for another worker. If no worker can be started, any may run it, and in the end the only
-        one.
+        anyway. A first suspicion takes a free worker even before a group without workers does: most suspects are
+        harmless and should not wait. If no worker can be started, any may run the suspect, at last even the only one.
         """
         fellows = _fit(self.workers.values(), group)
         others = sum(not worker.tests for worker in fellows) - 1
@@ -121,8 +121,8 @@ class Crew:
         return min(fit, key=lambda each: (each.group is not group, len(each.outstanding)), default=None)
 
     def remove_surplus(self, wanted: Counter[Loads], idle_before_s: float) -> list[WorkerId]:
-        """Take free workers beyond ``wanted`` off the list that have had no task since ``idle_before_s``; and those
-        that leave, if they have neither group nor task."""
+        """Remove free workers beyond ``wanted`` that have had no task since ``idle_before_s``, and leaving workers that
+        have neither group nor task. Return the removed workers."""
         surplus = self.staying() - wanted
         gone = [w.worker for w in self.workers.values() if w.leaves and w.group is None and not w.outstanding]
         for worker in self.free() if surplus else ():
@@ -134,7 +134,7 @@ class Crew:
         return gone
 
     def bind(self, worker: WorkerState, group: GroupState) -> None:
-        """The newest comes first: who joins a group for its load takes part at once, whoever else is idle."""
+        """Bind a worker to a group, as its first: a newly bound worker gets the next task even if others are idle."""
         self.unbind(worker)
         worker.group, worker.timed = group, 0
         group.workers.insert(0, worker)
@@ -146,14 +146,14 @@ class Crew:
             worker.group = None
 
     def release(self, pipeline: Pipeline) -> None:
-        """Frees all workers of a pipeline that has nothing left to do."""
+        """Unbind all workers of a pipeline that has nothing left to do."""
         for group in pipeline.groups:
             for worker in (*group.workers, *group.leaving):
                 self.unbind(worker)
 
     def release_surplus(self, pipeline: Pipeline) -> None:
-        """Takes workers beyond its replicas off each group, slow ones first, then idle ones. One that has tasks ends
-        them, its prefetched one too, and gets no more; one that has partitions leaves when they have moved
+        """Release the surplus workers of each group, slow ones first, then idle ones. A busy worker finishes its tasks,
+        prefetched ones included, and gets no more. A worker with partitions leaves once these have moved
         (``free_left``)."""
         for group in pipeline.groups:
             surplus = max(0, len(group.workers) - group.group.replicas - group.tested)
@@ -163,15 +163,15 @@ class Crew:
                     _let_go(self, group, worker)
 
     def free_left(self, pipeline: Pipeline, has_left: Callable[[GroupState, WorkerState], bool]) -> bool:
-        """Frees those that were leaving and have. Returns whether any was."""
+        """Unbind the leaving workers for which ``has_left`` is true. Return whether there was any."""
         gone = [worker for group in pipeline.groups for worker in group.leaving if has_left(group, worker)]
         for worker in gone:
             self.unbind(worker)
         return bool(gone)
 
     def release_dry(self, draining: Pipeline) -> bool:
-        """Frees idle workers of a draining pipeline that no remaining item can need: a pipeline drains from the front,
-        and the new composition fills up behind it with the same workers. Returns whether any was freed."""
+        """Unbind idle workers of a draining pipeline that no remaining item can need. A pipeline drains from the front,
+        and the new composition fills up behind it with the same workers. Return whether any was unbound."""
         freed = False
         for group, ahead in _ahead(draining):
             for worker in [w for w in (*group.leaving, *group.workers) if not w.outstanding]:
@@ -183,18 +183,18 @@ class Crew:
     def assign(self, draining: Pipeline | None, active: Pipeline) -> list[GroupState]:
         """Bind free workers to the groups that need them, and return the groups that got one.
 
-        Order of groups: those of the old composition with items and no worker, to which the active composition lends
-        even its last worker, because its own items wait for them; those of the active composition without a worker; its
-        further replicas from the front. Order of workers: those that are leaving that group, then idle ones, then those
-        that end a task first. A group that still has no worker borrows one from the group with the most, if that has
-        two. If workers choose their work, the active composition needs no binding: they come when they are idle.
+        Order of groups: groups of the old composition with items and no worker, groups of the active composition
+        without a worker, then its further replicas from the front. The active composition lends even its last worker to
+        the old one, because its own items wait for the drain. Order of workers: workers leaving that group, idle
+        workers, then the least busy. A group that still has no worker borrows one from the largest group, if that has
+        two. With dynamic scheduling the active composition needs no binding: idle workers choose their group.
         """
         _relieve(self)
         changed = []
         present = [each for each in (draining, active) if each is not None]
         there = Counter(w.loads for w in self.workers.values() if w.group is not None or not w.tests)
         self.short = any(_shares(each, there) for each in present)
-        if self.short:  # they are needed elsewhere
+        if self.short:  # leaving workers are needed elsewhere
             for pipeline in present:
                 self.free_left(pipeline, lambda group, worker: True)
         free = sorted(self.free(), key=lambda worker: -len(worker.outstanding))
@@ -214,13 +214,13 @@ class Crew:
         return changed
 
     def idle(self) -> list[WorkerState]:
-        """Return the workers without a task, but for those that leave and have somebody to take their work."""
+        """Return the workers without a task, except leaving ones whose class has a worker that stays."""
         stay = self.staying()
         return [each for each in self.workers.values() if not (each.outstanding or (each.leaves and stay[each.loads]))]
 
 
 def _relieve(crew: Crew) -> None:
-    """Have free workers take the places of those that leave; one with partitions leaves when they have moved."""
+    """Replace leaving workers by free ones; a worker with partitions leaves once these have moved."""
     for worker in [each for each in crew.workers.values() if each.leaves and each.group is not None]:
         group = worker.group
         if group is not None and worker not in group.leaving and (free := _fit(crew.free(), group)):
@@ -229,7 +229,7 @@ def _relieve(crew: Crew) -> None:
 
 
 def _let_go(crew: Crew, group: GroupState, worker: WorkerState) -> None:
-    """Take a worker off its group, or, where it holds partitions, begin to."""
+    """Unbind a worker from its group; if the group is partitioned, list it as leaving until its partitions moved."""
     if group.keyed and group.pipeline.roaming is None and not crew.short:
         group.workers.remove(worker)
         group.leaving.append(worker)
@@ -238,19 +238,20 @@ def _let_go(crew: Crew, group: GroupState, worker: WorkerState) -> None:
 
 
 def _fit(workers: Iterable[WorkerState], group: GroupState) -> list[WorkerState]:
-    """Return those that can serve the group."""
+    """Return the workers that can serve the group."""
     loads = group.loads
     return [worker for worker in workers if worker.loads == loads]
 
 
 def _taken(free: list[WorkerState], group: GroupState) -> WorkerState | None:
-    """Take the last of ``free`` that can serve the group off the list."""
+    """Remove and return the last worker of ``free`` that can serve the group; None if no worker can."""
     at = next((at for at in reversed(range(len(free))) if free[at].loads == group.loads), None)
     return None if at is None else free.pop(at)
 
 
 def _shares(pipeline: Pipeline, there: Counter[Loads]) -> bool:
-    """Return whether there are too few workers of a class. One without any waits for the first to start."""
+    """Return whether workers alternate between groups, as a class has too few. A class without workers does not count:
+    its groups wait for the first worker to start."""
     if pipeline.roaming is not None or not there:
         return True
     groups = Counter(group.loads for group in pipeline.groups)
@@ -278,7 +279,7 @@ def _spared(worker: WorkerState, group: GroupState, active: Pipeline) -> bool:
 
 
 def _ahead(draining: Pipeline) -> Iterable[tuple[GroupState, int]]:
-    """Return each group of the old composition with the number of bundles that may still need one of its workers. After
+    """Yield each group of the old composition with the number of bundles that may still need one of its workers. After
     the drain limit only bundles that have entered a partitioned stage count: they can run nowhere else."""
     ahead = 0
     for group in draining.groups:
@@ -287,8 +288,8 @@ def _ahead(draining: Pipeline) -> Iterable[tuple[GroupState, int]]:
 
 
 def _lent(group: GroupState, active: Pipeline) -> WorkerState | None:
-    """Return a worker for a group of the old composition. If the group already has one, workers at its stage in the
-    active composition come first: nothing passes there until the old composition has drained."""
+    """Return a worker for a group of the old composition. If the group already has one, the first choice is a worker at
+    the same stage in the active composition: no item passes there until the old composition has drained."""
     if group.workers:
         others = [each for each in group.pipeline.groups if each is not group]
         near = _borrowed([active.by_stage[group.first]], group, least=1)

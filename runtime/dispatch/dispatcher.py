@@ -1,8 +1,8 @@
-"""The dispatcher: events in, instructions and outcomes out; a table says which part handles which event.
+"""The dispatcher: events in, instructions and outcomes out; a table maps each event type to its handler.
 
 The form is that of dask's worker state machine; ordering follows Prasaad et al. (section 3), hand-over Vogel et al.
-(section 3.3). It holds every item until its result is back: a lost worker's tasks run again elsewhere (at least once
-inside), a result enters the reorder buffer once (exactly once, in order, at the sink).
+(section 3.3). The dispatcher holds every item until its result is back. A lost worker's tasks run again elsewhere (at
+least once inside), and a result enters the reorder buffer once (exactly once, in order, at the sink).
 """
 
 import math
@@ -27,8 +27,8 @@ from runtime.dispatch.work import Work
 
 
 class Handlers:
-    """The parts, each with a question of its own: ``Work`` (who runs what next), ``Results`` (what came back),
-    ``Failures`` (what did not), ``Staffing`` (how many workers, and where), ``Transition`` (the switch)."""
+    """The event handlers: ``Work`` (tasks to workers), ``Results`` (finished and failed tasks), ``Failures`` (lost and
+    hung workers), ``Staffing`` (the number and places of workers), ``Transition`` (switches and resizes)."""
 
     def __init__(self, state: State, turn: Turn, settings: DispatcherSettings, size_of: SizeOf, log: EventLog) -> None:
         self._size_of = size_of
@@ -56,7 +56,7 @@ class Handlers:
         }
 
     def settle(self) -> None:
-        """Update what concerns several parts: scarce workers go where items wait, a drain may end or free workers."""
+        """Send scarce workers to groups where items wait, and let a drain end or free workers."""
         while True:
             if self._crew.short:
                 self._staffing.share()
@@ -64,7 +64,7 @@ class Handlers:
                 return
 
     def _noted(self, handle: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Every event is noted before it is handled, so that the one that fails is in the log."""
+        """Return a handler that logs an event and then handles it, so that a failing event is in the log."""
 
         def note_and_handle(event: Event) -> None:
             self._log.note(event)
@@ -111,9 +111,9 @@ def _unknown(payload: Payload) -> int:
 
 
 class Dispatcher:
-    """Owns the work lists, bindings, order, retries, in-flight limits and the switch of one running app.
+    """Owns the queues, bindings, order, retries, in-flight limits and the switch of one running app.
 
-    What it remembers is in ``State``; ``Handlers`` act on it, and speak through one ``Turn``.
+    Its memory is the ``State``. ``Handlers`` change the state and write instructions and outcomes to one ``Turn``.
     """
 
     def __init__(
@@ -125,9 +125,9 @@ class Dispatcher:
         *,
         begin: Checkpoint | None = None,
     ) -> None:
-        """``size_of`` a payload in bytes, which may tell how long a task will take; without it sizes are unknown.
-        ``begin``: how far another one had come; None: there was none, and nobody will ask this one for a
-        ``checkpoint``."""
+        """Create the dispatcher of an app. ``size_of``: returns a payload's size in bytes, which helps to predict task
+        times; None: sizes are unknown. ``begin``: the checkpoint to continue from; None: begin with the first item, and
+        ``checkpoint`` is never called."""
         settings = settings or DispatcherSettings()
         self._set_up(State.initial(stages, composition, settings, begin), settings, size_of or _unknown)
 
@@ -143,17 +143,17 @@ class Dispatcher:
     # --- events -----------------------------------------------------------------------------------------------------
 
     def start(self, now_s: float) -> list[Instruction]:
-        """The first instructions: start the workers of the first composition."""
+        """Return the first instructions: start the workers of the first composition."""
         return self.handle(events.Started(now_s))[0]
 
     def handle(self, event: Event) -> tuple[list[Instruction], list[Outcome]]:
-        """``handle_all`` of one."""
+        """Handle one event, as ``handle_all`` does."""
         return self.handle_all((event,))
 
     def handle_all(self, events: Iterable[Event]) -> tuple[list[Instruction], list[Outcome]]:
-        """Events in, one after the other; effects to carry out and outcomes to report, in order.
+        """Handle events one after the other; return the instructions to carry out and the outcomes to report, in order.
 
-        Raises: DispatcherError for a fault of the dispatcher itself; it is of no use afterwards.
+        Raises: DispatcherError for a fault of the dispatcher itself, which must not be used afterwards.
         """
         turn = self._turn
         turn.begin()
@@ -171,39 +171,39 @@ class Dispatcher:
 
     @property
     def has_room(self) -> bool:
-        """Return whether an ItemAdmitted is welcome now; with overload ``shed`` it always is."""
+        """True if the queue has room for another bundle; always with overload policy ``shed``."""
         return self._state.admission.has_room
 
     @property
     def waits(self) -> bool:
-        """Return whether there are items that were not started."""
+        """True if admitted items wait to be started."""
         return self._state.admission.queued > 0
 
     @property
     def sheds(self) -> bool:
-        """Overload ``shed``."""
+        """True if the overload policy is ``shed``."""
         return self._state.admission.sheds
 
     @property
     def wake_at_s(self) -> float:
-        """Return the time at which the switch under way needs a tick; infinite without a switch."""
+        """The time at which the switch under way needs a tick; infinite without a switch."""
         phase = self._state.course.phase
         return phase.next_deadline_s(self._turn.now_s) if phase else math.inf
 
     @property
     def accepted(self) -> int:
-        """Items admitted so far, and so the next serial number."""
+        """Number of items admitted so far, which is also the next serial number."""
         return self._state.admission.accepted
 
     @property
     def idle(self) -> bool:
-        """Every accepted item is out."""
+        """True if every accepted item has left."""
         return self._state.outbox.next_serial == self._state.admission.accepted
 
     def checkpoint(self, next_serial: int) -> Checkpoint | None:
-        """Return how far it has come, with what has changed of keys since it was asked last. It is somewhat behind
-        ``next_serial`` where a part of a bundle is out that a stage saw together with the rest. None: other items have
-        left than all before ``next_serial``, or nothing behind the checkpoint before can be told yet."""
+        """Return a checkpoint, with the states of the keys that have changed since the previous one. It ends before
+        ``next_serial`` if only a part of the latest bundle has left: a stage may have seen the bundle as a whole. None:
+        ``next_serial`` is not the next to leave, or no states later than the previous checkpoint are known yet."""
         if self._state.outbox.next_serial == next_serial:
             for out in self._state.outbox.checkpoint_candidates:
                 if (found := self._state.stateful.as_of(out.next_turn)) is not None:
@@ -211,5 +211,5 @@ class Dispatcher:
         return None
 
     def view(self, now_s: float) -> DispatcherView:
-        """The state at ``now_s``, which is not before the last event."""
+        """Return a view of the state at ``now_s``, which is not before the last event."""
         return view_of(self._state, now_s)

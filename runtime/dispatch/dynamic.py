@@ -8,8 +8,8 @@ from runtime.scheduling.port import Book, Queue, Visit
 
 
 class Roaming:
-    """The measurements of the groups, and the scheduler that uses them. It counts values, the tuples of the paper: a
-    bundle whose items have none left waits for nobody."""
+    """The measurements of the groups, and the scheduler that uses them. Work is counted in values, the tuples of the
+    paper: a bundle without values needs no worker."""
 
     def __init__(self, dyn: Dyn, groups: int) -> None:
         self._settings = dyn.settings
@@ -19,18 +19,19 @@ class Roaming:
 
     @property
     def slice_s(self) -> float:
-        """A worker stays at a group for so long, if there is work."""
+        """Time for which a worker stays at a group while there is work."""
         return self._settings.slice_s
 
     def note(self, group: int, visit: Visit) -> None:
-        """Record a task of the group."""
+        """Record a finished task of the group."""
         self._book.note(group, visit)
 
     def choose(self, now_s: float, queues: Sequence[Queue]) -> int | None:
-        """The group that an idle worker is to go to; None: it is to wait.
+        """Return the group that an idle worker should go to; None: the worker waits.
 
-        While nobody works a scheduler may not make all wait: a stage that keeps the order may have much in its list and
-        need what is before it, of which ``qst`` and ``kanban`` would say that it has enough behind it.
+        If no worker is at work, ``lp`` chooses where the scheduler would let all wait. Otherwise the app could hang: a
+        stateful stage with a long queue may wait for an earlier item, while ``qst`` and ``kanban`` run nothing before a
+        group whose queue is long.
         """
         looks = self._book.looks(now_s, queues)
         found = self._scheduler.choose(looks)

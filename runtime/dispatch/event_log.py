@@ -1,10 +1,10 @@
-"""A bounded log of the dispatcher's events as plain data: enough to replay a failure in the field, as a test.
+"""A bounded log of the dispatcher's events as plain data, so that a test can replay a failure in the field.
 
 dask's worker state machine keeps its stimuli in the same way. The log begins with the dispatcher's state at some event
-and has every event since. When it is full, it begins anew with the present state and keeps the part before. Payloads
-are not kept, only their sizes.
+and has every event since. A full part is kept while the next one is written, which begins with the state at that time.
+Of payloads only the sizes are kept.
 
-A log that goes back to the start can be read by later versions; one that opens with a state, by the version that wrote
+Later versions can read a log that goes back to the start. A log that begins with a state needs the version that wrote
 it.
 """
 
@@ -26,13 +26,13 @@ from runtime.dispatch.state import State
 
 # Convert events and the dispatcher's state to plain data, which JSON can carry. Payloads become their sizes.
 #
-# Objects that are referred to twice are written once, as pickle does it. Unlike pickle it is read as nothing but
-# classes of these rooms (``tests.support.replay``), and people can read it.
+# Like pickle, an object that is referred to twice is written once. Unlike pickle, people can read the log, and a reader
+# (``tests.support.replay``) creates objects only of classes in the packages ``ROOMS``.
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Stands for a payload of that size, whose content is not kept."""
+    """A placeholder for a payload of that size, whose content is not kept."""
 
     size_bytes: int
 
@@ -43,22 +43,22 @@ class Blob:
 _ROOT = __name__.removesuffix("runtime.dispatch.event_log")
 ROOMS = tuple(f"{_ROOT}{room}." for room in ("compositions", "profiler", "runtime.dispatch", "runtime.scheduling"))
 _TIMES = frozenset({"arrived_s", "due_s"})
-"""Fields with a time an item: they are plain as they are, and a bundle has thousands."""
+"""Fields with one time per item, which need no conversion; a bundle may have thousands."""
 
 
 @cache
 def is_ours(cls: Any) -> bool:
-    """Return whether objects of a class are written by their fields: those of the state and of events are."""
+    """Return whether objects of a class are written as their fields: true for classes of the state and of events."""
     return cls.__module__.startswith(ROOMS) and not issubclass(cls, Mapping)
 
 
 class Writer:
-    """Makes values plain. What one writer has seen before, it refers to; a reader must see all of it, in order."""
+    """Converts values to plain data. Objects seen before become references: read all output, in order."""
 
     def __init__(self, size_of: Callable[[Any], int]) -> None:
         self._size_of = size_of
         self._seen: dict[int, tuple[int, Any]] = {}
-        """Number of each object by its id; it is held, for the id of one that is gone may be given again."""
+        """Number of each object by its id, with the object, so that its id is not reused."""
 
     def plain(self, value: Any) -> Any:
         kind: Any = type(value)
@@ -87,7 +87,7 @@ class Writer:
         return {"$": name, "number": number, **fields}
 
     def _field(self, name: str, value: Any) -> Any:
-        """Payloads and states are the app's: only how large they are is told."""
+        """Return a field as plain data. Payloads and states are the app's: only their sizes are written."""
         if name == "payload" and value is not None:
             return self.plain(self._blob(value))
         if name == "states":
@@ -96,7 +96,7 @@ class Writer:
             return self.plain(StatesByKey(value.count))
         if name in _TIMES and type(value) is tuple:
             return {"$": "tuple", "items": value}
-        if name == "ledger":  # nobody asks for checkpoints of what is played again
+        if name == "ledger":  # a replay needs no checkpoints
             return None
         return self.plain(value)
 
@@ -115,11 +115,11 @@ def _fields(cls: type, value: Any) -> Iterator[str]:
 
 _NO_STATES: KeyStates = {}
 PART_CELLS = 50_000
-"""Length of a part: some 8,000 events, a second of the fastest stream and minutes of a slow one. Two take 3 MB."""
+"""Length of a part in cells: about 8,000 events, a second of the fastest stream. Two parts take 3 MB."""
 
 
 class EventLog:
-    """Note an event before it is handled: the one that fails is the last one of the log."""
+    """The log. Events are logged before they are handled, so the last event of the log is the one that failed."""
 
     def __init__(self, state: State, settings: DispatcherSettings, size_of: SizeOf) -> None:
         self._state = state
@@ -128,21 +128,21 @@ class EventLog:
         self._forgotten = 0
         self._older: list[Any] = []
         self._older_count = self._noted_count = 0
-        """Events in each."""
+        """Number of events in each part."""
         self._noted: list[Any] = []
-        """Events side by side in one list, those that carry a payload as what is kept of them: it is written for every
-        event, and objects that stay alive would cost more than the rest of it."""
+        """The events of the present part. Events with a payload are stored as several cells in this one list: objects
+        that stay alive would cost more than the rest of the logging."""
         self._times = 0
-        """Arrival times among them: a bundle has many."""
+        """Number of arrival times in the part, of which a bundle may have many."""
         self._opening = self._newer_opening = self._plain_start()
 
     @property
     def count(self) -> int:
-        """Events since the start, the forgotten ones included."""
+        """Number of events since the start, including those no longer kept."""
         return self._forgotten + self._older_count + self._noted_count
 
     def note(self, event: Event) -> None:
-        """An event that carries no payload. They are rare, so it is here that a full part is noticed."""
+        """Log an event without a payload. Such events are rare, so only here a full part is checked for."""
         if len(self._noted) + self._times > PART_CELLS:
             self._begin_part()
         self._noted.append(event)
@@ -163,7 +163,7 @@ class EventLog:
         self._noted_count += 1
 
     def lines(self) -> Iterator[str]:
-        """The log as JSON lines: the opening, then an event a line."""
+        """Yield the log as JSON lines: the opening, then one event per line."""
         yield json.dumps({"before": self._forgotten, **self._opening})
         for event in chain(_events(self._older), _events(self._noted)):
             yield json.dumps(Writer(self._size_of).plain(event))
@@ -188,8 +188,8 @@ class EventLog:
 
 
 class DispatcherError(RecomposeError):
-    """The dispatcher itself is at fault. ``log`` is what it was told, the event that failed last: write its ``lines``
-    to a file, and ``tests.support.replay`` fails in the same way."""
+    """An internal error of the dispatcher. ``log`` ends with the event that failed: write its ``lines`` to a file, and
+    ``tests.support.replay`` fails in the same way."""
 
     def __init__(self, reason: str, event: Event, log: EventLog) -> None:
         self.log = log
@@ -197,7 +197,7 @@ class DispatcherError(RecomposeError):
 
 
 def _events(cells: Iterable[Any]) -> Iterator[Event]:
-    """Yield what was put by as events again, payloads as placeholders, timings as one for the whole task."""
+    """Yield the logged cells as events, with placeholders for payloads and one timing for the whole task."""
     rest = iter(cells)
     for first in rest:
         if first is BundleAdmitted:
@@ -212,7 +212,7 @@ def _events(cells: Iterable[Any]) -> Iterator[Event]:
 
 
 def _without_states(keyed: KeyedDone) -> KeyedDone:
-    """Return which partitions changed."""
+    """Return ``keyed`` with the numbers of the changed partitions, but without their states."""
     if not keyed.changes:
         return keyed
     return KeyedDone(keyed.routes, {stage: dict.fromkeys(made, _NO_STATES) for stage, made in keyed.changes.items()})

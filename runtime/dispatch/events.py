@@ -1,7 +1,7 @@
 """The dispatcher's events: the inputs that it reacts to.
 
-Payloads are opaque to the dispatcher: whatever the pool's ``encode`` made of an item, carried from worker to worker.
-Times are seconds of the driver's clock (``time.monotonic`` or virtual).
+Payloads are opaque to the dispatcher: the pool's ``encode`` makes them, and workers pass them on. Times are seconds of
+the driver's clock (``time.monotonic`` or virtual).
 """
 
 from collections.abc import Callable, Mapping
@@ -17,18 +17,18 @@ from runtime.dispatch.keys import KeyStates, Payload, Routes
 WorkerId = str
 NO_STATES: Mapping[str, Payload] = MappingProxyType({})
 SizeOf = Callable[[Payload], int]
-"""The size of a payload in bytes; 0 where it is not known."""
+"""Returns the size of a payload in bytes; 0 if unknown."""
 
 
 class SwitchStyle(StrEnum):
-    """The way another composition takes over: ``drain`` as in Vogel et al. section 3.3, whatever has changed;
-    ``seamless`` is ours, and a change of replicas alone is made in place."""
+    """How another composition takes over. ``drain``: as in Vogel et al., section 3.3. ``seamless``: ours, which makes a
+    change of replicas alone in place."""
 
     DRAIN = "drain"
     SEAMLESS = "seamless"
 
     def transition(self, origin: Composition, target: Composition) -> TransitionKind:
-        """Return what it takes to go from ``origin`` to ``target``."""
+        """Return the kind of transition from ``origin`` to ``target``."""
         return TransitionKind.SWITCH if self is SwitchStyle.DRAIN else origin.transition_to(target)
 
 
@@ -39,12 +39,12 @@ class Started:
     at_s: float
 
 
-_NONE: Mapping[str, Any] = {}  # it is pickled, which a proxy cannot be
+_NONE: Mapping[str, Any] = {}  # no mapping proxy: the default is pickled
 
 
 class KeyedDone(NamedTuple):
-    """The facts of a result beside its values: ``routes`` of them, if the next stage is partitioned; ``changes`` by
-    stage and partition: the states of the keys that the task touched."""
+    """The keyed data of a result. ``routes``: the partitions of its values, if the next stage is partitioned.
+    ``changes``: the new states of the keys that the task touched, by stage and partition."""
 
     routes: Routes | None = None
     changes: Mapping[str, Mapping[int, KeyStates]] = _NONE
@@ -54,35 +54,35 @@ NOTHING_KEYED = KeyedDone()
 
 
 class BundleAdmitted(NamedTuple):
-    """The source offers items that travel together; the dispatcher gives them the next serial numbers."""
+    """A bundle of items from the source; the dispatcher gives them the next serial numbers."""
 
     at_s: float
     arrived_s: tuple[float, ...]
-    """When each was read, or came; there are as many items as times, one at least."""
+    """Arrival time of each item; at least one item."""
     payload: Payload
     due_s: tuple[float, ...] | None = None
-    """Since when a user waits for each; None: since it arrived."""
+    """Time since which a user waits for each item; None: since its arrival."""
     routes: Routes | None = None
-    """Where the first stage is partitioned."""
+    """The partition of each value, if the first stage is partitioned."""
     error: str | None = None
     """Reason why the app refuses these items: they become dead letters in their place, and no worker gets them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemFault:
-    """A stage raised on one item of a task; ``error`` is the traceback. The other items have nothing to do with it."""
+    """An error of a stage on one item of a task, as a traceback. The other items of the task are not affected."""
 
     position: int
-    """Of the item among those of the task."""
+    """Position of the item in the task."""
     stage: str
     error: str
 
 
 class TaskDone(NamedTuple):
-    """A worker returns a task: the values after its last stage, the new states, one timing a stage for all items.
+    """The result of a task: the values after its last stage, the new states, one timing per stage for all items.
 
-    The items of ``faults``, by position, were not done; their places in the payload mean nothing. There is one for
-    every task, so it is a named tuple (:mod:`runtime.dispatch.instructions`).
+    The items of ``faults``, by position, failed; their places in the payload mean nothing. Every task makes one of
+    these events, so it is a named tuple (:mod:`runtime.dispatch.instructions`).
     """
 
     at_s: float
@@ -94,12 +94,12 @@ class TaskDone(NamedTuple):
     faults: tuple[ItemFault, ...] = ()
     keyed: KeyedDone = NOTHING_KEYED
     values: int | None = None
-    """Number of values that its items have now; None: one each."""
+    """Number of result values of all items; None: one each."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed:
-    """A stage raised, and nothing of the task was done; ``error`` is the traceback, the items are unharmed."""
+    """A task that failed as a whole because a stage raised; ``error`` is the traceback. Its items can run again."""
 
     at_s: float
     worker: WorkerId
@@ -107,7 +107,7 @@ class TaskFailed:
     stage: str
     error: str
     position: int | None = 0
-    """Of the item at fault among those of the task; None: any of them may be."""
+    """Position of the item at fault in the task; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class WorkerJoined:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswered:
-    """A worker lives; when it was asked, so many of the run's workers had been lost."""
+    """A worker's answer that it is alive. ``losses``: number of the run's lost workers when it was asked."""
 
     at_s: float
     worker: WorkerId
@@ -130,7 +130,7 @@ class WorkerAnswered:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost:
-    """A worker died or became unreachable; its tasks run again elsewhere."""
+    """A worker that died or became unreachable; its tasks run again elsewhere."""
 
     at_s: float
     worker: WorkerId
@@ -139,17 +139,17 @@ class WorkerLost:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLeaving:
-    """Another takes the worker's place on another node, and then it ends with no task."""
+    """A worker that must leave its node: another one replaces it on another node, and it ends after its last task."""
 
     at_s: float
     worker: WorkerId
     reason: str = ""
-    """Given with the first of those that leave together."""
+    """Given only for the first of several workers that leave together."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStartFailed:
-    """A requested worker could not be started (``setup`` raised, no resources)."""
+    """A requested worker that could not be started (``setup`` raised, or no resources)."""
 
     at_s: float
     reason: str
@@ -164,19 +164,19 @@ class SwitchRequested:
     composition: Composition
     style: SwitchStyle = SwitchStyle.SEAMLESS
     drain_estimate_s: float = 0.0
-    """srtt + 4 rttvar of the old composition: beyond it the drain is overdue."""
+    """Time after which the drain is overdue: srtt + 4 rttvar of the old composition."""
     drain_mean_s: float = 0.0
-    """srtt of the old composition: when its last result is expected."""
+    """Expected time to the old composition's last result: its srtt."""
     first_result_s: float = 0.0
-    """How long the new composition takes from its first item in to its first result out."""
+    """Time that the new composition takes from its first item in to its first result out."""
     wait_s: float = 0.0
-    """With style ``drain``: the new composition starts so long after the hand-over, whether or not the old one is empty
-    (Vogel et al., section 3.3); 0: when the old one is empty."""
+    """With style ``drain``: the time from the hand-over to the new composition's start, even if the old one still has
+    items (Vogel et al., section 3.3). 0: it starts when the old one is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchCalledOff:
-    """Nobody wants the switch that waits for its workers any more; one that drains goes on, for items have moved."""
+    """Cancels a switch that waits for its workers; a switch that already drains goes on, as items have moved."""
 
     at_s: float
     reason: str
@@ -184,7 +184,7 @@ class SwitchCalledOff:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passed: look at time limits and at the switch under way."""
+    """A timer event: check time limits and the switch under way."""
 
     at_s: float
 

@@ -1,6 +1,6 @@
-"""The dispatcher's instructions: effects that a pool carries out.
+"""The dispatcher's instructions, which a pool carries out.
 
-Those that every task needs are named tuples: a frozen dataclass takes three times as long to make.
+Instructions that every task needs are named tuples: a frozen dataclass takes three times as long to make.
 """
 
 from collections.abc import Mapping
@@ -12,17 +12,16 @@ from compositions.model import Loads
 from runtime.dispatch.events import NO_STATES, WorkerId
 from runtime.dispatch.keys import KeyStates, Payload, Routes
 
-_NONE: Mapping[str, Any] = {}  # it is pickled, which a proxy cannot be
+_NONE: Mapping[str, Any] = {}  # no mapping proxy: the default is pickled
 
 
 class KeyedTask(NamedTuple):
     """The data that a task of partitioned stages needs beside its payload.
 
-    ``picked``: a byte for each value of its items, 1 for those to run; None: all items are. ``kept`` holds what brings
-    back the partitions that the worker has not, by stage: it replaces what the worker may have of them. ``routes``:
-    where the values of its items were said to belong, which a worker holds against their keys; None: nobody said.
-    ``behind``: the task that the worker had when this one was sent, and whose states it is to go on with: if that one
-    fails, this one does, and nothing is run. None: there was none.
+    ``picked``: a byte for each value of its items, 1 for values to run; None: all items. ``kept``: by stage, the states
+    of partitions that the worker lacks; they replace its own. ``routes``: the expected partitions of the items' values,
+    which the worker checks against their keys; None: not given. ``behind``: the worker's task before this one, whose
+    states this one continues: if that one fails, this one fails without running. None: no task before it.
     """
 
     picked: bytes | None = None
@@ -32,15 +31,15 @@ class KeyedTask(NamedTuple):
 
     @property
     def partitions(self) -> bytes | None:
-        """Those of the values to run, a byte each; None: any."""
+        """The partitions of the values to run, a byte each; None: not given."""
         if self.routes is None or self.picked is None:
             return self.routes and self.routes.partitions
         return bytes(compress(self.routes.partitions, self.picked))
 
 
 class Task(NamedTuple):
-    """Run adjacent ``stages`` on as many ``items``, the first of which is ``serial`` and stands at ``start`` in the
-    payload. ``states`` holds what the worker needs of stateful stages."""
+    """Run adjacent ``stages`` on a number of ``items``. The first item has number ``serial`` and position ``start`` in
+    the payload. ``states``: the states of the stateful stages."""
 
     task_id: int
     serial: int
@@ -61,19 +60,19 @@ class SendTask(NamedTuple):
 class StartWorkers:
     count: int
     loads: Loads = ()
-    """Their class."""
+    """The class of the workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopWorker:
-    """An idle worker that is no longer needed; it ends by itself."""
+    """Stop an idle worker that is no longer needed; the worker ends by itself."""
 
     worker: WorkerId
 
 
 @dataclass(frozen=True, slots=True)
 class KillWorker:
-    """A worker that hangs; the dispatcher already counts it as lost."""
+    """Kill a worker that hangs; the dispatcher already counts it as lost."""
 
     worker: WorkerId
     reason: str
@@ -85,7 +84,7 @@ class AskWorker:
 
     worker: WorkerId
     losses: int
-    """So many of the run's workers have been lost; it says so again."""
+    """Number of workers that the run has lost so far; the answer repeats the number."""
 
 
 Instruction = SendTask | StartWorkers | StopWorker | KillWorker | AskWorker

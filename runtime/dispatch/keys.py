@@ -8,36 +8,36 @@ from typing import Any, NamedTuple
 
 Payload = Any
 KeyStates = Mapping[Any, Payload | None]
-"""The state of each key, pickled by a worker and never read elsewhere; None: the key is forgotten."""
+"""The state of each key, pickled by a worker and never read elsewhere; None: the key was deleted."""
 PLAIN = -1
-"""The count of an item that is one value, and no ``Outputs``."""
+"""The count of an item that is a single value rather than an ``Outputs``."""
 _DEAD = b"\0", PLAIN
-"""Stands for a value that is not to be had; its item goes nowhere."""
+"""Placeholder for a value whose task failed; its item goes no further."""
 
 
 class Routes(NamedTuple):
-    """The partition of each value, those of all items side by side. ``counts``: how many values each item has, or
-    ``PLAIN``; None: each is one."""
+    """The partition of each value, for all items one after the other. ``counts``: the number of values of each item, or
+    ``PLAIN``; None: every item is one value."""
 
     partitions: bytes
     counts: tuple[int, ...] | None = None
 
     def part(self, begin: int, end: int) -> Routes:
-        """Those of items ``begin`` to before ``end``."""
+        """Return the routes of items ``begin`` to before ``end``."""
         if self.counts is None:
             return Routes(self.partitions[begin:end])
         starts = [0, *accumulate(map(abs, self.counts))]
         return Routes(self.partitions[starts[begin] : starts[end]], self.counts[begin:end])
 
     def item_of(self, position: int) -> int:
-        """The item that the value at this position belongs to."""
+        """Return the index of the item that the value at this position belongs to."""
         if self.counts is None:
             return position
         return next(item for item, end in enumerate(accumulate(map(abs, self.counts))) if position < end)
 
     @staticmethod
     def anywhere(serial: int, count: int, partitions: int) -> Routes:
-        """Where nobody said, and nothing is kept that could be missed."""
+        """Return arbitrary routes, for values without known keys."""
         return Routes(bytes((serial + at) % partitions for at in range(count)))
 
 
@@ -49,14 +49,14 @@ class Routed(NamedTuple):
 
 
 class Mosaic(NamedTuple):
-    """A payload in parts: of each, which values are in it, a byte each. ``counts`` as in ``Routes``."""
+    """A payload in parts. ``picks``: for each part, a byte per value, 1 if it is there. ``counts``: as in Routes."""
 
     counts: tuple[int, ...] | None
     picks: tuple[bytes, ...]
     parts: tuple[Any, ...]
 
     def in_order(self, parts: Sequence[Sequence[Any]]) -> list[Any]:
-        """Return what belongs to each value, given that of the values of each part; None where there is none."""
+        """Merge ``parts``, for each part a sequence with one entry per value, into one list in the order of values."""
         found: list[Any] = [None] * len(self.picks[0])
         for picked, values in zip(self.picks, parts, strict=True):
             for at, value in zip(compress(range(len(picked)), picked), values, strict=True):
@@ -65,7 +65,7 @@ class Mosaic(NamedTuple):
 
 
 def merged(counts: tuple[int, ...] | None, picks: tuple[bytes, ...], routes: Sequence[Routes | None]) -> Routes | None:
-    """The routes of all, from those of parts; None: some are not known."""
+    """Merge the routes of parts into the routes of the whole payload; None if those of a part are unknown."""
     known = [each for each in routes if each is not None]
     if len(known) < len(routes):
         return None
@@ -87,33 +87,33 @@ def _by_value(routes: Routes) -> Iterator[tuple[bytes, int]]:
 
 
 def _count(rest: Iterator[int], values: int) -> int:
-    """Return the number of values of an item, each of whose ``values`` became as many as ``rest`` says."""
+    """Return the number of result values of an item with ``values`` inputs; ``rest`` yields the number per input."""
     return next(rest) if values == PLAIN else sum(abs(next(rest)) for _ in range(values))
 
 
 # States by key: one table for all partitions, and the keys that each partition has.
 #
-# A table per partition would be slower: keys that came one after the other lie side by side in one table, so a look
-# reads less memory that is in no cache. With a million keys of a kilobyte, drawn at random, a look and a change took
-# 1.2 us instead of 2.6.
+# A table per partition would be slower: keys that came one after the other lie side by side in one table, so a look-up
+# reads less uncached memory. With a million random keys of a kilobyte, a look-up and a change took 1.2 us instead of
+# 2.6.
 
-# The states of keys that a task changed, side by side: dicts by partition would be the larger part of the work, with
-# some eight keys in each.
+# The states of keys that a task changed, in parallel sequences: with about eight keys per partition, building a dict
+# for each would be most of the work.
 
 
 class Changed(Mapping[int, KeyStates]):
-    """The new states of one stage. By partition for those who ask, which few do."""
+    """The new key states of one stage; a mapping by partition, which is built only when needed."""
 
     __slots__ = ("_by_partition", "partitions", "states", "touched")
 
     def __init__(self, touched: Sequence[Any], partitions: bytes, states: Sequence[Payload | None]) -> None:
-        """``touched``: keys, each once; ``partitions`` has the byte and ``states`` the state of each, in this order."""
+        """``touched``: distinct keys; ``partitions`` and ``states``: the partition and the new state of each key."""
         self.touched, self.partitions, self.states = touched, partitions, states
         self._by_partition: dict[int, dict[Any, Payload | None]] | None = None
 
     @classmethod
     def of(cls, changes: Mapping[int, KeyStates]) -> Changed:
-        """The same of states by partition."""
+        """Make a ``Changed`` from states by partition."""
         if isinstance(changes, cls):
             return changes
         touched = [key for states in changes.values() for key in states]
@@ -145,17 +145,17 @@ class Changed(Mapping[int, KeyStates]):
 
 
 _FORGOTTEN = 64
-"""Keys that a partition has no more are taken from its list when they are so many, and half of it."""
+"""Deleted keys are removed from a partition's list once they are more than this number and half of the list."""
 
 
 class StatesByKey:
-    """A key is in one partition, always the same one."""
+    """The states of all keys of a stage. A key is always in the same partition."""
 
     def __init__(self, count: int) -> None:
-        """Make a table of so many partitions."""
+        """Make a table of ``count`` partitions."""
         self._states: dict[Any, Any] = {}
         self._keys: list[list[Any]] = [[] for _ in range(count)]
-        """By partition; some are forgotten, or there twice."""
+        """The keys of each partition; some are deleted or listed twice."""
         self._forgotten = [0] * count
 
     @property
@@ -166,16 +166,16 @@ class StatesByKey:
         return len(self._states)
 
     def looked_up(self, keys: Iterable[Any]) -> dict[Any, Any]:
-        """The state of each of these; None: it has none."""
+        """Return the state of each of ``keys``; None for a key without a state."""
         return {key: self._states.get(key) for key in keys}
 
     def of(self, partition: int) -> dict[Any, Any]:
-        """All states of a partition."""
+        """Return all states of a partition by key."""
         states = self._states
         return {key: states[key] for key in self._keys[partition] if key in states}
 
     def put(self, changed: Mapping[Any, Any], partitions: Callable[[], Mapping[Any, int]]) -> None:
-        """The new states of keys (None: forgotten). ``partitions`` of them is asked where some are new or gone."""
+        """Store the new states of keys (None: delete). ``partitions`` is called only if keys are new or deleted."""
         states = self._states
         if gone := [key for key, state in changed.items() if state is None]:
             self._forget(gone, partitions())
@@ -195,7 +195,7 @@ class StatesByKey:
                 self._keys[each], self._forgotten[each] = list(self.of(each)), 0
 
     def drop(self, partition: int) -> None:
-        """All of a partition."""
+        """Delete all states of a partition."""
         for key in self._keys[partition]:
             self._states.pop(key, None)
         self._keys[partition], self._forgotten[partition] = [], 0

@@ -1,4 +1,4 @@
-"""The end of the dispatcher: results wait for their turn, leave in order, and are counted."""
+"""The dispatcher's output: results wait for their turn, leave in order, and are counted."""
 
 from collections import deque
 from collections.abc import Collection, Iterator
@@ -15,23 +15,20 @@ T = TypeVar("T")
 
 
 class ReorderBuffer(Generic[T]):
-    """Holds finished results until every earlier one is there. Whoever puts the missing one gets all that is ready.
-
-    A result may stand for several serial numbers in a row.
-    """
+    """Holds finished results until every earlier one is finished. A result may have several serial numbers in a row."""
 
     def __init__(self, next_serial: int = 0) -> None:
         self.next_serial = next_serial
         self.waiting: dict[int, tuple[T, int]] = {}
-        """By the first serial number, with how many there are."""
+        """Waiting results by their first serial number, each with its count of serial numbers."""
 
     def __len__(self) -> int:
         return len(self.waiting)
 
     def put(self, serial: int, result: T, count: int = 1) -> list[T]:
-        """Adds the result of ``count`` serial numbers from ``serial`` on; returns those that may leave now, in order.
+        """Add the result of ``count`` serial numbers from ``serial`` on; return the results that may leave, in order.
 
-        Raises: ValueError when the serial number left already or waits already, which would be a doubled delivery.
+        Raises: ValueError if the serial number has left or waits already, which would deliver it twice.
         """
         if serial < self.next_serial or serial in self.waiting:
             raise ValueError(f"serial {serial} was delivered before; next is {self.next_serial}")
@@ -47,33 +44,33 @@ class ReorderBuffer(Generic[T]):
 
 
 class OrderGate:
-    """Lets the items of one stateful stage pass in serial order; items that end earlier are told to it as well."""
+    """Lets items enter one stateful stage in order. Items that end before the stage must be reported here as well."""
 
     def __init__(self, expected: int = 0) -> None:
         self.expected = expected
         self._passed: dict[int, int] = {}
-        """Those that passed ahead of their turn: the first of a row, and how many."""
+        """Items that passed ahead of their turn: the count by the first number."""
 
     def passed(self, serial: int, count: int = 1) -> None:
-        """The stage has seen ``count`` items from ``serial`` on, or never will. Said twice, it counts once."""
+        """Record that the stage has seen ``count`` items from ``serial`` on, or never will. Idempotent."""
         if serial >= self.expected:
             self._passed[serial] = count
         while (count := self._passed.pop(self.expected, 0)) > 0:
             self.expected += count
 
 
-# The size of the items that were started and have not left, in bytes: a hung item holds the stream back, and the
-# memory for those behind it is limited.
+# The size of the items that were started and have not left, in bytes: while a hung item holds the stream back, the
+# memory for the items behind it is limited.
 
 
 class Weight:
-    """``used`` bytes of payloads now. What items come to on their way is learned from those that went it: a photo in a
-    file of 100 KB is an array of 6 MB a stage later, and then it is too late to hold it back."""
+    """The payload bytes of started items: ``used`` now, and a prediction. An item may grow on its way: a photo in a
+    file of 100 KB is an array of 6 MB a stage later. So its maximum size is predicted from finished items."""
 
     def __init__(self) -> None:
         self.used = self.items = 0
         self.each_bytes = 0.0
-        """The most that an item weighs between its start and its end: a moving mean with gain 1/8."""
+        """Moving mean, gain 1/8, of an item's maximum size between its start and its end."""
 
     def has_room(self, budget_bytes: int) -> bool:
         """Return whether another bundle may start."""
@@ -85,7 +82,7 @@ class Weight:
         self.used += bundle.size_bytes
 
     def resize(self, bundle: Bundle, size_bytes: int) -> None:
-        """A stage made something of it."""
+        """Record the new size of a bundle after a stage."""
         self.used += size_bytes - bundle.size_bytes
         bundle.size_bytes = size_bytes
         if size_bytes > bundle.peak_bytes:
@@ -99,7 +96,7 @@ class Weight:
 
 @dataclass(slots=True, eq=False)
 class Fate:
-    """The end of items that were started: done, or dead with ``error``."""
+    """The end of a started bundle: done, or failed with ``error``."""
 
     bundle: Bundle
     error: str | None
@@ -107,7 +104,7 @@ class Fate:
 
 @dataclass(slots=True, eq=False)
 class ShedRun:
-    """Items shed one after the other, from serial ``first`` on: all that is left of them is when they arrived."""
+    """Items shed one after the other, from serial ``first`` on; only their arrival times are kept."""
 
     first: int
     arrived_s: list[float]
@@ -118,30 +115,30 @@ class ShedRun:
 
 
 class Outbox:
-    """Takes every item once, with its fate; gives out what may leave now.
+    """Takes the fate of every item once, and returns the items that may leave.
 
-    Order is kept by *turns*: an item takes its turn when it is started. Those shed before never take one, so that they
-    cost neither room nor order; they are reported in their place, before the item that was started next.
+    Order is kept by *turns*: an item gets its turn when it is started. Shed items never get one, so they take no room
+    in the reorder buffer; they are reported in their place, before the item that was started next.
 
-    Where a run is durable it also remembers how many items were out when the latest *whole bundle* was: a bundle all of
-    whose items have left, and none of the next. A stage may have seen the items of a bundle together, so that between
-    two of them there is no state of it to be had; between two bundles there always is.
+    In a durable run, the outbox also remembers the counts at the latest *bundle boundary*: all items of a bundle had
+    left, and none of the next. A stage may process the items of a bundle together, so a state between two of them may
+    not exist; a state between two bundles always does.
     """
 
     def __init__(self, begin: Checkpoint = BEGINNING, *, by_bundle: bool = False) -> None:
-        """``begin``: what had left before. ``by_bundle``: checkpoints will be asked for, with states of stages, so that
-        whole bundles have to be remembered."""
+        """Create an outbox. ``begin``: the items that had left before. ``by_bundle``: remember bundle boundaries, as
+        checkpoints with states of stages will be taken."""
         self._reorder: ReorderBuffer[Fate] = ReorderBuffer(begin.next_turn)
         self._shed_before: dict[int, ShedRun] = {}
-        """By the turn of the item that was started next."""
+        """Shed items by the turn of the item that was started next."""
         self.started = Weight()
         self.turns_taken = begin.next_turn
         self.delivered, self.failed, self.shed = begin.delivered, begin.failed, begin.shed
         self._bundle_ends: deque[int] | None = deque() if by_bundle else None
-        """Of each bundle of which not all items are out: the turn behind its last item, as it was when it was started,
-        whatever it was divided into since. None: not ``by_bundle``."""
+        """For each bundle, as started, of which not all items have left: the turn after its last item. None: not
+        ``by_bundle``."""
         self._at_whole_bundle = self._out
-        """What was out when the latest whole bundle was."""
+        """The counts at the latest bundle boundary."""
 
     @property
     def _out(self) -> ItemsOut:
@@ -149,15 +146,15 @@ class Outbox:
 
     @property
     def checkpoint_candidates(self) -> Iterator[ItemsOut]:
-        """Up to which items a checkpoint may go, the farthest first: all that are out, for which the states may not be
-        known; then those that were out at the latest whole bundle."""
+        """Positions at which a checkpoint may end, the latest first: the present one, for which the states may be
+        unknown, then the latest bundle boundary."""
         yield self._out
         if self._bundle_ends is not None:
             yield self._at_whole_bundle
 
     @property
     def oldest_checkpoint_turn(self) -> int:
-        """No checkpoint will be asked for that ends before this turn: states from before it may be forgotten."""
+        """The earliest turn at which a checkpoint may still end; older states may be forgotten."""
         return self.next_turn if self._bundle_ends is None else self._at_whole_bundle.next_turn
 
     @property
@@ -167,18 +164,18 @@ class Outbox:
 
     @property
     def next_serial(self) -> int:
-        """The serial number that leaves next: all before have left."""
+        """The serial number that leaves next."""
         return self.delivered + self.failed + self.shed
 
     @property
     def waiting(self) -> Collection[int]:
-        """The serial numbers of those that are done or shed, and wait for earlier ones."""
+        """The serial numbers of items that are done or shed and wait for earlier ones."""
         serials = [serial for bundle in self.done for serial in range(bundle.serial, bundle.serial + bundle.count)]
         return [*serials, *(serial for run in self._shed_before.values() for serial in run.serials)]
 
     @property
     def done(self) -> list[Bundle]:
-        """Done, or dead, and waiting for earlier ones."""
+        """Bundles that are done or failed and wait for earlier ones."""
         return [fate.bundle for fate, _ in self._reorder.waiting.values()]
 
     @property
@@ -187,7 +184,7 @@ class Outbox:
         return self.turns_taken - self._reorder.next_serial
 
     def take_turns(self, bundle: Bundle) -> None:
-        """Its items are started, after all that were started before."""
+        """Give the items of a started bundle the next turns."""
         bundle.turn = self.turns_taken
         self.turns_taken += bundle.count
         if self._bundle_ends is not None:
@@ -195,7 +192,7 @@ class Outbox:
         self.started.add(bundle)
 
     def put(self, bundle: Bundle, error: str | None, now_s: float) -> list[Delivered | Shed]:
-        """Started items are done, or dead (``error``); returns the outcomes of all that may leave now, in order."""
+        """Record that started items are done, or failed with ``error``; return what may leave now, in order."""
         if error is not None:
             self.started.resize(bundle, 0)
             bundle.payload = None
@@ -210,7 +207,7 @@ class Outbox:
         return out
 
     def put_shed(self, bundle: Bundle, now_s: float) -> list[Delivered | Shed]:
-        """Items that were never started are dropped; what may leave now, as above."""
+        """Record items that were shed before they started; return what may leave now, in order."""
         run = self._shed_before.setdefault(self.turns_taken, ShedRun(bundle.serial, []))
         run.arrived_s.extend(bundle.arrived_s)
         if self.room_taken > 0:

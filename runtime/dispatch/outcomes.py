@@ -12,13 +12,13 @@ from runtime.dispatch.keys import Payload
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Items left together, in order."""
+    """Items that left together, in order."""
 
     at_s: float
     serial: int
-    """Of the first; the others follow."""
+    """Serial number of the first item; the others follow."""
     arrived_s: tuple[float, ...]
-    """One a item."""
+    """Arrival time of each item."""
 
     @property
     def count(self) -> int:
@@ -31,41 +31,41 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Delivered(Left):
-    """Items went to the sink. ``error`` instead of a payload: a dead letter in its place, alone."""
+    """Items that went to the sink. ``error`` instead of a payload marks a single item that became a dead letter."""
 
     started_s: float
-    """First dispatch to a worker."""
+    """Time of the first dispatch to a worker."""
     composition: str
     payload: Payload = None
     error: str | None = None
     due_s: tuple[float, ...] | None = None
-    """Since when a user waited for each; None: since it arrived."""
+    """Time since which a user waited for each item; None: since its arrival."""
     start: int = 0
-    """Where they begin in the payload."""
+    """Position of the first item in the payload."""
 
     @property
     def since_s(self) -> tuple[float, ...]:
-        """Since when a user waited for each."""
+        """Time since which a user waited for each item."""
         return self.arrived_s if self.due_s is None else self.due_s
 
 
 @dataclass(frozen=True, slots=True)
 class Shed(Left):
-    """Items were dropped before they started, to make room (overload policy ``shed``); reported in their place."""
+    """Items dropped before they started, to make room (overload policy ``shed``); reported in their place."""
 
 
 class TaskTimed(NamedTuple):
-    """A task came back, with what each stage took for all its items."""
+    """A finished task, with the time of each stage for all its items."""
 
     at_s: float
     composition: str
     timings: tuple[StageTiming, ...]
     hop_s: float | None
-    """Send to return, less the stages' wall time; None for a task that waited behind another in its worker."""
+    """Time from sending to return, minus the stages' wall time; None if other tasks of the worker overlapped."""
     size_bytes: int = 0
-    """Of what went in; 0: not known."""
+    """Size of the input payload; 0: unknown."""
     serial: int = -1
-    """Of the first item it carried."""
+    """Serial number of the first item."""
     items: int = 1
     node: str = ""
     """The machine of the worker."""
@@ -73,7 +73,7 @@ class TaskTimed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutOfMemory:
-    """A stage had no memory for so many items together, on its device or its machine; each half of them runs again."""
+    """A stage ran out of memory (of a device or the machine) on ``items`` items; each half of them runs again."""
 
     at_s: float
     composition: str
@@ -83,26 +83,26 @@ class OutOfMemory:
 
 @dataclass(frozen=True, slots=True)
 class SwitchEnded:
-    """A switch or a resize finished, or failed with ``error`` and left the old composition running."""
+    """A finished switch or resize; with ``error``, one that failed and left the old composition running."""
 
     at_s: float
     from_name: str
     to_name: str
     style: SwitchStyle
     drain_actual_s: float | None = None
-    """Hand-over to the old composition's last result; ``None`` for a drain cut short, disturbed, or empty."""
+    """Time from hand-over to the old composition's last result; None for a drain cut short, disturbed, or empty."""
     overdue: bool = False
     migrated: int = 0
     """Items moved to the new composition because the drain passed its limit."""
     error: str | None = None
     kind: TransitionKind = TransitionKind.SWITCH
     called_off: bool = False
-    """Before anything moved, for a newer wish: ``error`` says which."""
+    """True if it was cancelled before any item moved; ``error`` has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchOverdue:
-    """The drain outlived its estimate; the estimate is doubled for this drain (exponential back-off)."""
+    """A drain that exceeded its estimate; the estimate is doubled for this drain (exponential back-off)."""
 
     at_s: float
     composition: str
@@ -112,7 +112,7 @@ class SwitchOverdue:
 
 @dataclass(frozen=True, slots=True)
 class WorkersChanged:
-    """Workers joined, were lost, or are to leave their nodes; for logs and decisions."""
+    """Workers that joined, were lost, or are about to leave their nodes; for logs and decisions."""
 
     at_s: float
     joined: tuple[WorkerId, ...] = ()
@@ -123,12 +123,12 @@ class WorkersChanged:
     node: str = ""
     """Address of its machine."""
     leaving: tuple[WorkerId, ...] = ()
-    """The first of those that leave for one reason."""
+    """The first of the workers that leave for one reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartFailed:
-    """A worker could not start; ``consecutive`` such failures in a row. The dispatcher keeps trying, with a pause."""
+    """A worker that could not start, the ``consecutive``-th in a row. The dispatcher tries again after a pause."""
 
     at_s: float
     reason: str
@@ -141,7 +141,7 @@ Outcome = Delivered | Shed | TaskTimed | OutOfMemory | SwitchEnded | SwitchOverd
 
 
 class Turn:
-    """``instructions`` and ``outcomes`` are in the order in which they were said; a new turn begins with none."""
+    """The instructions and outcomes of one call of the dispatcher, in the order in which handlers added them."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

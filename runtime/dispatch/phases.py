@@ -1,7 +1,7 @@
-"""A switch under way is in one of two phases: *preparing* until its workers are there, then *draining* until the old
-composition is empty. A resize has one, *resizing* until its workers are there.
+"""Phases of a switch: *preparing* until its workers are ready, then *draining* until the old composition is empty. A
+resize has one phase, *resizing*, until its workers are ready.
 
-Times and figures only: :mod:`runtime.dispatch.transition` moves from one to the other."""
+The classes hold times and counts; :mod:`runtime.dispatch.transition` moves from one phase to the next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime.dispatch.pipeline import Pipeline
 
 @dataclass(slots=True)
 class Awaiting:
-    """Workers that the new composition needs are started; no item has moved."""
+    """The phase in which the new composition's workers start; no item has moved."""
 
     kind: ClassVar[TransitionKind]
 
@@ -26,28 +26,29 @@ class Awaiting:
     limit_at_s: float
 
     def may_feed(self, now_s: float) -> bool:
-        """The active composition is the old one: nothing has changed for it."""
+        """Return True: the old composition is still active and takes items as before."""
         return True
 
     def next_deadline_s(self, now_s: float) -> float:
         return self.limit_at_s
 
     def ended(self, now_s: float, error: str | None) -> SwitchEnded:
-        """It was refused, failed before an item moved, or is a resize that is done."""
+        """Return the outcome of a request that was refused, failed before an item moved, or was a finished resize."""
         asked = self.request
         return SwitchEnded(now_s, self.from_name, asked.composition.name, asked.style, error=error, kind=self.kind)
 
 
 @dataclass(slots=True)
 class Preparing(Awaiting):
-    """The old composition runs as before."""
+    """Waiting for the workers of a switch; the old composition runs as before."""
 
     kind = TransitionKind.SWITCH
 
 
 @dataclass(slots=True)
 class Resizing(Awaiting):
-    """The groups have their new numbers of replicas already: who is there stands by them, and others as they join."""
+    """Waiting for the workers of a resize. The groups already have their new replica numbers: present workers are bound
+    at once, others when they join."""
 
     kind = TransitionKind.RESIZE
 
@@ -60,25 +61,25 @@ class Draining:
     pipeline: Pipeline
     handed_over_s: float
     feed_at_s: float
-    """From then on the new composition gets items, though the old one still has some."""
+    """Time from which the new composition gets items, even if the old one still has some."""
     held_until_s: float
-    """Until then the drain goes on, though the old composition may be empty."""
+    """Time before which the drain does not end, even if the old composition is empty."""
     overdue_at_s: float
     limit_at_s: float
     estimate_s: float
     had_items: bool
     overdue: bool = False
     emptied_s: float | None = None
-    """When the old composition was empty; None: it is not."""
+    """Time at which the old composition became empty; None: it still has items."""
     disturbed: bool = False
-    """A failure lengthened the drain: it gives no sample (Karn's rule)."""
+    """True if a failure lengthened the drain, which then gives no sample for estimates (Karn's rule)."""
     migrated: int = 0
 
     @staticmethod
     def begin(request: SwitchRequested, old: Pipeline, now_s: float, drain_limit_s: float) -> Draining:
-        """Hand-over. Seamless: the new composition is fed so early that its first result comes when the old one's last
-        is expected, and not earlier, so that both do not load the cores at once. Drain: when the old one is empty, or
-        after the estimated time; what is left then runs on in the old one beside the new one, and leaves in order."""
+        """Return the drain that follows the hand-over. With style ``seamless``, the new composition's first item is
+        timed so that its result comes when the old one's last is expected; earlier, both would load the cores. With
+        style ``drain``, the new one starts when the old one is empty, or after ``wait_s`` beside it."""
         estimate_s, wait_s = request.drain_estimate_s, request.wait_s
         if request.style is SwitchStyle.SEAMLESS:
             feed_s, wait_s = max(0.0, request.drain_mean_s - request.first_result_s), 0.0
@@ -105,13 +106,13 @@ class Draining:
         return now_s >= self.feed_at_s
 
     def back_off(self) -> None:
-        """The drain outlived its estimate: double it for this drain (Jacobson/Karels' exponential back-off)."""
+        """Double the estimate of this drain, which exceeded it (Jacobson/Karels' exponential back-off)."""
         self.overdue = True
         self.estimate_s *= 2
         self.overdue_at_s = self.handed_over_s + self.estimate_s
 
     def pass_limit(self, now_s: float) -> None:
-        """The drain is given up: what is left moves to the new composition, which is fed from now on."""
+        """Give up the drain: the remaining items move to the new composition, which takes new items from now on."""
         self.pipeline.migrating = True
         self.limit_at_s = self.overdue_at_s = math.inf
         self.feed_at_s = now_s

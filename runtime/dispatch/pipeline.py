@@ -1,4 +1,4 @@
-"""One composition at work: its groups, their work lists, and the workers bound to them. Plain state, no policy."""
+"""A running composition: its groups, their queues, and the workers bound to them. Plain state, no policy."""
 
 from __future__ import annotations
 
@@ -19,99 +19,99 @@ from runtime.dispatch.events import WorkerId
 @dataclass(slots=True, eq=False)
 class Pace:
     busy_s: float | None = None
-    """Moving average of the time a task takes, gain 1/8; None: there was none yet."""
+    """Moving average of the time of a task, gain 1/8; None before the first task."""
     task_items: int = 1
-    """Of the latest task."""
+    """Number of items of the latest task."""
     depth: int = 0
     """Maximum number of tasks that a worker may have at a time."""
     turn: int = 0
-    """Tasks given so far, for workers that get them in turn."""
+    """Number of tasks sent so far; round-robin dispatch derives the next worker from it."""
     spread: float = 1.0
     """Variance of the logarithm of an item's time about its worker's mean, gain 1/64; 1.6 for exponential times."""
     fast_s: float | None = None
-    """Time of an item at the fastest workers, with its way there and back; None: all are about as fast."""
+    """Time of an item at the fastest workers, hops included; None: all workers are about equally fast."""
     until_look: int = 0
-    """Tasks until it is looked for slow ones again."""
+    """Number of tasks until the next search for slow workers."""
     behind_since_s: float | None = None
-    """Since when bundles have waited for the fast workers; None: none waits."""
+    """Time since which bundles have waited for a fast worker; None: no bundle waits for one."""
 
     def note(self, busy_s: float, items: int) -> None:
-        """A task of so many items took so long."""
+        """Record a task of ``items`` items that took ``busy_s``."""
         self.task_items = items
         self.busy_s = busy_s if self.busy_s is None else self.busy_s + (busy_s - self.busy_s) / 8
 
 
 KEYED_DEPTH = 3
 _SLOW = 2.0
-"""A worker is slow where an item takes so many times as long as at the fastest ones of its group, and where that is
-more than two standard errors of its mean. Where times are exponential, chance makes 1.4 % of two equal workers slow and
-5 % of six; such a one then waits no longer than it would lose."""
+"""A worker is slow if an item takes this many times as long as at the fastest workers of its group, and the difference
+exceeds two standard errors of its mean. With exponential times, chance makes 1.4 % of two equal workers slow and 5 % of
+six; the wait for a fast worker is then no longer than the time that the slow one would lose."""
 _TIMED, _KNOWN = 32, 8
-"""Tasks over which a worker's time is a mean, and from how many on others are compared with it."""
+"""Maximum number of tasks in a worker's mean time; minimum number before other workers are compared with it."""
 _ODD = 3.0
-"""Two tasks in a row that take so many standard deviations more or less than the worker's mean begin another mean."""
+"""Two tasks in a row that deviate from the worker's mean by this many standard deviations start a new mean."""
 
 
 @dataclass(slots=True, eq=False)
 class TaskInWork:
-    """A task that a worker has, and the group whose load it counts in."""
+    """A task that a worker has, and the group whose load includes it."""
 
     task_id: int
     bundle: Bundle
     group: GroupState
     with_others: bool
-    """The worker had others when it was given."""
+    """True if the worker had other tasks when this one was sent."""
     since_s: float | None = None
-    """When the worker began it, as far as can be told; None: it waits behind another."""
+    """Estimated start time in the worker; None: the task waits behind another."""
     picked: bytes | None = None
-    """Of a piece of the bundle: a byte for each value, 1 for those of the task."""
+    """For a piece of a bundle: a byte for each value of the bundle, 1 if the task runs it. None: the whole bundle."""
     void: bool = False
-    """It was sent behind a piece that has failed since, and is not run."""
+    """True if the worker will not run the task: it was sent behind a piece that has failed since."""
 
     @property
     def count(self) -> int:
-        """Items; of a piece its share of them, by values."""
+        """Number of items; for a piece, the items in proportion to its values."""
         whole, picked = self.bundle.count, self.picked
         return whole if picked is None else max(1, whole * picked.count(1) // len(picked))
 
     @property
     def values(self) -> int:
-        """Return the number of values that its first stage got."""
+        """Number of values that the first stage of the task receives."""
         return self.bundle.values if self.picked is None else self.picked.count(1)
 
     def made(self, said: int | None) -> int:
-        """Return the number of values that came of it; None was said: one of each item."""
+        """Return the number of result values, ``said`` by the worker; if None, one for each item."""
         return said if said is not None else self.values if self.picked is not None else self.bundle.count
 
 
 @dataclass(slots=True, eq=False)
 class WorkerState:
-    """A worker as the dispatcher knows it; ``outstanding`` in the order given. ``heard``: it was known to live after so
-    many of the run's workers had been lost."""
+    """A worker as the dispatcher knows it; ``outstanding`` is in the order of sending. ``heard``: the number of workers
+    that the run had lost when this one was last known to be alive."""
 
     worker: WorkerId
     pid: int
     node: str
     idle_since_s: float
     loads: Loads = ()
-    """Its class: it serves groups that load the same."""
+    """The worker's class: it serves groups with the same ``loads``."""
     restarts: int = 0
     heard: int = 0
     group: GroupState | None = None
     leaves: bool = False
-    """Another one takes its place as soon as there is one; then it gets no more tasks."""
+    """True if another worker replaces this one as soon as possible; after that it gets no more tasks."""
     stays_until_s: float = 0.0
-    """It chose its group, and gets more of it until then."""
+    """With dynamic scheduling: the time until which the worker gets more tasks of its group."""
     outstanding: deque[TaskInWork] = field(default_factory=deque)
     item_s: float = 0.0
-    """Geometric mean of an item's time in its group, with the way there and back: a few long ones hardly move it."""
+    """Geometric mean of an item's time in its group, hops included: a few long ones hardly move it."""
     timed: int = 0
-    """Tasks of which it is the mean, up to a limit."""
+    """Number of tasks in this mean, at most ``_TIMED``."""
     odd: bool = False
-    """The latest one took much more or less."""
+    """True if the latest task took much more or less than the mean."""
 
     def note(self, item_s: float, pace: Pace) -> None:
-        """A task of its group is back, each item of which took so long."""
+        """Record a finished task of the worker's group, with ``item_s`` for each item."""
         if self.timed == 0:
             self.item_s, self.timed, self.odd = item_s, 1, False
             return
@@ -125,7 +125,7 @@ class WorkerState:
 
     @property
     def running(self) -> list[TaskInWork]:
-        """Return what it runs now: up to the first task whose calls do not wait; nothing runs behind that one."""
+        """The tasks that run now: up to the first of a group without concurrent calls; the tasks behind it wait."""
         running: list[TaskInWork] = []
         for task in self.outstanding:
             running.append(task)
@@ -150,7 +150,7 @@ class WorkerState:
 
 
 class GroupState:
-    """The work list of one group, by serial number. ``load`` counts the bundles that wait or are in work."""
+    """The queue of one group, by serial number. ``load`` counts the bundles that wait or are in work."""
 
     __slots__ = (
         *("apart", "at_once", "first", "group", "index", "keyed", "last", "leaving", "load"),
@@ -158,7 +158,7 @@ class GroupState:
     )
 
     def __init__(self, pipeline: Pipeline, index: int, group: Group, first: int, stages: Sequence[Stage]) -> None:
-        """``first``: index of the group's first stage; ``stages``: of the app."""
+        """Create an empty queue. ``first``: index of the group's first stage; ``stages``: all stages of the app."""
         self.pipeline = pipeline
         self.index = index
         self.group = group
@@ -166,17 +166,17 @@ class GroupState:
         self.last = first + len(group.stages) - 1
         own = range(first, self.last + 1)
         self.ordered = tuple(index for index in own if stages[index].keeps_state)
-        """The indexes of its stages that keep a state."""
+        """The indexes of the group's stages that keep a state."""
         self.keyed = self.ordered == (first,) and stages[first].kind is StageKind.PARTITIONED
-        """Its bundles are cut by the keys of its first stage, and it keeps no other state."""
+        """True if only its first stage keeps a state and is partitioned: bundles are split by the stage's keys."""
         self.at_once = 1 if self.ordered else max(stages[index].concurrency for index in own)
-        """Items that a worker works on at once, where a stage waits."""
+        """Maximum number of items that a worker processes concurrently."""
         self.waiting: list[tuple[int, Bundle]] = []
         self.apart: list[Bundle] = []
         """Waiting bundles with which a worker died, by serial number."""
         self.workers: list[WorkerState] = []
         self.leaving: list[WorkerState] = []
-        """Bound beyond its replicas until their partitions have moved to others, step by step."""
+        """Surplus workers that stay bound until their partitions have moved to others, step by step."""
         self.load = 0
         self.pace = Pace()
 
@@ -195,7 +195,7 @@ class GroupState:
 
     @property
     def loads(self) -> Loads:
-        """Return the class of its workers."""
+        """The class of the group's workers."""
         return self.pipeline.loads[self.index]
 
     @property
@@ -204,13 +204,13 @@ class GroupState:
         return [*self.apart, *(bundle for _, bundle in sorted(self.waiting))]
 
     def empty(self) -> list[Bundle]:
-        """Remove all waiting bundles from the list and the load, and return them."""
+        """Remove all waiting bundles from the queue and the load, and return them."""
         bundles, self.apart, self.waiting = self.listed, [], []
         self.load -= len(bundles)
         return bundles
 
     def acquit(self, node: str, since: int) -> list[Bundle]:
-        """Remove and return the bundles suspected for losses on ``node`` since a loss: the machine was at fault."""
+        """Remove and return the suspects of losses on ``node`` after loss ``since``: the machine was at fault."""
         freed = [each for each in self.apart if each.trouble.node == node and each.trouble.lost_as > since]
         for bundle in freed:
             self.apart.remove(bundle)
@@ -219,14 +219,14 @@ class GroupState:
         return freed
 
     def stages_from(self, index: int) -> tuple[str, ...]:
-        """Return the names of its stages from the app's stage ``index`` on."""
+        """Return the names of the group's stages from the app's stage ``index`` on."""
         return self.group.stages[index - self.first :]
 
     def settle_depth(self) -> None:
-        """Choose the depth anew. Two tasks hide the hop; where a task takes much longer than a hop, a second one would
-        only wait behind it, and lengthen the drain. A stateful stage needs the state that its previous item leaves, so
-        it has one. Where calls wait, it is as many as have the items that may be worked on at once. Of a partitioned
-        group, whose keys are not even, it is how many bundles may be there for each worker."""
+        """Update the depth, the maximum number of tasks per worker. Two tasks hide the hop. If a task takes much longer
+        than a hop, a second one would only wait and lengthen the drain. A stateful stage needs the state after its
+        previous item, so its depth is 1. With concurrent calls, the tasks hold as many items as may run at once. For
+        a partitioned group, whose keys are uneven, the depth is the number of bundles per worker."""
         if self.at_once > 1:
             depth = -(-self.at_once // self.pace.task_items)
         elif self.ordered:
@@ -239,7 +239,7 @@ class GroupState:
             self.pipeline.make_room()
 
     def pending(self, now_s: float, workers: Collection[WorkerState]) -> tuple[Pending, ...]:
-        """Return its bundles in the order in which they are served; ``workers`` may have left it since."""
+        """Return the group's bundles in the order of service. ``workers``: all, as one may have left the group."""
         running: list[Pending] = []
         behind: list[Pending] = []
         for worker in workers:
@@ -251,7 +251,7 @@ class GroupState:
         return (*running, *behind, *map(_pending, self.listed))
 
     def free_worker(self) -> WorkerState | None:
-        """Return the worker with the fewest tasks, or whose turn it is, if it may have another."""
+        """Return the worker with the fewest tasks, or with round-robin the next one, if it may have another task."""
         if self.at_once > 1:
             return self._worker_with_room()
         if self.pipeline.round_robin and self.workers:
@@ -268,7 +268,7 @@ class GroupState:
         return best
 
     def timed(self, worker: WorkerState, busy_s: float, items: int, item_s: float) -> None:
-        """Note a task of so many items; each took ``item_s`` with its way to the worker and back."""
+        """Record a task of ``items`` items; each took ``item_s``, hops included."""
         self.pace.note(busy_s, items)
         if worker.group is not self or item_s <= 0:
             return
@@ -277,29 +277,29 @@ class GroupState:
         if self.pace.until_look <= 0:
             self.pace.until_look = max(16, len(self.workers))
             known = sorted(each.item_s for each in self.workers if each.timed >= _KNOWN)
-            self.pace.fast_s = known[len(known) // 8] if known else None  # of many, the first is so by chance
+            self.pace.fast_s = known[len(known) // 8] if known else None  # of many, the fastest is so by chance
             if not any(map(self.slow, self.workers)):
                 self.pace.fast_s = None
 
     def slow(self, worker: WorkerState) -> bool:
-        """Return whether other workers of the group take less than half its time."""
+        """Return whether other workers of the group take less than half the time of ``worker``."""
         fast_s = self.pace.fast_s
         if fast_s is None or worker.timed == 0 or worker.item_s <= _SLOW * fast_s:
             return False
         return math.log(worker.item_s / fast_s) ** 2 * worker.timed > 4 * self.pace.spread
 
     def preferred(self, worker: WorkerState, now_s: float) -> WorkerState | None:
-        """Return who takes the next bundle, where ``worker`` may. If that is slow, it is a fast one; none, until
-        bundles have waited for these for longer than the slow one would lose (Lin & Kumar 1984: the best use of a slow
-        server begins at a threshold)."""
+        """Return the worker for the next bundle: ``worker``, which has room, unless it is slow; then a fast one. None:
+        wait for a fast one. The slow one gets the bundle after a wait longer than the time it would lose (Lin & Kumar
+        1984: the best use of a slow server begins at a threshold)."""
         pace = self.pace
         if pace.fast_s is None or self.at_once > 1 or self.pipeline.round_robin or not self.slow(worker):
             return worker
         lost_s = worker.item_s - pace.fast_s
-        worker.item_s -= lost_s / 512  # so that it is tried again now and then
+        worker.item_s -= lost_s / 512  # so that the slow worker is tried again from time to time
         fast = (each for each in self.workers if not self.slow(each))
         least = min(fast, key=lambda each: len(each.outstanding), default=None)
-        if least is None:  # the fast ones have left
+        if least is None:  # the fast workers have left
             pace.fast_s = None
             return worker
         if len(least.outstanding) < pace.depth:
@@ -309,7 +309,7 @@ class GroupState:
         return worker if now_s - pace.behind_since_s > lost_s else None
 
     def _worker_with_room(self) -> WorkerState | None:
-        """Return the worker with the fewest items, if it may have more. Workers with suspects or tasks of other groups
+        """Return the worker with the fewest items, if it may have more. Workers with a suspect or a non-concurrent task
         are left out. If a suspect waits, the least busy of several workers gets no more, so that it becomes free."""
         found = sorted(filter(_open, self.workers), key=lambda worker: worker.items)[:2]
         if not found:
@@ -327,26 +327,26 @@ def _pending(bundle: Bundle, age_s: float | None = None, count: int | None = Non
 
 
 class Pipeline:
-    """A composition with its groups. ``in_flight`` bundles have started in it and are not out of it."""
+    """A composition with its groups. ``in_flight``: the number of bundles that have started in it and not left it."""
 
     def __init__(
         self, composition: Composition, stages: tuple[Stage, ...], prefetch_below_s: float, round_robin: bool = False
     ) -> None:
-        """``prefetch_below_s``: mean time of a task below which a worker gets a second one. ``round_robin``: workers
-        that are bound to a group get its tasks in turn."""
+        """Create the groups. ``prefetch_below_s``: mean time of a task below which a worker gets a second one.
+        ``round_robin``: the workers of a group get its tasks in turn."""
         self.composition = composition
         self.prefetch_below_s = prefetch_below_s
         self.round_robin = round_robin and composition.dyn is None
         self.in_flight = 0
         self.migrating = False
         self.tested: set[GroupState] = set()
-        """Partitioned groups with values with which two workers died: they get one more worker, because such values
-        must not run in a group's last one."""
+        """Partitioned groups with values that two workers died with. Each gets one more worker, because such values
+        must not run in a group's last worker."""
         self.groups: list[GroupState] = []
         self.by_stage: list[GroupState] = []
         dyn = composition.dyn
         self.roaming = None if dyn is None else Roaming(dyn, len(composition.groups))
-        """Where its workers choose what to run next."""
+        """For a dynamic composition: the scheduler that chooses the group an idle worker goes to; otherwise None."""
         own = [[stage for stage in stages if stage.name in group.stages] for group in composition.groups]
         self.loads = [loads_of(each if dyn is None else stages) for each in own]
         """The class of the workers of each group."""
@@ -355,24 +355,24 @@ class Pipeline:
             self.groups.append(state)
             self.by_stage.extend([state] * len(group.stages))
         self.room = 0
-        """Bundles that may be in flight."""
+        """Maximum number of bundles in flight."""
         for state in self.groups:
             state.settle_depth()
 
     def resize(self, groups: Sequence[Group]) -> None:
-        """Each group has the number of replicas of its counterpart in ``groups`` from now on."""
+        """Give each group the number of replicas of its counterpart in ``groups``."""
         for state, group in zip(self.groups, groups, strict=True):
             state.group = group
         self.make_room()
 
     def inherit_busy(self, old: Pipeline) -> None:
-        """Take over what is known of the times of the same stages in ``old``."""
+        """Copy the measured task times of the same stages from ``old``."""
         for group in self.groups:
             group.pace.busy_s = old.known_busy_s(group.first, group.last)
             group.settle_depth()
 
     def known_busy_s(self, first: int, last: int) -> float | None:
-        """Time of the stages ``first`` to ``last``; a merged group's time is shared out evenly among its stages."""
+        """Return the time of stages ``first`` to ``last``; None if unknown. A merged group's stages count equally."""
         total_s = 0.0
         for state in self.by_stage[first : last + 1]:
             if (busy_s := state.pace.busy_s) is None:
@@ -381,8 +381,8 @@ class Pipeline:
         return total_s
 
     def make_room(self) -> None:
-        """Let as many bundles be in flight as the workers hold, and one waiting at each group (buffers of size 1 in
-        Vogel et al., section 4.1). More would lengthen the drain and not raise the throughput."""
+        """Set ``room`` to the bundles that the workers hold, plus one waiting at each group (buffers of size 1 in Vogel
+        et al., section 4.1). More would lengthen the drain without raising the throughput."""
         if self.roaming is not None:
             held = self.composition.workers * max(state.pace.depth for state in self.groups)
         else:
@@ -392,5 +392,5 @@ class Pipeline:
     def pending(
         self, stages: tuple[Stage, ...], now_s: float, workers: Collection[WorkerState]
     ) -> dict[str, tuple[Pending, ...]]:
-        """The in-flight bundles of each group, by the first stage of the group; ``workers``: all there are."""
+        """Return the in-flight bundles of each group, by the name of its first stage. ``workers``: all of the app."""
         return {stages[state.first].name: items for state in self.groups if (items := state.pending(now_s, workers))}

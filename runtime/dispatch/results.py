@@ -1,4 +1,4 @@
-"""Handle results, failures and lost workers: pass items on or run them again, and give the worker more work."""
+"""Handle results, failures and lost workers: pass items on or run them again, and send the worker more tasks."""
 
 import re
 from collections.abc import Iterable
@@ -20,13 +20,13 @@ from runtime.dispatch.work import Work, between
 from runtime.scheduling.port import Visit
 
 _OUT_OF_MEMORY = re.compile(r"^([\w.]+\.)?(MemoryError|OutOfMemoryError)\b", re.MULTILINE)
-"""What Python, CuPy and PyTorch raise, in the last lines of a traceback."""
+"""The out-of-memory errors of Python, CuPy and PyTorch, in the last lines of a traceback."""
 
 
 class Pieces:
-    """A value at fault is cut out of its piece, as an item is out of its bundle: those before it run first, then it
-    alone, then those behind it, and in the end its item leaves as a dead letter. The worker has undone what a task that
-    failed had changed."""
+    """Handles tasks on pieces of split bundles. A value at fault is cut out of its piece, as an item is out of its
+    bundle: the values before it run first, then the value alone, then those after it. In the end its item becomes a
+    dead letter. The worker has already undone the state changes of a failed task."""
 
     def __init__(self, state: State, settings: DispatcherSettings, work: Work) -> None:
         self._partitioned = state.stateful.partitioned
@@ -39,7 +39,7 @@ class Pieces:
         self._work.piece_over(task.group, piece.assembly)
 
     def failed(self, task: TaskInWork, event: TaskFailed) -> None:
-        """A stage raised on one of its values."""
+        """Handle a stage error on one of the piece's values."""
         piece = self._end(task)
         if piece.count == 1:
             before = piece.assembly.trouble(piece)
@@ -54,14 +54,14 @@ class Pieces:
         self._work.piece_over(task.group, piece.assembly)
 
     def refused(self, task: TaskInWork) -> None:
-        """A piece before it in its worker failed, and so it was not run: nothing is held against it."""
+        """Run a piece again that its worker skipped because the piece before it failed; count no failure."""
         piece = self._end(task)
         piece.assembly.again(piece)
         self._work.piece_over(task.group, piece.assembly)
 
     def lost(self, task: TaskInWork, why: str, *, number: int, heard: int | None) -> None:
-        """Its worker is gone, which was the run's ``number``-th loss. ``heard``: as a suspect, which may have killed
-        it, what ``Trouble.after_loss`` asks for; None: it is none."""
+        """Run a piece again whose worker was lost, the run's ``number``-th loss. ``heard``: if the piece may have
+        killed the worker, the argument of ``Trouble.after_loss``; None if it cannot have."""
         piece = self._end(task)
         if heard is None:
             piece.assembly.again(piece)
@@ -78,7 +78,7 @@ class Pieces:
         self._work.piece_over(task.group, piece.assembly)
 
     def _killed(self, task: TaskInWork, piece: Piece) -> None:
-        """Record that a worker died with the piece. After one death it runs again as it is, for most pieces are
+        """Record that a worker died with the piece. After one death the piece runs again as it is, as most pieces are
         harmless; after two it must not run in the group's last worker."""
         piece.assembly.killed(piece)
         if piece.assembly.deaths > 1:
@@ -99,12 +99,12 @@ class Pieces:
 
 
 class Failures:
-    """Handles items whose workers die or fail.
+    """Handles items whose workers die or hang.
 
-    An item that has cost too many workers becomes a dead letter in its place. If a worker ran several items in one
-    task, any may be the killer: the task is halved until it is alone. If it ran several tasks at once, each runs alone
-    before it counts a loss. A suspect runs beside the stream, in a worker that its group can do without
-    (``Crew.for_test``).
+    An item that has cost too many workers becomes a dead letter in its place. If a worker died with several items in
+    one task, any may be the cause: the task is halved until that item is alone. If the worker ran several tasks at
+    once, each must run alone before a loss counts against it. A suspect runs beside the stream, in a worker that its
+    group can do without (``Crew.for_test``).
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Failures:
         self._give_up(event.worker, f"worker {event.worker} was lost: {event.reason or 'no reason given'}")
 
     def kill_hung(self) -> None:
-        """Kills workers whose task has run for longer than its stages may."""
+        """Kill workers whose task exceeds the time limits of its stages."""
         now_s = self._turn.now_s
         for worker in list(self._crew.workers.values()):
             hung = [task for task in worker.running if self._is_hung(task)]
@@ -164,8 +164,8 @@ class Failures:
         return task.count * sum(stage.time_limit_s or self._settings.time_limit_s for stage in stages)
 
     def _give_up(self, worker_id: WorkerId, why: str, at_fault: list[TaskInWork] | None = None) -> None:
-        """A worker is gone: what it ran, or of that what is ``at_fault`` where it is known, counts a loss if that was
-        one task; what it had not begun does not; all of it runs elsewhere."""
+        """Remove a dead worker and run its tasks elsewhere. The suspects are the tasks ``at_fault``; if None, all tasks
+        that it was running. A single suspect task counts a loss; tasks that had not begun never do."""
         worker = self._crew.lose(worker_id)
         assert worker is not None, "only a known worker is given up"
         number = self._crew.restarts
@@ -194,12 +194,12 @@ class Failures:
         self._work.dispatch_keyed()
 
     def _begun(self, tasks: Iterable[TaskInWork]) -> list[TaskInWork]:
-        """Workers of one machine are lost together: what the first of them ran is given to the next before that one's
-        loss is told in the same moment, and it never had it."""
+        """Return the tasks that began before this moment. If a machine dies, all its workers are reported lost at one
+        time: a task of the first may have been sent to another dead one, which never received it."""
         return [task for task in tasks if task.since_s is not None and task.since_s < self._turn.now_s]
 
     def _acquit(self, last: WorkerState) -> None:
-        """A machine died: what its workers ran was not the cause, and need not wait for a worker to spare."""
+        """Clear the suspects of a machine that died: they did not cause the losses, and run as usual again."""
         for pipeline in self._course.pipelines:
             for group in pipeline.groups:
                 for bundle in group.acquit(last.node, last.heard):
@@ -219,7 +219,7 @@ class Failures:
 
 
 class Results:
-    """Hears what workers say of their tasks. A late word of one given up is ignored: its task runs elsewhere."""
+    """Handles the results that workers send. A late result of a lost worker is ignored: its task runs elsewhere."""
 
     def __init__(self, state: State, turn: Turn, settings: DispatcherSettings, work: Work, staffing: Staffing) -> None:
         self._crew = state.crew
@@ -234,7 +234,7 @@ class Results:
         self._pieces = Pieces(state, settings, work)
 
     def done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
-        """A task ran to its end: ``busy_s`` in its stages, and returned a payload of ``size_bytes``."""
+        """Handle a task that ended: it spent ``busy_s`` in its stages and returned a payload of ``size_bytes``."""
         at_s, name, task_id, payload, timings, _, faults, keyed, values = event
         worker = self._crew.workers.get(name)
         back = self._tasks.take_back(worker, task_id, at_s)
@@ -272,7 +272,7 @@ class Results:
         self._refill(worker, group)
 
     def _go_apart(self, task: TaskInWork, event: TaskDone, size_bytes: int) -> None:
-        """Items that a stage raised on run again, each alone; those between them go on."""
+        """Split a bundle: items that a stage raised on run again, each alone; the others go on."""
         self._course.disturb(task.group.pipeline)
         bundle, pipeline, end = task.bundle, task.group.pipeline, task.group.last + 1
         faults = {fault.position: fault for fault in event.faults}
@@ -290,7 +290,7 @@ class Results:
                 self._work.route(piece, pipeline)
 
     def failed(self, event: TaskFailed) -> None:
-        """A stage raised: the task runs again, here or elsewhere, until its attempts are used up."""
+        """Handle a stage error: the task runs again, here or elsewhere, until its attempts are used up."""
         worker = self._crew.workers.get(event.worker)
         back = self._tasks.take_back(worker, event.task_id, event.at_s)
         if worker is None or back is None:
@@ -310,7 +310,7 @@ class Results:
         self._refill(worker, task.group)
 
     def _find(self, bundle: Bundle, pipeline: Pipeline, event: TaskFailed) -> None:
-        """One of several items is at fault, and none is done: that one runs alone, or, not known, each half does."""
+        """Split a failed bundle of several items: the item at fault runs alone, or, if unknown, each half does."""
         at = event.position
         if _OUT_OF_MEMORY.search(event.error):
             name = pipeline.composition.name
@@ -324,15 +324,15 @@ class Results:
                 self._work.route(piece, pipeline)
 
     def _again(self, item: Bundle, pipeline: Pipeline, error: str) -> None:
-        """A stage raised on this one: it runs again, until its attempts are used up."""
+        """Run an item again that a stage raised on, until its attempts are used up."""
         item.trouble = replace(item.trouble, attempts=item.trouble.attempts + 1)
         self._work.retry(item, pipeline, error, hopeless=item.trouble.attempts >= self._attempts)
 
     def _refill(self, worker: WorkerState, group: GroupState) -> None:
-        """More work for the worker, and for whoever waited for room."""
-        if worker.group is None:  # it ran a suspect, or belongs to an earlier composition
+        """Send more tasks to the worker, and start bundles that waited for room."""
+        if worker.group is None:  # the worker ran a suspect, or belongs to an earlier composition
             self._staffing.assign()
-        # Where workers are short, each is placed anew; one that chose its group stays for a while.
+        # If workers are short, each one is placed again after a task; one that chose its group stays for a while.
         elif not self._crew.short or worker.stays_until_s > self._turn.now_s:
             self._work.dispatch(worker.group)
         if group.index or worker.group is not group:

@@ -16,7 +16,7 @@ from runtime.dispatch.work import Work
 from runtime.scheduling.port import Queue
 
 LEAVES_AFTER_S = 1.0
-"""Without a task: what it still has moves when it is asked for, and holds up nothing that flows."""
+"""Idle time after which a leaving worker is released; its remaining partitions move when a value needs them."""
 
 
 class Staffing:
@@ -30,12 +30,12 @@ class Staffing:
         self._work = work
 
     def joined(self, event: WorkerJoined) -> None:
-        """A worker is there; where it stands is said by ``assign``."""
+        """Register a worker that joined; ``assign`` binds it to a group."""
         self._crew.join(event)
         self._turn.outcomes.append(WorkersChanged(event.at_s, joined=(event.worker,)))
 
     def leaving(self, event: WorkerLeaving) -> None:
-        """Start another worker elsewhere, and let this one go when that is there."""
+        """Start another worker elsewhere, and release this one when the other has joined."""
         if event.reason:
             self._turn.outcomes.append(WorkersChanged(event.at_s, leaving=(event.worker,), reason=event.reason))
         if (worker := self._crew.workers.get(event.worker)) is not None:
@@ -44,7 +44,7 @@ class Staffing:
             self.assign()
 
     def start_missing(self) -> None:
-        """Starts what is wanted and neither there nor on its way; where room is short, each class gets one first."""
+        """Start missing workers: first one of each class that has none, in case there is no room for all."""
         there = self._crew.staying()
         missing = self._crew.start_missing(self._wanted, self._turn.now_s)
         first = {loads: 1 for loads in missing if len(missing) > 1 and not there[loads]}
@@ -52,15 +52,15 @@ class Staffing:
         self._turn.instructions += [StartWorkers(*each[::-1]) for each in (*first.items(), *rest.items())]
 
     def stop_surplus(self) -> None:
-        """Stops workers beyond those wanted that have been idle for long, and those that leave and are not needed."""
+        """Stop surplus workers that have been idle for long, and leaving workers that are no longer needed."""
         idle_before_s = self._turn.now_s - self._settings.idle_worker_s
         for worker in self._crew.remove_surplus(self._wanted, idle_before_s):
             self._stateful.lose(worker)
             self._turn.instructions.append(StopWorker(worker))
 
     def free_left(self) -> None:
-        """Free workers that leave a partitioned group once their states have moved, or if none of their keys came for
-        long. Workers beyond the group's replicas leave when they are not needed."""
+        """Release surplus workers. One that leaves a partitioned group is released once its states have moved, or if no
+        value of its keys came for ``LEAVES_AFTER_S``."""
         self._crew.release_surplus(self._course.active)
         if self._crew.free_left(self._course.active, self._has_left):
             self.assign()
@@ -70,21 +70,21 @@ class Staffing:
         return idle or not self._stateful.partitioned[group.first].needs(worker.worker)
 
     def assign(self) -> None:
-        """Binds free workers to groups and gives them work."""
+        """Bind free workers to groups and send them tasks."""
         self._work.dispatch_apart()
         for group in self._crew.assign(self._course.draining, self._course.active):
             self._work.dispatch(group)
         self._work.dispatch_apart()
 
     def share(self) -> None:
-        """Where workers are short, those that are idle go where an item waits and nobody stands: downstream first, for
-        what is nearly done frees room, and the old composition first. Where they choose, the rest go as the scheduler
-        says."""
+        """If workers are short, bind idle ones to groups where an item waits and no worker is. The old composition's
+        groups come first, and later groups before earlier ones, as finishing items frees room. With dynamic scheduling,
+        the scheduler places the rest."""
         active = self._course.active
         bound = [each for each in self._course.pipelines if each is not active or each.roaming is None]
         groups = [group for pipeline in bound for group in reversed(pipeline.groups)]
         idle = self._crew.idle()
-        if active.roaming is not None:  # those that have nothing left stand nowhere: who is bound is at work
+        if active.roaming is not None:  # unbind idle workers: with dynamic scheduling a bound worker is at work
             for worker in [each for each in idle if each.group is not None and each.group.pipeline is active]:
                 self._crew.unbind(worker)
         self._work.dispatch_apart()
@@ -103,7 +103,7 @@ class Staffing:
         return False
 
     def _roam_all(self, left: list[WorkerState], active: Pipeline, roaming: Roaming) -> None:
-        """Those whom ``left`` has beyond the workers of the composition are spares."""
+        """Let the scheduler place the workers in ``left``; those beyond the composition's number stay spares."""
         left = [worker for worker in left if worker.loads == active.groups[0].loads]
         at_work = sum(len(group.workers) for group in active.groups)
         while left and at_work < active.composition.workers:
@@ -117,8 +117,8 @@ class Staffing:
             at_work += worker.group is not None
 
     def _nearness(self, group: GroupState, active: Pipeline, worker: WorkerState) -> int:
-        """Return how many partitions of the group lie in the worker; where the group has none, those of other groups
-        stay free for these. A state that a task brings is pickled and read, and any idle worker will do."""
+        """Return a rank: the number of the group's partitions that the worker holds. For an unpartitioned group, any
+        idle worker will do, so workers without partitions of other groups come first."""
         held = {
             each: self._stateful.partitioned[each.first].holders.count(worker.worker)
             for each in active.groups
@@ -129,8 +129,8 @@ class Staffing:
     def _roam(
         self, worker: WorkerState, at: int | None, queues: list[Queue], active: Pipeline, roaming: Roaming
     ) -> None:
-        """The worker goes to group ``at``, and from there where the scheduler says until there is something for it: of
-        a partitioned group what waits may be of keys that others have."""
+        """Bind the worker to group ``at``, or else to the next groups that the scheduler chooses, until one has a task
+        for it. In a partitioned group, all waiting values may belong to other workers."""
         while at is not None:
             self._crew.bind(worker, active.groups[at])
             worker.stays_until_s = self._turn.now_s + roaming.slice_s
@@ -142,7 +142,7 @@ class Staffing:
             at = roaming.choose(self._turn.now_s, queues)
 
     def _queue(self, group: GroupState) -> Queue:
-        """Return the group as the scheduler sees it: values that no worker has, as the worklist of the paper."""
+        """Return the scheduler's view of a group: the values that no worker has (the paper's worklist)."""
         waiting = sum(bundle.values for _, bundle in group.waiting)
         if group.keyed and (keys := self._stateful.partitioned[group.first]).group is group:
             waiting += sum(assembly.left for assembly in keys.entered)
@@ -152,8 +152,8 @@ class Staffing:
 
     @property
     def _wanted(self) -> Counter[Loads]:
-        """The number of workers of each class that the groups need, plus one if a suspect must not run in a group's
-        last worker. Spares are of the class that loads nothing, if groups need it: they are to be cheap."""
+        """Number of workers of each class that the groups need, plus one for a group with a suspect, which must not run
+        in its last worker. Spares exist only of the class that loads nothing, as they must be cheap."""
         groups = [group for pipeline in self._course.pipelines for group in pipeline.groups]
         extra = Counter({group.loads: 1 for group in groups if group.apart or group.tested})
         wanted = self._course.workers_wanted

@@ -1,4 +1,4 @@
-"""The dispatcher's state: all that it remembers between events. The parts that act on it keep none of their own."""
+"""The dispatcher's state between events. The handlers that change it keep no state of their own."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from runtime.dispatch.settings import DispatcherSettings
 
 
 class TaskBook:
-    """Numbers tasks. Those that are out are listed with their workers, first given first."""
+    """Numbers tasks, and lists unfinished ones with their workers in the order of sending."""
 
     def __init__(self) -> None:
         self.given = 0
-        """Tasks so far, and so the next one's number."""
+        """Number of tasks so far, which is also the next task's id."""
 
     def give(
         self, worker: WorkerState, group: GroupState, bundle: Bundle, now_s: float, picked: bytes | None = None
     ) -> int:
-        """Books a task to a worker; returns its number. ``picked``: it is a piece of the bundle."""
+        """Record a new task of a worker, and return its id. ``picked``: the values of a piece; None: all."""
         task_id = self.given
         self.given += 1
         with_others = bool(worker.outstanding)
@@ -40,8 +40,8 @@ class TaskBook:
         return task_id
 
     def take_back(self, worker: WorkerState | None, task_id: int, now_s: float) -> tuple[TaskInWork, float] | None:
-        """The task that a worker returns and since when it ran there; None for a word of a worker given up, or of a
-        task that runs elsewhere."""
+        """Return the task that a worker has finished, and its start time. None if the worker is no longer registered,
+        or the task runs elsewhere by now."""
         if worker is None or not (outstanding := worker.outstanding):
             return None
         task: TaskInWork | None = outstanding[0]
@@ -62,7 +62,7 @@ def _running(worker: WorkerState, task_id: int) -> TaskInWork | None:
     for task in worker.outstanding:
         if task.task_id == task_id:
             return task
-        if task.group.at_once == 1:  # nothing behind it has begun
+        if task.group.at_once == 1:  # no task behind this one has begun
             return None
     return None
 
@@ -71,46 +71,46 @@ def _note_begun(worker: WorkerState, now_s: float) -> None:
     for task in worker.outstanding:
         if task.since_s is None:
             task.since_s = now_s
-        if task.group.at_once == 1:  # as ``running`` has it, which makes a list
+        if task.group.at_once == 1:  # the same rule as in ``WorkerState.running``, without building a list
             return
 
 
-# Admission: items get their serial numbers and wait to be started; the overload policy applies when they are too many.
+# Admission: items get their serial numbers and wait to be started; the overload policy applies when too many wait.
 
 
 class Admission:
-    """The queue before the first group. ``accepted`` items so far is the next serial number; ``queued`` wait."""
+    """The queue before the first group. ``accepted``: items so far and next serial number; ``queued``: waiting."""
 
     def __init__(self, settings: DispatcherSettings, accepted: int = 0) -> None:
         self.queue: deque[Bundle] = deque()
         self.accepted = accepted
         self.queued = self.queued_bytes = 0
         self.refused = 0
-        """Number of bundles in the queue that the app refuses; no worker gets them."""
+        """Number of bundles in the queue that the app has refused; no worker gets them."""
         self._buffer_items, self._buffer_bytes = settings.buffer_items, settings.buffer_bytes
         self.sheds = settings.overload == "shed"
 
     @property
     def has_room(self) -> bool:
-        """Return whether another bundle is welcome; where the oldest items make room it always is."""
+        """True if another bundle may be queued; always if overload sheds the oldest items."""
         return self.sheds or (self.queued < self._buffer_items and self.queued_bytes < self._buffer_bytes)
 
     def take(self, event: BundleAdmitted, size_bytes: int) -> list[Bundle]:
-        """Queues the items under the next serial numbers; returns those that must go for them, the oldest first."""
+        """Queue the items under the next serial numbers; return the items to shed for them, the oldest first."""
         _, arrived_s, payload, due_s, routes, error = event
         trouble = NO_TROUBLE if error is None else Trouble(refused=error)
         bundle = Bundle(
             self.accepted, arrived_s, payload, size_bytes=size_bytes, due_s=due_s, routes=routes, trouble=trouble
         )
         self.queue.append(bundle)
-        if error is not None:  # of one item
+        if error is not None:  # a refused bundle has one item
             self.refused += 1
         self.accepted += bundle.count
         self._count(bundle, 1)
         return self._too_many() if self.sheds else []
 
     def start(self) -> Bundle:
-        """The oldest leaves the queue."""
+        """Remove and return the oldest bundle of the queue."""
         bundle = self.queue.popleft()
         self._count(bundle, -1)
         if bundle.error is not None:
@@ -126,7 +126,7 @@ class Admission:
         return going
 
     def _oldest(self, most: int) -> Bundle:
-        """Up to ``most`` items leave the queue."""
+        """Remove the oldest bundle from the queue, and return up to ``most`` items of it; the rest stays queued."""
         bundle = self.start()
         if bundle.count <= most:
             return bundle
@@ -142,7 +142,7 @@ class Admission:
 
 
 class Course:
-    """``phase`` of the switch under way; None while there is none."""
+    """The active pipeline, and the ``phase`` of the switch under way (None without a switch)."""
 
     def __init__(self, stages: Sequence[Stage], composition: Composition, settings: DispatcherSettings) -> None:
         self.stages = tuple(stages)
@@ -156,13 +156,13 @@ class Course:
 
     @property
     def pipelines(self) -> tuple[Pipeline, ...]:
-        """All that have items, the oldest first."""
+        """All pipelines that have items, the oldest first."""
         phase = self.phase
         return (phase.pipeline, self.active) if isinstance(phase, Draining) else (self.active,)
 
     @property
     def workers_wanted(self) -> Counter[Loads]:
-        """Workers of each class that the active composition needs, or one that waits or drains, if more."""
+        """Number of workers of each class that the active composition needs, or, if more, one that waits or drains."""
         phase, wanted = self.phase, self.active.composition.crew(self.stages)
         if phase is None:
             return wanted
@@ -180,14 +180,14 @@ class Course:
             self.phase.disturbed = True
 
     def hand_over(self, phase: Preparing, now_s: float, drain_limit_s: float) -> None:
-        """Makes the prepared composition the active one; the old one drains."""
+        """Make the prepared composition the active one; the old one drains."""
         old = self.active
         self.active = Pipeline(phase.request.composition, self.stages, old.prefetch_below_s, self._round_robin)
         self.active.inherit_busy(old)
         self.phase = Draining.begin(phase.request, old, now_s, drain_limit_s)
 
     def migrate(self, bundle: Bundle) -> Pipeline:
-        """Books a bundle of the draining pipeline over to the active one."""
+        """Move a bundle from the draining pipeline to the active one, and return that."""
         assert isinstance(self.phase, Draining), "items are migrated during a drain"
         self.phase.pipeline.in_flight -= 1
         self.active.in_flight += 1
@@ -198,8 +198,8 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """An accepted item is in exactly one place: the admission queue, a group's work list, a task of a worker of the
-    crew, the outbox; or it is out. The rest is counted from there (``lab.simulation.invariants``)."""
+    """The whole state. An accepted item is in exactly one place: the admission queue, a group's queue, a worker's task
+    or the outbox; or it has left. All counts follow from these places (``lab.simulation.invariants``)."""
 
     admission: Admission
     course: Course

@@ -1,5 +1,5 @@
 """Move from one composition to another. A switch prepares, hands over at an item boundary and drains (Vogel et al.,
-section 3.3), unless something ends it early. A resize changes the numbers of replicas in place."""
+section 3.3), unless it ends early. A resize changes the numbers of replicas in place."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,8 +16,8 @@ from runtime.dispatch.work import Work
 
 
 class Transition:
-    """Moves a switch on: no phase → preparing → draining → no phase; or a resize: no phase → resizing → no phase. It
-    can fail, or be called off, while it waits for workers, and only then."""
+    """Advances a switch (no phase → preparing → draining → no phase) or a resize (no phase → resizing → no phase). Both
+    can fail or be cancelled only while they wait for workers."""
 
     def __init__(self, state: State, turn: Turn, settings: DispatcherSettings, work: Work, staffing: Staffing) -> None:
         self._course = state.course
@@ -28,8 +28,8 @@ class Transition:
         self._staffing = staffing
 
     def request(self, event: SwitchRequested) -> None:
-        """Begins a switch or a resize, or refuses it: one at a time, and only to a composition of the same stages. One
-        that still waits for workers gives way."""
+        """Begin a switch or a resize, or refuse it: during a drain, and if the composition has other stages. A
+        transition that still waits for workers is cancelled for the new one."""
         course, names = self._course, tuple(stage.name for stage in self._course.stages)
         asked = self._asked(event)
         if event.composition.stages != names:
@@ -38,7 +38,7 @@ class Transition:
             self._refuse(asked, f"a switch to {course.phase.request.composition.name} is under way")
         else:
             if course.phase is not None:
-                if not isinstance(asked, Resizing):  # one resize goes on from the other's numbers
+                if not isinstance(asked, Resizing):  # a resize starts from the numbers of the cancelled one
                     self._restore(course.phase)
                 self._give_way(course.phase, f"a {asked.kind} to {event.composition.name} was asked for")
             course.phase = asked
@@ -48,7 +48,7 @@ class Transition:
             self._go_on(asked)
 
     def call_off(self, event: SwitchCalledOff) -> None:
-        """What waits for workers ends; those that are on their way are spares when they come."""
+        """Cancel a transition that waits for workers; workers that are still starting become spares."""
         if isinstance(self._course.phase, Awaiting):
             self._restore(self._course.phase)
             self._give_way(self._course.phase, event.reason)
@@ -77,7 +77,7 @@ class Transition:
             self._fail(self._course.phase, f"a worker could not be started: {reason}")
 
     def _go_on(self, phase: Awaiting) -> None:
-        """All workers of the new composition may be there now."""
+        """Finish a resize, or hand over to the new composition, if all its workers have joined."""
         if phase.request.composition.crew(self._course.stages) - self._crew.staying():
             return
         if isinstance(phase, Resizing):
@@ -87,7 +87,7 @@ class Transition:
             self._hand_over(phase)
 
     def _fail(self, phase: Awaiting, error: str) -> None:
-        """The old composition goes on, with its own numbers of replicas."""
+        """End a failed transition: the old composition keeps running, with its own numbers of replicas."""
         self._restore(phase)
         self._end(phase, error)
 
@@ -96,7 +96,7 @@ class Transition:
             self._resize(self._course.active.composition.groups)
 
     def _resize(self, groups: Sequence[Group]) -> None:
-        """Give the active groups these numbers: surplus workers leave after task and states, free ones come."""
+        """Give the active groups the replica numbers of ``groups``: release surplus workers and bind free ones."""
         self._course.active.resize(groups)
         self._staffing.free_left()
         self._staffing.assign()
@@ -108,7 +108,7 @@ class Transition:
     # --- draining ---------------------------------------------------------------------------------------------------
 
     def advance(self) -> bool:
-        """End a drain that is empty and not held, or give workers that it can spare on; tell if anything changed."""
+        """End a drain that is empty and due, or pass on workers that it can spare. Return whether anything changed."""
         phase = self._course.phase
         if not isinstance(phase, Draining):
             return False
@@ -124,7 +124,7 @@ class Transition:
         return True
 
     def _give_up_drain(self, phase: Draining) -> None:
-        """The drain passed its limit: what waits moves to the new composition now, what runs moves when it is back."""
+        """Give up a drain that passed its limit: waiting bundles move now, running ones when their tasks return."""
         phase.pass_limit(self._turn.now_s)
         for group in phase.pipeline.groups:
             for bundle in group.empty():
@@ -134,7 +134,7 @@ class Transition:
     # --- both -------------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Looks at the limits of the phase."""
+        """Check the time limits of the phase."""
         phase, now_s = self._course.phase, self._turn.now_s
         if isinstance(phase, Awaiting) and now_s >= phase.limit_at_s:
             self._fail(phase, f"its workers were not ready after {figure(self._settings.prepare_limit_s, 6)} s")

@@ -18,10 +18,11 @@ class WorkerView:
     pid: int
     node: str
     group: int | None
-    """Index of the group it is bound to in the active composition; ``None`` for a warm spare."""
+    """Index of the worker's group in the active composition; None for a worker without one."""
     outstanding: int
+    """Number of its unfinished tasks."""
     restarts: int
-    """Lost workers in whose place it stands, one after the other."""
+    """Number of lost workers, one after the other, that this worker replaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,9 @@ class DispatcherView:
     in_flight: int
     """Started items whose results are not back."""
     positions: Mapping[str, int]
-    """In-flight items of the active composition by the next stage they need; in work: by the first of their group."""
+    """Number of in-flight items at each group of the active composition, by the group's first stage."""
     pending: Mapping[str, tuple[Pending, ...]]
-    """The same by the bundles in which they travel."""
+    """The in-flight bundles of the active composition, by the group's first stage."""
     accepted: int
     delivered: int
     failed: int
@@ -45,21 +46,21 @@ class DispatcherView:
     workers: tuple[WorkerView, ...]
     queued_bytes: int = 0
     started_bytes: int = 0
-    """Payloads of items that were started and have not left."""
+    """Payload bytes of items that were started and have not left."""
     item_bytes: float = 0.0
-    """The most that an item weighs between its start and its end: a moving mean; 0 if none has ended."""
+    """Moving mean of an item's maximum size between its start and its end; 0 before the first item has ended."""
     preparing: bool = False
-    """The switch under way waits for workers: it may be called off."""
+    """True if the switch under way waits for workers and can be cancelled."""
     full: bool = False
-    """No further item is welcome: as many wait as may."""
+    """True if the queue is full: no further item is accepted."""
     short_of_workers: bool = False
-    """Fewer workers than groups: they are shared over the groups in time, and the stream goes on slowly."""
+    """True if workers alternate between groups: there are too few of them, or the composition is dynamic."""
     unserved: tuple[str, ...] = ()
-    """The groups of the active composition for which no worker is there that has loaded their stages."""
+    """The groups of the active composition whose stages no present worker has loaded."""
 
 
 def view_of(state: State, now_s: float) -> DispatcherView:
-    """The state as it is at ``now_s``, which is not before the last event."""
+    """Return a view of the state at ``now_s``, which is not before the last event."""
     course, outbox = state.course, state.outbox
     active, items = course.active, _items(state)
     loaded = {worker.loads for worker in state.crew.workers.values()}

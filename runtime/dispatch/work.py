@@ -1,4 +1,4 @@
-"""Work: bundles go to workers as tasks, from group to group, and out in order."""
+"""Send bundles to workers as tasks, pass them from group to group, and let them leave in order."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,7 +17,7 @@ from runtime.dispatch.state import State
 
 
 def between(count: int, alone: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """``count`` positions cut, in order, so that each of ``alone`` stands by itself."""
+    """Split range(count) into consecutive ranges in which each position of ``alone`` is a range by itself."""
     begin = 0
     for position in (*alone, count):
         if begin < position:
@@ -28,11 +28,11 @@ def between(count: int, alone: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 REORDER_BUNDLES = 64
-"""How far the newest started bundle may be ahead whatever its size: fewer would leave workers of later groups idle."""
+"""Maximum lead of the newest started bundle, in bundles of any size; fewer would leave workers of later groups idle."""
 
 
 class Entrance:
-    """Selects the next bundle of a group, and starts new bundles as far as there is room for them."""
+    """Selects the next bundle of a group, and starts new bundles while there is room for them."""
 
     def __init__(self, state: State, turn: Turn, settings: DispatcherSettings) -> None:
         self._turn = turn
@@ -53,7 +53,7 @@ class Entrance:
         return self._may_start(group)
 
     def next_bundle(self, group: GroupState) -> Bundle | None:
-        """Return the oldest bundle the group may run: of its work list, or a new one if it is the first group."""
+        """Return the oldest bundle that the group may run: from its queue, or a new one if it is the first group."""
         if not self.may_begin(group):
             return None
         if group.waiting:
@@ -78,7 +78,7 @@ class Entrance:
 
 
 class Work:
-    """Gives out what may be run now, and takes bundles on when a task of theirs is over."""
+    """Sends runnable bundles to workers, and passes bundles on when their tasks are over."""
 
     def __init__(self, state: State, turn: Turn, settings: DispatcherSettings) -> None:
         self._turn = turn
@@ -94,13 +94,13 @@ class Work:
     # --- out to the workers -----------------------------------------------------------------------------------------
 
     def feed(self) -> None:
-        """Starts waiting bundles, as far as the first group may have them."""
+        """Start waiting bundles while the first group may have them."""
         group = self._course.active.groups[0]
         if self._admission.queue or group.waiting or group.keyed or group.apart:
             self.dispatch(group)
 
     def dispatch(self, group: GroupState) -> None:
-        """Gives the group's workers what they may have."""
+        """Send waiting bundles to the group's workers while these have room."""
         if group.apart:
             self._dispatch_apart(group)
         if group.keyed:
@@ -116,7 +116,7 @@ class Work:
         group.pace.behind_since_s = None
 
     def dispatch_apart(self) -> None:
-        """Dispatch bundles with which a worker died, as a suitable worker may be available now."""
+        """Dispatch the suspects (bundles that a worker died with), as a suitable worker may be available now."""
         for pipeline in self._course.pipelines:
             for group in pipeline.groups:
                 if group.apart:
@@ -133,19 +133,19 @@ class Work:
                 self._send(worker, group, bundle)
 
     def dispatch_keyed(self) -> None:
-        """A partition may have another owner now, or no work; what waits for a fast worker may take a slow one."""
+        """Dispatch again: partitions may have new owners, and bundles that await a fast worker may take another."""
         for pipeline in self._course.pipelines:
             for group in pipeline.groups:
                 if group.keyed or group.pace.behind_since_s is not None:
                     self.dispatch(group)
 
     def waits_for_worker(self, group: GroupState) -> bool:
-        """Return whether there is something that a worker of the group might begin now."""
+        """Return whether a worker of the group might start a task now."""
         keys = self._stateful.partitioned[group.first] if group.keyed else None
         return (keys is not None and keys.group is group and keys.waits) or self._may_begin(group)
 
     def _pass_over(self, group: GroupState) -> None:
-        """Turn refused items into dead letters as soon as they are the oldest; no stateful stage waits for them."""
+        """Turn refused items into dead letters once they are the oldest; stateful stages then do not wait for them."""
         queue, gates, passed = self._admission.queue, self._stateful.gates, False
         while not group.waiting and queue and queue[0].error is not None:
             if (bundle := self._next_bundle(group)) is None:
@@ -178,7 +178,7 @@ class Work:
     # --- by key -----------------------------------------------------------------------------------------------------
 
     def _dispatch_pieces(self, group: GroupState) -> None:
-        """Gives each worker that may have some the oldest values of its keys; new bundles come while there is one."""
+        """Send each worker with room the oldest values of its keys; admit new bundles while a worker has room."""
         keys = self._stateful.partitioned[group.first]
         while True:
             if self._admission.refused:
@@ -198,19 +198,19 @@ class Work:
                 or (bundle := self._next_bundle(group)) is None
             ):
                 return
-            if bundle.next_stage > group.first:  # it has seen the partitioned stage in another composition
+            if bundle.next_stage > group.first:  # the bundle passed the partitioned stage in another composition
                 self._send(free, group, bundle)
             else:
                 self._enter(group, bundle)
 
     def _enter(self, group: GroupState, bundle: Bundle) -> None:
-        """A bundle's turn has come at a partitioned stage."""
+        """Let a bundle enter a partitioned stage, as its turn has come."""
         keys = self._stateful.partitioned[group.first]
         routes = bundle.routes or Routes.anywhere(bundle.serial, bundle.count, keys.count)
         assembly = Assembly(bundle, routes)
         keys.enter(assembly, group)
         self._stateful.gates[group.first].passed(bundle.turn, bundle.count)
-        if assembly.done:  # it has no values left
+        if assembly.done:  # the bundle has no values left
             self._finish(group, assembly)
             if not group.pipeline.in_flight:
                 self._course.disturb(group.pipeline)
@@ -227,13 +227,13 @@ class Work:
         self._turn.instructions.append(SendTask(worker.worker, task))
 
     def piece_over(self, group: GroupState, assembly: Assembly) -> None:
-        """A task of it is over, one way or another."""
+        """Go on after a task of a split bundle has ended, with success or not."""
         if assembly.done:
             self._finish(group, assembly)
         self.dispatch(group)
 
     def _finish(self, group: GroupState, assembly: Assembly) -> None:
-        """All its values are done, or not to be had: its items go on, or out as dead letters."""
+        """Pass on the items of a bundle whose values have all succeeded or failed: onward, or out as dead letters."""
         self._stateful.partitioned[group.first].leave(assembly)
         group.load -= 1
         bundle, dead, pipeline = assembly.bundle, assembly.dead, group.pipeline
@@ -257,7 +257,7 @@ class Work:
     # --- on and out -------------------------------------------------------------------------------------------------
 
     def route(self, bundle: Bundle, pipeline: Pipeline) -> None:
-        """One that was in ``pipeline`` and is not in work goes on: to its next group, or out."""
+        """Pass a bundle of ``pipeline`` that is not in work to its next group, or out."""
         if bundle.next_stage == len(pipeline.by_stage):
             self.leave(bundle, pipeline)
             return
@@ -271,24 +271,24 @@ class Work:
         group.load += 1
         straight = group.index and group.at_once == 1 and not group.ordered and not group.waiting
         if straight and not bundle.trouble.deaths and (worker := _free_worker(group, self._turn.now_s)) is not None:
-            self._send(worker, group, bundle)  # as the two below, in half the calls
+            self._send(worker, group, bundle)  # the same as the two calls below, in half the time
             return
         group.put(bundle)
         self.dispatch(group)
 
     def part(self, pipeline: Pipeline, pieces: Sequence[object]) -> None:
-        """A bundle that is not in work is given up for ``pieces`` of it, which are to be routed, or to leave."""
+        """Replace a bundle that is not in work by its ``pieces``, which the caller then routes or lets leave."""
         pipeline.in_flight += len(pieces) - 1
 
     def retry(self, bundle: Bundle, pipeline: Pipeline, error: str, *, hopeless: bool) -> None:
-        """A task of it came to nothing: it runs again, unless that is ``hopeless``."""
+        """Run a bundle again after a failed task; if ``hopeless``, turn it into a dead letter instead."""
         if hopeless:
             self.leave(bundle, pipeline, error)
         else:
             self.route(bundle, pipeline)
 
     def leave(self, bundle: Bundle, pipeline: Pipeline, error: str | None = None) -> None:
-        """Started items are done, or dead with ``error``: they wait to leave; no stateful stage waits for them."""
+        """Move finished items, or failed ones with ``error``, to the outbox; stateful stages wait no longer."""
         pipeline.in_flight -= 1
         if bundle.next_stage < len(pipeline.by_stage):
             self.pass_gates([index for index in self._stateful.gates if index >= bundle.next_stage], bundle)
@@ -296,12 +296,12 @@ class Work:
         self._stateful.left(self._outbox.oldest_checkpoint_turn)
 
     def shed(self, bundles: Iterable[Bundle]) -> None:
-        """Items that were never started make room for newer ones."""
+        """Drop items that were never started, to make room for newer ones."""
         for bundle in bundles:
             self._turn.outcomes += self._outbox.put_shed(bundle, self._turn.now_s)
 
     def pass_gates(self, stages: Iterable[int], bundle: Bundle) -> None:
-        """These stateful stages have seen its items, or never will: the next ones may come."""
+        """Let the next items pass at ``stages``, which have seen the bundle's items or never will."""
         for index in stages:
             self._stateful.gates[index].passed(bundle.turn, bundle.count)
             for pipeline in self._course.pipelines:
@@ -314,9 +314,8 @@ def _free_worker(group: GroupState, now_s: float) -> WorkerState | None:
 
 
 def _has_room(worker: WorkerState, group: GroupState, short: bool) -> bool:
-    """Return whether a worker of the group may have a piece: it has none, or one that the next can be sent behind,
-    so that it need not wait for its message. Who is about to go elsewhere goes with empty hands; ``short``: all may
-    be."""
+    """Return whether a worker of the group may get a piece: it has no task, or one that a second can be sent behind, to
+    save the wait for a message. Workers that may move to another group (all, if ``short``) get no second task."""
     if not worker.outstanding:
         return True
     if short or group.pipeline.roaming is not None or worker in group.leaving:
@@ -325,8 +324,8 @@ def _has_room(worker: WorkerState, group: GroupState, short: bool) -> bool:
 
 
 def _last_piece(worker: WorkerState, group: GroupState) -> int | None:
-    """The task that a piece for the group may be sent behind: the only one of its worker, itself a piece for the group,
-    and no piece before it has failed. None: there is no such task."""
+    """Return the task that a piece for the group may be sent behind, or None. The task must be the worker's only one
+    and a piece for the same group, and no piece before it may have failed."""
     if len(worker.outstanding) != 1:
         return None
     only = worker.outstanding[0]
@@ -334,7 +333,7 @@ def _last_piece(worker: WorkerState, group: GroupState) -> int | None:
 
 
 def _passed_by(bundle: Bundle, pipeline: Pipeline, stages: Sequence[Stage], now_s: float) -> TaskTimed:
-    """Return what the stages behind took for a bundle without values: nothing. No worker is sent for it, as the paper
-    has a filtered tuple in no worklist; profiles, which are means over items, still count it."""
+    """Return timings of 0 s in the remaining stages, for a bundle without values. The bundle needs no worker, as in the
+    paper, where a filtered tuple is in no worklist; profiles, which are means over items, still count its items."""
     timings = tuple(StageTiming(stage.name, 0.0, 0.0) for stage in stages[bundle.next_stage :])
     return TaskTimed(now_s, pipeline.composition.name, timings, None, 0, bundle.serial, bundle.count)

@@ -1,4 +1,4 @@
-"""Describe a cluster: its nodes with what they have, what is taken of it, and how many cores that makes."""
+"""Describe a cluster: its nodes, their resources, the reserved amounts, and the number of cores."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -6,19 +6,19 @@ from enum import StrEnum
 
 
 class NodeState(StrEnum):
-    """The state of a node. Workers are placed on ``up`` only, and on ``suspect`` where no other has room."""
+    """The state of a node. Workers are placed on ``up`` nodes, or on ``suspect`` ones if no other has room."""
 
     UP = "up"
     SUSPECT = "suspect"
-    """It does not answer, or lost its last worker a short time ago."""
+    """The node does not answer, or lost its last worker a short time ago."""
     DRAINING = "draining"
-    """It keeps its workers until others have taken their place, and gets none."""
+    """The node gets no workers, and keeps its own until they have been replaced."""
     LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Amounts of the resources that add up."""
+    """Amounts of resources that can be added."""
 
     cpus: float = 0.0
     gpus: float = 0.0
@@ -26,7 +26,7 @@ class Amounts:
     custom: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def less(self, other: "Amounts") -> "Amounts":
-        """Return what is left without ``other``, never less than nothing."""
+        """Return the difference of each amount, at least 0."""
         custom = {name: max(0.0, value - other.custom.get(name, 0.0)) for name, value in self.custom.items()}
         cpus, gpus = max(0.0, self.cpus - other.cpus), max(0.0, self.gpus - other.gpus)
         return Amounts(cpus, gpus, max(0.0, self.memory_bytes - other.memory_bytes), custom)
@@ -45,7 +45,7 @@ def total(of: Iterable[Amounts]) -> Amounts:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the cluster. A GPU can be shared; several are told apart."""
+    """A node of the cluster. A GPU can be shared between workers; a node's GPUs are counted separately."""
 
     id: str
     has: Amounts
@@ -55,37 +55,37 @@ class Node:
     state: NodeState = NodeState.UP
     address: str = ""
     seen: "NodeReport | None" = None
-    """What a process there saw last; None: nothing yet."""
+    """The latest report of a process on the node; None before the first."""
 
     @property
     def is_open(self) -> bool:
-        """Return whether it may get workers."""
+        """True if the node may get workers."""
         return self.state in (NodeState.UP, NodeState.SUSPECT)
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """All nodes that Ray knows; ``near`` is the id of the node on which a hop is cheapest, as the runner is there."""
+    """All nodes that Ray knows. ``near``: the id of the runner's node, where a hop is cheapest."""
 
     nodes: tuple[Node, ...]
     near: str | None = None
 
     @property
     def cores(self) -> float:
-        """Return the number of cores of all nodes that may get workers; an integer unless it is fractional."""
+        """Number of cores of all nodes that may get workers; an integer unless fractional."""
         cores = round(sum(node.has.cpus for node in self.nodes if node.is_open), 3)
         return int(cores) if cores == int(cores) else cores
 
     @property
     def gpu_memory_bytes(self) -> int | None:
-        """Return the memory of the smallest GPU; None if there is none, or not each node that has some tells."""
+        """Memory of the smallest GPU; None if there is no GPU or a node with GPUs does not report them."""
         devices = [node.seen.gpus if node.seen else () for node in self.nodes if node.is_open and node.has.gpus]
         found = [gpu.memory_bytes for gpus in devices for gpu in gpus]
         return None if not all(devices) or None in found else min(filter(None, found), default=None)
 
     @property
     def gpus_busy(self) -> float | None:
-        """Return how many GPUs are at work, whosever; None unless each node that has some tells."""
+        """Number of busy GPUs, including use by other programs; None unless each node with GPUs reports them."""
         seen = [node.seen.gpus if node.seen else () for node in self.nodes if node.has.gpus]
         busy = [gpu.busy for gpus in seen for gpu in gpus]
         return sum(each or 0.0 for each in busy) if seen and all(seen) and None not in busy else None
@@ -93,22 +93,22 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """What a GPU tells of itself; None: it does not."""
+    """The values that a GPU reports; None: not reported."""
 
     name: str
     busy: float | None
-    """Share of the last second, or a part of it, in which it worked."""
+    """Fraction of the last second, or of a part of it, in which the GPU worked."""
     memory_bytes: int | None
     memory_used_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What a process on a node sees of it."""
+    """The resources of a node as a process on it sees them."""
 
     cpus: "CpuReport"
     memory_bytes: int
-    """Of the machine, or of its control group where that may use less."""
+    """Memory of the machine, or the limit of the process's control group if that is less."""
     memory_free_bytes: int
     """The part that programs could still take."""
     gpus: tuple[Gpu, ...] = ()
@@ -116,7 +116,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class CpuReport:
-    """What a process on a node sees of its CPUs."""
+    """The CPUs of a node as a process on it sees them."""
 
     machine: int
     """CPUs of the machine."""
@@ -127,8 +127,8 @@ class CpuReport:
 
 
 def cores_of(declared: float, seen: CpuReport | None) -> float:
-    """Return the cores of a node. ``declared`` is Ray's number of CPUs: an operator's choice where it differs from the
-    machine's count, else the affinity decides; a quota caps both."""
+    """Return the cores of a node. ``declared``: Ray's number of CPUs, which counts if it differs from the machine's, as
+    then an operator chose it; otherwise the affinity limits it. A quota limits both."""
     if seen is None:
         return declared
     cores = declared if declared != seen.machine else min(declared, seen.affinity)

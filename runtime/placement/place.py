@@ -12,15 +12,15 @@ from runtime.placement.cluster import Amounts, Cluster, Node, NodeState, total
 from runtime.placement.room import CPUS, MEMORY, PARTS, Ask, Room, has_labels
 
 ORDERS_OF_ALL, MOVES_OF_ALL = 2_400, 2_400
-"""Orders that are tried, and workers that are moved in each to make room for one, for one shape on one node; the fewer
-the more there are of these. So 1,000 workers on 100 nodes take some 20 ms."""
+"""Maximum number of orders tried, and of workers moved in each to make room for another, both divided by the number of
+shapes times nodes. So 1,000 workers on 100 nodes take about 20 ms."""
 Seats = Mapping[str, Mapping[str, int]]
 """Workers of each shape (by its name) on each node (by its id)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Workers that are alike: their need, and how many are wanted."""
+    """A kind of workers: their need, and the desired number."""
 
     name: str
     need: Need
@@ -29,7 +29,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Workers by shape and node; ``lacking`` counts those of each shape that found no place, and says why."""
+    """Workers by shape and node. ``lacking``: the number of workers of each shape that found no place."""
 
     seats: Seats
     lacking: Mapping[str, int]
@@ -38,7 +38,7 @@ class Placement:
 
     @property
     def workers(self) -> int:
-        """Return how many workers found a place."""
+        """Number of workers that found a place."""
         return sum(sum(on.values()) for on in self.seats.values())
 
     def started(self, present: Seats) -> dict[str, dict[str, int]]:
@@ -51,10 +51,10 @@ class Placement:
 
 
 def place(cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> Placement:
-    """Place the workers of ``shapes``. Those in ``present`` stay where they are, as long as their node is open and has
-    room and their shape wants as many; one moves only if another worker finds no place otherwise.
+    """Place the workers of ``shapes``. Workers in ``present`` stay while their node is open and has room and their
+    shape needs as many. One moves only if another worker finds no place otherwise.
 
-    A shape that reserves no CPU takes one while there are free ones. Workers beyond that go to the node with the fewest
+    Workers of a shape that reserves no CPU take free CPUs, one each. Further ones go to the node with the fewest
     workers per core; they take no reservation from others.
     """
     best = Placement({}, {shape.name: shape.count for shape in shapes})
@@ -71,22 +71,22 @@ def place(cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> Placemen
 
 
 def capacity(cluster: Cluster, need: Need) -> int:
-    """Return how many workers of one shape have room on nodes that are up, beside what is taken there. Those that
-    reserve no CPU may be more than there are CPUs."""
+    """Return the number of workers of one shape that have room on the nodes that are up. Workers that reserve no CPU
+    are not limited by the number of CPUs."""
     ask = Ask(need, cpus=0.0)
     return sum(Room(node).fits(ask) for node in cluster.nodes if node.state is NodeState.UP)
 
 
 def lacking_for(cluster: Cluster, shapes: Sequence[Shape]) -> str | None:
-    """Return why the cluster, empty and with nodes that are away, could not hold these workers; None if it could."""
+    """Return why the open nodes of the cluster could not hold these workers even if empty; None if they could."""
     declared = [shape for shape in shapes if shape.need.is_declared]
     nodes = tuple(replace(node, taken=Amounts()) for node in cluster.nodes if node.is_open)
     return next(iter(place(Cluster(nodes), declared, {}).reasons), None) if declared else None
 
 
 class _Order(NamedTuple):
-    """An order in which to seat. ``mixed``: each node gets a mixture of all shapes first. ``roomy``: the node comes
-    first that has room for most workers of the shape, and not the one on which the least is left over."""
+    """An order of placing shapes. ``mixed``: each node first gets a mixture of all shapes. ``roomy``: the first node is
+    the one with room for the most workers of the shape, rather than the one with the least left over."""
 
     shapes: Sequence[Shape]
     mixed: bool = False
@@ -94,7 +94,7 @@ class _Order(NamedTuple):
 
 
 def _orders(cluster: Cluster, shapes: Sequence[Shape]) -> Iterator[_Order]:
-    """Yield orders: the largest shape first, which leaves the least over, or last; then each one first, or last."""
+    """Yield orders to try: the largest shape first (mostly the best fit) or last; then each shape first or last."""
     large = sorted(shapes, key=lambda shape: -_share(shape.need, cluster.nodes))
     yield _Order(large)
     if len(shapes) > 1:
@@ -111,7 +111,7 @@ def _orders(cluster: Cluster, shapes: Sequence[Shape]) -> Iterator[_Order]:
 
 
 def _share(need: Need, nodes: Iterable[Node]) -> float:
-    """Return the largest share that a worker takes of any resource of the nodes that it may be on."""
+    """Return the largest fraction that a worker takes of any resource of the nodes that it may be on."""
     has = total(node.has for node in nodes if node.is_open and has_labels(node, need.labels))
     pairs = [(need.cpus or 0.0, has.cpus), (need.gpus, has.gpus), (need.memory_bytes, has.memory_bytes)]
     pairs += [(value, has.custom.get(name, 0.0)) for name, value in need.custom.items()]
@@ -119,7 +119,7 @@ def _share(need: Need, nodes: Iterable[Node]) -> float:
 
 
 class _Attempt:
-    """One way to seat all shapes: those with reservations first, as the others take nothing from them."""
+    """One attempt to place all shapes: shapes that reserve CPUs first, as the others take nothing from them."""
 
     def __init__(self, cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> None:
         self._near, self._present = cluster.near, present
@@ -129,7 +129,7 @@ class _Attempt:
         self._lacking = {shape.name: shape.count for shape in shapes}
 
     def fill(self, order: _Order, most_moves: int) -> None:
-        """Seat what is wanted, in this order; make room for at most ``most_moves`` workers."""
+        """Place the desired workers in this order; move others to make room for at most ``most_moves`` workers."""
         shapes, mixed, self._roomy = order
         firm = [shape.name for shape in shapes if shape.need.cpus is not None]
         loose = {shape.name: Ask(shape.need, 0.0) for shape in shapes if shape.need.cpus is None}
@@ -151,7 +151,7 @@ class _Attempt:
             self._overfill(name, ask)
 
     def placement(self, shapes: Sequence[Shape]) -> Placement:
-        """Return what was found."""
+        """Return the placement that was found."""
         lacking = {name: count for name, count in self._lacking.items() if count}
         seats = {name: {node: count for node, count in on.items() if count} for name, on in self._seats.items()}
         return Placement(seats, lacking, tuple(self._why(each) for each in shapes if each.name in lacking))
@@ -163,13 +163,13 @@ class _Attempt:
             self._lacking[name] -= count
 
     def _keep(self, name: str, ask: Ask) -> None:
-        """Seat the present workers where they are, the near ones first."""
+        """Place the present workers where they are, those on the near node first."""
         for node, count in sorted(self._present.get(name, {}).items(), key=lambda on: on[0] != self._near):
             if node in self._rooms:
                 self._seat(name, node, min(count, self._rooms[node].fits(ask), self._lacking[name]))
 
     def _mix(self, names: Sequence[str], room: Room) -> None:
-        """Seat as large a part of all that is lacking as the node has room for: of each shape the same part."""
+        """Place as large a fraction of the lacking workers as the node has room for, the same for each shape."""
         here = [name for name in names if has_labels(room.node, self._asks[name].labels)]
         wanted: dict[str, int] = {}
         for name in here:
@@ -183,7 +183,7 @@ class _Attempt:
             self._seat(name, room.node.id, min(count, room.fits(self._asks[name])))
 
     def _pack(self, name: str) -> None:
-        """Fill node after node: the near one, then those that are up, and of these as the order has it."""
+        """Fill one node after the other: suspect nodes last, the near one first, the others as the order ranks them."""
         ask = self._asks[name]
 
         def rank(room: Room) -> tuple[bool, bool, int, int, str]:
@@ -196,7 +196,7 @@ class _Attempt:
             self._seat(name, room.node.id, min(self._lacking[name], room.fits(ask)))
 
     def _make_room(self, name: str, firm: Sequence[str]) -> bool:
-        """Seat one worker where one of another shape can move elsewhere. Return whether that was possible."""
+        """Place one worker where one of another shape can move elsewhere. Return whether that was possible."""
         ask = self._asks[name]
         homes = {each: [at for at, room in self._rooms.items() if room.fits(self._asks[each])] for each in firm}
         for node, room in self._rooms.items() if any(homes.values()) else ():
@@ -215,7 +215,7 @@ class _Attempt:
         return False
 
     def _overfill(self, name: str, ask: Ask) -> None:
-        """Seat workers that reserve no CPU beyond the CPUs, on the node with the fewest workers per core."""
+        """Place workers that reserve no CPU beyond the number of CPUs, on nodes with the fewest workers per core."""
         heap = [(room.crowd, node) for node, room in self._rooms.items()]
         heapq.heapify(heap)
         while heap and self._lacking[name]:

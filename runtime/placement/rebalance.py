@@ -1,4 +1,4 @@
-"""Weigh where workers are against where they would be better: which to move, and when the moves pay."""
+"""Find workers that would be better on another node, and decide when moving them pays."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,27 +8,27 @@ from runtime.placement.place import Seats, Shape
 from runtime.placement.room import CPUS, PARTS, Ask, Room
 
 FAR = 0.05
-"""The part of a core that a worker loses on another node than the near one: a hop takes 2.7 ms instead of 0.1 ms, a
-twentieth of an item of 50 ms."""
+"""Fraction of a core that a worker loses if it is not on the near node: a hop takes 2.7 ms instead of 0.1 ms, which is
+a twentieth of an item of 50 ms."""
 AT_ONCE = 16
-"""Workers that move at a time: each move is the start of a process."""
+"""Maximum number of workers that move at a time, as each move starts a process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A worker of a shape would be better on another node."""
+    """A worker of a shape that would be better on another node."""
 
     shape: str
     source: str
     target: str
     gain: float
-    """Cores that work more."""
+    """The additional work, in cores."""
 
 
 def moves(cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> list[Move]:
-    """Return the moves that gain most, one after the other: workers that share a core with others to nodes with a free
-    one, and workers to the near node if it has room. ``present`` counts workers of each shape on each node; those on
-    nodes that take no workers are not looked at."""
+    """Return the moves with the largest gain, one after the other: workers that share a core go to nodes with a free
+    core, and workers go to the near node if it has room. ``present`` counts workers of each shape on each node; workers
+    on nodes that take no workers are ignored."""
     asks = {shape.name: Ask(shape.need) for shape in shapes}
     rooms = {node.id: Room(node) for node in cluster.nodes if node.is_open}
     seats = {name: {node: count for node, count in present.get(name, {}).items() if node in rooms} for name in asks}
@@ -49,7 +49,7 @@ def moves(cluster: Cluster, shapes: Sequence[Shape], present: Seats) -> list[Mov
 
 
 def _moves(rooms: dict[str, Room], asks: dict[str, Ask], seats: Seats, near: str | None) -> Iterator[Move]:
-    """Yield for each shape and node the move of one worker from there that gains something."""
+    """Yield, for each shape and node, the move of one worker away from the node if it has a gain."""
     for name, ask in asks.items():
         open_ = [at for at, room in rooms.items() if room.node.state is NodeState.UP and room.fits(ask)]
         target = near if near in open_ else min(open_, key=lambda at: (rooms[at].left_over(ask), at), default=None)
@@ -63,16 +63,16 @@ def _moves(rooms: dict[str, Room], asks: dict[str, Ask], seats: Seats, near: str
 
 
 class Regret:
-    """Adds up what staying has cost since there was something to gain. Moves are due when that is as much as they cost
-    (ski rental: at most twice the cost of who knows for how long the gain lasts)."""
+    """Adds up the loss from not moving. Moves are due when the loss equals their cost (ski rental: at most twice the
+    cost of a decision that knows how long the gain will last)."""
 
     def __init__(self) -> None:
         self._lost_s = 0.0
         self._seen: tuple[float, float] | None = None
-        """When it was looked at last, and the cores that were lost then."""
+        """Time of the latest check, and the loss at that time, in cores."""
 
     def are_due(self, found: Sequence[Move], price_s: float, now_s: float) -> bool:
-        """Return whether moves that cost ``price_s`` seconds of a core together are due; then it begins anew."""
+        """Return whether moves with a total cost of ``price_s`` core-seconds are due; if so, start again from 0."""
         if self._seen is not None:
             self._lost_s += (now_s - self._seen[0]) * self._seen[1]
         self._seen = (now_s, sum(move.gain for move in found)) if found else None

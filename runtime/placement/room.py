@@ -1,7 +1,7 @@
-"""Count the room that is left on one node of a cluster while workers are seated there.
+"""Track the free resources of one node of a cluster while workers are placed there.
 
-All amounts are counted in ten-thousandths, as Ray does, so that ten tenths of a GPU are one. A share of a GPU goes to
-the fullest device that has room, which is Ray's choice too.
+All amounts are counted in ten-thousandths, as Ray does, so that ten tenths of a GPU are exactly one. A fraction of a
+GPU goes to the fullest device that has room, which is Ray's choice too.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def has_labels(node: Node, labels: Mapping[str, str]) -> bool:
 
 
 class Ask:
-    """The need of a shape in the units of ``Room``; ``cpus`` are those of one that reserves none."""
+    """The need of a shape in the units of ``Room``. ``cpus``: the CPUs of a shape that reserves none."""
 
     def __init__(self, need: Need, cpus: float = 1.0) -> None:
         self.labels = need.labels
@@ -30,7 +30,7 @@ class Ask:
 
 
 class Room:
-    """The resources that are left on one node, and the devices of the workers that were placed on it."""
+    """The free resources of one node, and the GPUs (devices) of the workers that were placed on it."""
 
     def __init__(self, node: Node) -> None:
         taken = plain(node.taken)
@@ -43,7 +43,7 @@ class Room:
         self.workers = 0
 
     def fits(self, ask: Ask) -> int:
-        """Return how many workers of a shape have room."""
+        """Return the number of workers of a shape that have room."""
         if (ask.gpu and not self.devices) or (ask.labels and not has_labels(self.node, ask.labels)):
             return 0
         most = NO_LIMIT
@@ -77,7 +77,7 @@ class Room:
             self.free[name] = self.free.get(name, 0) - count * value
 
     def _take_gpus(self, share: int) -> list[int]:
-        """Take whole devices, and a rest from the fullest one that has room; return their indexes."""
+        """Take whole devices, and the remaining fraction from the fullest one with room; return their indexes."""
         taken = []
         while share >= PARTS and PARTS in self.devices:
             taken.append(self.devices.index(PARTS))
@@ -90,19 +90,19 @@ class Room:
         return taken
 
     def left_over(self, ask: Ask) -> tuple[int, int]:
-        """Return what would be spoiled here: what the shape has no use for, and the CPUs that stay free."""
+        """Return the resources that the shape would leave unused on this node: those it does not need, and the CPUs."""
         unused = sum(self.devices) if not ask.gpu else 0
         unused += sum(free for name, free in self.free.items() if name not in (*ask.amounts, CPUS, MEMORY))
         return unused, self.free[CPUS]
 
     @property
     def crowd(self) -> tuple[bool, float]:
-        """Return how crowded the node would be with one more worker: a suspect one last, then workers per core."""
+        """Crowding of the node with one more worker, as a sort key: suspect nodes last, then workers per core."""
         return self.node.state is NodeState.SUSPECT, (self.workers + 1) / max(self.node.has.cpus, 1 / PARTS)
 
 
 def plain(of: Amounts) -> dict[str, int]:
-    """Return all amounts but GPUs as whole numbers, by name."""
+    """Return all amounts except GPUs as whole numbers, by name."""
     custom = {f"custom {name}": parts(value) for name, value in of.custom.items()}
     return {CPUS: parts(of.cpus), MEMORY: int(of.memory_bytes)} | custom
 

@@ -1,1 +1,1 @@
-"""Pools that run tasks: threads, virtual time, Ray actors; one port."""
+"""Worker pools that run tasks, with a common interface: threads, virtual time, Ray actors."""

@@ -1,6 +1,6 @@
-"""Call a stage: on one value after the other, on all of a task together, or on many that wait at once.
+"""Call a stage: on one value after the other, on all values of a task together, or with concurrent async calls.
 
-In every case a call gets plain values: items of several values were spread before, and are gathered after it.
+In every case a call gets single values: ``Outputs`` are flattened before it and gathered after it.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from runtime.pools.port import no_pair
 
 @dataclass(slots=True)
 class Called:
-    """The results of the values; those in ``failed``, by position, mean nothing. ``waited``: wall and CPU seconds of
-    all calls together, where they overlapped; None: they took what passed."""
+    """The results of a stage's call; those at the positions in ``failed`` mean nothing. ``waited``: sums of the wall
+    and CPU seconds of overlapping calls; None: the calls did not overlap, so the elapsed times count."""
 
     values: list[Any]
     failed: dict[int, BaseException] = field(default_factory=dict)
@@ -34,15 +34,15 @@ Methods = tuple[tuple[str, Callable[[Any], Any]], ...]
 
 
 class TogetherError(Exception):
-    """A call on several values came to nothing; its cause is what was raised. Any of them may be at fault."""
+    """A call on several values raised its cause; any of the values may be at fault."""
 
 
 Call = Callable[[list[Any], Any], Coroutine[Any, Any, Called]]
-"""One way to call a stage, with values and a state. Raises: TogetherError."""
+"""A function that calls a stage with values and a state. Raises: TogetherError."""
 
 
 class Calls:
-    """The stages of an app, in one worker, each with its way to be called."""
+    """The functions to call each stage of an app, in one worker."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -51,15 +51,15 @@ class Calls:
         self._plain: dict[tuple[str, ...], Methods | None] = {}
         self._alone: dict[tuple[str, ...], bool] = {}
         self.keyed = KeyedStages(app)
-        for name in self._stages:  # now: what they need is loaded before the first item
+        for name in self._stages:  # now, so that their imports are loaded before the first item
             with suppress(AttributeError):
                 self.of(name)
         self.stateful = frozenset(stage.name for stage in app.stages if stage.keeps_state)
         self.wait = any(map(self._is_async, self._stages))
-        """Whether one of them needs an event loop."""
+        """True if a stage needs an event loop."""
 
     def plain(self, stages: tuple[str, ...]) -> Methods | None:
-        """Name and method of each of ``stages``, where all are plain functions from one value to one; else None."""
+        """Return the name and method of each stage if all are plain functions from one value to one, else None."""
         found = self._plain.get(stages, ())
         if found == ():
             found = None
@@ -69,7 +69,7 @@ class Calls:
         return found
 
     def not_plain(self, stages: tuple[str, ...]) -> None:
-        """It turned out that one of them may give any number of values."""
+        """Record that one of ``stages`` has returned ``Outputs``, so that they are not plain."""
         self._plain[stages] = None
 
     def _is_plain(self, name: str) -> bool:
@@ -79,7 +79,7 @@ class Calls:
         return not inspect.iscoroutinefunction(method) and not inspect.isgeneratorfunction(method)
 
     def of(self, name: str) -> Call:
-        """Raises: AttributeError when the app has no such stage, or no method of its name."""
+        """Return the function to call a stage. Raises: AttributeError if the app has no such stage or method."""
         made = self._made.get(name)
         if made is None:
             if name not in self._stages:
@@ -91,11 +91,11 @@ class Calls:
         return made
 
     def at_once(self, stages: Iterable[str]) -> int:
-        """Return how many calls of these may wait at a time; 1: none of them waits."""
+        """Return the maximum number of concurrent calls of ``stages``; 1 if none is async."""
         return max((self._stages[name].concurrency for name in stages if self._is_async(name)), default=1)
 
     def alone(self, stages: tuple[str, ...]) -> bool:
-        """Return whether a task of these is done before another one begins that comes behind it."""
+        """Return whether a task of ``stages`` must end before a later one begins."""
         found = self._alone.get(stages)
         if found is None:
             found = self._alone[stages] = self.at_once(stages) == 1 or not self.stateful.isdisjoint(stages)
@@ -110,10 +110,10 @@ def _call_by_key(method: Callable[..., Any], stage: Stage, keyed: KeyedStage) ->
 
 
 def _together(method: Callable[..., Any], stage: Stage) -> Callable[..., Any]:
-    """Return the method of a batch stage; where the stage has columns, it gets the values as a record batch."""
+    """Return the method of a batch stage; if the stage has columns, it gets the values as a record batch."""
     if not stage.columns:
         return method
-    import pyarrow as pa  # here: few apps need it, and it is not small
+    import pyarrow as pa  # imported here, as few apps need it and it is large
 
     schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in stage.columns])
     return lambda values, *state: method(pa.RecordBatch.from_pylist(values, schema=schema), *state)
@@ -137,8 +137,8 @@ async def _each(call: Callable[[Any], Any], values: list[Any], state: Any) -> Ca
     calls, expected = map(call, values), len(values)
     while len(out) < expected:
         try:
-            out.extend(calls)  # what came before the one that raises is kept, and the rest can be had after it
-            if len(out) < expected:  # a map ends where its function raises this
+            out.extend(calls)  # results before an error are kept, and the map continues after it
+            if len(out) < expected:  # the map ended early because the stage raised StopIteration
                 raise RuntimeError("the stage raised StopIteration")
         except (Exception, SystemExit) as error:  # sys.exit() in a stage fails its item, not the worker
             failed[len(out)] = error
@@ -147,7 +147,7 @@ async def _each(call: Callable[[Any], Any], values: list[Any], state: Any) -> Ca
 
 
 async def _in_turn(call: Callable[[Any, Any], tuple[Any, Any]], values: list[Any], state: Any) -> Called:
-    """A stateful stage; what comes after a fault is not looked at."""
+    """Call a stateful stage on each value; stop at the first fault."""
     out: list[Any] = []
     try:
         for value in values:
@@ -160,7 +160,7 @@ async def _in_turn(call: Callable[[Any, Any], tuple[Any, Any]], values: list[Any
 
 
 async def _by_key(stage: KeyedStage, values: list[Any], state: Any) -> Called:
-    """A partitioned stage; what comes after a fault is not looked at."""
+    """Call a partitioned stage on each value; stop at the first fault."""
     out, error = stage.run(values)
     if error is None:
         return Called(out)
@@ -211,8 +211,8 @@ def _as_many(name: str, results: Any, count: int) -> list[Any]:
 
 
 def _listed(results: Any) -> list[Any] | None:
-    """None: these are not several values."""
-    if hasattr(results, "to_pylist"):  # Arrow's: rows as dicts
+    """Return the results as a list; None if they are not iterable, or a single string or mapping."""
+    if hasattr(results, "to_pylist"):  # an Arrow table: its rows as dicts
         rows: list[Any] = results.to_pylist()
         return rows
     if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
@@ -240,7 +240,7 @@ async def _wait_for(
             done.values[at] = await metered
         except (Exception, SystemExit) as error:
             done.failed[at] = error
-        except asyncio.CancelledError as error:  # of what the stage itself waited for
+        except asyncio.CancelledError as error:  # the stage may have awaited something that was cancelled
             if (own := asyncio.current_task()) is not None and own.cancelling():
                 raise
             done.failed[at] = error
@@ -250,7 +250,7 @@ async def _wait_for(
 
 
 class _Metered:
-    """Awaits a call and adds up the CPU time of its steps: between them others have the thread."""
+    """Awaits a call, and adds up the CPU time of its steps; between the steps, other calls use the thread."""
 
     def __init__(self, call: Callable[[Any], Coroutine[Any, Any, Any]], value: Any) -> None:
         self._call, self._value = call, value
@@ -269,5 +269,5 @@ class _Metered:
                 self.cpu_s += thread_time() - began_s
             try:
                 step, what = steps.send, (yield awaited)
-            except BaseException as error:  # what it waited for failed, or it is cancelled: that is for the call
+            except BaseException as error:  # the awaited object failed or was cancelled: pass it to the call
                 step, what = steps.throw, error

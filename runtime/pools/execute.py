@@ -15,13 +15,13 @@ from runtime.transport.values import any_outputs, gathered, owners, spread, unne
 
 T = TypeVar("T")
 _HERE = __file__.removesuffix("execute.py")
-"""Frames of this folder are not the stage's."""
+"""The folder of this module; traceback frames in it are not the stage's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """The result of a task: the values after the last stage, one timing a stage for all of them, the new states of the
-    stateful stages, and the items on which a stage raised, by position, whose values mean nothing."""
+    """The result of a task: the values after the last stage, one timing per stage for all items, the new states of the
+    stateful stages, and the faults. Values at positions of faults mean nothing."""
 
     values: list[Any]
     timings: tuple[StageTiming, ...]
@@ -30,8 +30,8 @@ class Executed:
 
 
 class StageError(RecomposeError):
-    """A stage raised, and nothing of the task is done; ``traceback_text`` begins in the stage, not in the frames around
-    it. ``position``: of the item at fault; None: any may be."""
+    """A stage raised, and the whole task failed. ``traceback_text`` begins in the stage, without the frames around it.
+    ``position``: of the item at fault; None if unknown."""
 
     def __init__(self, stage: str, traceback_text: str, position: int | None = 0) -> None:
         self.stage = stage
@@ -41,7 +41,7 @@ class StageError(RecomposeError):
 
 
 def run_now(work: Coroutine[Any, Any, T]) -> T:
-    """Runs to its end what has nothing to wait for, without an event loop."""
+    """Run a coroutine that never waits to its end, without an event loop."""
     try:
         work.send(None)
     except StopIteration as end:
@@ -57,15 +57,15 @@ async def execute(
     states: Mapping[str, Any],
     broken: Sequence[ItemFault] = (),
 ) -> Executed:
-    """Runs ``stages`` in this order, each on what the one before it returned. ``broken``: values that no stage gets,
-    faults from the beginning.
+    """Run ``stages`` in this order, each on the results of the one before. ``broken``: faults of values that could not
+    be unpickled, which no stage gets.
 
     Wall time is ``perf_counter``, CPU time that of the calling thread alone; both in seconds, for all items together. A
-    stateful stage whose state is missing from ``states`` gets ``None``, as before its first item.
+    stateful stage without a state in ``states`` gets None, as before its first item.
 
-    Raises: StageError when a stage raises where one of ``stages`` is stateful: a state that saw a part of the items is
-    of no use, so the task is not done at all. Elsewhere a fault is the item's own (``Executed.faults``), but for a
-    batch stage that raises on several: any may be at fault, so the task is not done either.
+    Raises: StageError if a stage raises and one of ``stages`` keeps a state: a state after only some of the items is
+    useless, so the task fails as a whole. Otherwise only the item fails (``Executed.faults``), except in a batch stage
+    that raises on several items: any of them may be at fault, so the task fails as well.
     """
     stateful = calls.stateful.intersection(stages)
     run = _Run(values, broken, stateful != frozenset())
@@ -85,23 +85,23 @@ def _call(calls: Calls, name: str) -> Call:
 
 
 class _Run:
-    """The items of a task on their way through its stages. ``whole``: a fault of one is the end for all."""
+    """The items of a task on their way through its stages. ``whole``: a fault of one item fails the task."""
 
     def __init__(self, values: Sequence[Any], broken: Sequence[ItemFault], whole: bool) -> None:
         self._values = list(values)
         self._whole = whole
         self._at: list[int] | None = None
-        """Positions in the task of those that are left; None: all are."""
+        """Positions in the task of the remaining items; None: all remain."""
         self._faults = list(broken)
         if broken:
             self._keep_but({fault.position for fault in broken})
         self._several = any_outputs(self._values)
-        """An item may be several values, or none."""
+        """True if an item has several values, or none."""
         self._timings: list[StageTiming] = []
         self._wall_s, self._cpu_s = perf_counter(), thread_time()
 
     async def stage(self, name: str, call: Call, state: Any) -> Any:
-        """Returns the state that it leaves."""
+        """Run one stage on the items, and return the state after it."""
         values, counts = spread(self._values) if self._several else (self._values, None)
         try:
             called = await call(values, state)
@@ -128,7 +128,7 @@ class _Run:
         return Executed(self._values, tuple(self._timings), states, tuple(self._faults))
 
     def _fail(self, name: str, failed: Mapping[int, BaseException]) -> None:
-        """Items at these indexes are at fault, and leave."""
+        """Record faults, by index of the item, and remove these items. Raises: StageError if ``whole``."""
         at = range(len(self._values)) if self._at is None else self._at
         for index, error in sorted(failed.items(), key=itemgetter(0)):
             text = traceback_from_stage(error)
@@ -138,13 +138,13 @@ class _Run:
         self._keep_but(failed)
 
     def _keep_but(self, gone: Container[int]) -> None:
-        """Those at these indexes leave."""
+        """Remove the items at the indexes ``gone``."""
         at = range(len(self._values)) if self._at is None else self._at
         self._at = [position for index, position in enumerate(at) if index not in gone]
         self._values = [value for index, value in enumerate(self._values) if index not in gone]
 
     def _timed(self, name: str, waited: tuple[float, float] | None) -> None:
-        """The end of a stage is the start of the next: clocks are read once a boundary, they cost as much as a call."""
+        """Record a stage's times. Its end is the next one's start, as reading the clocks costs as much as a call."""
         wall_s, cpu_s = perf_counter(), thread_time()
         own_wall_s, own_cpu_s = waited or (wall_s - self._wall_s, cpu_s - self._cpu_s)
         self._timings.append(StageTiming(name, own_wall_s, own_cpu_s))
@@ -152,7 +152,7 @@ class _Run:
 
 
 def traceback_from_stage(error: BaseException) -> str:
-    """Without the frames around the stage, where it got so far."""
+    """Return the traceback without the frames around the stage, if the error was raised in the stage."""
     inside = error.__traceback__
     while inside is not None and inside.tb_frame.f_code.co_filename.startswith(_HERE):
         inside = inside.tb_next

@@ -1,4 +1,4 @@
-"""Partitioned stages in a worker: the states of its keys, what a task changed, and how to undo it."""
+"""Partitioned stages in a worker: the states of its keys, the changes of a task, and their undoing."""
 
 import asyncio
 import traceback
@@ -23,13 +23,13 @@ _FIXED = frozenset({int, float, complex, str, bytes, bool, type(None)})
 """States of these types cannot be changed in place."""
 States = dict[Any, Any]
 Together = Callable[[list[Any], States], tuple[Any, Mapping[Any, Any]]]
-"""Values and the states of their keys, to results and the new states of some of these."""
+"""A batch stage: called with values and the states of their keys; returns results and new states of some keys."""
 Encode = Callable[[list[Any]], Any]
 _PAIR = "(values, states), states a dict with the key of each"
 
 
 class StatesError(Exception):
-    """States of ``stage`` cannot be pickled or unpickled; the text says which, with the traceback."""
+    """States of ``stage`` cannot be pickled or unpickled; the text has the traceback."""
 
     def __init__(self, stage: str, text: str) -> None:
         self.stage = stage
@@ -37,13 +37,13 @@ class StatesError(Exception):
 
 
 class ElsewhereError(RecomposeError):
-    """The key of a value is another one here than where the value was made."""
+    """A value's key differs between this worker and the worker that made the value."""
 
 
 class KeyedStage:
-    """The states of one stage in one worker, by partition and key. What a task makes of them lies beside them until the
-    next begins, or it is undone: so each is looked for twice a task, and where keys are very many, each look is some
-    five reads of memory that is in no cache."""
+    """The states of one stage in one worker, by partition and key. New states of a task are kept apart until the next
+    task begins or the task is undone. So a task looks up each state twice; with very many keys, a look-up takes about
+    five reads of uncached memory."""
 
     def __init__(self, app: App, stage: Stage) -> None:
         self._call: Callable[[Any, Any], tuple[Any, Any]] = getattr(app, stage.name)
@@ -51,20 +51,20 @@ class KeyedStage:
         self._partitions = Partitions(stage.partitions, stage.bounds)
         self._states = StatesByKey(stage.partitions)
         self._lent: set[int] = set()
-        """The partitions that it was lent, and not told to forget."""
+        """The partitions that this worker holds."""
         self._unread: dict[int, KeyStates] = {}
-        """What brings back partitions that could not be unpickled."""
+        """Received states of partitions that have not been unpickled yet."""
         self._routes: bytes | None = None
-        """The partitions of the present task's values, as they were said where these were made; None: nothing was."""
+        """The expected partitions of the present task's values; None: not given."""
         self._touched: dict[Any, int] = {}
         """Keys that the present task may have changed, and their partitions."""
         self._now: States = {}
-        """Their states as the task leaves them."""
+        """The states of these keys after the task."""
         self._before: bytes | None = None
-        """Their states as they were, pickled, where one may be changed in place."""
+        """The pickled states of these keys before the task, if one may be changed in place; otherwise None."""
 
     def load(self) -> None:
-        """Has partitions anew. Raises: what unpickling does."""
+        """Unpickle received states. Raises: the error of an unpickling that fails."""
         for partition, kept in list(self._unread.items()):
             states = {key: loads(state) for key, state in kept.items() if state is not None}
             self._states.put(states, partial(_all_in, partition, states))
@@ -72,8 +72,8 @@ class KeyedStage:
             del self._unread[partition]
 
     def begin(self, kept: Mapping[int, KeyStates], routes: bytes | None) -> None:
-        """The next task: what the one before made counts. ``kept`` brings partitions, and has nothing of those that
-        went elsewhere, which no value of the task falls into."""
+        """Begin a task, and make the changes of the one before final. ``kept``: states of new partitions, and nothing
+        for partitions that moved to another worker; the task has no values of the latter."""
         self._keep()
         self._routes = routes
         self._unread.update(kept)
@@ -84,7 +84,7 @@ class KeyedStage:
                 del self._unread[partition]
 
     def run(self, values: list[Any]) -> tuple[list[Any], BaseException | None]:
-        """The results up to the first value on which it raises, and what was raised."""
+        """Run the stage; return the results up to the first value that raises, and the error or None."""
         keys = self._found(values)
         if keys is None:
             return self._first_without_key(values)
@@ -99,15 +99,15 @@ class KeyedStage:
         return out, None
 
     def run_together(self, values: list[Any], call: Together) -> tuple[Any, BaseException | None]:
-        """As ``run``, for a stage that gets all values, and the states of their keys, in one call: its results, however
-        many they are. Raises: what ``call`` raises, and RecomposeError for the state of a key that no value has."""
+        """Run a batch stage, with all values and the states of their keys in one call; return as ``run`` does, without
+        checking the number of results. Raises: errors of ``call``; RecomposeError for a state of an unknown key."""
         if self._found(values) is None:
             return self._first_without_key(values)
         try:
             made, states = call(values, self._now.copy())
         except (TypeError, ValueError) as error:
             if (told := no_pair(error, self._call, _PAIR)) is error:
-                raise  # as the stage raised it, with what it says it was raised from
+                raise  # unchanged, with its cause
             raise told from None
         if not isinstance(states, Mapping):
             raise RecomposeError(f"{self._call.__name__} must return {_PAIR}; its states are {shown(states)}")
@@ -118,7 +118,7 @@ class KeyedStage:
         return results, None
 
     def _found(self, values: list[Any]) -> list[Any] | None:
-        """Keys of the values, whose states are at hand from now on; None: one of them is at fault."""
+        """Return the keys of the values, and load the keys' states; None if a key is at fault."""
         try:
             keys = list(map(self._key_of, values))
             owners = self._partitions.of(keys)
@@ -133,7 +133,7 @@ class KeyedStage:
         return keys
 
     def changes(self) -> Changed:
-        """Return what the task made of the keys that it touched, each pickled by itself. Raises: what pickle raises."""
+        """Return the new states of the keys that the task touched, each pickled by itself. Raises: errors of pickle."""
         now = self._now.values()
         states: list[bytes | None] = list(map(dumps, now, repeat(5)))
         if type(None) in set(map(type, now)):
@@ -145,7 +145,7 @@ class KeyedStage:
         self._forget()
 
     def undo(self) -> None:
-        """The task came to nothing."""
+        """Undo the changes of a task that failed."""
         if self._before is None:
             self._forget()
         else:
@@ -153,7 +153,7 @@ class KeyedStage:
             self._keep()
 
     def routes(self, items: Sequence[Any]) -> Routes:
-        """Return where the values of items belong; anywhere, where the key is at fault."""
+        """Return the partitions of the items' values; partition 0 for a value whose key is at fault."""
         flat, counts = spread(items) if any_outputs(items) else (items, None)
         try:
             found = self._partitions.of(list(map(self._key_of, flat)))
@@ -167,7 +167,7 @@ class KeyedStage:
         return 0
 
     def _first_without_key(self, values: list[Any]) -> tuple[list[Any], BaseException]:
-        """Nothing was run."""
+        """Return as ``run`` does, for the first value whose key is at fault, without running any value."""
         for at, value in enumerate(values):
             try:
                 self._check(value, at)
@@ -176,7 +176,7 @@ class KeyedStage:
         return [], RuntimeError("a value has a key in one call and none in another; it must not change")
 
     def _check(self, value: Any, at: int) -> None:
-        """Raises: ElsewhereError for a value at another position than its key says; what its key's method raises."""
+        """Check a value's key. Raises: ElsewhereError if its partition is unexpected; errors of the key's method."""
         key = self._key_of(value)
         (partition,) = self._partitions.of([key])
         if partition not in self._lent or (self._routes and partition != self._routes[at]):
@@ -194,7 +194,7 @@ def _all_in(partition: int, keys: Iterable[Any]) -> dict[Any, int]:
 
 
 def routing(app: App, encode: Encode) -> Encode:
-    """``encode`` for items that are to be admitted: they come with their routes, if the first stage is partitioned."""
+    """Return ``encode`` for items to be admitted; if the first stage is partitioned, it adds their routes."""
     first = KeyedStages(app).first
     if first is None:
         return encode
@@ -210,9 +210,9 @@ class KeyedStages:
         self._after = {before: self._stages[name] for before, name in pairwise(names) if name in self._stages}
         self.first = self._stages.get(names[0]) if names else None
         self.turn = asyncio.Lock()
-        """Of a task: another one that came while it waits would be mistaken for a part of it."""
+        """Lock for one task at a time: changes of another task that comes while one waits would mix with its own."""
         self._failed: int | None = None
-        """The latest task that came to nothing."""
+        """The id of the latest task that failed."""
 
     def __bool__(self) -> bool:
         return bool(self._stages)
@@ -224,15 +224,15 @@ class KeyedStages:
         return self._stages[name]
 
     def any_of(self, stages: Sequence[str]) -> bool:
-        """Return whether one of them is partitioned."""
+        """Return whether one of ``stages`` is partitioned."""
         return any(name in self._stages for name in stages)
 
     def follow(self, stages: Sequence[str]) -> bool:
-        """Return whether a partitioned stage comes next."""
+        """Return whether a partitioned stage follows ``stages``."""
         return stages[-1] in self._after
 
     def begin(self, stages: Sequence[str], task: KeyedTask | None) -> None:
-        """Raises: StatesError for those that cannot be unpickled."""
+        """Begin a task in its partitioned stages. Raises: StatesError for states that cannot be unpickled."""
         own = {name: self._stages[name] for name in stages if name in self._stages}
         for name, stage in own.items():
             stage.begin(task.kept.get(name, {}) if task else {}, task.partitions if task else None)
@@ -244,18 +244,18 @@ class KeyedStages:
                 raise StatesError(name, text) from None
 
     def is_behind_failed(self, task: KeyedTask | None) -> bool:
-        """Return whether the one that ``task`` was sent behind came to nothing."""
+        """Return whether the task that ``task`` was sent behind has failed."""
         return task is not None and task.behind is not None and task.behind == self._failed
 
     def undo(self, task_id: int, stages: Sequence[str]) -> None:
-        """The present task came to nothing."""
+        """Undo the changes of the present task, which failed."""
         self._failed = task_id
         for name in stages:
             if (stage := self._stages.get(name)) is not None:
                 stage.undo()
 
     def done(self, stages: Sequence[str], items: Sequence[Any]) -> KeyedDone:
-        """Raises: StatesError for those that cannot be pickled."""
+        """Return the routes and new states of a result. Raises: StatesError for states that cannot be pickled."""
         after = self._after.get(stages[-1])
         own = [name for name in stages if name in self._stages]
         if not own and after is None:

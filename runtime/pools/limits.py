@@ -1,8 +1,8 @@
-"""Limit the memory and processes of a worker. One that takes more ends, and harms no other.
+"""Limit the memory and processes of a worker. A worker that exceeds a limit ends, and harms no other.
 
-There are three ways, each used where it is possible. A watch in the process itself ends it with a sentence. A control
-group of its own makes the kernel hold all that the worker started to the same limit. If no group can be made, a limit
-of the process's own data fails an allocation that is too quick for the watch.
+There are three mechanisms, each used where possible. A watch thread in the process ends it with a message. A separate
+control group makes the kernel limit the worker together with its child processes. If no group can be made, a limit of
+the process's data makes an allocation fail that is too quick for the watch.
 """
 
 import fcntl
@@ -22,16 +22,16 @@ from pathlib import Path
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 LOOK_S = 0.2
 BEYOND = 1.1
-"""The kernel's limit as a multiple of the watch's: the watch is first, as it can say why the process ends."""
+"""The kernel's limit as a multiple of the watch's: the watch should act first, as it reports the reason."""
 PREFIX = "recompose-worker-"
 OVER_LIMIT = 76
-"""The exit code of a worker that took more than it may."""
+"""The exit code of a worker that exceeded a limit."""
 MB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Holds the limits of one worker; 0: none."""
+    """The limits of one worker; 0: no limit."""
 
     memory_mb: float = 0.0
     processes: int = 0
@@ -41,7 +41,8 @@ class Limits:
 
 
 def hold(limits: Limits, name: str) -> Callable[[], None]:
-    """Hold this process and its children to ``limits``; return what to call when it has mapped what it needs."""
+    """Apply ``limits`` to this process and its children. Return a function to call once the memory that the process
+    needs for itself is mapped."""
     if not limits:
         return lambda: None
     grouped = _enter_group(limits)
@@ -50,7 +51,7 @@ def hold(limits: Limits, name: str) -> Callable[[], None]:
 
 
 def over(limits: Limits, used_mb: float, processes: int) -> str | None:
-    """Return what is too much, in words."""
+    """Return a message about the limit that is exceeded; None if none is."""
     if limits.memory_mb and used_mb > limits.memory_mb:
         return f"it takes {used_mb:,.0f} MB of memory, and worker_memory_mb is {limits.memory_mb:,.0f}"
     if limits.processes and processes > limits.processes:
@@ -70,7 +71,7 @@ def _watch(limits: Limits, name: str) -> None:
 
 
 def _taken() -> tuple[float, int]:
-    """Return the megabytes and the number of processes of this process and all that it started."""
+    """Return the memory in MB and the number of processes of this process with all its descendants."""
     family = _family(os.getpid())
     return sum(map(_resident_bytes, family)) / MB, len(family)
 
@@ -85,7 +86,7 @@ def _family(pid: int) -> list[int]:
 
 
 def _resident_bytes(pid: int) -> int:
-    """Return its memory without what is shared with others: frames lie in memory that belongs to all."""
+    """Return a process's resident memory in bytes without shared pages, as frames lie in memory shared by all."""
     with suppress(OSError):
         fields = (PROC / str(pid) / "statm").read_text().split()
         return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
@@ -93,7 +94,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _limit_data(limits: Limits) -> None:
-    """Limit the data of this process. The kernel also counts what is mapped and not used, as stacks of threads."""
+    """Limit the data of this process. The kernel also counts mapped but unused memory, such as stacks of threads."""
     if not limits.memory_mb:
         return
     with suppress(OSError, ValueError):
@@ -105,7 +106,8 @@ def _limit_data(limits: Limits) -> None:
 
 
 def _enter_group(limits: Limits) -> bool:
-    """Enter a control group of its own, of version 1 or 2, if this user may make one; remove those of gone workers."""
+    """Enter a new control group (version 1 or 2) if this user may create one, and remove groups of ended workers.
+    Return whether the group has the memory limit."""
     most = int(limits.memory_mb * MB * BEYOND)
     wanted = dict.fromkeys(("memory.limit_in_bytes", "memory.max"), most)
     return bool(most) and any(_enter(parent, wanted) for parent in _own_groups())
@@ -114,7 +116,7 @@ def _enter_group(limits: Limits) -> bool:
 def _own_groups() -> Iterable[Path]:
     try:
         lines = (PROC / "self" / "cgroup").read_text().splitlines()
-    except OSError:  # there are none
+    except OSError:  # the system has no control groups
         return
     for _, controllers, path in (line.split(":", 2) for line in lines):
         if "memory" in controllers.split(","):
@@ -144,8 +146,7 @@ def _enter(parent: Path, values: dict[str, int]) -> bool:
 
 
 _GET_INFO, _EXIT, _INFO = 0xC040FF0B, 1 << 3, struct.Struct("QQ11Ii")
-"""The kernel's ``PIDFD_GET_INFO``, ``PIDFD_INFO_EXIT`` and ``struct pidfd_info``, whose last field is the exit
-status."""
+"""The kernel's ``PIDFD_GET_INFO``, ``PIDFD_INFO_EXIT`` and ``struct pidfd_info``; its last field is the exit status."""
 _NAMES = {each.value: each.name for each in signal.Signals}
 _REAPED_S = 0.05
 """Time to wait for a process to end after its sockets have closed, in seconds; some milliseconds are usual."""
@@ -153,28 +154,26 @@ _BOOT_ID, _NAMESPACE = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self
 
 
 def pid_space() -> str:
-    """Within which process ids mean the same: a start of a kernel, and a namespace of it. Empty when it is not known.
-
-    A network address does not tell: containers that share their host's network have process ids of their own.
-    """
+    """Return the id of the space in which process ids are unique: a boot of a kernel, and a pid namespace; empty if
+    unknown. A network address does not identify it: containers may share a network, but not process ids."""
     with suppress(OSError):
         return f"{_BOOT_ID.read_text().strip()} {_NAMESPACE.stat().st_ino}"
     return ""
 
 
 class Process:
-    """A handle on a process within reach; without one, ``kill`` does nothing and somebody else has to."""
+    """A handle on a process in the same pid space; without a handle (another space), ``kill`` does nothing."""
 
     def __init__(self, pid: int = 0, space: str = "") -> None:
-        """``space`` is what ``pid_space`` says in the process itself."""
+        """``space``: the result of ``pid_space`` in that process."""
         self._descriptor = -1
         if space and space == pid_space() and hasattr(os, "pidfd_open"):
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the process has ended
                 self._descriptor = os.pidfd_open(pid)
 
     def kill(self) -> None:
         if self._descriptor >= 0:
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the process has ended
                 signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
     @property
@@ -183,7 +182,7 @@ class Process:
         return self._descriptor >= 0 and self._over_within(0.0)
 
     def how_ended(self) -> str | None:
-        """Return ``SIGKILL``, ``exit code 3`` and so on; None if it is unknown, as on Linux before 6.15."""
+        """Return how the process ended, such as ``SIGKILL`` or ``exit code 3``; None if unknown (Linux before 6.15)."""
         if self._descriptor < 0 or not self._over_within(_REAPED_S):
             return None
         asked = bytearray(_INFO.pack(_EXIT, *[0] * 13))
@@ -203,7 +202,7 @@ class Process:
         return bool(poll.poll(seconds * 1e3))
 
     def forget(self) -> None:
-        """Frees the handle; may be called twice."""
+        """Close the handle; may be called twice."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

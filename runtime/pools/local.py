@@ -1,4 +1,4 @@
-"""The ``local`` pool: threads of this process. For tests, for apps that release the GIL, and where Ray is too much."""
+"""The ``local`` pool: threads of this process. For tests, apps that release the GIL, and uses without Ray."""
 
 import asyncio
 import itertools
@@ -26,7 +26,7 @@ from runtime.transport.values import pickled, put_together, unpickled
 
 
 class PickleCodec:
-    """Items travel pickled here too: a stage that changes its input in place must not spoil a retry."""
+    """Pickles items even within this process: a stage that changes its input in place must not spoil a retry."""
 
     def encode(self, values: Sequence[Any]) -> Payload:
         return pickled(values)
@@ -49,7 +49,7 @@ class LocalPool:
     def __init__(self, make_app: Callable[[], App], clock: Callable[[], float] = time.monotonic) -> None:
         self._make_app, self._clock = make_app, clock
         self._events: queue.SimpleQueue[tuple[WorkerId, Event] | None] = queue.SimpleQueue()
-        """Their times are those of ``wait``: what a stall of the loop kept waiting has come only now."""
+        """Events with their workers; None wakes ``wait``, which sets the times: a stalled loop gets events late."""
         self._inboxes: dict[WorkerId, queue.SimpleQueue[Task | None]] = {}
         self._numbers = itertools.count(1)
 
@@ -65,7 +65,7 @@ class LocalPool:
             threading.Thread(target=self._work, args=args, name=f"recompose-{worker}", daemon=True).start()
 
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
-        """A thread cannot be killed: a hung one is abandoned, and what it returns later is ignored."""
+        """End a worker. A thread cannot be killed: a hung one is abandoned, and its later results are ignored."""
         inbox = self._inboxes.pop(worker, None)
         if inbox is not None:
             inbox.put(None)
@@ -76,7 +76,7 @@ class LocalPool:
                 inbox.put(task)
 
     def ask(self, worker: WorkerId, losses: int) -> None:
-        """A thread lives until it is ended."""
+        """Report at once that the worker is alive, as a thread does not die by itself."""
         if worker in self._inboxes:
             self._events.put((worker, events.WorkerAnswered(self.now_s(), worker, losses)))
 
@@ -99,12 +99,12 @@ class LocalPool:
             self.end(worker)
 
     def lose(self, worker: WorkerId) -> None:
-        """For tests of worker loss: the thread is abandoned as if its process had died."""
+        """Abandon a thread as if its process had died; for tests of worker loss."""
         self.end(worker)
         self._events.put((worker, events.WorkerLost(self.now_s(), worker, "told to by the test")))
 
     def _is_current(self, worker: WorkerId, event: Event) -> bool:
-        """A worker that was ended has nothing more to say but that it is lost; one that failed to start is no more."""
+        """Return whether to report an event: of an ended worker only its loss. Remove a worker that failed to start."""
         if isinstance(event, events.WorkerStartFailed):
             return self._inboxes.pop(worker, None) is not None
         return isinstance(event, events.WorkerLost) or worker in self._inboxes
@@ -139,7 +139,7 @@ class LocalPool:
 async def run_task(
     calls: Calls, worker: WorkerId, task: Task, clock: Callable[[], float]
 ) -> events.TaskDone | events.TaskFailed:
-    """Runs a task whose payload and states are pickled; what comes back is pickled as well."""
+    """Run a task whose payload and states are pickled, and return its pickled result or its failure."""
     try:
         if (alone := perform_alone(calls, task.stages, task, CODEC)) is not None:
             payload, times_s = alone

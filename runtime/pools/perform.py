@@ -16,17 +16,17 @@ from runtime.pools.port import STATE_MUST, VALUE_MUST, Codec, unfit
 from runtime.transport.values import Broken, count_values, picked_of
 from runtime.transport.wire import Message
 
-# Run a task of one item through plain stages: the fast path of most tasks of a heavy stream, without what only several
-# items need. A task that it cannot run takes the general path (:mod:`runtime.pools.perform`).
+# Run a task of one item through plain stages: the fast path, without the work that only several items need. A task that
+# it cannot run takes the general path (``perform``).
 
 
 def perform_alone(
     calls: Calls, stages: tuple[str, ...], task: Task | Message, codec: Codec
 ) -> tuple[Payload, list[float]] | None:
-    """The payload that comes out, and wall and CPU seconds of each stage, in turn. None: this is no task of that kind,
-    and nothing was done but what may be done again.
+    """Return the resulting payload, and the wall and CPU seconds of each stage, alternating. None: the task needs the
+    general path, which may repeat stages that ran here.
 
-    Raises: StageError when a stage raises.
+    Raises: StageError if a stage raises.
     """
     if task.items != 1 or task.states or (methods := calls.plain(stages)) is None:
         return None
@@ -49,14 +49,14 @@ def perform_alone(
     try:
         return codec.encode([value]), times
     except Exception:
-        return None  # the way of all others says why
+        return None  # the general path reports the error
 
 
 _NOT_PLAIN = frozenset({Outputs, Broken})
 
 
 class Performed(NamedTuple):
-    """A worker's answer: a payload with as many values as the task has items; those of ``faults`` mean nothing."""
+    """The result of a task: a payload with a value for each item; values at positions of ``faults`` mean nothing."""
 
     payload: Payload
     timings: tuple[StageTiming, ...]
@@ -64,11 +64,11 @@ class Performed(NamedTuple):
     faults: tuple[ItemFault, ...] = ()
     keyed: KeyedDone = NOTHING_KEYED
     values: int | None = None
-    """Number of values of the items that are done; None: one each."""
+    """Number of result values of the items that succeeded; None: one each."""
 
 
 async def perform(calls: Calls, task: Task, codec: Codec) -> Performed:
-    """Raises: StageError when nothing of the task could be done, and what it did to states is undone."""
+    """Run a task. Raises: StageError if the task failed as a whole; its changes of states are then undone."""
     if not calls.keyed.any_of(task.stages):
         return await _perform(calls, task, codec)
     async with calls.keyed.turn:
@@ -99,12 +99,12 @@ async def _perform(calls: Calls, task: Task, codec: Codec) -> Performed:
     if faults and task.items == 1:
         raise StageError(faults[0].stage, faults[0].error)
     keyed = calls.keyed.done(task.stages, done.values) if calls.keyed else NOTHING_KEYED
-    made = count_values(done.values) - len(faults)  # in the place of each of these is one that means nothing
+    made = count_values(done.values) - len(faults)  # each fault has one meaningless value in its place
     return Performed(payload, done.timings, _encoded_states(done, codec), faults, keyed, made)
 
 
 def _values(task: Task, codec: Codec) -> list[Any]:
-    """Its items; of a piece, its values."""
+    """Return the items of a task; for a piece, its values."""
     items = codec.decode(task.payload, task.start, task.start + task.items)
     if task.keyed is None or task.keyed.picked is None:
         return items
@@ -116,13 +116,13 @@ def _ordered(calls: Calls, task: Task) -> bool:
 
 
 def _broken(values: list[Any], stage: str) -> list[ItemFault]:
-    """Those that could not be unpickled, as faults of the first stage."""
+    """Return the values that could not be unpickled, as faults of the first stage."""
     text = "the value that went in cannot be unpickled\n"
     return [ItemFault(at, stage, text + value.why) for at, value in enumerate(values) if isinstance(value, Broken)]
 
 
 def _states(task: Task, codec: Codec) -> dict[str, Any]:
-    """Raises: StageError for one that cannot be unpickled."""
+    """Return the unpickled states. Raises: StageError for a state that cannot be unpickled."""
     states = {name: None if state is None else codec.decode(state)[0] for name, state in task.states.items()}
     for name, state in states.items():
         if isinstance(state, Broken):
@@ -131,7 +131,7 @@ def _states(task: Task, codec: Codec) -> dict[str, Any]:
 
 
 def _encoded(done: Executed, task: Task, codec: Codec) -> tuple[Payload, list[ItemFault]]:
-    """The values as a payload, and which of them cannot be pickled."""
+    """Return the values as a payload, and the faults of those that cannot be pickled."""
     try:
         return codec.encode(done.values), []
     except Exception:

@@ -1,4 +1,4 @@
-"""The port between dispatcher and world: a pool of generic workers. Three implementations, one contract suite."""
+"""The interface of a worker pool. There are three implementations, tested by one contract suite."""
 
 import asyncio
 import traceback
@@ -13,26 +13,27 @@ from runtime.dispatch.keys import Payload
 
 
 class WorkerPool(Protocol):
-    """Workers hold the stages that their class loads; a task names those to run. Thread-safe is only ``wake``."""
+    """A pool of workers, each with the stages that its class loads; a task names those to run. Only ``wake`` is
+    thread-safe."""
 
     def now_s(self) -> float:
-        """The pool's clock, in seconds: monotonic, or virtual."""
+        """Return the pool's time in seconds, monotonic or virtual."""
 
     def start(self, count: int, loads: Loads = ()) -> None:
-        """Begin to start ``count`` workers of a class; each reports WorkerJoined (after ``setup``) or
+        """Start ``count`` workers of a class without waiting. Each reports WorkerJoined (after ``setup``) or
         WorkerStartFailed, with its class."""
 
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         """Let an idle worker end, or kill a hanging one; no WorkerLost follows either."""
 
     def send(self, worker: WorkerId, tasks: Sequence[Task]) -> None:
-        """Hand tasks to a worker; it reports TaskDone or TaskFailed of each, tasks of one worker in the order sent."""
+        """Send tasks to a worker, which reports TaskDone or TaskFailed for each, in the order of sending."""
 
     def ask(self, worker: WorkerId, losses: int) -> None:
-        """Have a worker report WorkerAnswered, before it begins what it is sent later; one that is gone never does."""
+        """Ask a worker to report WorkerAnswered before it begins later tasks; a dead worker never does."""
 
     def wait(self, until_s: float) -> Sequence[Event]:
-        """Events since the last call; blocks until there is one, ``wake`` is called, or ``until_s`` is reached."""
+        """Return events since the last call; wait until there is one, ``wake`` is called, or ``until_s`` is reached."""
 
     def wake(self) -> None:
         """Make a ``wait`` under way return soon. May be called from any thread."""
@@ -42,16 +43,16 @@ class WorkerPool(Protocol):
 
 
 class Codec(Protocol):
-    """Turns the values of a bundle into a pool's payload and back. A state is a bundle of one."""
+    """Converts the values of a bundle to a pool's payload and back. A state is converted as a bundle of one."""
 
     def encode(self, values: Sequence[Any]) -> Payload:
-        """One value at least; the payload shares no memory with them, they may change from now on."""
+        """Encode one or more values. The payload shares no memory with the values, which may change afterwards."""
 
     def decode(self, payload: Payload, start: int = 0, stop: int | None = None) -> list[Any]:
-        """Those from ``start`` to before ``stop``; for one that cannot be unpickled a ``broken.Broken``."""
+        """Return the values from ``start`` to before ``stop``, with ``Broken`` for one that cannot be unpickled."""
 
     def size_bytes(self, payload: Payload) -> int:
-        """Return how much there is to carry."""
+        """Return the size of a payload in bytes."""
 
 
 T = TypeVar("T")
@@ -59,14 +60,14 @@ Work = Callable[[T], Coroutine[Any, Any, None]]
 
 
 async def at_once(tasks: AsyncIterator[T], work: Work[T], alone: Callable[[T], bool]) -> None:
-    """Begins each as it comes, until there are no more; what is under way then is cancelled. Nothing that comes behind
-    a task that is ``alone`` begins before it is done: the dispatcher counts on it, and takes no answer out of turn.
+    """Start each task as it comes; when ``tasks`` ends, cancel unfinished ones. A task for which ``alone`` is true must
+    end before later ones begin: the dispatcher relies on it and ignores answers out of order.
 
-    Raises: ExceptionGroup when ``work`` raises.
+    Raises: ExceptionGroup if ``work`` raises.
     """
     under_way: set[asyncio.Task[None]] = set()
     latest: asyncio.Task[None] | None = None
-    """That is alone."""
+    """The latest task that must end before later ones begin."""
     async with asyncio.TaskGroup() as group:
         async for task in tasks:
             begun = work(task) if latest is None or latest.done() else _behind(latest, work, task)
@@ -95,8 +96,8 @@ def unfit(what: str, must: str) -> str:
 
 
 def no_pair(error: BaseException, stage: object, pair: str) -> BaseException:
-    """Return what was raised where the method of a stage was called and what it returned was taken apart; instead of
-    Python's words for the latter, a sentence with the ``pair`` that it must return."""
+    """Return the error of a stage call. If it came from unpacking a result that is no pair, return a clearer error
+    instead, with the ``pair`` that the stage must return."""
     at = error.__traceback__
     here = isinstance(error, TypeError | ValueError) and at is not None and at.tb_next is None
     if not here or "unpack" not in str(error):

@@ -1,4 +1,4 @@
-"""Set up the stages of an app that a worker of some class runs, and let them go at its end."""
+"""Set up the stages of an app that a worker of some class runs, and tear them down at the worker's end."""
 
 import inspect
 import sys
@@ -13,14 +13,14 @@ MakeApp = Callable[[], App]
 
 
 def set_up(make_app: MakeApp, loads: Loads) -> App:
-    """Make the app and call its ``setup``, with the names of the stages that the worker runs, if it takes them."""
+    """Make the app, and call its ``setup``; if it has a parameter ``stages``, pass the stages that the worker runs."""
     app = make_app()
     _told(app.setup, app, loads)
     return app
 
 
 def tear_down(app: App, loads: Loads) -> None:
-    """Call the app's ``teardown`` at the end of a worker; what it raises is printed, as nobody waits for it."""
+    """Call the app's ``teardown`` at the end of a worker; print an error rather than raise it."""
     try:
         _told(app.teardown, app, loads)
     except Exception:

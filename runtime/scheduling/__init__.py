@@ -17,7 +17,7 @@ class SchedulerError(RecomposeError):
 
 
 def make_scheduler(name: str, settings: SchedulerSettings | None = None) -> Scheduler:
-    """Raises: SchedulerError when there is none called ``name``."""
+    """Return the scheduler called ``name``. Raises: SchedulerError if there is none."""
     make = SCHEDULERS.get(cast(SchedulerName, name))
     if make is None:
         raise SchedulerError(f"unknown scheduler {name!r}; there are {', '.join(SCHEDULERS)}")

@@ -1,7 +1,7 @@
-"""The port of a scheduler: choose the operator that an idle worker runs next, from what is known of all operators.
+"""The interface of a scheduler: choose the operator that an idle worker runs next, given measurements of all operators.
 
-Operators stand in the order of the pipeline. A scheduler has no state of its own: measurements come in the looks
-(``Book`` keeps them).
+Operators are in the order of the pipeline. A scheduler has no state of its own: it gets the measurements as ``Look``
+objects, which ``Book`` makes.
 """
 
 from abc import ABC, abstractmethod
@@ -12,34 +12,34 @@ from typing import NamedTuple
 from compositions.batch_settings import SchedulerSettings
 
 UNKNOWN_SELECTIVITY = 1.0
-"""Of an operator that has not run yet: as many outputs as inputs."""
+"""Assumed selectivity of an operator that has not run yet: as many outputs as inputs."""
 
 
 class Look(NamedTuple):
-    """One operator, when a worker asks."""
+    """The state and measurements of one operator at the time of a scheduling decision."""
 
     waiting: int
-    """Tuples in its worklist."""
+    """Number of tuples in its worklist."""
     ready: bool
-    """One more worker would find a tuple there that it may run."""
+    """True if one more worker would find a tuple that it may run."""
     workers: int
     most_workers: int
-    """Its maximal parallelism: 1 if it is stateful, its partitions if it has some, else all workers."""
+    """Maximum parallelism: 1 if stateful, the number of partitions if partitioned, else all workers."""
     cost_s: float | None = None
-    """Estimated time that it takes for a tuple; None: it has not run yet."""
+    """Estimated time per tuple; None: the operator has not run yet."""
     selectivity: float = UNKNOWN_SELECTIVITY
-    """Estimated outputs for a tuple."""
+    """Estimated number of outputs per tuple."""
     spent_s: float = 0.0
-    """Worker time spent at it in the present window, without the turns that still go on."""
+    """Worker time spent at the operator in the present window, without turns that have not ended."""
 
     @property
     def schedulable(self) -> bool:
-        """It has work, and room for one more worker (Prasaad et al., section 6)."""
+        """True if the operator has work and room for one more worker (Prasaad et al., section 6)."""
         return self.ready and self.workers < self.most_workers
 
 
 class Scheduler(ABC):
-    """Answers an idle worker. Pure: same looks, same answer."""
+    """Chooses the operator for an idle worker. A pure function: the same looks give the same choice."""
 
     name: str
 
@@ -48,15 +48,15 @@ class Scheduler(ABC):
 
     @abstractmethod
     def choose(self, looks: Sequence[Look]) -> int | None:
-        """Number of the operator to run; None: none that is schedulable should run now."""
+        """Return the index of the operator to run; None: no schedulable one should run now."""
 
     def allotment(self, look: Look) -> int:
-        """Tuples of a turn there: as many as take a slice, and one where the cost is not known yet (section 6)."""
+        """Return the number of tuples of a turn: those of one time slice, or 1 if the cost is unknown (section 6)."""
         return 1 if not look.cost_s else max(1, int(self.settings.slice_s / look.cost_s))
 
 
 class Queue(NamedTuple):
-    """The facts about an operator that need no measurement; as in ``Look``."""
+    """The fields of a ``Look`` that need no measurement."""
 
     waiting: int
     ready: bool
@@ -65,14 +65,14 @@ class Queue(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """The work of a worker at an operator between two questions."""
+    """The work of a worker at an operator between two scheduling decisions."""
 
     began_s: float
     ended_s: float
     tuples: int
     outputs: int
     busy_s: float
-    """Time at tuples; the rest of the visit went to taking and sending them."""
+    """Time spent on tuples; the rest of the visit went to receiving and sending them."""
 
 
 @dataclass(slots=True)
@@ -87,9 +87,9 @@ class Measured:
 
 
 class Book:
-    """Estimates are exponentially weighted means over tuples: sums of which a tuple counts half after ``half_life``
-    more. A mean over *visits* would count a tuple of a short visit more than one of a long visit; the paper names
-    averages only (section 2.2)."""
+    """The measurements of all operators. Estimates are exponentially weighted means over tuples: a tuple counts half
+    after ``half_life`` more tuples. A mean over *visits* would weight a tuple of a short visit more than one of a long
+    visit; the paper speaks only of averages (section 2.2)."""
 
     def __init__(self, operators: int, settings: SchedulerSettings) -> None:
         self._settings = settings
@@ -104,7 +104,7 @@ class Book:
         self._spend(entry, visit)
 
     def looks(self, now_s: float, queues: Iterable[Queue]) -> list[Look]:
-        """All operators as they are now, in the order of the pipeline."""
+        """Return the present look of each operator, in the order of the pipeline."""
         window = self._window(now_s)
         return [self._look(entry, queue, window) for entry, queue in zip(self._entries, queues, strict=True)]
 
@@ -115,7 +115,7 @@ class Book:
         return Look(*queue, entry.busy_s / entry.tuples, entry.outputs / entry.tuples, spent_s)
 
     def _spend(self, entry: Measured, visit: Visit) -> None:
-        """A window counts the part of a visit that lies in it."""
+        """Add the part of a visit that lies in the present window."""
         window = self._window(visit.ended_s)
         if entry.window != window:
             entry.window, entry.spent_s = window, 0.0

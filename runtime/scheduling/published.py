@@ -1,4 +1,4 @@
-"""The four heuristics of Prasaad et al. 2017, section 6."""
+"""The four heuristics of Prasaad et al. 2017, section 6, and one of our own (``Kanban``)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
@@ -8,17 +8,17 @@ from operator import mul
 from runtime.scheduling.port import Look, Scheduler
 
 LEAST_SELECTIVITY = 1e-9
-"""An operator that has given nothing so far may give something yet; and nobody divides by 0."""
+"""Lower bound of the selectivity: an operator without outputs so far may still make some; also avoids division by 0."""
 
 
 def cumulative(looks: Sequence[Look]) -> list[float]:
-    """Outputs of each operator for one input of the pipeline: ``cs_i``, its own selectivity included."""
+    """Return the outputs of each operator per input of the pipeline: ``cs_i``, with its own selectivity included."""
     return list(accumulate((max(look.selectivity, LEAST_SELECTIVITY) for look in looks), mul))
 
 
 class Qst(Scheduler):
-    """Queue-size throttling (6.1): pushes from the front. The earliest operator whose output queue is below its
-    threshold ``C · cs_i / Σ cs`` (equation 1)."""
+    """Queue-size throttling (6.1): pushes from the front. Chooses the earliest operator whose output queue is below
+    its threshold ``C · cs_i / Σ cs`` (equation 1)."""
 
     name = "qst"
 
@@ -33,19 +33,19 @@ class Qst(Scheduler):
 
 
 class Lp(Scheduler):
-    """Last in pipeline (6.2): pulls from the end. The latest operator with input."""
+    """Last in pipeline (6.2): pulls from the end. Chooses the latest operator with input."""
 
     name = "lp"
 
     def choose(self, looks: Sequence[Look]) -> int | None:
         least = self.settings.least_waiting
         found = _latest(at for at, look in enumerate(looks) if look.schedulable and look.waiting >= least)
-        # What is left below the least would never be run at the end of a stream.
+        # Otherwise a rest smaller than ``least`` would never run at the end of a stream.
         return found if found is not None else _latest(at for at, look in enumerate(looks) if look.schedulable)
 
 
 class Et(Scheduler):
-    """Estimated time (6.3): the operator whose worklist would take longest with one worker more (equation 2)."""
+    """Estimated time (6.3): chooses the operator whose worklist takes longest with one more worker (equation 2)."""
 
     name = "et"
 
@@ -54,12 +54,12 @@ class Et(Scheduler):
 
 
 class Ct(Scheduler):
-    """Current throughput (6.4): the operator that will have done least in the window, as seen from the input.
+    """Current throughput (6.4): chooses the operator with the least work in the window, in inputs of the pipeline.
 
-    **Erratum.** Equation 3 divides the tuples that operator *i* takes by ``cs_i``, which has its own selectivity in it;
-    but inputs are in the measure of what the operators *before* it give: ``cs_{i-1}``. As printed, an operator that
-    passes one tuple in a hundred seems to have done a hundred times as much, and its queue grows without bound while
-    the input lasts. ``selectivity = "printed"`` is for comparison.
+    **Erratum.** Equation 3 divides the tuples that operator *i* takes by ``cs_i``, which includes its own selectivity.
+    But its inputs are the outputs of the operators *before* it, so the divisor must be ``cs_{i-1}``. As printed, an
+    operator that passes one tuple in a hundred seems to have done a hundred times as much, and its queue grows without
+    bound while the input lasts. ``selectivity = "printed"`` is for comparison.
     """
 
     name = "ct"
@@ -76,7 +76,7 @@ class Ct(Scheduler):
 
 
 def _left_s(look: Look) -> float:
-    """What is not known yet comes first: a turn tells."""
+    """Return the time that the worklist would take; infinite if the cost is unknown, so that a turn measures it."""
     return inf if look.cost_s is None else look.waiting * look.cost_s / (look.workers + 1)
 
 
@@ -85,16 +85,17 @@ def _latest(found: Iterable[int]) -> int | None:
 
 
 def _least(looks: Sequence[Look], value: Callable[[int], float]) -> int | None:
-    """The schedulable operator with the least value; of equal ones the latest, which holds the oldest tuples."""
+    """Return the schedulable operator with the least value; of equal ones the latest, which holds the oldest tuples."""
     return min((at for at, look in enumerate(looks) if look.schedulable), key=lambda at: (value(at), -at), default=None)
 
 
 class Kanban(Scheduler):
-    """The latest operator with input, as ``lp``, whose output queue has room, as ``qst``.
+    """Chooses the latest operator with input, as ``lp`` does, whose output queue has room, as ``qst`` requires.
 
-    Room is what the workers that the next operator can have take in ``ahead`` slices, each. Where an operator is at its
-    maximal parallelism (a stateful one, few partitions) the published heuristics send idle workers to those before it,
-    whose outputs then wait: throughput is the same, latency grows as long as the stream lasts. Here these workers idle.
+    The room is the number of tuples that the next operator's maximum of workers process in ``ahead`` slices. If an
+    operator is at its maximum parallelism (stateful, or few partitions), the published heuristics send idle workers to
+    operators before it, whose outputs then wait: the throughput is the same, but the latency grows as long as the
+    stream lasts. Here these workers stay idle.
     """
 
     name = "kanban"

@@ -1,4 +1,4 @@
-"""A worker's account of the arena: the blocks that it reads, and room to write in during a task."""
+"""Accounts of the arena: for each worker, the blocks that it may read, and the room for its writes during a task."""
 
 import socket
 from collections import deque
@@ -15,11 +15,11 @@ _REMEMBERED = 8
 
 
 class Habits:
-    """The bytes that the latest tasks of the same stages wrote per item: the next task gets so much room."""
+    """Predicts the room that a task needs: the maximum that the latest tasks of the same stages wrote per item."""
 
     def __init__(self) -> None:
         self.written: dict[tuple[int, int], deque[int]] = {}
-        """By the stages; those that write small frames only are not in it."""
+        """Written bytes per item of the latest tasks, by stages; stages that write only small frames are left out."""
 
     def note(self, answer: Message, written_bytes: int) -> None:
         stages = answer.first, answer.span
@@ -32,17 +32,17 @@ class Habits:
 
 
 class Accounts:
-    """The accounts of the workers on this host. Without an arena, none has one."""
+    """Makes the accounts of the workers on this host. Without an arena, workers have no accounts."""
 
     def __init__(self, arena: Arena | None) -> None:
-        """``arena`` is closed with them."""
+        """``arena``: closed together with the accounts."""
         self.arena, self._habits = arena, Habits()
         self.codec = FrameCodec(None if arena is None else RunnerShelf(arena))
-        """Values as frames that the workers can take, also those elsewhere."""
+        """Encodes values as frames for all workers, including those on other hosts."""
 
     @classmethod
     def opened(cls, settings: ArenaSettings | None) -> "Accounts":
-        """With an arena if one is wanted, and can be had."""
+        """Create accounts, with an arena if ``settings`` ask for one and the system can provide it."""
         return cls(open_arena(settings) if settings is not None else None)
 
     def open(self) -> "Account | None":
@@ -50,11 +50,11 @@ class Accounts:
 
     @property
     def handed(self) -> Sequence[int]:
-        """Descriptors that it gets."""
+        """Descriptors to pass to a worker."""
         return () if self.arena is None else (self.arena.segment.descriptor,)
 
     def in_full(self, message: Message) -> Message:
-        """With bytes in place of references, to be sent at once."""
+        """Return the message with bytes in place of references; send it immediately, before the memory changes."""
         if Reference not in map(type, _frames(message)):
             return message
         payload, states = map(self._read, message.payload), message.states.items()
@@ -72,7 +72,7 @@ class Accounts:
 
 
 class Account:
-    """The account of one worker at the hub. Messages pass through it on their way out and in."""
+    """The account of one worker at the hub; all its messages pass through it in both directions."""
 
     def __init__(self, arena: Arena, habits: Habits) -> None:
         self._arena, self._habits, self._written = arena, habits, habits.written
@@ -80,7 +80,7 @@ class Account:
         self._rooms: dict[int, Block] = {}
 
     def going(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Messages to the worker, with room for what it will write."""
+        """Return messages to the worker, with room for the frames that it will write."""
         if not self._written:
             for message in messages:
                 if message.states or Reference in map(type, message.payload):
@@ -101,9 +101,9 @@ class Account:
         return message._replace(blocks=(room.start, room.size))
 
     def came(self, message: Message) -> Message:
-        """A message from the worker, whose references keep their blocks from now on.
+        """Return a message from the worker, with references that keep their blocks from being freed.
 
-        Raises: OSError when it refers to what the worker does not have.
+        Raises: OSError if the message refers to memory that the worker was not given.
         """
         payload = message.payload
         if (
@@ -111,7 +111,7 @@ class Account:
             and len(payload[0]) < LARGE_BYTES
             and not (self._rooms or message.states or message.blocks)
         ):
-            return message  # one small frame, as most of a light stream
+            return message  # one small frame: the usual case in a light stream
         if message.kind == Kind.ALIVE:
             return message
         room = self._rooms.pop(message.task_id, None)
@@ -123,7 +123,7 @@ class Account:
         return message
 
     def close(self, worker: socket.socket) -> None:
-        """The worker is no longer ours, and may not know it yet. Closes its connection, perhaps later."""
+        """Close the account of a removed worker, and its connection: later, if the worker may still write to memory."""
         self._holds.clear()
         if self._rooms:
             self._arena.leave_to(worker, list(self._rooms.values()))

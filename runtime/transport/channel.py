@@ -1,4 +1,4 @@
-"""The worker's side of the transport: connect, receive messages one by one, send. See ``runtime/transport/hub.py``."""
+"""The worker's side of the transport: connect, receive and send messages. See ``runtime/transport/hub.py``."""
 
 import select
 import socket
@@ -13,7 +13,7 @@ from runtime.transport.wire import HEAD, Kind, Message, pack, pieces, plain_text
 
 
 class StreamChannel:
-    """Messages on the stream connection itself. One thread only; ``send`` raises OSError when the hub is gone."""
+    """Messages on the stream connection itself. Not thread-safe. ``send`` raises OSError if the hub is gone."""
 
     def __init__(self, sock: socket.socket, invitation: Invitation) -> None:
         self.socket = sock
@@ -25,7 +25,7 @@ class StreamChannel:
         self.send = MessageWriter(sock).send
         self._received: deque[Message] = deque()
         self.handed: int | None = None
-        """The descriptor of the arena that is shared with the hub."""
+        """The descriptor of the arena that is shared with the hub; None without one."""
         self._introduce(invitation)
 
     def _introduce(self, invitation: Invitation) -> None:
@@ -44,11 +44,12 @@ class StreamChannel:
 
     @property
     def descriptors(self) -> Sequence[int]:
-        """Files that can be read when there may be something for ``poll``; or after ``send``, which may take a sign."""
+        """Descriptors that become readable when messages may have come. Also call ``poll`` after each ``send``, which
+        may consume ZeroMQ's notification."""
         return [self.socket.fileno()]
 
     def poll(self) -> list[Message] | None:
-        """Return what has come; does not wait for the next to begin; ``None`` when the hub is gone."""
+        """Return the messages received so far, without waiting for another; None if the hub is gone."""
         if self._poller.poll(0):
             try:
                 self._received.extend(self._reader.read())
@@ -59,7 +60,7 @@ class StreamChannel:
         return came
 
     def receive(self) -> Message | None:
-        """The next message; blocks; ``None`` when the hub is gone."""
+        """Wait for the next message, and return it; None if the hub is gone."""
         while not self._received:
             try:
                 self._received.extend(self._reader.read())
@@ -72,10 +73,11 @@ class StreamChannel:
 
 
 class EncryptedChannel:
-    """The same on ZeroMQ with CURVE; the stream connection beside it tells when the hub is gone.
+    """A channel on ZeroMQ with CURVE encryption. The end of the stream connection beside it (``lifeline``) means that
+    the hub is gone.
 
-    ZeroMQ connects anew by itself, and what was on the way is lost: so the end of its connection is the end here too,
-    and the hub has the worker's tasks run elsewhere.
+    ZeroMQ reconnects by itself, but loses messages in flight. So the end of its connection also ends this channel and
+    the worker, whose tasks then run elsewhere.
     """
 
     def __init__(self, lifeline: StreamChannel, network: Network, invitation: Invitation) -> None:
@@ -101,7 +103,7 @@ class EncryptedChannel:
     def poll(self) -> list[Message] | None:
         if came := self._all():
             return came
-        # To look may take the sign of what has come meanwhile, and no descriptor would tell of it any more.
+        # ``_is_gone`` may consume the notification of messages that came meanwhile, so receive once more.
         return None if self._is_gone(0) else self._all()
 
     def _all(self) -> list[Message]:
@@ -121,14 +123,14 @@ class EncryptedChannel:
                     return None
 
     def _receive(self) -> Message:
-        """Raises: zmq.Again when nothing came."""
+        """Return a message that has come. Raises: zmq.Again if there is none."""
         first, *more = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
-        # ZeroMQ's memory is read-only and not aligned; what stages get must not depend on the transport.
+        # A copy: ZeroMQ's memory is read-only and not aligned, and a stage's input must not depend on the transport.
         body = bytearray().join((first.buffer[HEAD.size :], *(each.buffer for each in more)))
         return unpack(HEAD.unpack_from(first.buffer), memoryview(body))
 
     def _is_gone(self, timeout_ms: int | None = None) -> bool:
-        """Waits until something came, or the hub is gone, or time is up."""
+        """Wait for a message, the hub's end or the timeout; return whether the hub is gone."""
         ready = dict(self._poller.poll(timeout_ms))
         if self._broken in ready:
             return True
@@ -151,9 +153,9 @@ Channel = StreamChannel | EncryptedChannel
 
 
 def connect(invitation: Invitation) -> Channel:
-    """By the unix socket if that is within reach, else by the network.
+    """Connect to a hub, by its unix socket if that exists on this host, else by the network.
 
-    Raises: OSError when the hub cannot be reached or does not take the invitation.
+    Raises: OSError if the hub cannot be reached or refuses the connection.
     """
     if (sock := _unix_socket(invitation.unix_path)) is not None:
         return StreamChannel(sock, invitation)
@@ -165,7 +167,7 @@ def connect(invitation: Invitation) -> Channel:
 
 
 def _unix_socket(path: str | None) -> socket.socket | None:
-    """None where there is no such socket: the hub is on another host."""
+    """Return a connected unix socket; None if there is none at ``path``, as the hub is on another host."""
     if path is None:
         return None
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""A stream connection in a hub's poll, and the poll: whole messages in, messages out, also to a slow side."""
+"""A hub's poll, and its stream connections, which receive and send whole messages without blocking."""
 
 import select
 import socket
@@ -13,7 +13,7 @@ from runtime.transport.wire import Message
 
 READ, WRITE = select.POLLIN, select.POLLOUT
 Handler = Callable[[int], object]
-"""Gets the mask of the events of its descriptor."""
+"""Called with the mask of the events of its descriptor."""
 _READY_AT_ONCE = 256
 _LONGEST_S = 10**6
 
@@ -24,28 +24,28 @@ class Readiness:
         self._handlers: dict[int, Handler] = {}
 
     def watch(self, descriptor: int, handler: Handler) -> None:
-        """Calls ``handler`` from now on when there is something to read, or the connection broke."""
+        """Call ``handler`` from now on when the descriptor is readable, or its connection broke."""
         self._handlers[descriptor] = handler
         self._poller.register(descriptor, READ)
 
     def watch_writing(self, descriptor: int, wanted: bool) -> None:
-        """Calls its handler also, or no longer, when there is room to write."""
+        """Call the handler also when the descriptor is writable, if ``wanted``."""
         self._poller.modify(descriptor, READ | WRITE if wanted else READ)
 
     def forget(self, descriptor: int) -> None:
-        """Before it is closed."""
+        """Stop watching a descriptor; call this before closing it."""
         if self._handlers.pop(descriptor, None) is not None:
             self._poller.unregister(descriptor)
 
     def serve(self, wait_s: float | None) -> None:
-        """Waits for something to be ready (``None``: for as long as it takes) and calls all handlers concerned."""
+        """Wait up to ``wait_s`` (None: without limit) for ready descriptors, and call their handlers."""
         handlers = self._handlers
         try:
             ready = self._poller.poll(wait_s, _READY_AT_ONCE)
-        except OverflowError:  # more than the system can wait for
+        except OverflowError:  # the time exceeds the system's limit
             ready = self._poller.poll(_LONGEST_S, _READY_AT_ONCE)
         for descriptor, mask in ready:
-            if handler := handlers.get(descriptor):  # one before it may have closed this one
+            if handler := handlers.get(descriptor):  # an earlier handler may have closed this descriptor
                 handler(mask)
 
     def close(self) -> None:
@@ -55,22 +55,25 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class LobbySettings:
+    """Limits of pending connections, which have not proved their identity yet."""
+
     stranger_s: float = ranged(5.0, 0.1, 600, "s")
-    """A connection that has not proved itself after so long is closed. An invited worker takes milliseconds."""
+    """Time after which a pending connection is closed. A worker proves its identity within milliseconds."""
     strangers: int = ranged(128, 1, 65_536)
-    """More than this at a time, and the one that has waited longest is closed: more than workers ever start at once."""
+    """Maximum number of pending connections, above which the oldest is closed; workers never start as many at once."""
     full_pause_s: float = ranged(1.0, 0.01, 60, "s")
-    """No connection is taken for so long when the process or the machine has no room for another."""
+    """Pause in accepting connections after the process or the machine had no room for another."""
 
 
 Heard = Callable[[Message], None]
-"""Raises: OSError, ValueError or IndexError for a message that this connection may not send."""
+"""Handles a message. Raises: OSError, ValueError or IndexError for one that this connection may not send."""
 
 
 class Connection:
-    """``heard`` gets each message, ``lost`` is called once when the connection broke or what came is not our language.
+    """A stream connection. ``heard`` gets each message; ``lost`` is called once, if the connection breaks or receives
+    malformed data.
 
-    Who owns the connection sets both; ``close`` calls neither.
+    The connection's owner sets both callbacks; ``close`` calls neither.
     """
 
     def __init__(self, sock: socket.socket, readiness: Readiness, heard: Heard, lost: Callable[[], None]) -> None:
@@ -81,13 +84,13 @@ class Connection:
         self._socket, self._readiness = sock, readiness
         self._writer = MessageWriter(sock, partial(readiness.watch_writing, sock.fileno(), True))
         self.send, self.send_all = self._writer.send, self._writer.send_all
-        """Raise: OSError when the connection is broken; ``lost`` is called as well, by the next poll."""
+        """Send messages. Raise: OSError if the connection is broken; the next poll then also calls ``lost``."""
         readiness.watch(sock.fileno(), self._serve)
 
     def greet(self, message: Message, descriptors: Sequence[int]) -> None:
-        """Sends a short message before any other, with descriptors that the other side gets as its own.
+        """Send a short first message, with descriptors that are duplicated into the other process.
 
-        Raises: OSError when the connection is broken.
+        Raises: OSError if the connection is broken.
         """
         send_with(self._socket, message, descriptors)
 
@@ -96,7 +99,7 @@ class Connection:
         self.leave().close()
 
     def leave(self) -> socket.socket:
-        """The socket, which is no longer ours to read and to close."""
+        """Stop watching the socket, and return it; the caller must close it."""
         if self._socket.fileno() >= 0:
             self._readiness.forget(self._socket.fileno())
         return self._socket
@@ -105,10 +108,10 @@ class Connection:
         try:
             if mask & WRITE:
                 self._flush()
-            if mask & ~WRITE:  # readable, or broken: reading tells
+            if mask & ~WRITE:  # readable or broken; a read raises if it is broken
                 for message in self.reader.read():
                     self.heard(message)
-        except (EOFError, OSError, ValueError, IndexError, struct.error):  # the last three: not our language
+        except (EOFError, OSError, ValueError, IndexError, struct.error):  # the last three: malformed data
             self.lost()
 
     def _flush(self) -> None:

@@ -1,9 +1,9 @@
-"""The pool's side of the transport: one poll over all workers, a message or the loss of a worker per entry.
+"""The pool's side of the transport: one poll for all workers returns their messages and their losses.
 
-Every worker keeps one stream connection to the hub, whose end is the end of the worker: a dead process shows at once.
-On the hub's own host it is a unix socket in a directory of mode 0700 and carries the items as well. From another host
-it is tcp and carries nothing but the proof of identity; items then travel on ZeroMQ with CURVE encryption
-(docs/decisions/0002-transport.md).
+Every worker keeps one stream connection to the hub, whose end means the end of the worker, so a dead process is noticed
+at once. On the hub's own host the connection is a unix socket in a directory of mode 0700, which also carries the
+items. From another host it is TCP and carries only the proof of identity; items then travel on ZeroMQ with CURVE
+encryption (docs/decisions/0002-transport.md).
 """
 
 import math
@@ -30,11 +30,11 @@ _ANSWERS = (Kind.DONE, Kind.PARTLY, Kind.FAILED)
 
 
 Deliver = Callable[[tuple[WorkerId, Message]], None]
-"""Gets each message with the worker that it is from."""
+"""Called with each message and the worker that sent it."""
 
 
 class PlainLink:
-    """Items travel on the stream connection itself, large frames by reference if the worker has an account."""
+    """A link whose items travel on the stream connection; large frames as references if the worker has an account."""
 
     def __init__(self, connection: Connection, worker: WorkerId, deliver: Deliver, account: Account | None) -> None:
         self._connection, self._worker, self._deliver, self._account = connection, worker, deliver, account
@@ -49,7 +49,7 @@ class PlainLink:
             else:
                 self._connection.send_all(messages)
         except OSError:
-            pass  # what the worker said before it died is read first, and then its end
+            pass  # the poll first reads the worker's last messages, and then notices its end
 
     def came(self, message: Message) -> None:
         self._deliver((self._worker, message if self._account is None else self._account.came(message)))
@@ -62,12 +62,12 @@ class PlainLink:
 
 
 class EncryptedLink:
-    """Items travel on ZeroMQ; the stream connection tells of the worker's end, and nothing else may come on it.
+    """A link whose items travel on ZeroMQ. The stream connection signals only the worker's end and carries no messages.
 
-    A ZeroMQ connection that breaks forgets what it had taken, and makes itself anew without a word. A worker ends when
-    that happens (``EncryptedChannel``). What is on the way to one that has not noticed yet cannot be routed, or is
-    missed when the answer to a later task comes: workers answer in the order asked. Those that have several tasks at
-    once do not; a task that is lost on its way to them is missed at its time limit.
+    A broken ZeroMQ connection loses the messages in flight and reconnects silently. The worker ends when it notices
+    that (``EncryptedChannel``). A message to a worker that has not noticed either cannot be routed, which raises, or
+    its loss shows when the answer to a later task comes first, as workers answer in order. Workers with concurrent
+    tasks answer in any order; there, a lost task is noticed at its time limit.
     """
 
     def __init__(
@@ -78,23 +78,23 @@ class EncryptedLink:
         deliver: Deliver,
         in_full: Callable[[Message], Message],
     ) -> None:
-        """``in_full``: a message as it is where there is no shared memory."""
+        """``in_full``: replaces references to shared memory in a message by bytes."""
         self._connection = connection
         connection.heard = self._refuse
         self._worker, self._route, self._deliver, self._in_full = worker, route, deliver, in_full
         self._asked: deque[int] = deque()
-        """Tasks without an answer, in the order sent."""
+        """Unanswered tasks, in the order of sending."""
         self._in_order = True
 
     def send(self, messages: Sequence[Message]) -> None:
-        """Raises: OSError when one of them cannot arrive any more, and nothing else will tell."""
+        """Send messages. Raises: OSError if one cannot be delivered, which no other check would notice."""
         for message in messages:
             if message.kind == Kind.TASK:
                 self._asked.append(message.task_id)
             self._route(self._in_full(message))
 
     def came(self, message: Message) -> None:
-        """A message came by ZeroMQ. Raises: OSError when it proves that another was lost."""
+        """Handle a message from ZeroMQ. Raises: OSError if it shows that an earlier message was lost."""
         if message.kind == Kind.READY:
             self._in_order = message.items > 0
         elif message.kind in _ANSWERS and message.task_id in self._asked:
@@ -115,7 +115,7 @@ class EncryptedLink:
 Link = PlainLink | EncryptedLink
 
 _ZAP = "inproc://zeromq.zap.01"
-"""Where ZeroMQ asks whether a key may come in (its RFC 27)."""
+"""The address at which ZeroMQ asks whether to accept a key (its RFC 27)."""
 _DOMAIN = b"recompose"
 
 
@@ -123,7 +123,7 @@ class Router:
     def __init__(
         self, host: str, readiness: Readiness, guests: Guests, came: Callable[[WorkerId, Message], None]
     ) -> None:
-        """``came`` gets what invited workers send."""
+        """``came`` is called with each message of an expected worker."""
         self._guests, self._came, self._readiness = guests, came, readiness
         self.server_key, private = zmq.curve_keypair()
         context = zmq.Context()
@@ -139,14 +139,14 @@ class Router:
         readiness.watch(int(router.fd), self.drain)
 
     def send(self, identity: bytes, message: Message) -> None:
-        """Raises: OSError when there is no connection of that routing id."""
+        """Send a message to a routing id. Raises: OSError if no connection has this id."""
         try:
             self._socket.send_multipart([identity, *pieces(pack(message)[0])])
         except zmq.ZMQError as error:
             raise OSError(f"a worker's ZeroMQ connection is gone: {error}") from error
 
     def drain(self, mask: int = 0) -> None:
-        """Takes all that has come. Its descriptor tells only of what came after the last look, or the last send."""
+        """Receive all waiting messages. The descriptor signals only messages after the last receive or send."""
         receive = self._socket.recv_multipart
         with suppress(zmq.Again):
             while True:
@@ -165,7 +165,7 @@ class Router:
             self._came(worker, unpack(HEAD.unpack_from(body), body[HEAD.size :]))
 
     def _answer_porter(self, mask: int) -> None:
-        """Answers all who ask whether a key may come in."""
+        """Answer ZeroMQ's questions whether to accept a key."""
         with suppress(zmq.Again):
             while True:
                 asked = self._porter.recv_multipart(zmq.NOBLOCK)
@@ -179,7 +179,7 @@ Received = tuple[WorkerId, Message | None]
 
 
 class Hub:
-    """Not thread-safe but for ``wake``."""
+    """Connects a pool with its workers. Only ``wake`` is thread-safe."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Hub:
         arena: ArenaSettings | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """``arena``: of the memory shared with workers that come by the unix socket; without it, all is copied."""
+        """``arena``: settings of the memory shared with workers on this host; None: frames are copied."""
         self._clock = clock
         self.accounts = Accounts.opened(arena if unix else None)
         self._guests = Guests()
@@ -209,7 +209,7 @@ class Hub:
             self._lobby.open(socket.AF_UNIX, self._unix_path, self._admit_plain)
 
     def open_network(self, host: str) -> None:
-        """Listens on ``host`` as well, from now on; a second call changes nothing."""
+        """Also listen on address ``host``; a second call does nothing."""
         if self._network:
             return
         router = Router(host, self._readiness, self._guests, self._came)
@@ -221,7 +221,7 @@ class Hub:
         return self._guests.invite(worker, self._unix_path, self._network)
 
     def send(self, worker: WorkerId, messages: Sequence[Message]) -> None:
-        """Hands messages over. One that cannot arrive is the loss of the worker: ``poll`` tells, or has told."""
+        """Send messages to a worker. If one cannot be delivered, the worker counts as lost, which ``poll`` reports."""
         link = self._links.get(worker)
         if link is None:
             return
@@ -231,7 +231,7 @@ class Hub:
             self._lose(worker)
 
     def poll(self, timeout_s: float | None) -> list[Received]:
-        """All that has come, in order; ``None`` for a message is the loss of the worker. Blocks for the first."""
+        """Wait up to ``timeout_s`` (None: without limit); return all messages, in order. None: the worker was lost."""
         if self._router is not None:
             self._router.drain()
         if self._lobby.due_s < math.inf:
@@ -245,18 +245,18 @@ class Hub:
         return received
 
     def wake(self) -> None:
-        """Makes a ``poll`` under way return. From any thread, also after ``close``."""
-        with suppress(OSError):  # it is closed, or there are wakes enough
+        """Make a ``poll`` under way return. May be called from any thread, also after ``close``."""
+        with suppress(OSError):  # the hub is closed, or enough wakes are waiting
             self._wake_in.send(b"\0")
 
     def drop(self, worker: WorkerId) -> None:
-        """Closes a worker's connection, which ends an idle one, and takes its invitation back; reports nothing."""
+        """Close a worker's connection (an idle worker then ends), and revoke its credentials, without a report."""
         self._guests.expel(worker)
         if link := self._links.pop(worker, None):
             link.close()
 
     def close(self) -> None:
-        """Closes everything and removes the directory; may be called twice."""
+        """Close all connections, and remove the directory; may be called twice."""
         for link in self._links.values():
             link.close()
         self._links.clear()
@@ -296,7 +296,7 @@ class Hub:
         self._links[worker] = link
 
     def _came(self, worker: WorkerId, message: Message) -> None:
-        """By the router; from a worker that has not proved itself yet, or is gone, it is nothing."""
+        """Handle a message from the router; ignore one of a worker that is lost or has not proved its identity."""
         if link := self._links.get(worker):
             try:
                 link.came(message)

@@ -1,7 +1,7 @@
 """Calls between two processes of one host: request and reply are bytes, over a unix socket.
 
-A connection carries one call at a time and is used again, so that an answer belongs to the request before it and the
-end of the server is the end of every call under way. Its folder has mode 0700: only this user can reach the socket.
+A connection carries one call at a time and is reused. So each answer belongs to the request before it, and the end of
+the server ends every call under way. The socket's folder has mode 0700: only this user can connect.
 """
 
 import hmac
@@ -38,38 +38,38 @@ class LocalAddress:
 
 
 class LocalServer:
-    """Answers in a thread a connection; ``answer`` must raise nothing. It ends with its process."""
+    """Answers calls, with one thread per connection, until the process ends. ``answer`` must not raise."""
 
     def __init__(self, answer: Callable[[bytes], bytes]) -> None:
-        """Raises: OSError without a folder whose name is short enough for a socket in it."""
+        """Start the server. Raises: OSError if no folder has a path that is short enough for a socket."""
         folder = make_folder()
         self.address = LocalAddress(folder, secrets.token_bytes(SECRET_BYTES))
         self._server = _Server(self.address, answer)
         threading.Thread(target=self._server.serve_forever, name="local-calls", daemon=True).start()
 
     def close(self) -> None:
-        """Takes no new connection, and removes the folder."""
+        """Refuse new connections, and remove the folder."""
         self._server.shutdown()
         self._server.server_close()
         shutil.rmtree(self.address.folder, ignore_errors=True)
 
 
 class LocalCaller:
-    """Asks a server; from any thread, each call under way over a connection of its own."""
+    """Calls a server. Thread-safe: concurrent calls use separate connections."""
 
     def __init__(self, address: LocalAddress) -> None:
         self._address = address
         self._idle: deque[_Connection] = deque()
-        weakref.finalize(self, _close_all, self._idle)  # a caller that is forgotten leaves none behind
+        weakref.finalize(self, _close_all, self._idle)  # closes the connections when the caller is collected
 
     def ask(self, request: bytes, timeout_s: float | None) -> bytes:
-        """Raises: ConnectionRefusedError when the server cannot be reached, and nothing was asked; TimeoutError, and
-        then it may still come to it; ConnectionResetError when it ended meanwhile."""
+        """Send a request, and return the answer. Raises: ConnectionRefusedError if the server cannot be reached and
+        nothing was sent; TimeoutError (the server may still handle it); ConnectionResetError if the server ended."""
         connection = self._connection(timeout_s)
         try:
             answer = connection.ask(request, timeout_s)
         except BaseException as error:
-            connection.close()  # its answer would be taken for that of the next call
+            connection.close()  # a late answer would be taken for that of the next call
             if isinstance(error, EOFError | BrokenPipeError):
                 raise ConnectionResetError("the server has closed the connection") from error
             raise
@@ -77,7 +77,7 @@ class LocalCaller:
         return answer
 
     def clear_up(self) -> None:
-        """After a server that was killed: closes what is at rest, and removes the folder."""
+        """Clean up after a killed server: close idle connections, and remove its folder."""
         _close_all(self._idle)
         shutil.rmtree(self._address.folder, ignore_errors=True)
 
@@ -118,7 +118,7 @@ def _close_all(connections: deque[_Connection]) -> None:
 
 
 def _read(stream: BufferedIOBase) -> bytes:
-    """Raises: EOFError when the other side has closed."""
+    """Read one message. Raises: EOFError if the other side has closed the connection."""
     return _exactly(stream, _SIZE.unpack(_exactly(stream, _SIZE.size))[0])
 
 
@@ -142,7 +142,7 @@ class _Handler(socketserver.StreamRequestHandler):
     server: _Server
 
     def handle(self) -> None:
-        with suppress(EOFError, OSError):  # who asked has gone
+        with suppress(EOFError, OSError):  # the caller is gone
             if hmac.compare_digest(_exactly(self.rfile, SECRET_BYTES), self.server.secret):
                 self._serve()
 

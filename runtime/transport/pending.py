@@ -1,4 +1,4 @@
-"""Pending connections: each may stay for a limited time, and only so many at once, until it has proved its identity."""
+"""Pending connections, which have not proved their identity yet: limited in number and in time."""
 
 import errno
 import hmac
@@ -22,7 +22,8 @@ _PROOF, _ROUTING_ID, _CURVE_KEY = b"recompose proof", b"recompose routing id", b
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The address and keys that another host needs to reach a hub."""
+    """The addresses and the key that a worker on another host needs to reach a hub. ``lifeline_port``: the port of the
+    plain connection whose end means that the worker has ended."""
 
     host: str
     lifeline_port: int
@@ -32,7 +33,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """All that a worker needs to connect; picklable. At least one of ``unix_path`` and ``network`` is given."""
+    """A worker's credentials and the hub's address; picklable. ``unix_path``, ``network`` or both are set."""
 
     worker: WorkerId
     secret: bytes = field(repr=False)
@@ -40,12 +41,12 @@ class Invitation:
     network: Network | None
 
     def proof(self, challenge: bytes) -> bytes:
-        """Shows that the invited worker answers this challenge."""
+        """Return the answer to a challenge, which proves that the worker has the secret."""
         return self._derived(_PROOF, challenge + self.worker.encode())
 
     @property
     def identity(self) -> bytes:
-        """The worker's ZeroMQ routing id; nobody else can name it. A zero byte first is reserved."""
+        """The worker's ZeroMQ routing id, which others cannot guess. ZeroMQ reserves ids with a leading zero byte."""
         return b"w" + self._derived(_ROUTING_ID)
 
     @property
@@ -64,7 +65,7 @@ class Invitation:
 
 
 class Guests:
-    """The invitations that are still good."""
+    """The allowlist: the workers that may connect, with their credentials (invitations)."""
 
     def __init__(self) -> None:
         self._invitations: dict[WorkerId, Invitation] = {}
@@ -80,26 +81,26 @@ class Guests:
         return invitation
 
     def expel(self, worker: WorkerId) -> None:
-        """Takes an invitation back."""
+        """Revoke a worker's credentials."""
         invitation = self._invitations.pop(worker, None)
         if invitation is not None and invitation.network is not None:
             del self._routes[invitation.identity]
             self._keys.discard(z85.decode(invitation.curve_public))
 
     def admit(self, worker: WorkerId, challenge: bytes, proof: bytes) -> Invitation:
-        """Raises: OSError for a worker that was not invited, or a proof that is not its own."""
+        """Return a worker's credentials. Raises: OSError if the worker is not on the list, or its proof is wrong."""
         invitation = self._invitations.get(worker)
         if invitation is None:
-            raise OSError(f"{worker!r} is not expected")
+            raise OSError(f"no connection is expected from worker {worker!r}")
         if not hmac.compare_digest(invitation.proof(challenge), proof):
-            raise OSError(f"{worker!r} does not have its invitation")
+            raise OSError(f"a connection that claims to be worker {worker!r} has the wrong secret")
         return invitation
 
     def by_route(self, identity: bytes) -> WorkerId | None:
         return self._routes.get(identity)
 
     def has_key(self, key: bytes) -> bool:
-        """Return whether a CURVE key (32 bytes) is of an invitation."""
+        """Return whether a CURVE key (32 bytes) belongs to a worker on the list."""
         return key in self._keys
 
 
@@ -107,9 +108,9 @@ _MESSAGE_LIMIT_BYTES = 4096
 _HANG_UPS = (errno.ECONNABORTED, errno.EAGAIN, errno.EINTR)
 
 Admit = Callable[[Connection, WorkerId, bytes, bytes], Sequence[int]]
-"""Gets a connection, whom it says it is, the challenge and its proof; returns the descriptors that it is handed.
+"""Called with a connection, the worker that it claims to be, the challenge and the proof; returns descriptors for it.
 
-Raises: OSError for one that may not come in."""
+Raises: OSError if the connection is refused."""
 
 
 @dataclass(slots=True, eq=False)
@@ -124,11 +125,11 @@ class Lobby:
         self._readiness, self._clock, self._settings = readiness, clock, settings
         self._doors: dict[socket.socket, Admit] = {}
         self._strangers: dict[_Stranger, None] = {}
-        """In the order they came, and so in that of their deadlines."""
+        """Pending connections, in the order of arrival and thus of their deadlines."""
         self._open_again_s = math.inf
-        """The doors are shut until then; infinite: they are open."""
+        """Time until which no connections are accepted; infinite: they are accepted now."""
         self.due_s = math.inf
-        """When ``tidy`` has something to do; infinite when nothing is to come. Asked for at every message."""
+        """Time of the next call of ``tidy``; infinite: none is needed. An attribute, as every message reads it."""
 
     def open(self, family: int, address: str | tuple[str, int], admit: Admit) -> socket.socket:
         door = socket.socket(family, socket.SOCK_STREAM)
@@ -140,7 +141,7 @@ class Lobby:
         return door
 
     def tidy(self) -> None:
-        """Closes whoever has waited for too long, and opens the doors again when it is time."""
+        """Close overdue pending connections, and accept connections again after a pause."""
         now_s = self._clock()
         for stranger in [each for each in self._strangers if now_s >= each.leave_by_s]:
             self._dismiss(stranger)
@@ -166,7 +167,7 @@ class Lobby:
         try:
             sock, _ = door.accept()
         except OSError as error:
-            if error.errno not in _HANG_UPS:  # no descriptors, no memory: to ask again at once would be all we do
+            if error.errno not in _HANG_UPS:  # no descriptors or memory: retrying at once would be a busy loop
                 self._shut()
             return
         self._receive(sock, self._doors[door])

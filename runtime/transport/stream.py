@@ -1,4 +1,4 @@
-"""Messages over a stream socket, blocking or not, without a thread in between."""
+"""Send and receive messages over a stream socket, blocking or not, without an extra thread."""
 
 import math
 import socket
@@ -13,12 +13,12 @@ from runtime.transport.wire import HEAD, Message, pack, pack_alone, unpack, unpa
 _JOIN_UP_TO_BYTES = 32 * 1024
 _BUFFER_BYTES = 64 * 1024
 _OWN_ALONE = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-"""Descriptors that come are not for the programs that this process starts; Linux alone can say so."""
+"""Flag that keeps received descriptors from programs that this process starts; only Linux has it."""
 _PARTS_A_CALL = 256  # the kernel takes at most 1024
 
 
 def prepare(sock: socket.socket) -> None:
-    """Large kernel buffers (a video frame in few calls); on tcp no delay, and a vanished peer noticed in seconds."""
+    """Set large kernel buffers (a video frame in few calls); on TCP, no delay and keepalives that detect lost peers."""
     for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
         sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
     if sock.family in (socket.AF_INET, socket.AF_INET6):
@@ -30,7 +30,7 @@ def prepare(sock: socket.socket) -> None:
 
 
 def send_with(sock: socket.socket, message: Message, descriptors: Sequence[int]) -> None:
-    """Sends a short message at once, over a unix socket with descriptors. Raises: OSError when it does not go."""
+    """Send a short message at once, with descriptors if it is a unix socket. Raises: OSError if it cannot be sent."""
     parts, size = pack(message)
     sent = socket.send_fds(sock, parts, descriptors) if descriptors else sock.sendmsg(parts)
     if sent < size:
@@ -38,7 +38,7 @@ def send_with(sock: socket.socket, message: Message, descriptors: Sequence[int])
 
 
 class Handed:
-    """Receives as a socket does, and keeps the descriptors that came along."""
+    """Receives from a unix socket, and keeps the descriptors that came with the data."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -53,15 +53,15 @@ class Handed:
 
 
 class MessageWriter:
-    """Sends messages in order; what the socket does not take at once waits in ``backlog`` for ``flush``."""
+    """Sends messages in order; data that the socket does not take at once waits in ``backlog`` for ``flush``."""
 
     def __init__(self, sock: socket.socket, waits: Callable[[], None] = lambda: None) -> None:
-        """``waits`` is called whenever something is left in the backlog."""
+        """``waits`` is called whenever data is left in the backlog."""
         self._socket, self._waits = sock, waits
         self.backlog: deque[memoryview] = deque()
 
     def send(self, message: Message) -> None:
-        """Raises: OSError when the connection is gone."""
+        """Send one message. Raises: OSError if the connection is broken."""
         data = None if self.backlog else pack_alone(message)
         if data is None:
             self.send_all((message,))
@@ -69,7 +69,7 @@ class MessageWriter:
             self._write(data)
 
     def send_all(self, messages: Sequence[Message]) -> None:
-        """Small ones go together, by one call of the system. Raises: OSError when the connection is gone."""
+        """Send messages, small ones together in one system call. Raises: OSError if the connection is broken."""
         parts: list[Frame] = []
         for message in messages:
             data = pack_alone(message)
@@ -93,7 +93,7 @@ class MessageWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what the socket takes (all of it when it blocks). Raises: OSError when the connection is gone."""
+        """Write as much of the backlog as the socket takes (all, if it blocks). Raises: OSError if it is broken."""
         backlog = self.backlog
         while backlog:
             try:
@@ -108,11 +108,11 @@ class MessageWriter:
 
 
 class MessageReader:
-    """Receives messages. Small ones are cut from one buffer, a large one is received into memory of its own."""
+    """Receives messages: small ones into a common buffer, a large one into its own memory."""
 
     def __init__(self, sock: socket.socket, limit_bytes: float = math.inf) -> None:
         self.limit_bytes = limit_bytes
-        """Largest message accepted; a stranger gets a low limit until it has proved who it is."""
+        """Maximum size of a message; low for a connection that has not proved its identity."""
         self.receive: Callable[[memoryview], int] = sock.recv_into
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._filled = 0
@@ -121,10 +121,10 @@ class MessageReader:
         self._large_filled = 0
 
     def read(self) -> list[Message]:
-        """Receives once and returns the messages that are complete, perhaps none.
+        """Receive once, and return the messages that are complete, perhaps none.
 
-        Raises: EOFError when the other side has closed; OSError when the connection broke or the limit is passed;
-        ValueError or struct.error when what comes is not of our making.
+        Raises: EOFError if the other side has closed the connection; OSError if it broke or a message exceeds the
+        limit; ValueError or struct.error for malformed data.
         """
         if self._large is None:
             try:
@@ -154,7 +154,7 @@ class MessageReader:
                 return messages
             message = unpack_alone(head, buffer, begin)
             if message is None:
-                # Of a bytearray: what a stage gets is its own, and writable as it would be without a transport.
+                # A copy in a bytearray, so that the stage's input is its own and writable, as without a transport.
                 message = unpack(head, memoryview(bytearray(buffer[begin:end])))
             messages.append(message)
             start = end
@@ -164,7 +164,7 @@ class MessageReader:
         return messages
 
     def _begin_large(self, head: tuple[int, ...], begin: int, size: int) -> bool:
-        """Return whether the message at ``begin`` needs memory of its own; what has come of it is moved there."""
+        """Return whether the message at ``begin`` needs its own memory; if so, move the part received so far there."""
         if size > self.limit_bytes:
             raise OSError(f"a message of {size} bytes was announced; at most {self.limit_bytes} are accepted here")
         if size <= len(self._buffer):

@@ -1,11 +1,10 @@
-"""Encode the values of a bundle as frames, and decode them: in as few pickles as can be, and each alone where one may
-fail.
+"""Encode the values of a bundle as frames, and decode them. Values that might fail to unpickle get a pickle each.
 
-A frame is anything bytes-like. Plain data (numbers, texts, lists, dicts ...) is one pickle for all values: that costs
-some 10 ns a number, where a pickle each costs 150. A value of any other class may run code of its own when it is
-unpickled, and that may raise; so those get a pickle each, and one that fails is alone in it. Items of several values or
-none (``Outputs``) go as all their values side by side with the number of each: 110 ns an item, where a pickle of these
-objects costs 900.
+A frame is a bytes-like object. Plain data (numbers, strings, lists, dicts ...) becomes one pickle for all values, at
+about 10 ns per number; a pickle per number would cost 150 ns. A value of another class may run its own code when it is
+unpickled, which may raise; so each such value gets its own pickle, and a failure affects it alone. The values of
+``Outputs`` (an item with any number of values) go into one list, with the number of each item: 110 ns per item,
+where a pickle of these objects costs 900 ns.
 """
 
 import io
@@ -28,13 +27,13 @@ from runtime.dispatch.keys import PLAIN, Mosaic
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """``why`` is the traceback."""
+    """A placeholder for a value that could not be unpickled; ``why`` is the traceback."""
 
     why: str
 
 
 def any_outputs(values: Iterable[Any]) -> bool:
-    """Some 15 ns an item where this process has ever had any, else nothing."""
+    """Return whether some values are ``Outputs``: 15 ns per item, or no time if this process never made any."""
     return Outputs.made and Outputs in set(map(type, values))
 
 
@@ -46,7 +45,7 @@ def count_values(items: Sequence[Any]) -> int:
 
 
 def spread(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
-    """All values of all items in one list, and how many each item has, or ``PLAIN``."""
+    """Return the values of all items in one list, and the number of values of each item (``PLAIN``: a single value)."""
     flat: list[Any] = []
     counts: list[int] = []
     for value in values:
@@ -60,8 +59,8 @@ def spread(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
 
 
 def picked_of(items: Sequence[Any], picked: bytes, counts: Sequence[int] | None) -> list[Any]:
-    """Return the values of all items for which ``picked`` has a 1. ``counts``: how many each item was said to have, or
-    ``PLAIN``, None if all are; an item that is broken now stands for each of its values."""
+    """Return the values for which ``picked`` has a 1. ``counts``: the expected number of values of each item, or
+    ``PLAIN``; None: all are ``PLAIN``. A broken item is repeated for each of its values."""
     flat: list[Any] = []
     for value, count in zip(items, counts or (PLAIN,) * len(items), strict=True):
         flat += value if type(value) is Outputs else [value] * abs(count)  # PLAIN: one
@@ -70,20 +69,20 @@ def picked_of(items: Sequence[Any], picked: bytes, counts: Sequence[int] | None)
 
 
 def gathered(flat: Iterable[Any], counts: Iterable[int]) -> list[Any]:
-    """Inverse of ``spread``."""
+    """Return the items from a flat list of values and their counts: the inverse of ``spread``."""
     rest = iter(flat)
     return [next(rest) if count == PLAIN else Outputs(islice(rest, count)) for count in counts]
 
 
 def unnested(items: Sequence[Any]) -> list[Any]:
-    """Outputs among the values of an item are values of the item."""
+    """Return items in which nested ``Outputs`` are flattened."""
     if not any_outputs(chain.from_iterable(item for item in items if type(item) is Outputs)):
         return list(items)
     return [_unnested(item) if type(item) is Outputs else item for item in items]
 
 
 def owners(counts: Iterable[int]) -> list[int]:
-    """For each value of the flat list the position of its item."""
+    """Return the position of its item for each value of the flat list."""
     return list(chain.from_iterable([at] * abs(count) for at, count in enumerate(counts)))  # PLAIN: one
 
 
@@ -94,7 +93,7 @@ def _unnested(values: Outputs) -> Outputs:
 
 
 def put_together(mosaic: Mosaic, decode: Callable[[Any], list[Any]]) -> list[Any]:
-    """The items of a payload in parts, each of which ``decode`` makes values of; one with a broken value is broken."""
+    """Return the items of a payload in parts, which ``decode`` decodes; an item with a broken value is broken."""
     flat = mosaic.in_order([decode(part) for part in mosaic.parts])
     if mosaic.counts is None:
         return flat
@@ -109,14 +108,14 @@ def _broken_in(item: Any) -> Broken | None:
     return next((each for each in values if type(each) is Broken), None)
 
 
-# Encode a large array, such as a video frame, by its type and shape: its pickle names a function and a class, which
-# costs ten times as much to write and to read at every hop.
+# Encode a large array, such as a video frame, by its type and shape: a pickle of the array names a function and a
+# class, which costs ten times as much to write and to read at every hop.
 
 _NUMBERS = "biufc"
 
 
 def is_lone_array(value: object) -> TypeGuard[NDArray[Any]]:
-    """Return whether ``described`` says all there is to say of it, beside its bytes."""
+    """Return whether the value is an array that ``described`` and its bytes describe completely."""
     return (
         type(value) is np.ndarray
         and value.nbytes >= LARGE_BYTES
@@ -127,28 +126,28 @@ def is_lone_array(value: object) -> TypeGuard[NDArray[Any]]:
 
 
 def described(array: NDArray[Any]) -> dict[str, Any]:
-    """Return what ``array_of`` needs."""
+    """Return the description of an array that ``array_of`` needs."""
     return {"dtype": array.dtype.str, "shape": array.shape}
 
 
 def array_of(description: Mapping[str, Any], frame: Any) -> NDArray[Any]:
-    """The array, which shares the memory of the frame. Raises: whatever NumPy raises where the two do not fit."""
+    """Return the described array, which shares the memory of the frame. Raises: NumPy's error if they do not fit."""
     return np.ndarray(description["shape"], description["dtype"], frame)
 
 
 Frame = bytes | bytearray | memoryview
 Frames = Sequence[Frame]
 Carried = Frame | Reference
-"""A large frame may travel as what says where it lies, in memory that both sides share (``runtime/arena/``)."""
+"""A frame to send; a large one may travel as a reference to memory that both sides share (``runtime/arena/``)."""
 KeepBuffer = Callable[[pickle.PickleBuffer], Any]
 
 
 def pickled(values: Sequence[Any], keep: KeepBuffer | None = None) -> bytes:
-    """The pickle of a list of values, of a dict of values side by side and how many each item has, or of a tuple of
-    their own pickles, each with its number of buffers; of a lone large array, what ``array_of`` needs. ``keep`` gets
-    the large buffers; without it they are in the pickle.
+    """Pickle values, in one of four forms: a list of plain values; a dict with the flat values and counts of items; a
+    tuple of a pickle and its number of buffers for each value; for a single large array, its description for
+    ``array_of``. ``keep`` gets the large buffers; without it they are in the pickle.
 
-    Raises: whatever pickle raises on a value that cannot be pickled.
+    Raises: the error of pickle for a value that cannot be pickled.
     """
     if len(values) == 1:
         if type(values[0]) is ndarray and keep is not None and is_lone_array(values[0]):
@@ -166,7 +165,7 @@ def pickled(values: Sequence[Any], keep: KeepBuffer | None = None) -> bytes:
 
 
 def unpickled(pickle_: Frame, buffers: Sequence[Frame], start: int = 0, stop: int | None = None) -> list[Any]:
-    """The values from ``start`` to before ``stop`` (None: to the end); those that cannot be had are ``Broken``."""
+    """Return the values from ``start`` to before ``stop`` (None: to the end), with ``Broken`` for failed ones."""
     try:
         read = pickle.loads(pickle_, buffers=buffers)
         if type(read) is list:
@@ -174,7 +173,7 @@ def unpickled(pickle_: Frame, buffers: Sequence[Frame], start: int = 0, stop: in
         if isinstance(read, dict) and "shape" in read:
             return [array_of(read, buffers[0])][start:stop]
     except Exception:
-        return [Broken(traceback.format_exc())]  # it is alone: several have a pickle each
+        return [Broken(traceback.format_exc())]  # a single value: several that may fail have a pickle each
     if isinstance(read, dict):
         return gathered(read["values"], read["counts"])[start:stop]
     stop = len(read) if stop is None else stop
@@ -183,7 +182,7 @@ def unpickled(pickle_: Frame, buffers: Sequence[Frame], start: int = 0, stop: in
 
 
 def _pickled_spread(values: Sequence[Any]) -> bytes | None:
-    """All values of the items side by side, if they are plain."""
+    """Return one pickle of the flat values and their counts; None if a value is not plain data."""
     file, (flat, counts) = io.BytesIO(), spread(values)
     try:
         _PlainPickler(file, protocol=5).dump({"values": flat, "counts": counts})
@@ -210,32 +209,32 @@ def _load(own: Frame, buffers: Sequence[Frame]) -> Any:
 
 
 class _NotPlainError(Exception):
-    """There is a value that is no plain data."""
+    """A value is not plain data."""
 
 
 class _PlainPickler(pickle.Pickler):
-    """Asked for the first object that is no number, text, list, dict or the like, it gives up."""
+    """Raises at the first object that is no number, string, list, dict or similar."""
 
     def reducer_override(self, obj: object) -> NoReturn:
         raise _NotPlainError
 
 
 class FrameCodec:
-    """Values as frames, for workers in other processes; a shelf keeps the frames."""
+    """Encodes values as frames, for workers in other processes; a frame store (``shelf``) holds large frames."""
 
     def __init__(self, shelf: Shelf | None = None) -> None:
-        """By default frames have memory of their own: a source may use its buffer again while its items wait."""
+        """``shelf``: None copies frames, as a source may reuse its buffer while its items wait."""
         self._shelf = shelf or Copies()
 
     def encode(self, values: Sequence[Any]) -> list[Carried]:
-        """The first frame is a pickle (protocol 5), the others are the large buffers, out of band, so that whoever
-        carries the values need not look into them or copy them.
+        """Return a pickle (protocol 5) as first frame, then the large buffers out of band, so that the transport need
+        not read or copy them.
 
-        Raises: whatever pickle raises on a value that cannot be pickled.
+        Raises: the error of pickle for a value that cannot be pickled.
         """
         buffers: list[pickle.PickleBuffer] = []
         first = pickled(values, buffers.append)
-        if not buffers and len(first) < LARGE_BYTES:  # a small pickle by itself goes as it is, whatever the shelf
+        if not buffers and len(first) < LARGE_BYTES:  # a small pickle needs no frame store
             return [first]
         return self._shelf.keep([first, *(buffer.raw() for buffer in buffers)])
 
@@ -245,8 +244,8 @@ class FrameCodec:
         return sum(map(self.size_bytes, payload.parts)) if isinstance(payload, Mosaic) else sum(map(len, payload))
 
     def decode(self, payload: Sequence[Carried] | Mosaic, start: int = 0, stop: int | None = None) -> list[Any]:
-        """Large arrays share the memory of their frame; a value that cannot be unpickled is ``Broken``."""
-        if len(payload) == 1 and type(frame := payload[0]) is bytes:  # as most are, and nothing to be opened
+        """Return the values. Large arrays share the memory of their frame; ``Broken`` replaces a failed value."""
+        if len(payload) == 1 and type(frame := payload[0]) is bytes:  # the usual case, without a reference to open
             return unpickled(frame, (), start, stop)
         if isinstance(payload, Mosaic):
             return put_together(payload, self.decode)[start:stop]

@@ -1,7 +1,7 @@
 """The wire format between a pool and its workers: messages as bytes.
 
 A message is a head of fixed size, a table (lengths of the frames, timings, states), then the frames
-(:mod:`runtime.transport.values`): those of the payload, those of the states.
+(:mod:`runtime.transport.values`) of the payload, then the frames of the states.
 """
 
 import struct
@@ -16,24 +16,24 @@ from runtime.construct import construct_fast
 from runtime.transport.values import Carried, Frame, Frames
 
 HEAD = struct.Struct("<QQIIIIBHHHH7x")
-"""Size of what follows, task id, size of the table, payload frames, start, items, kind, first, span, timings, states.
-48 bytes: what follows is aligned where the head is."""
+"""Bytes after the head, task id, bytes of the table, number of payload frames, start, items, kind, first, span, number
+of timings, number of states. 48 bytes, so that data after the head is aligned if the head is."""
 _STATE = struct.Struct("<HI")
 _REFERENCE = struct.Struct("<QQQ")
 _REFERRED = 1 << 63
-"""Marks the length of a frame whose bytes are a reference."""
+"""The bit in a frame's length that marks a reference."""
 _MARKED = 0x80
-"""What its highest byte is then, at least."""
+"""The same bit in the highest byte of the length."""
 _NO_STATES: Mapping[int, Frames] = {}
 _ALONE_UP_TO_BYTES = 32 * 1024
-"""A larger frame is not copied."""
+"""Maximum size of a frame that is copied into one piece with its head."""
 _ALIGN = 16
 _PADDING = [bytes(size) for size in range(_ALIGN)]
 
 
 class Kind(IntEnum):
-    """The kinds of messages. From the pool: TASK, EXIT. From a worker: READY, DONE, PARTLY, FAILED. From both:
-    HELLO, and ALIVE, whose ``task_id`` is what it was asked with."""
+    """The kinds of messages. From the pool: TASK, EXIT. From a worker: READY, DONE, PARTLY, FAILED. From both: HELLO,
+    and ALIVE, whose answer repeats the ``task_id`` of the question."""
 
     TASK = 1
     EXIT = 2
@@ -42,18 +42,18 @@ class Kind(IntEnum):
     DONE = 5
     FAILED = 6
     PARTLY = 7
-    """DONE but for some items: the first frame says which."""
+    """Done except for some items, which the first frame lists."""
     ALIVE = 8
 
 
 class Message(NamedTuple):
-    """``first`` and ``span`` name adjacent stages by index and number; FAILED has the raising one in ``first``.
-    ``start`` and ``items`` say which items of the payload; FAILED has the position of the one at fault in ``start``,
-    and ``items`` of 0 where any may be; DONE and PARTLY have the number of values of all items in ``start``. READY has
-    ``items`` of 0 from a worker that answers in any order.
+    """A message. ``first`` and ``span``: adjacent stages, by index of the first and their number; FAILED has the stage
+    that raised in ``first``. ``start`` and ``items``: the items of the payload. FAILED has the position of the item at
+    fault in ``start``, and ``items`` is 0 if any may be at fault. DONE and PARTLY have the number of values of all
+    items in ``start``. READY has ``items`` of 0 if the worker answers in any order.
 
-    ``states`` are keyed by stage index; ``timings`` hold wall and CPU seconds of each stage, in turn. ``blocks`` of a
-    TASK: start and size of the room for new large frames, if there is any; of an answer: the blocks that were let go.
+    ``states``: by stage index. ``timings``: wall and CPU seconds of each stage, alternating. ``blocks`` of a TASK:
+    start and size of the room for new large frames, or empty; of an answer: the blocks that the worker has released.
     """
 
     kind: int
@@ -69,14 +69,14 @@ class Message(NamedTuple):
 
 
 def plain_text(frame: Carried) -> bytes:
-    """A frame of a message about the worker, not of a value. Raises: ValueError for a reference: only values go so."""
+    """Return a frame that is no value as bytes. Raises: ValueError for a reference, which only values may be."""
     if isinstance(frame, Reference):
         raise ValueError(f"{frame} came where bytes were expected")
     return bytes(frame)
 
 
 def pack_alone(message: Message) -> bytes | None:
-    """A message of one small frame in one piece, as most are; None: it is another one, and for ``pack``."""
+    """Return a message with a single small frame (the usual case) as bytes; None for others, which need ``pack``."""
     kind, task_id, first, span, payload, states, timings, start, items, blocks = message
     if len(payload) != 1 or states or blocks or isinstance(frame := payload[0], Reference):
         return None
@@ -89,8 +89,8 @@ def pack_alone(message: Message) -> bytes | None:
 
 
 def unpack_alone(head: tuple[int, ...], buffer: memoryview, begin: int) -> Message | None:
-    """Inverse of ``pack_alone``, given the unpacked head and where in the buffer begins what follows it. The frame is
-    a copy, and not to be written on: by itself it is a pickle, which nobody does. None: it is for ``unpack``."""
+    """Read a message of ``pack_alone``, given the unpacked head and the position in the buffer after it. The frame is a
+    read-only copy, which suffices for a pickle. None: the message needs ``unpack``."""
     size, task_id, table_size, payload_frames, start, items, kind, first, span, timing_count, state_count = head
     if payload_frames != 1 or state_count or not 8 * (1 + timing_count) == table_size <= size:
         return None
@@ -102,7 +102,7 @@ def unpack_alone(head: tuple[int, ...], buffer: memoryview, begin: int) -> Messa
 
 
 def pack(message: Message) -> tuple[list[Frame], int]:
-    """The parts of a message, to be sent one after the other, and their size; frames are among them, not copied."""
+    """Return the parts of a message, to be sent one after the other, and their total size; frames are not copied."""
     kind, task_id, first, span, payload, states, timings, start, items, blocks = message
     lengths, frames = _plain([*payload, *chain.from_iterable(states.values())] if states else payload)
     table = struct.pack(f"<{len(frames)}Q{len(timings)}d{len(blocks)}Q", *lengths, *timings, *blocks)
@@ -116,8 +116,7 @@ def pack(message: Message) -> tuple[list[Frame], int]:
 
 
 def unpack(head: tuple[int, ...], body: memoryview) -> Message:
-    """Inverse of ``pack``, given the unpacked head and all that followed it; the frames share the body's memory, but
-    for a small one by itself."""
+    """Read a message of ``pack``, given the unpacked head and the body. Frames share its memory, except a small one."""
     if head[0] <= _ALONE_UP_TO_BYTES and (alone := unpack_alone(head, body, 0)) is not None:
         return alone
     _, task_id, table_size, payload_frames, start, items, kind, first, span, timing_count, state_count = head
@@ -137,7 +136,7 @@ def unpack(head: tuple[int, ...], body: memoryview) -> Message:
 
 @cache
 def _head_of_one(timings: int) -> struct.Struct:
-    """Head and table of a message with one frame."""
+    """Return the format of head and table of a message with one frame."""
     return struct.Struct(f"{HEAD.format}Q{timings}d")
 
 
@@ -147,7 +146,7 @@ def _doubles(count: int) -> struct.Struct:
 
 
 def _plain(frames: Sequence[Carried]) -> tuple[Sequence[int], Frames]:
-    """The lengths for the table, and what is sent: of a frame by reference three numbers, and a length that says so."""
+    """Return the lengths for the table and the frames to send; a reference becomes three numbers, its length marked."""
     if Reference not in map(type, frames):
         return list(map(len, frames)), cast(Frames, frames)
     lengths: list[int] = []
@@ -163,7 +162,7 @@ def _plain(frames: Sequence[Carried]) -> tuple[Sequence[int], Frames]:
 
 
 def _aligned(offset: int, frames: Frames) -> list[Frame]:
-    """Padding before every frame, so that an array that will share its memory is aligned; a lone frame is none."""
+    """Insert padding before every frame, to align arrays in the received memory; a lone frame never is an array."""
     parts: list[Frame] = []
     for frame in frames:
         padding = -offset % _ALIGN
@@ -188,8 +187,8 @@ PIECE_BYTES = 128 * 1024
 
 
 def pieces(parts: Sequence[Frame]) -> list[Frame]:
-    """Return the pieces in which a packed message is encrypted, one after the other: while one is on its way, the next
-    is encrypted, and the one before is deciphered. Large frames are not copied."""
+    """Split a packed message into pieces that are encrypted one by one: while one piece is on its way, the next is
+    encrypted and the previous one decrypted. Large frames are not copied."""
     found: list[Frame] = []
     small: list[Frame] = []
     size = 0

@@ -55,7 +55,7 @@ class Search(NamedTuple):
     column_of: MutableSequence[int]
     """The column before a row, or -1."""
     reach: MutableSequence[float]
-    """What it costs to reach a column, by the prices."""
+    """The cost of reaching a column, by the prices."""
     entered: MutableSequence[int]
     """1 for columns whose path is final."""
 

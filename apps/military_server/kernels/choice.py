@@ -9,7 +9,7 @@ from apps.military_server.terrain import Terrain
 
 
 class Kernel(Protocol):
-    """All arguments and results are whole numbers, so all kernels give the same. Results may be on a GPU."""
+    """A kernel. All arguments and results are whole numbers, so all kernels agree exactly. Results may be on a GPU."""
 
     def explore(self, widths: Field, coordinates: Field) -> Field:
         """Map: features of the squares ahead of every coordinate, in all four directions together (n × 32 × 4).
@@ -19,18 +19,18 @@ class Kernel(Protocol):
         """
 
     def place(self, features: Field, kinds: Field) -> tuple[Field, Field]:
-        """Map-reduce: for every unit the coordinate that is least unlike what it wants, the first of equal ones, and
-        how much it is: the sum over all features of weight × distance (both n × 16)."""
+        """Map-reduce: for every unit the coordinate with the smallest penalty (the first of equal ones), and this
+        penalty, the sum over all features of weight × distance (both n × 16)."""
 
     def fit(self, penalties: Field) -> Field:
-        """Reduce: how many units of a tuple stand well (n)."""
+        """Reduce: the number of well-placed units of each tuple (n)."""
 
 
 KernelName = Literal["numpy", "compiled", "gpu"]
 
 
 def load_kernel(name: KernelName, terrain: Terrain) -> Kernel:
-    """The kernel of that name. Without a GPU that can be used, NumPy's stands in and stderr has a sentence."""
+    """Return the kernel of that name. Without a usable GPU, use NumPy's kernel, and print a message to stderr."""
     if name == "compiled":
         from apps.military_server.kernels.compiled import CompiledKernel  # numba: half a second
 
@@ -46,10 +46,10 @@ def load_kernel(name: KernelName, terrain: Terrain) -> Kernel:
 
 
 def gpu_fault() -> str | None:
-    """Why no GPU can be used; None: one can."""
+    """Return the reason why no GPU can be used; None if one can."""
     try:
         from numba import cuda
 
         return None if cuda.is_available() else "numba finds no CUDA driver with a device"
-    except Exception as error:  # a driver that is half there raises errors of its own
+    except Exception as error:  # an incomplete driver may raise any error
         return f"{type(error).__name__}: {error}"

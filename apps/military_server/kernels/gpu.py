@@ -15,10 +15,10 @@ from apps.military_server.kernels import loops
 from apps.military_server.records import Field
 from apps.military_server.terrain import COORDINATES, FEATURES, UNITS, WANTED, WEIGHTS, Terrain
 
-config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a bundle of few tuples has few blocks, and that is what is asked for
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a bundle of few tuples has few blocks, which is intended
 
 THREADS = 32
-"""Of a block: one a coordinate in ``explore``, one a unit in ``place``, one a tuple in ``fit``."""
+"""Threads per block: one per coordinate in ``explore``, per unit in ``place``, per tuple in ``fit``."""
 BLOCKS_PER_TUPLE = -(-COORDINATES // THREADS)
 
 _explore_one = cuda.jit(device=True)(loops.explore_one)

@@ -18,13 +18,13 @@ from datapipe.sinks.port import AT_ONCE, Row, followed
 WHO = "sink kafka"
 ANSWER_S = 10.0
 DEFAULTS = {"enable.metrics.push": False, "socket.timeout.ms": int(ANSWER_S * 1e3), "reconnect.backoff.ms": 500}
-"""Offsets are sent within the second, whatever else is asked for; the third keeps librdkafka's log short."""
+"""The second also limits the sending of offsets, whatever a call asks for; the third keeps librdkafka's log short."""
 OURS = ("transactional.id", "group.id", "enable.idempotence")
 MARK = 0
-"""The partition whose offset says how far the run is; every topic has it."""
+"""The partition whose offset stores the run's progress; every topic has this partition."""
 REFUSED = tuple(f"{what}_AUTHORIZATION_FAILED" for what in ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID"))
 NEVER = (*REFUSED, "MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "_AUTHENTICATION", "_INVALID_ARG")
-"""Answers that another attempt would get, too."""
+"""Errors that a retry would get again."""
 
 
 class KafkaSink:
@@ -49,10 +49,10 @@ class KafkaSink:
         except self._kafka.KafkaException as error:
             raise RecomposeError(f"sink kafka refuses its options: {error.args[0].str()}") from error
         self._producer: Any = None
-        """None: not begun, or something went wrong, and how far the run is has to be looked up."""
+        """None: not started, or an error occurred, so that the run's progress must be read again."""
 
     def begin(self, next_serial: int, known: int) -> int:
-        """A topic forgets nothing: what comes again is there twice."""
+        """Take over the run. A topic cannot delete messages, so results that come again are duplicated."""
         self._until = known
         with self._told():
             self._take_up()
@@ -72,7 +72,7 @@ class KafkaSink:
         self._marks.close()
 
     def _take_up(self) -> None:
-        """Who was followed is to shut nobody out, so it looks before it does, and again: another may come between."""
+        """Fence off earlier epochs. Check for a later epoch before, so as not to fence it off, and again after."""
         producer = self._kafka.Producer(self._producing)
         error = producer.list_topics(self._topic, ANSWER_S).topics[self._topic].error
         if error is not None:
@@ -83,7 +83,7 @@ class KafkaSink:
         self._producer = producer
 
     def _look(self) -> int:
-        """Return how far the run is there."""
+        """Return the run's progress in the topic."""
         try:
             (mark,) = self._marks.committed([self._mark()], ANSWER_S)
         except self._kafka.KafkaException as error:
@@ -92,7 +92,7 @@ class KafkaSink:
             raise
         if mark.error is not None:
             raise self._kafka.KafkaException(mark.error)
-        if mark.offset < 0:  # none yet, or longer ago than the broker keeps it
+        if mark.offset < 0:  # no offset yet, or older than the broker's retention
             return self._until
         if int(mark.metadata) > self._epoch:
             raise followed(self._run)
@@ -127,7 +127,7 @@ class KafkaSink:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """A transaction that went wrong is given up. Who took too long for one is shut out like who was followed."""
+        """Translate errors, and drop a failed transaction. A writer that took too long is fenced off, too."""
         try:
             yield
         except self._kafka.KafkaException as error:
@@ -153,7 +153,7 @@ class KafkaSink:
 
 
 def _place(url: str) -> tuple[str, str]:
-    """Host and topic."""
+    """Return the host and the topic of a URL. Raises: RecomposeError."""
     parts = parts_of(url, WHO, "kafka://HOST:9092/TOPIC", one_port=False)
     topic = parts.path.strip("/")
     if parts.scheme != "kafka" or not parts.netloc or not topic or "@" in parts.netloc or parts.query:

@@ -1,7 +1,7 @@
 """A Kafka topic, over ``confluent-kafka``: ``kafka://HOST:9092/TOPIC``. A message's value is the item.
 
-All partitions of the topic belong to this app: they are assigned, not shared out by the broker, as their offsets are
-kept with the run and no other consumer may move them. Partitions that are added later are noticed.
+The app reads all partitions of the topic. They are assigned statically, not balanced by the broker, as their offsets
+are stored with the run and no other consumer may move them. Partitions that are added later are noticed.
 """
 
 import time
@@ -19,7 +19,7 @@ PARTITIONS_EVERY_S = 5.0
 ANSWER_S = 5.0
 GROUP = "recompose"
 _message = partial(tuple.__new__, Message)
-"""A third of what a call of the class takes."""
+"""Makes a message in a third of the time of a call of the class."""
 
 
 class KafkaFeed:
@@ -45,9 +45,9 @@ class KafkaFeed:
             raise RecomposeError(f"source kafka refuses its options: {error}") from error
         self._assigned: set[int] = set()
         self._names: dict[int, str] = {}
-        """Of the partitions, for positions."""
+        """Names of the partitions in positions."""
         self._positions: Mapping[str, Position] = {}
-        """Where partitions go on that were not seen yet."""
+        """Start positions of partitions that have not been assigned yet."""
         self._look_at_s = 0.0
         self.ended = False
 
@@ -84,7 +84,7 @@ class KafkaFeed:
         self._consumer.close()
 
     def _assign(self) -> None:
-        """Partitions that are not assigned yet."""
+        """Assign partitions that are not assigned yet."""
         try:
             topic = self._consumer.list_topics(self._topic, timeout=ANSWER_S).topics[self._topic]
             if topic.error is not None:

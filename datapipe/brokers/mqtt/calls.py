@@ -1,7 +1,7 @@
 """Calls that source and sink of MQTT share: a connection over ``paho-mqtt`` that does I/O only when its owner asks.
 
-Without the library's own thread no locks are needed, and without its reconnecting the owner knows what was lost with a
-connection.
+Without the library's own thread no locks are needed. Without its automatic reconnects, the owner knows which messages
+were lost with a connection.
 """
 
 import time
@@ -16,7 +16,7 @@ ANSWER_S = 5.0
 KEEPALIVE_S = 30
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 NEVER = frozenset({130, 132, 133, 134, 135, 138, 140, 143, 144, 149, 153, 155})
-"""Reason codes (MQTT 5, 2.4) that another attempt would get, too: protocol, name, password, rights, topic, size."""
+"""Reason codes (MQTT 5, 2.4) that a retry would get again: protocol, name, password, rights, topic, size."""
 TAKEN_OVER = 142
 
 
@@ -47,9 +47,9 @@ def address_of(url: str, who: str) -> Address:
 class Session(NamedTuple):
     client_id: str
     kept_s: int
-    """How long the broker is to keep it without a connection; 0: not at all."""
+    """Time for which the broker keeps the session without a connection; 0: not at all."""
     most_waiting: int
-    """Messages that it may send before the first is acknowledged."""
+    """Maximum number of unacknowledged messages from the broker."""
 
 
 class Line:
@@ -60,13 +60,13 @@ class Line:
         self._mqtt = library("paho.mqtt.client", who, "paho-mqtt", "mqtt")
         self._lost: OSError | RecomposeError | None = None
         self.session_present = False
-        """Of the broker, as it was left."""
+        """True if the broker still had the session."""
         self.most_in_flight = 65_535
-        """Messages that the broker takes before it has acknowledged the first."""
+        """Maximum number of messages that the broker has not acknowledged."""
         self.client: Any = None
 
     def connect(self, session: Session, set_up: Callable[[Any], None]) -> None:
-        """``set_up`` gets the client before it connects."""
+        """Connect. ``set_up`` is called with the client before it connects."""
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
@@ -78,7 +78,7 @@ class Line:
         if self._address.secure:
             self.client.tls_set()
         self.client.connect_timeout = ANSWER_S
-        self.client.max_inflight_messages_set(0)  # its owner heeds what the broker says
+        self.client.max_inflight_messages_set(0)  # no limit: the owner observes the broker's
         self.client.on_connect, self.client.on_disconnect = self._connected, self._disconnected
         set_up(self.client)
         asked = Properties(PacketTypes.CONNECT)
@@ -92,7 +92,7 @@ class Line:
         self.wait(lambda: self._is_up)
 
     def wait(self, what: Callable[[], object]) -> None:
-        """Until it is so. Raises, as all here, and: OSError when it does not come."""
+        """Wait until ``what`` is true. Raises: as all methods; OSError also after ``ANSWER_S``."""
         until_s = time.monotonic() + ANSWER_S
         while not what():
             self.move(until_s - time.monotonic())
@@ -100,7 +100,7 @@ class Line:
                 raise OSError(f"{self._who}: {self._address.host} does not answer")
 
     def move(self, wait_s: float) -> None:
-        """Takes one packet, if one comes in that time, and sends what is to be sent."""
+        """Receive one packet, if one comes within ``wait_s``, and send waiting data."""
         if self._lost is None:
             self.client.loop(max(0.0, wait_s))
         if self._lost is not None:

@@ -1,8 +1,8 @@
 """A topic of MQTT 5, over ``paho-mqtt``: ``mqtt://HOST:1883/TOPIC``. Each result is a message: its payload is JSON,
 empty if the item has failed; user properties are ``run``, ``epoch``, ``serial``, ``part`` and ``error``.
 
-Messages are published with quality of service 1, and in order; those not acknowledged are published again. A broker can
-neither be asked what it has had nor shut an epoch out: subscribers recognize duplicates by the properties.
+Messages are published with quality of service 1, in order; unacknowledged ones are published again. A broker can
+neither report the messages that it has nor exclude an epoch: subscribers recognize duplicates by the properties.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ TEXT = b"\x01\x01"
 
 
 class Packed:
-    """Properties of a message as the library sends them; its own class packs them in ten times the time."""
+    """Packed properties of a message, for the library, whose own class takes ten times as long to pack them."""
 
     __slots__ = ("_body",)
 
@@ -30,7 +30,7 @@ class Packed:
 
 
 def length_of(count: int) -> bytes:
-    """A variable byte integer (MQTT 5, 1.5.5)."""
+    """Encode a variable byte integer (MQTT 5, 1.5.5)."""
     digits = bytearray()
     while count > 127:
         digits.append(count & 127 | 128)
@@ -39,13 +39,13 @@ def length_of(count: int) -> bytes:
 
 
 def user_property(name: str, value: object) -> bytes:
-    """Two texts (MQTT 5, 3.3.2.3.7)."""
+    """Encode a user property: two strings (MQTT 5, 3.3.2.3.7)."""
     key, text = name.encode(), line_of(str(value)).encode()
     return b"\x26%b%b%b%b" % (len(key).to_bytes(2, "big"), key, len(text).to_bytes(2, "big"), text)
 
 
 class MqttSink:
-    """Raises: RecomposeError for a URL without a topic, one with wildcards, or where the library is missing."""
+    """Raises: RecomposeError for a URL without a topic or with wildcards, or if the library is missing."""
 
     gather = Gather(500, 0.0)
 
@@ -56,10 +56,10 @@ class MqttSink:
         self._topic, self._line = address.topic, Line(address, WHO)
         self._run, self._epoch = run, epoch
         self._head = TEXT + user_property("run", run) + user_property("epoch", epoch)
-        """Of the properties of all messages."""
+        """The packed properties that all messages share."""
         self._sent = Sent()
         self._under_way: dict[int, Row] = {}
-        """By packet identifier, in order: published and not acknowledged."""
+        """Published rows without an acknowledgement, by packet identifier, in order."""
         self._refused: OSError | RecomposeError | None = None
 
     def begin(self, next_serial: int, known: int) -> int:
@@ -97,7 +97,7 @@ class MqttSink:
         self._under_way[said.mid] = row
 
     def _one_less(self) -> None:
-        """Raises: as the broker says of one of them."""
+        """Wait until one more message is acknowledged. Raises: the error if the broker refuses one."""
         before = len(self._under_way)
         self._line.wait(lambda: len(self._under_way) < before or self._refused)
         if self._refused is not None:

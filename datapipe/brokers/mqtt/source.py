@@ -1,7 +1,7 @@
 """Topics of MQTT 5, over ``paho-mqtt``: ``mqtt://HOST:1883/TOPIC``, wildcards too. A message's payload is the item.
 
-Read with quality of service 1, in a session that the broker keeps, and acknowledged when it is stored. Quality 2 would
-be no better: the library answers for such a message before it hands it over.
+Messages are read with quality of service 1, in a persistent session, and acknowledged when they are stored. Quality 2
+would be no better: the library acknowledges such a message before it passes it on.
 """
 
 import time
@@ -20,16 +20,16 @@ OPTIONS = ("client_id", "session_s", "prefetch")
 SESSION_S = 86_400
 PREFETCH = 512
 MOST_SESSION_S, MOST_PREFETCH = 2**32 - 1, 65_535
-"""As the protocol has them."""
+"""Limits of the protocol."""
 MOST_UNANSWERED = 10_000
-"""Messages of quality 0 that wait to be taken: no broker holds these back, so what comes beyond that is dropped."""
+"""Maximum number of waiting QoS 0 messages; more are dropped, as no broker holds such messages back."""
 WHO = "source mqtt"
 log = structlog.get_logger()
 
 
 class MqttBox:
-    """Options ``client_id``: whose session it is, unless told otherwise the app's; ``session_s``: for how long (s) the
-    broker keeps what comes while nobody is there; ``prefetch``: messages that may be under way to us.
+    """Options. ``client_id``: the session's client id (default: from the app's name). ``session_s``: time for which the
+    broker keeps messages without a connection, in seconds. ``prefetch``: maximum of unacknowledged messages.
 
     Raises: RecomposeError for a URL without a topic, an unknown option, or where the library is missing.
     """
@@ -46,12 +46,12 @@ class MqttBox:
         self._came: deque[Letter] = deque()
         self._connections = 0
         self._granted: Any = None
-        """What the broker says to the subscription."""
+        """The broker's answer to the subscription."""
         self._answered: dict[int, int] = {}
-        """What is stored, by packet identifier, with what tells two messages apart, the latest last. Nobody tells
-        whether an acknowledgement came through before a connection broke."""
+        """Stored messages by packet identifier, each with a hash, the latest last: after a broken connection, it is
+        unknown whether their acknowledgements arrived."""
         self._recycles = False
-        """The broker was seen to give an identifier anew as soon as it had its acknowledgement."""
+        """True if the broker has reused an identifier as soon as it was acknowledged."""
         self._drops = False
 
     def open(self) -> None:
@@ -80,7 +80,7 @@ class MqttBox:
         until_s = time.monotonic() + wait_s
         self._line.move(0.0 if self._came else wait_s)
         while most and not self._came and (left_s := until_s - time.monotonic()) > 0:
-            self._line.move(left_s)  # it was another packet
+            self._line.move(left_s)  # the last packet was another one
         before = 0
         while before < len(self._came) < most:
             before = len(self._came)

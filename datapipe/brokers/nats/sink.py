@@ -2,9 +2,9 @@
 ``STREAM.RUN``: its payload is JSON, empty if the item has failed; headers are ``run``, ``epoch``, ``serial``, ``part``
 and ``error``.
 
-Each message is published on the condition that the last one of its subject is the one before it, so no other writer can
-come between two of a runner's. A runner that takes over first writes a message without ``serial`` (``until``: the
-progress of the run): from then on the condition of the runner before it is wrong for good.
+Each message is published on condition that the last message of its subject is the runner's previous one, so no other
+writer can come between. A runner that takes over first writes a message without ``serial`` (``until``: the progress of
+the run): from then on the condition of the earlier runner fails.
 """
 
 from collections.abc import Coroutine, Mapping, Sequence
@@ -19,21 +19,21 @@ from datapipe.sinks.port import Gather, Row, followed, line_of
 T = TypeVar("T")
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 WRONG_SEQUENCE = 10071
-"""The code of JetStream's answer where the last message is another one."""
+"""JetStream's error code if the last message is another one."""
 ALL = 2**31
-"""As the last part that is there: of an item that is there whole."""
+"""The number of the last stored part for an item that is stored completely."""
 WHO = "sink nats"
 
 
 class Last(NamedTuple):
-    """The position of the stream: it has the rows up to this one."""
+    """The last row in the stream, which has all rows before it too."""
 
     serial: int
     part: int
 
 
 class NatsSink:
-    """Raises: RecomposeError for a URL without a stream, or where the library is missing."""
+    """Raises: RecomposeError for a URL without a stream, or if the library is missing."""
 
     gather = Gather(500, 0.0)
 
@@ -43,19 +43,19 @@ class NatsSink:
         self._run, self._epoch = run, epoch
         self._nats = library("nats", WHO, "nats-py", "nats")
         self._loop = own_loop()
-        """Run by whoever writes, while it writes."""
+        """The event loop, which runs in the writing thread during a write."""
         self._client: Any = None
-        """None: not reached yet, or something went wrong, and how far the run is has to be looked up."""
+        """None: not connected yet, or an error occurred, so that the run's progress must be read again."""
         self._sequence = 0
-        """Of the last message of the subject."""
+        """The sequence number of the subject's last message."""
         self._last = Last(-1, ALL)
 
     def begin(self, next_serial: int, known: int) -> int:
-        """A stream forgets nothing: what comes again is there twice."""
+        """Take over the run. A stream deletes nothing, so results that come again are duplicated."""
         return self._asked(self._take_over(next_serial, known))
 
     def write(self, until: int, rows: Sequence[Row]) -> None:
-        """Row by row: where it ends in the middle, the next attempt goes on there."""
+        """Write row by row; after an error in the middle, the next attempt continues there."""
         self._asked(self._append(rows))
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class NatsSink:
                     await self._look()
 
     async def _published(self, told: Mapping[str, str], payload: bytes) -> bool:
-        """False: the last message of the subject is another one than the last that was seen."""
+        """Publish a message; return False if the subject's last message is not the expected one."""
         headers = {"run": self._run, "epoch": str(self._epoch), **told, EXPECTED: str(self._sequence)}
         try:
             stream = self._client.jetstream(timeout=ANSWER_S)
@@ -120,7 +120,7 @@ class NatsSink:
             await self._look()
 
     async def _look(self) -> None:
-        """How far the run is there. Raises: RecomposeError where a later epoch, or somebody else, writes."""
+        """Read the run's progress in the stream. Raises: RecomposeError if a later epoch or another program writes."""
         stream = self._client.jetstream(timeout=ANSWER_S)
         await stream.stream_info(self._stream)
         try:
@@ -152,7 +152,7 @@ def _headers(row: Row) -> dict[str, str]:
 
 
 def _place(url: str) -> tuple[str, str]:
-    """Server and stream."""
+    """Return the server and the stream of a URL. Raises: RecomposeError."""
     parts = parts_of(url, WHO, FORM)
     stream = parts.path.strip("/")
     if parts.scheme != "nats" or not parts.hostname or not stream or "/" in stream or parts.query:

@@ -1,6 +1,6 @@
 """A JetStream stream of NATS, over ``nats-py``: ``nats://HOST:4222/STREAM``. A message's payload is the item.
 
-Its consumer is one that the server forgets when nobody asks: the run's journal alone says where the run goes on.
+The consumer is ephemeral, so the server drops it when unused: only the run's journal stores the position.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from datapipe.sources.portions import Position
 FORM = "nats://HOST:4222/STREAM"
 ANSWER_S = 5.0
 ONCE = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0, "connect_timeout": ANSWER_S}
-"""Of a connection: who asks tries again, from where it was."""
+"""Options of a connection without reconnects: the caller retries from its position."""
 
 
 async def told_by_answers(_: Exception) -> None:
-    """The library would log it; whatever it is, the next answer says so."""
+    """Ignore an error that the library would log, as the next call reports it too."""
 
 
 def own_loop() -> asyncio.Runner:
@@ -35,20 +35,20 @@ def own_loop() -> asyncio.Runner:
 T = TypeVar("T")
 log = structlog.get_logger()
 SHORTEST_S = 0.005
-"""A shorter wait is refused by the library."""
+"""The shortest wait that the library accepts."""
 FORGET_S = 300.0
-"""Without a question in so long the server drops the consumer."""
+"""Idle time after which the server drops the consumer."""
 QUIET_S = 2.0
-"""After so long without a message it is asked for: a consumer that was dropped, or whose stream was, is only silent."""
+"""Time without a message after which to check the consumer: one that was dropped, or whose stream was, is silent."""
 WHO = "source nats"
 
 
 class NatsFeed:
-    """A stream is one partition, its position the sequence number of the next message.
+    """A stream as one partition; its position is the sequence number of the next message.
 
-    Options ``subject``: of those that the stream has, wildcards as the server takes them; ``on_gap``: whether the run
-    is to end where the limits of the stream dropped what was not read. Raises: RecomposeError for a URL without a
-    stream, an unknown option, or where the library is missing.
+    Options. ``subject``: read only these of the stream's subjects (NATS wildcards). ``on_gap``: whether the run ends if
+    the stream's limits dropped unread messages. Raises: RecomposeError for a URL without a stream, an unknown option,
+    or if the library is missing.
     """
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
@@ -58,15 +58,15 @@ class NatsFeed:
         self._nats = library("nats", WHO, "nats-py", "nats")
         self._subject = str(options["subject"]) if "subject" in options else None
         self._loop = own_loop()
-        """Run by whoever asks, while it asks."""
+        """The event loop, which runs in the reading thread during a call."""
         self._client: Any = None
         self._messages: Any = None
         self._heard_s = 0.0
-        """By the monotonic clock."""
+        """Time of the last message or check, by the monotonic clock."""
         self._next = 0
-        """The sequence number behind what was read."""
+        """The sequence number of the next message to read."""
         self._per_subject = 0
-        """Messages that the stream keeps of each subject; 0 or less: as many as there are."""
+        """Maximum number of messages that the stream keeps per subject; 0 or less: no limit."""
         self.ended = False
 
     def seek(self, positions: Mapping[str, Position]) -> None:
@@ -76,7 +76,7 @@ class NatsFeed:
         return self._asked(self._fetch(most, max(wait_s, SHORTEST_S)))
 
     def commit(self, positions: Mapping[str, Position]) -> None:
-        """What the stream keeps is a matter of its own limits."""
+        """Do nothing, as the stream's own limits decide what it keeps."""
 
     def close(self) -> None:
         try:
@@ -100,7 +100,7 @@ class NatsFeed:
         stream = self._client.jetstream(timeout=ANSWER_S)
         info = await stream.stream_info(self._stream)
         there, self._per_subject = info.state, info.config.max_msgs_per_subject or 0
-        # Numbers begin at 1; a stream that never had a message says 0.
+        # Numbers begin at 1; a stream that never had a message reports 0.
         self._next = max(1, there.first_seq) if position is None else int(str(position))
         if self._next > there.last_seq + 1:
             raise RecomposeError(f"nats no longer has what comes next in stream {self._stream!r}; start a new run")
@@ -131,7 +131,7 @@ class NatsFeed:
         return found
 
     async def _passed(self, messages: Sequence[Message]) -> None:
-        """Numbers left out were of other subjects, deleted one by one, or dropped by limits of stream or subject."""
+        """Check skipped numbers: of other subjects, deleted, or dropped by limits of the stream or the subject."""
         first, missing = None, 0
         for each in messages:
             number = int(str(each.behind)) - 1
@@ -146,7 +146,7 @@ class NatsFeed:
             log.warning("messages are not there any more", source="nats", what=kept, count=missing, before=self._next)
 
     def _look_for_gap(self, first: int) -> None:
-        """``first``: of what there still is. Raises: RecomposeError where what is gone was this reader's, for sure."""
+        """Check for a gap before ``first``, the oldest message kept. Raises: RecomposeError if unread ones are gone."""
         if first <= self._next:
             return
         gone = f"stream {self._stream!r} has dropped {self._next} to {first - 1}, which were not read"
@@ -156,7 +156,7 @@ class NatsFeed:
         self._next = first
 
     async def _look(self) -> None:
-        """Whether anything can still come."""
+        """Check that the consumer still exists, after ``QUIET_S`` without a message."""
         if monotonic() - self._heard_s >= QUIET_S:
             await self._messages.consumer_info()
             self._heard_s = monotonic()
@@ -168,7 +168,7 @@ class NatsFeed:
 
 
 def _address(url: str) -> tuple[str, str]:
-    """URL of the server, and name of the stream. Raises: RecomposeError."""
+    """Return the server's URL and the stream's name. Raises: RecomposeError."""
     parts = parts_of(url, WHO, FORM, scheme="nats")
     stream = parts.path.strip("/")
     if not parts.hostname or not stream or "/" in stream:

@@ -11,27 +11,27 @@ from datapipe.brokers import opening
 ANSWER_S = 5.0
 SCHEMES = ("amqp", "amqps")
 REFUSED = (403, 530)
-"""Reply codes (AMQP 0-9-1): no right to it, no such virtual host."""
+"""Reply codes (AMQP 0-9-1): access refused, no such virtual host."""
 NOT_FOUND, OTHERWISE, TOO_LARGE = 404, 406, 311
 
 
 class Address(NamedTuple):
     host: str
     parameters: Any
-    """Of a connection, as the library takes them."""
+    """Connection parameters, as the library takes them."""
     named: Mapping[str, str]
-    """What the query names."""
+    """The values of the URL's query, by name."""
 
 
 def library(who: str) -> Any:
-    """Raises: RecomposeError where it is missing."""
-    logging.getLogger("pika").setLevel(logging.CRITICAL)  # whatever it is, who asked is told
+    """Import the library. Raises: RecomposeError if it is missing."""
+    logging.getLogger("pika").setLevel(logging.CRITICAL)  # the caller gets every error anyway
     return opening.library("pika", who, "pika", "rabbitmq")
 
 
 def address_of(url: str, who: str, ways: tuple[tuple[str, ...], ...], form: str) -> Address:
-    """``amqp://[USER:PASSWORD@]HOST[:PORT]/VHOST?NAME=VALUE``, ``amqps`` over TLS; ``ways``: which names go together.
-    Raises: RecomposeError."""
+    """Parse ``amqp://[USER:PASSWORD@]HOST[:PORT]/VHOST?NAME=VALUE`` (``amqps``: over TLS). ``ways``: the allowed sets
+    of names. Raises: RecomposeError."""
     pika = library(who)
     parts = opening.parts_of(url, who, form)
     try:
@@ -50,7 +50,7 @@ def address_of(url: str, who: str, ways: tuple[tuple[str, ...], ...], form: str)
 
 
 def fault(who: str, error: BaseException) -> OSError | RecomposeError:
-    """Return what an error of the library is to whoever asked."""
+    """Translate an error of the library: RecomposeError if a retry cannot help, else OSError."""
     pika = library(who).exceptions
     never = isinstance(error, pika.ProbableAuthenticationError | pika.ProbableAccessDeniedError)
     code = getattr(error, "reply_code", None)

@@ -3,9 +3,8 @@
 ``message_id`` is ``RUN-SERIAL``, with ``-PART`` if the item has several values, and headers are ``run``, ``epoch``,
 ``serial``, ``part`` and ``error``.
 
-Messages are published persistent, and in order. The broker's confirms tell the progress, and what was not confirmed is
-published again. The broker can neither be asked what it has had nor shut an epoch out: consumers recognize duplicates
-by the id.
+Messages are published persistent, in order. The broker confirms them; unconfirmed ones are published again. The broker
+can neither report the messages that it has nor exclude an epoch: consumers recognize duplicates by the id.
 """
 
 import time
@@ -23,7 +22,7 @@ PERSISTENT = 2
 
 
 class RabbitSink:
-    """Raises: RecomposeError for a URL without queue and exchange, or where the library is missing."""
+    """Raises: RecomposeError for a URL without a queue or exchange, or if the library is missing."""
 
     gather = Gather(500, 0.0)
 
@@ -32,17 +31,17 @@ class RabbitSink:
         named = self._address.named
         self._exchange = named.get("exchange", "")
         self._key = named.get("queue") or named["routing_key"]
-        self._address.parameters.heartbeat = 0  # it moves only while it writes, and then waits so long and no longer
+        self._address.parameters.heartbeat = 0  # I/O happens only during a write, which has its own time limit
         self._pika, self._run, self._epoch = library(WHO), run, epoch
         self._connection: Any = None
         self._channel: Any = None
         self._answers = 0
-        """Of the broker, whatever they were."""
+        """Number of answers from the broker."""
         self._lost: BaseException | None = None
         self._tag = 0
-        """Of the last message that was published."""
+        """Delivery tag of the last published message."""
         self._under_way: dict[int, Row] = {}
-        """By delivery tag: published and not confirmed."""
+        """Published rows without a confirmation, by delivery tag."""
         self._sent = Sent()
 
     def begin(self, next_serial: int, known: int) -> int:
@@ -74,14 +73,14 @@ class RabbitSink:
         self._wait(lambda: self._connection.is_open, 2 * ANSWER_S)
         try:
             self._open(passive=True)
-        except LookupError as error:  # a channel is closed by what was asked wrongly on it
+        except LookupError as error:  # a wrong request closes the channel
             if self._exchange:
                 raise RecomposeError(f"{WHO}: rabbitmq has no exchange {self._exchange!r}: {error}") from error
             self._lost = None
             self._open(passive=False)
 
     def _open(self, *, passive: bool) -> None:
-        """Raises: LookupError where there is none such."""
+        """Open a channel, and check the queue or exchange. Raises: LookupError if it does not exist."""
         self._tag, self._under_way = 0, {}
         self._channel = self._connection.channel(on_open_callback=self._answered)
         self._channel.add_on_close_callback(self._gone)
@@ -118,7 +117,7 @@ class RabbitSink:
         self._wait(lambda: self._answers > before)
 
     def _wait(self, what: Callable[[], object], wait_s: float = ANSWER_S) -> None:
-        """Raises: as the broker says, and: OSError when it does not answer."""
+        """Wait until ``what`` is true. Raises: the broker's error; OSError if it does not answer."""
         self._turn(lambda: what() or self._lost is not None, wait_s)
         if self._lost is not None:
             raise self._said(self._lost)
@@ -126,7 +125,7 @@ class RabbitSink:
             raise OSError(f"{self._address.host} does not answer")
 
     def _turn(self, until: Callable[[], object], wait_s: float) -> None:
-        """Or until that time is over."""
+        """Run the connection until ``until`` is true or the time is over."""
         loop, until_s = self._connection.ioloop, time.monotonic() + wait_s
         timer = loop.call_later(wait_s, loop.stop)
         while not until() and time.monotonic() < until_s:

@@ -1,8 +1,8 @@
 """Queues and streams of RabbitMQ, over ``pika``: ``amqp://HOST:5672/VHOST?queue=NAME`` or ``?stream=NAME``. A message's
 body is the item.
 
-A queue forgets what is acknowledged, which a message is when it is stored (``Inbox``). A stream keeps and numbers it:
-it has positions, as the partition of a topic has (``Fed``).
+A queue deletes a message when it is acknowledged, which happens once it is stored (``Inbox``). A stream keeps and
+numbers messages, so it has positions like a topic's partition (``Fed``).
 """
 
 import hashlib
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 
 def opened(url: str, options: Mapping[str, Any]) -> "QueueBox | StreamFeed":
-    """Raises: RecomposeError for a URL without queue or stream, an unknown option, or where the library is missing."""
+    """Open a queue or a stream. Raises: RecomposeError for a bad URL, an unknown option, or a missing library."""
     address = address_of(url, WHO, (("queue",), ("stream",)), FORM)
     takes = ("prefetch", "on_gap") if "stream" in address.named else ("prefetch",)
     if strange := sorted(set(options) - set(takes)):
@@ -41,7 +41,7 @@ def opened(url: str, options: Mapping[str, Any]) -> "QueueBox | StreamFeed":
 
 
 class Consuming:
-    """A connection that consumes, and moves only while its owner asks. Raises: as a ``Feed``."""
+    """A connection that consumes; it does I/O only when its owner calls. Methods raise as those of ``Feed``."""
 
     def __init__(self, address: Address, prefetch: int, name: str) -> None:
         self._address, self._prefetch, self._name = address, prefetch, name
@@ -50,7 +50,7 @@ class Consuming:
         self._channel: Any = None
         self._cancelled = False
         self.came: deque[tuple[Any, Any, bytes]] = deque()
-        """How it was delivered, its properties and its body."""
+        """Received messages: delivery data, properties and body."""
 
     def open(self, arguments: Mapping[str, Any]) -> None:
         self.close()
@@ -72,12 +72,12 @@ class Consuming:
         self._asked(lambda: self._channel.basic_ack(tag, multiple=not alone))
 
     def refuse(self, tag: int) -> None:
-        """It goes where the queue has dead letters go, if anywhere."""
+        """Reject a message, which the broker moves to the queue's dead-letter exchange, if any."""
         self._asked(lambda: self._channel.basic_reject(tag, requeue=False))
 
     def close(self) -> None:
         if self._connection is not None and self._connection.is_open:
-            with suppress(self._errors.AMQPError):  # it has gone by itself
+            with suppress(self._errors.AMQPError):  # already closed
                 self._connection.close()
         self._connection = None
 
@@ -90,7 +90,7 @@ class Consuming:
         try:
             self._channel.basic_consume(self._name, self._message, arguments=dict(arguments))
         except self._errors.ChannelClosedByBroker as error:
-            if error.reply_code == OTHERWISE:  # a kind of queue that has no such argument
+            if error.reply_code == OTHERWISE:  # the kind of queue has no such argument
                 raise RecomposeError(f"{WHO} cannot read {self._name!r} so: {error.reply_text}") from error
             raise
 
@@ -122,7 +122,7 @@ def _known(message_id: str | None, body: bytes) -> _Known | None:
 
 
 class QueueBox:
-    """Whoever else consumes from the queue gets a share of it."""
+    """A queue as a box; other consumers of the queue get a part of its messages."""
 
     def __init__(self, address: Address, prefetch: int) -> None:
         self._name = address.named["queue"]
@@ -157,14 +157,14 @@ class QueueBox:
 
 
 class StreamFeed:
-    """A stream is one partition, its position the offset of the next message."""
+    """A stream as one partition; its position is the offset of the next message."""
 
     def __init__(self, address: Address, prefetch: int, *, goes_on: bool) -> None:
         self._name = address.named["stream"]
         self._line = Consuming(address, prefetch, self._name)
         self._goes_on = goes_on
         self._next: int | None = None
-        """None: whatever comes first."""
+        """Offset of the next message; None: the first that comes."""
         self.ended = False
 
     def seek(self, positions: Mapping[str, Position]) -> None:
@@ -183,17 +183,17 @@ class StreamFeed:
             found.append(Message(self._name, offset + 1, body))
             last = delivered.delivery_tag
         if found:
-            self._line.acknowledge(last)  # a stream forgets nothing by it, and goes on sending
+            self._line.acknowledge(last)  # this deletes nothing in a stream, but makes it continue sending
         return found
 
     def commit(self, positions: Mapping[str, Position]) -> None:
-        """What the stream keeps is a matter of its own limits."""
+        """Do nothing, as the stream's own limits decide what it keeps."""
 
     def close(self) -> None:
         self._line.close()
 
     def _look_for_gap(self, offset: int) -> None:
-        """Raises: RecomposeError where what was to come is gone."""
+        """Check that a message's offset is the next one. Raises: RecomposeError if unread messages are gone."""
         if self._next is None or offset == self._next:
             return
         if offset < self._next:

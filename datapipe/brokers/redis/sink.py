@@ -1,8 +1,8 @@
 """A Redis stream, over ``redis``: ``redis://HOST:6379/0?stream=NAME``. Each result is an entry with ``run``,
 ``serial``, ``part`` if the item has several values, and ``value`` (JSON) or ``error``.
 
-A hash beside it, its name with ``:runs``, has for each run the epoch that writes and its progress. Both change in one
-script, which the server runs alone.
+A hash beside it, with ``:runs`` added to the name, has each run's writing epoch and progress. One script changes both,
+which the server runs atomically.
 """
 
 import json
@@ -55,7 +55,7 @@ have that many values."""
 
 
 class RedisSink:
-    """Raises: RecomposeError for a URL that names no stream, or where the library is missing."""
+    """Raises: RecomposeError for a URL that names no stream, or if the library is missing."""
 
     gather = AT_ONCE
 

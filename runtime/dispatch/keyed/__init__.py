@@ -1,1 +1,1 @@
-"""Keyed stages: whose state a worker has, how keys cut a bundle, and how partitions move."""
+"""Stages that keep a state: partitions and their workers, bundles split by key, and the order of items."""

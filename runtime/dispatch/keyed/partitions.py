@@ -1,9 +1,9 @@
-"""The partitions of a partitioned stage: the worker that owns each, the one that has its state, what is retained here,
-and the bundles at the stage.
+"""The partitions of a partitioned stage: the worker that owns each, the worker that has its state, the copies of states
+retained here, and the bundles at the stage.
 
-Prasaad et al., section 4, ask that a partition is never at two workers at once and has its values in order. Theirs is a
-hybrid queue, from which any worker draws the next key, for all share one memory. Here states lie in worker processes
-and cost something to move, so a partition has an owner, and uneven partitions get another one
+Prasaad et al., section 4, require that a partition is never at two workers at once and gets its values in order. In
+their hybrid queue any worker draws the next key, as all workers share one memory. Here states lie in worker processes
+and are costly to move, so each partition has an owner, and partitions change owners if the load is uneven
 (docs/decisions/0032-partitioned-stages.md has the figures).
 """
 
@@ -18,24 +18,24 @@ from runtime.dispatch.keys import Changed, KeyStates, StatesByKey
 from runtime.dispatch.pipeline import GroupState
 
 COUNTED = 64
-"""Values for each partition between two looks: with 64 partitions a half of even keys differs by 2 % then."""
+"""Values per partition between two checks of the balance: with 64 partitions and even keys, halves differ by 2 %."""
 UNEVEN = 1.2
-"""Where the worker with the most has so many times the mean, partitions are to move: a state that moves is pickled and
-read again, so this is not done for less."""
+"""Ratio of the largest load of a worker to the mean above which partitions move. Moving costs pickling and unpickling,
+so a smaller imbalance is left alone."""
 GAIN = 0.1
-"""Of the mean: what the worker with the most must be rid of by it."""
+"""Minimum reduction of the largest load by the moves, as a fraction of the mean."""
 
 
 class Loads:
-    """The load of a stage's partitions in values, all of one cost; older ones count half with each look."""
+    """The load of a stage's partitions in values, all of equal cost; earlier values count half after each check."""
 
     def __init__(self, count: int) -> None:
         self.values = [0] * count
         self.counted = 0
-        """Since the last look."""
+        """Number of values since the last check."""
 
     def note(self, partitions: bytes) -> None:
-        """Values that came, by the partition of each."""
+        """Count values, given the partition of each."""
         for each, count in Counter(partitions).items():
             self.values[each] += count
         self.counted += len(partitions)
@@ -45,16 +45,17 @@ class Loads:
         return self.counted >= COUNTED * len(self.values)
 
     def look(self) -> list[int]:
-        """The loads as they are, from which the next ones are counted on."""
+        """Return the loads, and halve them for the next check."""
         loads, self.counted = self.values, 0
         self.values = [each // 2 for each in loads]
         return loads
 
 
 def moves(owned: Mapping[WorkerId, Sequence[int]], loads: Sequence[int]) -> dict[int, WorkerId]:
-    """Return which partitions are to have another owner, and whom: none where it is even, or cannot be made more so.
+    """Return the new owner of each partition that should move; empty if the load is even or moves would not help.
 
-    From who has most to who has least goes what is nearest to half their difference, until the most is near the mean.
+    The partition with a load nearest to half the difference moves from the worker with the most load to the one with
+    the least, until the largest load is near the mean.
     """
     has = {worker: list(mine) for worker, mine in owned.items()}
     sums = {worker: sum(loads[each] for each in mine) for worker, mine in has.items()}
@@ -81,48 +82,48 @@ def moves(owned: Mapping[WorkerId, Sequence[int]], loads: Sequence[int]) -> dict
 _NOTHING: KeyStates = {}
 _NONE: Mapping[int, KeyStates] = {}
 STEPS = 64
-"""In so many steps, at least, partitions with states move to another owner while they have one: a bundle waits for
-those of one step alone, and the next step waits for those that it has values of."""
+"""Minimum number of steps in which all partitions with states move to other owners. A bundle waits only for the moves
+of one step, and the next step waits only for partitions that the newest bundle has values of."""
 AT_ONCE = 16
-"""A task brings no more than that part of all partitions with their states: messages have a size that can be borne."""
+"""A task carries the states of at most 1/16 of all partitions, which limits the size of messages."""
 
 
 class Partitions:
-    """The partitions of one stage. An *owner* runs the values of a partition from now on; a *holder* has its state.
-    One that is in work stays where it is until the task is over; then its next owner gets what is kept. None waits
-    meanwhile."""
+    """The partitions of one stage. An *owner* runs a partition's values from now on; a *holder* has its state. A
+    partition in work stays with its worker until the task is over; then its new owner gets the retained state. No other
+    partition waits meanwhile. Masks of partitions are integers of 256 bytes, with byte 1 for each partition in them."""
 
     def __init__(self, count: int, begin: Mapping[int, KeyStates] = _NONE) -> None:
-        """``begin``: the states that there are, by partition."""
+        """``begin``: the initial key states, by partition."""
         self.count = count
         self.owners: list[WorkerId | None] = [None] * count
         self.owned: dict[WorkerId, int] = {}
-        """The same by worker: a byte for each partition, 1 for its own."""
+        """The mask of the partitions that each worker owns."""
         self.sharers: tuple[WorkerId, ...] = ()
-        """Who is to own all; others own what has not moved from them yet."""
+        """The workers that should own all partitions; other workers own those that have not moved yet."""
         self.holders: list[WorkerId | None] = [None] * count
         self.stale: dict[WorkerId, set[int]] = {}
-        """Those that a worker has states of, and are held by another since."""
+        """Partitions of which a worker has outdated states, because another worker holds them now."""
         self.kept = StatesByKey(count)
-        """What brings a partition back: the state of each key as a worker pickled it. Never read here."""
+        """The state of each key as a worker pickled it, to restore partitions from. Never unpickled here."""
         self.known: set[int] = set()
-        """Those of which something is or was kept: they cost something to move."""
+        """Partitions that have or had states, and are therefore costly to move."""
         self.moving: dict[int, WorkerId] = {}
-        """Those that are to have another owner, and have not yet."""
+        """The new owners of partitions that have not moved yet."""
         self.under_way: set[int] = set()
-        """Those of which the next owner has not the states yet, and the newest bundle has values: keys that come no
-        more would hold up all others."""
+        """Partitions whose new owner lacks their states so far, if the newest bundle has values of them. Others are
+        left out: a key that never comes again would hold up all further moves."""
         self.loads = Loads(count)
         self.in_work: dict[WorkerId, list[int]] = {}
-        """By worker, for each piece it has: 256 bytes, 1 for those it may change, which no two workers share."""
+        """For each piece at a worker, the mask of the partitions that it may change; no two workers share one."""
         self.commit(begin)
         self.entered: list[Assembly] = []
-        """In the order of their turns."""
+        """The bundles at the stage, in the order of their turns."""
         self.group: GroupState | None = None
-        """Whose bundles are at the stage: those of another composition wait until they are through."""
+        """The group whose bundles are at the stage; bundles of another composition wait until these are done."""
 
     def mine(self, worker: WorkerId) -> int:
-        """256 bytes with 1 for each that ``worker`` owns and that is not in work at another."""
+        """Return the mask of the partitions that ``worker`` owns and that are not in work at another worker."""
         mine = self.owned.get(worker, 0)
         for other, pieces in self.in_work.items():
             if other != worker:
@@ -131,7 +132,7 @@ class Partitions:
         return mine
 
     def begin(self, worker: WorkerId, piece: Piece) -> dict[int, KeyStates]:
-        """A piece goes to ``worker``: as ``lend``, and its partitions stay there until ``end``."""
+        """Record that a piece goes to ``worker``, which keeps its partitions until ``end``. Return as ``lend`` does."""
         self.in_work.setdefault(worker, []).append(marked(piece.partitions))
         return self.lend(worker, piece.partitions)
 
@@ -143,8 +144,8 @@ class Partitions:
             del self.in_work[worker]
 
     def lend(self, worker: WorkerId, partitions: Sequence[int]) -> dict[int, KeyStates]:
-        """A task of ``worker`` may change these; returns what is kept of those whose state it has not, and nothing for
-        those that it has no more: their memory is freed."""
+        """Let a task of ``worker`` change ``partitions``. Return the states of those that the worker does not hold, and
+        an empty state for each outdated partition, so that the worker frees its memory."""
         missing: dict[int, KeyStates] = {
             each: self.kept.of(each) for each in partitions if self.holders[each] != worker
         }
@@ -156,13 +157,13 @@ class Partitions:
         return dict.fromkeys(sorted(moved), _NOTHING) | missing
 
     def commit(self, changes: Mapping[int, KeyStates]) -> None:
-        """A task succeeded, and made these."""
+        """Store the states that a successful task produced."""
         self.known.update(changes)
         made = Changed.of(changes)
         self.kept.put(made.by_key(), made.partition_of_each)
 
     def enter(self, assembly: Assembly, group: GroupState) -> None:
-        """A bundle, in its turn."""
+        """Let a bundle enter the stage in its turn."""
         if len(self.owned) > 1:
             self.loads.note(assembly.routes.partitions)
         if self.under_way:
@@ -178,8 +179,8 @@ class Partitions:
             self.group = None
 
     def next_piece(self, worker: WorkerId, is_last: Callable[[GroupState], bool] = lambda _: False) -> Piece | None:
-        """Return what ``worker`` may run now: of the oldest bundle that has values for it, so that each partition
-        has its values in order."""
+        """Return the values that ``worker`` may run now, from the oldest bundle that has some; None if no bundle has.
+        Each partition so gets its values in order."""
         mine = self.mine(worker)
         if self.group is not None and self.group.tested and is_last(self.group):
             for each in self.entered:
@@ -189,18 +190,18 @@ class Partitions:
         return None if first is None else first.take(self._bearable(worker, first.wanted & mine))
 
     def _bearable(self, worker: WorkerId, mine: int) -> int:
-        """Return ``mine`` without the partitions whose states would be too many to go with one task."""
+        """Return the mask ``mine`` without partitions whose states would exceed the limit of one task (``AT_ONCE``)."""
         wanted = compress(range(256), mine.to_bytes(256))
         missing = [each for each in wanted if each in self.known and self.holders[each] != worker]
         return mine & ~marked(missing[-(-self.count // AT_ONCE) :])
 
     def piece(self, bundle: Bundle, picked: bytes) -> Piece:
-        """The one of ``bundle`` that was given out with these values."""
+        """Return the piece of ``bundle`` that was sent with the values ``picked``."""
         return next(each for each in self.entered if each.bundle is bundle).piece(picked)
 
     @property
     def waits(self) -> bool:
-        """Return whether there are values that no worker has or has had."""
+        """True if there are values that have not been sent to a worker."""
         return any(1 in each.todo for each in self.entered)
 
     def lose(self, worker: WorkerId) -> None:
@@ -208,13 +209,13 @@ class Partitions:
         self.holders = [None if each == worker else each for each in self.holders]
 
     def needs(self, worker: WorkerId) -> bool:
-        """Return whether it owns partitions with states."""
+        """Return whether the worker owns partitions with states."""
         return any(self.owners[each] == worker for each in self.known)
 
     def share(self, workers: Sequence[WorkerId], leaving: Sequence[WorkerId] = ()) -> None:
-        """From now on these own all, evenly by number; only those move that must, and those that have a state stay with
-        it. Where the same own them already, those move that make it even by load, where they must. Who has states of
-        a partition, and is there or ``leaving``, has it until it is its turn to move."""
+        """Divide all partitions evenly among ``workers``, moving as few partitions with states as possible. If the same
+        workers own them already, move partitions only to even out the load. A partition with states stays with its
+        worker (one of ``workers`` or ``leaving``) until it is its turn to move."""
         present = dict.fromkeys((*workers, *leaving))
         if set(workers) == set(self.sharers) and self.owned.keys() <= present.keys():
             if self.loads.due and not self.moving:
@@ -232,8 +233,8 @@ class Partitions:
         self._move()
 
     def _evenly(self, workers: Sequence[WorkerId]) -> dict[WorkerId, list[int]]:
-        """All partitions, as many for each: those that a worker holds, or owns and nobody holds, as far as that is
-        fair, and of the rest some."""
+        """Return an equal number of partitions for each worker: first those that it holds, or owns if no worker holds
+        them, up to its share; then some of the rest."""
         fair, more = divmod(self.count, len(workers))
         owned: dict[WorkerId, list[int]] = {worker: [] for worker in workers}
         homeless = []
@@ -245,7 +246,7 @@ class Partitions:
                 mine.append(each)
             else:
                 homeless.append(each)
-        while homeless:  # in turns, so that neighbours do not all go to one
+        while homeless:  # in turns, so that adjacent partitions do not all go to one worker
             for mine in owned.values():
                 if homeless and len(mine) < fair + (more > 0):
                     more -= len(mine) == fair
@@ -253,7 +254,7 @@ class Partitions:
         return owned
 
     def _give(self, partition: int, worker: WorkerId, present: Container[WorkerId]) -> None:
-        """The worker is to own it: at once, if it costs nothing or the present owner is none of those ``present``."""
+        """Give a partition to a worker: at once if the move is free or the present owner is gone, otherwise later."""
         owner = self.owners[partition]
         if owner is None or partition not in self.known or owner not in present or owner != self.holders[partition]:
             self.owners[partition] = worker
@@ -261,14 +262,14 @@ class Partitions:
             self.moving[partition] = worker
 
     def _level(self, loads: Sequence[int]) -> None:
-        """Keys are skewed: who has too much of the work gives partitions away."""
+        """Even out the load: workers with too much load pass partitions to others."""
         owned = {worker: [each for each, owner in enumerate(self.owners) if owner == worker] for worker in self.sharers}
         for each, worker in moves(owned, loads).items():
             self._give(each, worker, owned)
         self._own(list(owned))
 
     def _move(self) -> None:
-        """The next of those that are to move do, once those before are where they belong."""
+        """Start the next step of moves, as far as moves of earlier steps are finished."""
         self.under_way = {each for each in self.under_way if self.holders[each] != self.owners[each]}
         now = list(self.moving)[: max(0, -(-self.count // STEPS) - len(self.under_way))]
         for each in now:
@@ -278,7 +279,7 @@ class Partitions:
             self._own(list(self.owned))
 
     def _own(self, workers: Iterable[WorkerId]) -> None:
-        """``workers``: all that may own some; those that leave and own none any more are told of no longer."""
+        """Update ``owned`` for ``workers``, without leaving workers that own no partition any more."""
         marks = {
             worker: marked(each for each, owner in enumerate(self.owners) if owner == worker) for worker in workers
         }

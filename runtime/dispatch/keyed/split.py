@@ -16,15 +16,15 @@ _ONE = b"\x01"
 
 @dataclass(slots=True, eq=False)
 class Piece:
-    """Values of a bundle that a worker runs together: ``picked`` has a byte for each value of the bundle, 1 for those.
+    """Values of a bundle that a worker runs together. ``picked``: a byte for each value of the bundle, 1 if included.
 
-    ``whole``: they are all there are, and the task is one of items.
+    ``whole``: the piece has all values and each item is one value, so the task runs whole items.
     """
 
     assembly: Assembly
     picked: bytes
     partitions: bytes
-    """Of its values, each once."""
+    """The distinct partitions of its values."""
     whole: bool
 
     @property
@@ -32,7 +32,7 @@ class Piece:
         return self.picked.count(_ONE)
 
     def position(self, number: int) -> int:
-        """Return where its value of that number stands in the bundle."""
+        """Return the position in the bundle of the piece's value with index ``number``."""
         at = -1
         for _ in range(number + 1):
             at = self.picked.index(_ONE, at + 1)
@@ -48,13 +48,13 @@ class Part:
     size_bytes: int
     routes: Routes | None
     made: int
-    """Number of its values."""
+    """Number of result values."""
 
 
 @dataclass(slots=True, eq=False)
 class Assembly:
-    """``todo``: a byte for each value, 1 for those that no worker has or has had. A piece ends before each of
-    ``cuts``, where the fates of values are known to part."""
+    """A bundle that is split into pieces at a partitioned stage. ``todo``: a byte for each value, 1 if it waits to be
+    sent. ``cuts``: positions at which pieces must end, to isolate values that fail."""
 
     bundle: Bundle
     routes: Routes
@@ -62,17 +62,17 @@ class Assembly:
     in_work: int = 0
     cuts: set[int] = field(default_factory=set)
     troubles: dict[int, Trouble] = field(default_factory=dict)
-    """Of values that were alone in a task, by position."""
+    """Troubles of values that ran alone, by position."""
     dead: dict[int, str] = field(default_factory=dict)
-    """Errors by item."""
+    """Errors of failed items, by item."""
     parts: list[Part] = field(default_factory=list)
 
     deaths: int = 0
-    """Number of workers that died while they ran some of its values."""
+    """Number of workers that died while they ran some of the values."""
     deadly: int = 0
-    """A mask of 256 bytes with 1 for each partition of these values."""
+    """The mask (``marked``) of the partitions of values that workers died with."""
     wanted: int = 0
-    """256 bytes with 1 for each partition of the values to do."""
+    """The mask of the partitions of the values in ``todo``."""
 
     def __post_init__(self) -> None:
         self.todo = _ONE * len(self.routes.partitions)
@@ -83,7 +83,7 @@ class Assembly:
         return not self.in_work and _ONE not in self.todo
 
     def take(self, mine: int) -> Piece | None:
-        """The first values that a worker may run to which partitions belong that ``mine`` has a 1 for."""
+        """Take the waiting values of partitions in the mask ``mine``, up to the next cut; None if there are none."""
         if not self.wanted & mine:
             return None
         picked = _combined(and_, self.todo, self.routes.partitions.translate(mine.to_bytes(256)))
@@ -112,18 +112,18 @@ class Assembly:
         self.deadly |= marked(piece.partitions)
 
     def again(self, piece: Piece) -> None:
-        """A piece came to nothing: its values are the next of their partitions once more."""
+        """Return the values of an unsuccessful piece to ``todo``."""
         self.in_work -= 1
         self.todo = _combined(or_, self.todo, piece.picked)
         self.wanted |= marked(piece.partitions)
 
     def give_up(self, piece: Piece, error: str) -> None:
-        """Its one value is not to be had, nor is the item."""
+        """Give up the single value of a piece, and with it the value's item."""
         self.in_work -= 1
         self.dead[self.routes.item_of(piece.position(0))] = error
 
     def isolate(self, piece: Piece, number: int) -> None:
-        """The value of that number is to be alone in a task."""
+        """Set cuts so that the piece's value with index ``number`` runs alone."""
         at = piece.position(number)
         self.cuts |= {at, at + 1}
 
@@ -131,26 +131,26 @@ class Assembly:
         self.cuts.add(piece.position(piece.count // 2))
 
     def trouble(self, piece: Piece) -> Trouble:
-        """Return what the one value of a piece has cost."""
+        """Return the losses and failures of the single value of a piece."""
         return self.troubles.get(piece.position(0), NO_TROUBLE)
 
     def note(self, piece: Piece, trouble: Trouble) -> Trouble:
-        """Return what it has cost by now."""
+        """Store and return the losses and failures of the single value of a piece."""
         self.troubles[piece.position(0)] = trouble
         return trouble
 
     @property
     def made(self) -> int:
-        """Return the number of values that came of all."""
+        """Number of result values of all parts."""
         return sum(part.made for part in self.parts)
 
     @property
     def left(self) -> int:
-        """Return the number of values that no worker has or has had."""
+        """Number of values that wait to be sent."""
         return self.todo.count(_ONE)
 
     def result(self) -> tuple[Payload, int, int, Routes | None]:
-        """Payload, where its items start in it, size in bytes, and routes of what came of all."""
+        """Return the joined result: the payload, the position of its first item, its size in bytes, and its routes."""
         if not self.parts:
             nothing = Routes(b"", (0,) * self.bundle.count)
             return self.bundle.payload, self.bundle.start, self.bundle.size_bytes, nothing
@@ -165,7 +165,7 @@ class Assembly:
 
 
 def marked(partitions: Iterable[int]) -> int:
-    """256 bytes with 1 for each of these."""
+    """Return the mask of some partitions: an integer of 256 bytes, with byte 1 for each of them."""
     marks = bytearray(256)
     for each in partitions:
         marks[each] = 1
@@ -173,5 +173,5 @@ def marked(partitions: Iterable[int]) -> int:
 
 
 def _combined(how: Callable[[int, int], int], left: bytes, right: bytes) -> bytes:
-    """Byte by byte."""
+    """Combine two byte strings of equal length with a bitwise operation."""
     return how(int.from_bytes(left), int.from_bytes(right)).to_bytes(len(left))

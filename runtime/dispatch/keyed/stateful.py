@@ -1,5 +1,5 @@
-"""Stages that keep a state: each sees the started items in order. A stateful one gets the state that the item before
-left; the states of a partitioned one stay with its workers (:mod:`runtime.dispatch.keyed.partitions`)."""
+"""Stages that keep a state: each sees the started items in order. A stateful stage gets the state after the previous
+item; the states of a partitioned stage stay with its workers (:mod:`runtime.dispatch.keyed.partitions`)."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from runtime.dispatch.pipeline import GroupState, TaskInWork
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A state that has seen the items before turn ``turn``, and no other; those from ``begin`` on together."""
+    """A state after the items before ``turn``; a single task ran the items from ``begin`` on."""
 
     begin: int
     turn: int
@@ -25,10 +25,10 @@ class Version:
 
 
 class StatefulStages:
-    """Their gates by index of the stage, in the order of the app; their states by name."""
+    """The stages that keep a state: their gates by index of the stage, in the app's order; their states by name."""
 
     def __init__(self, stages: Sequence[Stage], begun: Checkpoint | None = None) -> None:
-        """``begun``: how far another one had come; None: nobody will ask how far this one has."""
+        """``begun``: the checkpoint to continue from; None: no checkpoints will be taken."""
         begin = begun or BEGINNING
         ordered = [index for index, stage in enumerate(stages) if stage.keeps_state]
         self.gates = {index: OrderGate(begin.next_turn) for index in ordered}
@@ -36,21 +36,21 @@ class StatefulStages:
         self._versions = {
             name: deque([Version(begin.next_turn, begin.next_turn, state)]) for name, state in begin.states.items()
         }
-        """By stage, the oldest first: the one of what has left, and those of items that have not."""
+        """By stage, the oldest first: the state after the items that have left, then the states after later items."""
         self.partitioned = {
             index: Partitions(stage.partitions, begin.keyed.get(stage.name, {}))
             for index, stage in enumerate(stages)
             if stage.kind is StageKind.PARTITIONED
         }
         self.ledger = Ledger() if begun is not None and self.partitioned else None
-        """Of the states of keys."""
+        """The changes of key states since the last checkpoint; None if no checkpoints are taken or none has keys."""
         self._told_turn = begin.next_turn
-        """Of the latest checkpoint."""
+        """The turn at which the latest checkpoint ended."""
         self._names = tuple(stage.name for stage in stages)
 
     def open_for(self, group: GroupState, turn: int, next_stage: int) -> bool:
-        """Return whether it is this turn's at every such stage of the group from ``next_stage`` on, and no bundle of
-        another composition is in pieces there."""
+        """Return whether ``turn`` is the next at every state-keeping stage of the group from ``next_stage`` on, and no
+        split bundle of another composition is there."""
         for index in group.ordered:
             if index >= next_stage:
                 if turn != self.gates[index].expected:
@@ -61,12 +61,12 @@ class StatefulStages:
         return True
 
     def needed_by(self, group: GroupState, next_stage: int) -> dict[str, Payload]:
-        """The states that a task of the group needs from that stage on."""
+        """Return the states of stateful stages that a task of the group needs from ``next_stage`` on."""
         names = [self._names[index] for index in self._run(group, next_stage) if index not in self.partitioned]
         return {name: self.states.get(name) for name in names}
 
     def keys_needed_by(self, group: GroupState, next_stage: int, worker: WorkerId) -> KeyedTask | None:
-        """Return what ``worker`` lacks of the partitions that a task of the group may change, which are all."""
+        """Return the states that ``worker`` lacks for a task on all partitions; None without a partitioned stage."""
         kept = {}
         for index in self._run(group, next_stage):
             if (keys := self.partitioned.get(index)) is not None:
@@ -75,7 +75,7 @@ class StatefulStages:
         return KeyedTask(None, kept) if kept else None
 
     def commit(self, done: TaskDone, task: TaskInWork) -> None:
-        """A result came with the states that it leaves: from now on they are the ones."""
+        """Store the new states that came with a result."""
         bundle = task.bundle
         end = bundle.turn + bundle.count
         self.states.update(done.states)
@@ -98,7 +98,7 @@ class StatefulStages:
         return [index for index in group.ordered if index >= next_stage]
 
     def left(self, turn: int) -> None:
-        """Items before that turn are out, and nobody will ask for a state that is older."""
+        """Forget states older than ``turn``, as all items before ``turn`` have left."""
         for versions in self._versions.values():
             while len(versions) > 1 and versions[1].turn <= turn:
                 versions.popleft()
@@ -106,9 +106,8 @@ class StatefulStages:
             self.ledger.left(turn)
 
     def as_of(self, turn: int) -> tuple[dict[str, Payload], StageStates] | None:
-        """The states that have seen the items before that turn, which are out, and no other; of keys, those that have
-        changed since the last that were told. None: a stage has seen some before that turn together with others, or it
-        was told of a later one."""
+        """Return the states after exactly the items before ``turn``, which have left; of keys, those changed since the
+        last call. None: one task ran items before and after ``turn`` together, or an earlier call had a later turn."""
         cut = any(each.begin < turn < each.turn for versions in self._versions.values() for each in versions)
         if cut or turn < self._told_turn or (self.ledger is not None and self.ledger.cut(turn)):
             return None

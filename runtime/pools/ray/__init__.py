@@ -1,1 +1,1 @@
-"""Workers as Ray actors. Only here is Ray imported."""
+"""Workers as Ray actors. Only this package imports Ray."""

@@ -1,7 +1,7 @@
-"""Ray's side of the workers: one actor each. Every call may wait for Ray's head, so none is made in the loop's thread.
+"""The Ray actors of workers, one each. Every call may wait for Ray's head, so the loop's thread makes none.
 
-Actors of a pool that another may follow (``orphan_s``) are detached and have names: a worker that loses its pool waits
-for so long, and the next pool of the same owner finds it, still set up.
+If a pool may have a successor (``orphan_s``), its actors are detached and have names: a worker that loses its pool
+waits for that time, and the next pool of the same owner finds it, still set up.
 """
 
 import os
@@ -38,18 +38,18 @@ from runtime.transport.pending import Invitation
 
 
 def workers_of(owner: str) -> list[Any]:
-    """Those that are alive, also of a pool that is gone."""
+    """Return the living workers of an owner, including those of an earlier pool."""
     found = []
     for name in list_named_actors():
         if name.startswith(f"{owner}/"):
-            with suppress(ValueError):  # it has just ended
+            with suppress(ValueError):  # the worker has just ended
                 found.append(ray.get_actor(name))
     return found
 
 
 def end_workers_of(owner: str) -> None:
-    """At once, also one that hangs; none where the owner is alive, as one that was started anew by now is."""
-    if not ray.is_initialized():  # to ask would start one
+    """Kill the workers of an owner, unless the owner is alive, for example restarted meanwhile."""
+    if not ray.is_initialized():  # a call would start a Ray
         return
     if any(map(cluster.find, names_of(owner))):
         return
@@ -58,15 +58,15 @@ def end_workers_of(owner: str) -> None:
 
 
 FREE_S = 1.0
-"""A worker of a pool that is gone is taken over if it says so soon that it is free; one that hangs is killed."""
+"""Time in which a worker of an earlier pool must report that it is free; a worker that does not is killed."""
 NO_LIMITS = Limits()
 LEAVE_S = 2.0
-"""Until a detached worker that is of no use ends: its answer has to leave."""
+"""Delay before an unneeded detached worker ends, so that its answer is sent first."""
 
 
 class Actors:
-    """Ray's actors. ``began`` and ``ended`` are called by one of Ray's threads when an actor's process has started, and
-    when it has ended, with the reason."""
+    """The Ray actors of a pool. One of Ray's threads calls ``began`` when an actor's process has started, and ``ended``
+    with the reason when it has ended."""
 
     def __init__(
         self,
@@ -82,15 +82,15 @@ class Actors:
         self._owner = owner_of(owner or "")
         self._orphan_s = settings.orphan_s if owner else 0.0
         self._orphans: list[_Orphan] | None = None
-        """None: not looked for yet."""
+        """Free workers of an earlier pool; None: not searched for yet."""
         self._orphans_until_s = 0.0
-        """They may have ended after that."""
+        """Time after which these workers may have ended."""
 
     def start(
         self, invitation: Invitation, node: NodeId | None, loads: Loads, avoided: Collection[NodeId] = ()
     ) -> None:
-        """On ``node``, if that is possible; Ray chooses where it is None. A worker that waits for a pool is taken where
-        it is, unless on one of the ``avoided`` nodes."""
+        """Start a worker on ``node`` if possible; None: Ray chooses. A free worker of an earlier pool is preferred,
+        wherever it is, unless on one of the ``avoided`` nodes."""
         actor = self._orphan(node, loads, avoided) or self._new(invitation.worker, node, loads)
         self._actors[invitation.worker] = actor
         begins = actor.begin.remote().future()
@@ -120,8 +120,8 @@ class Actors:
         return found.actor
 
     def _options(self, node: NodeId | None, loads: Loads) -> dict[str, Any]:
-        """Return what Ray takes off its node's resources while the worker lives, and where that is. An actor that needs
-        nothing is placed by any machine, also one that is gone; one that needs some, by ours."""
+        """Return Ray's options for a worker: its resources and its node. An actor without needs may be placed by any
+        machine, even a lost one; an actor with needs is placed by ours."""
         need = self._settings.need_of_worker(loads)
         options: dict[str, Any] = {"num_cpus": need.cpus or 0, "resources": dict(need.custom)}
         if need.gpus:
@@ -146,7 +146,7 @@ class Actors:
 
 @dataclass(frozen=True, slots=True)
 class _Orphan:
-    """A worker of the pool before that is free."""
+    """A free worker of an earlier pool."""
 
     actor: Any
     loads: Loads
@@ -173,27 +173,27 @@ def _free(answer: Any) -> tuple[Loads, NodeId] | None:
 
 
 class _Actor:
-    """``orphan_s``: so long it waits for a pool; 0: it ends with its first one."""
+    """The actor of a worker. ``orphan_s``: time to wait for another pool; 0: the worker ends with its first one."""
 
     def __init__(self, name: str, orphan_s: float, limits: Limits = NO_LIMITS, loads: Loads = ()) -> None:
         self._name, self._orphan_s, self._loads = name, orphan_s, loads
         self._connected = hold(limits, name)
         self._app: tuple[bytes, App] | None = None
         self._written: dict[str, float] = {}
-        """As ``_written_s`` says of the files that the app was made of."""
+        """The modification times of the app's loaded files (``_written_s``)."""
         self._end = threading.Timer(0.0, os._exit, (0,))
         self._end_after(orphan_s)
 
     def __repr__(self) -> str:
-        """Who printed, where somebody listens."""
+        """Return the worker's name, which Ray shows beside lines that the worker prints."""
         return self._name
 
     def begin(self) -> None:
         """Return as soon as the process has started."""
 
     def free(self) -> tuple[Loads, NodeId] | None:
-        """Return its class and node when it has no pool, and wait anew for the one that asks. None: the app was edited
-        since, and this process has loaded what it was."""
+        """Return the worker's class and node when it has no pool, and extend its wait for the calling one. None: the
+        app's files have changed since this process loaded them."""
         self._end.cancel()
         self._end_after(self._orphan_s)
         if self._written != _written_s(self._written):
@@ -208,13 +208,13 @@ class _Actor:
             why = run_worker(invitation, part, machine, self._ready if self._orphan_s else ready, self._connected)
         finally:
             self._end_after(self._orphan_s if why == POOL_GONE else LEAVE_S)
-            unsettle()  # or the memory that it shared with the pool stayed for as long as it lives
+            unsettle()  # otherwise the memory shared with the pool would stay as long as the worker lives
         if why is None or (why == POOL_GONE and not self._orphan_s):
             ray.actor.exit_actor()
         return why
 
     def _ready(self, part: Part) -> App:
-        """The one of the pool before, if that would be another of the same."""
+        """Return the app: that of the earlier pool if it was made from the same ``part``, else a new one."""
         made_by = pickle.dumps(part)
         if self._app is None or self._app[0] != made_by:
             self._app = made_by, ready(part)
@@ -222,7 +222,7 @@ class _Actor:
         return self._app[1]
 
     def _end_after(self, seconds: float) -> None:
-        """One that is not detached ends with its owner anyway."""
+        """End the process after some seconds if it is detached; otherwise it ends with its owner."""
         if self._orphan_s:
             self._end = threading.Timer(seconds, os._exit, (0,))
             self._end.daemon = True
@@ -230,14 +230,14 @@ class _Actor:
 
 
 def _files_of(app: App) -> list[str]:
-    """Return what is loaded of the folder where its class is."""
+    """Return the loaded files in the folder of the app's class."""
     loaded = [file for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))]
     own = getattr(sys.modules.get(type(app).__module__), "__file__", None)
     return [file for file in loaded if own and file.startswith(os.path.dirname(own) + os.sep)]
 
 
 def _written_s(files: Iterable[str]) -> dict[str, float]:
-    """Return the time at which each was written; 0 if it is gone."""
+    """Return the modification time of each file; 0 if it is gone."""
     return {file: os.stat(file).st_mtime if os.path.exists(file) else 0.0 for file in files}
 
 

@@ -1,4 +1,4 @@
-"""Look at each node of a Ray cluster from a process there: versions, clock, CPUs, token, TLS, and the way back here."""
+"""Check each node of a Ray cluster from a process there: versions, clock, CPUs, token, TLS, connection back here."""
 
 import platform
 import socket
@@ -13,23 +13,23 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from runtime.pools.ray import cluster
 
 PATIENCE_S = 60.0
-"""Until a node has started a process for its report."""
+"""Time limit for a node to start a process for its report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a node told. ``seen`` has what :func:`look` returns; empty: it started no process in time."""
+    """The report of a node. ``seen``: the result of :func:`look`; empty if the node started no process in time."""
 
     address: str
     cpus: float
-    """Ray's number."""
+    """Ray's number of CPUs."""
     seen: dict[str, Any]
     clock_off_s: float = 0.0
-    """How far its clock is ahead; as far as the way there and back leaves open, 0."""
+    """Lead of its clock over ours; 0 if within the uncertainty of the round trip."""
 
 
 def examine(address: str) -> list[Report]:
-    """Connect to the cluster and ask each node, one after the other. Raises: ClusterError if that cannot be done."""
+    """Connect to the cluster, and check one node after the other. Raises: ClusterError if it cannot be reached."""
     cluster.connect(address)
     try:
         with socket.create_server((cluster.own_address(), 0)) as back:
@@ -51,7 +51,7 @@ def _report(node: cluster.Node, host: str, port: int) -> Report:
 
 
 def look(host: str = "", port: int = 0) -> dict[str, Any]:
-    """Return what a process sees of its node, where Ray alone is installed, and whether it reaches ``port``."""
+    """Return facts about this process's node, and whether ``port`` is reachable. Only Ray may be installed here."""
     import os
 
     at_s, seen = time.time(), {"ray": ray.__version__, "python": platform.python_version()}

@@ -1,8 +1,8 @@
-"""Access to Ray for modules that may not import it: connect, host any object in a named process of the cluster, find it
-again.
+"""Access to Ray for modules that may not import it: connect, host any object in a named process of the cluster, and
+find the object again.
 
-A hosted object lives in an actor of its own and is called from several threads at once. It may start a ``RayPool``
-itself: the workers then belong to it and end with it.
+A hosted object lives in its own actor and may be called from several threads at once. If the object starts a
+``RayPool``, the workers belong to the object and end with it.
 """
 
 import atexit
@@ -20,8 +20,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-# Ray reads these when it is imported. Niceness: Ray starts its workers as background jobs; ours are no less. The last
-# one keeps Ray's page of advice on every killed worker off our stdout, where results go; WorkerLost tells who died.
+# Ray reads these when it is imported. Niceness: by default Ray lowers the priority of its workers. The last one keeps
+# Ray's long message about every killed worker off our stdout, where results go; WorkerLost reports the loss.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 os.environ.setdefault("RAY_worker_niceness", "0")
@@ -43,15 +43,15 @@ __all__ = ["ClusterError", "Hosted", "RemoteFault", "RemoteGone", "RemoteTimeout
 
 NAMESPACE = "recompose"
 OBJECT_STORE_BYTES = 200 * 2**20
-"""Items do not travel through Ray's object store; this holds arguments and code."""
+"""Size of Ray's object store, which holds only arguments and code, no items."""
 THREADS = 8
-"""Calls that a hosted object answers at once: a status call must not wait for a stop under way."""
+"""Number of concurrent calls of a hosted object: a status call must not wait for a stop under way."""
 BEGIN_S = 300.0
-"""Until Ray has begun the process of a hosted object: on a busy machine it takes long to load Python."""
+"""Time limit for Ray to start the process of a hosted object; loading Python takes long on a busy machine."""
 BUILD_S = 600.0
-"""Until the object is made, from then on: building an app's database belongs to it."""
+"""Time limit from then on to make the object, which may include building an app's database."""
 LEAST_CPUS = 0.0001
-"""The least that Ray counts."""
+"""The smallest number of CPUs that Ray counts."""
 _TOO_SLOW = {
     False: f"was not begun by Ray within {BEGIN_S:g} s; the cluster may lack resources, or be busy",
     True: f"was not built within {BUILD_S:g} s",
@@ -61,7 +61,7 @@ _PING_S = 2.0
 _NAME_FREE_S = 5.0
 _KNOCK_S = 5.0
 _folders: list[Path] = []
-"""Of the Ray that was started here, if one was."""
+"""The folder of the Ray that this process started, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +72,24 @@ class Node:
     address: str
     cores: float
     port: int = 0
-    """Where its raylet listens."""
+    """The port of its raylet."""
 
 
 class Seen(Enum):
-    """The state of a hosted object, seen from here."""
+    """The state of a hosted object as seen by this process."""
 
     ALIVE = "alive"
-    """It answers, or its machine does."""
+    """The object or its machine answers."""
     AWAY = "away"
-    """Its machine does not answer."""
+    """The object's machine does not answer."""
     DEAD = "dead"
 
 
 def connect(address: str | None = None, namespace: str = NAMESPACE, *, hear: own.Hear | None = None) -> None:
-    """Joins the Ray at ``address``, or starts one on this machine that ends with this process. Twice is once.
+    """Connect to the Ray at ``address``, or start one on this machine that ends with this process. Idempotent.
 
-    ``hear`` gets what apps print in it, a line at a time; without it nobody does.
-    Raises: ClusterError when there is no Ray at that address.
+    ``hear``: called with each line that apps print in it; None discards the lines.
+    Raises: ClusterError if there is no Ray at that address.
     """
     if ray.is_initialized():
         return
@@ -112,7 +112,7 @@ def _start_own(common: Mapping[str, Any]) -> None:
     own.guard_token()
     folder = own.make_folder()
     _folders.append(folder)
-    atexit.register(shutdown)  # for who forgets; twice is once
+    atexit.register(shutdown)  # in case the caller does not; idempotent
     with own.environment(heard=common["log_to_driver"]):
         ray.init(
             num_cpus=ceil(available_cores()),
@@ -124,12 +124,12 @@ def _start_own(common: Mapping[str, Any]) -> None:
 
 
 def hear_out() -> None:
-    """Waits until whoever listens has heard what was printed so far."""
+    """Wait until the listener has got all lines printed so far."""
     own.hear_out()
 
 
 def shutdown() -> None:
-    """Leaves the cluster; ends it when ``connect`` started it, and removes its folder."""
+    """Disconnect from the cluster; if ``connect`` started it, end it and remove its folder."""
     ray.shutdown()
     own.forget()
     while _folders:
@@ -142,7 +142,7 @@ def is_own() -> bool:
 
 
 def own_address() -> str:
-    """The address of this machine in the cluster."""
+    """Return the address of this machine in the cluster."""
     return str(get_node_ip_address())
 
 
@@ -160,8 +160,8 @@ def joined() -> bool:
 
 
 def head_answers() -> bool:
-    """Return whether Ray is connected and the port of its head takes a connection; within a second or so, where a
-    call of Ray's would wait for the head."""
+    """Return whether Ray is connected and its head accepts a connection; takes about a second at most, whereas a call
+    of Ray's would wait for the head."""
     return ray.is_initialized() and bool(guard.answering({"head": _head()}))
 
 
@@ -183,37 +183,36 @@ class RemoteObject:
         self._node: Node | None = None
 
     def ask(self, request: Any, *, timeout_s: float) -> Any:
-        """The object's answer; request and answer are pickled. On the object's own host they travel beside Ray.
+        """Return the object's answer; both are pickled. On the object's own host the call bypasses Ray.
 
-        Raises: what the object raised when that is a RecomposeError; RemoteFault for any other error; RemoteGone;
-        RemoteTimeout.
+        Raises: a RecomposeError that the object raised; RemoteFault for its other errors; RemoteGone; RemoteTimeout.
         """
         what = type(request).__name__
         if not self._looked:
             self._look(timeout_s)
         if self._near is not None:
-            with suppress(ConnectionRefusedError):  # it is on another host, or has ended: Ray knows
+            with suppress(ConnectionRefusedError):  # the object is on another host or has ended: ask Ray
                 return self._answer_near(self._near, what, request, timeout_s)
         return self._answer(what, self._actor.ask.remote(request, timeout_s), timeout_s)
 
     def warm(self, load: Callable[..., object], *args: Any) -> None:
-        """Have its process do ahead of ``build`` what takes long."""
+        """Have the object's process call ``load``, such as slow imports, before ``build``."""
         self._warmed = self._actor.warm.remote(load, args)
 
     @property
     def is_warm(self) -> bool:
-        return bool(ray.wait([self._warmed], timeout=0)[0])  # however it went
+        return bool(ray.wait([self._warmed], timeout=0)[0])  # finished, with or without an error
 
     @property
     def is_built(self) -> bool:
-        """Return whether there is an object."""
+        """True if the object has been made, or if that is unknown."""
         with suppress(ray.exceptions.RayError):
             return bool(ray.get(self._actor.is_built.remote(), timeout=_PING_S))
-        return True  # as far as is known
+        return True
 
     def build(self, factory: Factory, args: tuple[Any, ...], given_up: Callable[[], bool]) -> None:
-        """Make the object, or end its process. Raises: as ``ask``; RemoteTimeout for a process that Ray does not begin,
-        a machine that goes away meanwhile, or a factory that takes too long, counted from the process's beginning."""
+        """Make the object; on failure end its process. Raises: as ``ask``; RemoteTimeout if Ray does not start the
+        process, the machine becomes unreachable, or the factory takes too long (counted from the process's start)."""
         try:
             self._build(factory, args, given_up)
         except BaseException:
@@ -268,7 +267,7 @@ class RemoteObject:
         return RemoteTimeout(f"{self.name} did not answer {what} within {timeout_s:g} s")
 
     def state(self) -> Seen:
-        """Return how it looks by its process, its answer, and Ray's view of it and its machine; within seconds."""
+        """Return the object's state by its process, its answer, and Ray's view of it and its machine; takes seconds."""
         if self._process.ended:
             return Seen.DEAD
         try:
@@ -280,7 +279,7 @@ class RemoteObject:
         return Seen.ALIVE
 
     def _machine(self) -> Seen:
-        """Return what Ray and a knock tell of where it is; alive while that is not known."""
+        """Return the state of the object's machine by Ray and a test connection; ALIVE if the machine is unknown."""
         if head_answers():
             told = ray._private.state.state.actor_table(self._actor._actor_id.hex())
             if told.get("State") == "DEAD":
@@ -296,32 +295,31 @@ class RemoteObject:
         return Seen.ALIVE if there else Seen.AWAY
 
     def kill(self) -> None:
-        """Ends its process at once, and with it the workers that it started, but for those that wait for another of its
-        name (``orphan_s``); then its name is free again."""
-        self._process.kill()  # one that hangs in C code does not hear Ray
+        """End the object's process at once, together with its workers, except those that wait for a successor
+        (``orphan_s``). Wait until its name is free again."""
+        self._process.kill()  # a process that hangs in C code does not react to Ray
         ray.kill(self._actor, no_restart=True)
         if self._near is not None:
             self._near.clear_up()
         give_up_s = time.monotonic() + _NAME_FREE_S
         while find(self.name) is not None and time.monotonic() < give_up_s:
-            time.sleep(0.02)  # Ray tells nobody when a name becomes free
+            time.sleep(0.02)  # Ray does not signal when a name becomes free
 
 
 def spawn(
     name: str, factory: Factory, *args: Any, detached: bool = False, given_up: Callable[[], bool] = lambda: False
 ) -> RemoteObject:
-    """Calls ``factory``, which the other process imports by its name, with ``args`` in a process of its own, which
-    ``find`` knows under ``name``. A ``detached`` one outlives this process if the Ray does.
+    """Start a process under ``name``, and make its object by calling ``factory``, which that process imports by name.
+    A ``detached`` process outlives this one if Ray does.
 
-    Raises: ClusterError if it is ``given_up`` meanwhile; what the factory raised, as ``RemoteObject.ask`` does; as
-    ``begun`` and ``RemoteObject.build``.
+    Raises: ClusterError if ``given_up`` becomes true meanwhile; otherwise as ``begun`` and ``RemoteObject.build``.
     """
     (remote := begun(name, detached=detached)).build(factory, args, given_up)
     return remote
 
 
 def begun(name: str, *, detached: bool = False) -> RemoteObject:
-    """Begin an object's process on a machine that answers and stays. Raises: ClusterError if the name is taken."""
+    """Start a process on a machine that answers and is not draining. Raises: ClusterError if the name is used."""
     options = {"name": name, "lifetime": "detached" if detached else None, "max_concurrency": THREADS, **_where()}
     try:
         actor = ray.remote(hosted.Host).options(**options).remote(name)
@@ -331,8 +329,8 @@ def begun(name: str, *, detached: bool = False) -> RemoteObject:
 
 
 def _where() -> dict[str, Any]:
-    """Any machine; where one does not answer or is to go, another that has CPUs."""
-    found = nodes()  # an actor that needs nothing would be placed by any of them, also by one that is gone
+    """Return Ray's placement options: any machine, or, if one is silent or draining, another that has CPUs."""
+    found = nodes()  # an actor without needs may be placed by any of them, even by one that is gone
     silent = guard.silent({node.id: (node.address, node.port) for node in found})
     lost = silent | {*ray_state.state.get_draining_nodes()}
     if not lost:
@@ -347,31 +345,31 @@ def _where() -> dict[str, Any]:
 
 
 def find(name: str) -> RemoteObject | None:
-    """The hosted object of that name, if its process is alive."""
+    """Return the hosted object of that name if its process is alive, else None."""
     with suppress(ValueError):
         return RemoteObject(name, ray.get_actor(name))
     return None
 
 
 def _value(answer: Any) -> Any:
-    """Raises: the error that it is."""
+    """Return the value of an answer. Raises: the error, if the answer is one."""
     if isinstance(answer, hosted.Raised):
         raise answer.error()
     return answer
 
 
 def _knock(address: str) -> None:
-    """Ray itself tries a wrong address for minutes."""
+    """Test the address by a connection, as Ray would try a wrong one for minutes. Raises: OSError."""
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host.removeprefix("ray://"), int(port)), timeout=_KNOCK_S).close()
 
 
 def _make_importable() -> None:
-    """Processes that Ray starts here find our packages whatever their working directory, installed or not."""
+    """Let processes that Ray starts find our packages in any working directory, even if they are not installed."""
     root = str(Path(__file__).resolve().parents[__name__.count(".")])
     if root == sysconfig.get_path("purelib"):
-        return  # they have the interpreter of this environment, which looks there by itself
+        return  # installed: the interpreter of this environment finds them
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if root not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([*paths, root])

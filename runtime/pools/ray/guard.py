@@ -1,7 +1,7 @@
-"""End a process that has lost Ray with a sentence, before Ray aborts it with a trace of C++.
+"""End a process that has lost Ray with a clear message, before Ray aborts it with a C++ stack trace.
 
-Left to Ray, a process that was connected to a head, or whose raylet has ended, aborts a minute later; a hosted object
-that was replaced while its machine was cut off runs for ever. Neither learns what happened.
+Otherwise Ray aborts a process a minute after its head or raylet has ended, and a hosted object that was replaced while
+its machine was disconnected runs forever. Neither reports the cause.
 """
 
 import os
@@ -26,64 +26,64 @@ KNOCK_S = 1.0
 
 
 def answering(addresses: Mapping[K, tuple[str, int]], timeout_s: float = KNOCK_S) -> set[K]:
-    """Return those that take a connection within ``timeout_s``; all are asked at the same time."""
+    """Return the keys of addresses that accept a connection within ``timeout_s``; all are tried concurrently."""
     with ThreadPoolExecutor(max(1, len(addresses)), "knock") as pool:
         answers = pool.map(partial(_answers, timeout_s), addresses.values())
         return {key for key, answers_ in zip(addresses, answers, strict=True) if answers_}
 
 
 def _answers(timeout_s: float, address: tuple[str, int]) -> bool:
-    with suppress(OSError):  # also where the name does not resolve: a cut may take the name service along
+    with suppress(OSError):  # also if the name does not resolve: the name service may be unreachable too
         socket.create_connection(address, timeout_s).close()
         return True
     return False
 
 
 def silent(addresses: Mapping[K, tuple[str, int]]) -> set[K]:
-    """Return the machines, of several, that Ray believes alive and that do not answer."""
+    """Return the machines that do not answer, of several that Ray believes alive; empty for a single machine."""
     answered = answering(addresses) if len(addresses) > 1 else {*addresses}
     return {each for each in addresses if each not in answered}
 
 
 _raylet: Any = ray._raylet
 LOOK_S = 2.0
-"""The time between two looks at what the line to the head does not tell."""
+"""Interval of checks of facts that the connection to the head does not show."""
 AGAIN_S = 0.05
-"""The time between two attempts to reach a head that is away: Ray aborts within a second of meeting another."""
+"""Interval of attempts to reach an unreachable head: Ray aborts within a second of finding a different one."""
 ASKED_EVERY = 15
-"""The head is asked at one look of so many: a cut too short for the line may have cost the place."""
+"""Number of checks per question to the head: the object may have been replaced during a short network failure."""
 KEEP_ALIVE = {"TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
 AWAY_S = 45.0
-"""The time until a head that does not answer is given up; one that keeps its state (Redis) is back by then. Ray's own
-limit (``RAY_gcs_rpc_server_reconnect_timeout_s``) is a minute, and ends the process without a word."""
+"""Time after which an unreachable head is given up; a head that keeps its state (Redis) restarts earlier. Ray's own
+limit (``RAY_gcs_rpc_server_reconnect_timeout_s``) is a minute, and ends the process without a message."""
 LOST_RAY = 75
-"""The exit code of a process that left for that reason: EX_TEMPFAIL of sysexits.h, as it can be started again."""
+"""The exit code of a process that lost Ray: EX_TEMPFAIL of sysexits.h, as the process can be restarted."""
 Leave = Callable[[str], None]
-"""Takes the sentence; does not return, as a rule."""
+"""Called with the message; usually does not return."""
 
 
 @dataclass(slots=True)
 class Facts:
-    """Holds what is seen at one look."""
+    """The observations of one check."""
 
     head_answers: bool
     same_cluster: bool = True
-    """True if the head is of the cluster that was joined; another one does not know us."""
+    """True if the head belongs to the cluster that this process joined; another cluster does not know the process."""
     raylet_lives: bool = True
     replaced: bool = False
-    """Ray has given this object up: another one has its name, or may have."""
+    """True if Ray has given this object up, so that another one may have its name."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """Decides from facts when to leave; it has no clock of its own."""
+    """Decides from facts when to leave, as a pure function of the time passed in."""
 
     where: str
     limit_s: float = AWAY_S
     away_since_s: float | None = field(default=None)
 
     def of(self, facts: Facts, now_s: float) -> str | None:
-        """Return why to leave; None: stay."""
+        """Return the reason to leave; None: stay."""
         if not facts.raylet_lives:
             return "Ray's raylet on this machine has ended"
         if not facts.head_answers:
@@ -97,8 +97,8 @@ class Verdict:
 
 
 class Guard:
-    """Holds a line to the head, from a thread of its own, until ``close``: its end tells at once what asking would tell
-    after seconds. ``actor``: whether this is a hosted object's process."""
+    """Keeps a connection to the head, in a thread, until ``close``: the connection's end shows at once that the head is
+    gone. ``actor``: True in a hosted object's process."""
 
     def __init__(self, leave: Leave, *, actor: bool = False) -> None:
         context = ray.get_runtime_context()
@@ -133,20 +133,20 @@ class Guard:
             line.close()
 
     def _is_joined(self) -> bool:
-        """Return whether this process has not left that Ray by itself."""
+        """Return whether this process is still connected to the Ray that it joined."""
         return ray.is_initialized() and str(ray.get_runtime_context().gcs_address) == self._where
 
     def _raylet_lives(self) -> bool:
-        """Return whether the raylet of a hosted object lives; of a driver's Ray itself tells."""
+        """Return whether the raylet of a hosted object lives; True for a driver, which Ray itself informs."""
         return self._actor is None or os.getppid() == self._parent
 
     def _look(self) -> Facts:
-        """Look at a head that is back: it has to be of the same cluster, and may have given this object up."""
+        """Check a head that answers: whether it is of the same cluster, and whether it has given this object up."""
         try:
             if _cluster_at(self._where) != self._cluster:
                 return Facts(True, same_cluster=False)
             return Facts(True, replaced=self._is_replaced())
-        except Exception:  # it went away meanwhile
+        except Exception:  # the head became unreachable meanwhile
             return Facts(False)
 
     def _is_replaced(self) -> bool:
@@ -157,7 +157,7 @@ class Guard:
 
 
 def _line_to(where: str) -> socket.socket | None:
-    """Return a connection that notices within some seconds that the machine is cut off; None: nobody takes one."""
+    """Return a connection that detects an unreachable machine within seconds; None if it cannot be made."""
     host, _, port = where.rpartition(":")
     try:
         line = socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S)
@@ -171,7 +171,7 @@ def _line_to(where: str) -> socket.socket | None:
 
 
 def _ends_within(line: socket.socket, seconds: float) -> bool:
-    """Return whether the line ends within that time; what the head sends on it is thrown away."""
+    """Return whether the connection ends within that time; discard data that the head sends."""
     poll = select.poll()
     poll.register(line, select.POLLIN)
     if not poll.poll(seconds * 1e3):

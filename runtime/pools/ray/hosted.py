@@ -1,6 +1,6 @@
-"""The process of a hosted object: the actor around it, and how its answers and errors travel.
+"""The process of a hosted object: the actor around the object, and the encoding of its answers and errors.
 
-It is called through Ray, and by processes of its own host over a unix socket, which takes a fraction of the time.
+The object is called through Ray; processes of its own host call it over a unix socket, which is much faster.
 """
 
 import os
@@ -34,7 +34,7 @@ class RemoteTimeout(ClusterError):  # noqa: N818 - the same
 
 
 class RemoteFault(RuntimeError):  # noqa: N818 - the same
-    """A hosted object raised what is no sentence for the user: a fault in the program, told with its traceback."""
+    """A hosted object raised an unexpected error, a fault in the program; the message has the traceback."""
 
 
 class Hosted(Protocol):
@@ -46,7 +46,7 @@ class Hosted(Protocol):
 Factory = Callable[..., Hosted]
 SECOND = " (2)"
 UNUSED_S = 300.0
-"""A process that waits to be built ends after this time: whoever began it may be gone."""
+"""Time after which a process without an object ends, as the process that started it may be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Place:
     """The location of a hosted object."""
 
     near: LocalAddress | None
-    """Address for processes of the same host; None: it is reached through Ray only."""
+    """Address for processes of the same host; None: only Ray's calls reach the object."""
     pid: int
     pid_space: str
     node: str
@@ -62,12 +62,12 @@ class Place:
 
 
 def names_of(name: str) -> tuple[str, str]:
-    """Return the names of an object and of the one that follows it, which have them in turn: for a moment both live."""
+    """Return the two names that an object and its successors use in turn, as both live for a moment."""
     return name, name + SECOND
 
 
 def owner_of(name: str) -> str:
-    """Return the name of an object whichever of the two it has; its workers go by it."""
+    """Return the first of an object's two names, given either; its workers are named after it."""
     return name.removesuffix(SECOND)
 
 
@@ -81,11 +81,11 @@ class Host:
         self._near: LocalServer | None = None
 
     def __repr__(self) -> str:
-        """Who printed, where somebody listens."""
+        """Return the object's name, which Ray shows beside lines that the process prints."""
         return self._name
 
     def warm(self, load: Callable[..., object], args: tuple[Any, ...]) -> None:
-        """Do ahead of ``build`` what takes its time, as imports do; end if no ``build`` follows within UNUSED_S."""
+        """Call ``load``, such as slow imports, ahead of ``build``; end if no ``build`` follows within UNUSED_S."""
         self._unused.start()
         load(*args)
 
@@ -98,7 +98,7 @@ class Host:
             self._object = factory(*args)
         except RecomposeError as error:
             return Raised.of(error)
-        with suppress(OSError):  # no folder for it; Ray's calls are as good, only slower
+        with suppress(OSError):  # without a folder for the socket, Ray's calls still work
             self._near = LocalServer(self._answer)
         Guard(self._leave, actor=True)
         return None
@@ -120,12 +120,12 @@ class Host:
             return Raised.of(RemoteTimeout(str(error)))
 
     def place(self) -> Place:
-        """Return the object's location; processes of this host may call it without Ray."""
+        """Return the object's location, with the address for calls from this host."""
         near = self._near.address if self._near is not None else None
         return Place(near, os.getpid(), pid_space(), ray.get_runtime_context().get_node_id())
 
     def ping(self) -> None:
-        """Answers as soon as the process is there."""
+        """Return as soon as the process has started."""
 
     def _answer(self, asked: bytes) -> bytes:
         try:
@@ -137,7 +137,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An error as a value: pickle would call its class with the message alone, which not every class takes."""
+    """An error as a value. Pickle would call the error's class with only the message, which some do not accept."""
 
     type: type[RecomposeError]
     args: tuple[Any, ...]
@@ -156,7 +156,7 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """An error that is no sentence, as text: its class need not be known where it is told."""
+    """An unexpected error as text, as the receiver may not know its class."""
 
     error: str
     trace: str

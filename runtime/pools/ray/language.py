@@ -26,32 +26,32 @@ from runtime.transport.wire import Kind, Message, plain_text
 
 # Encode the states of keys between a worker and its pool: all in one frame, one after the other.
 #
-# As parts of a pickle each state would be looked up in its memo and copied into a growing buffer: 2,000 states of a
-# kilobyte took three times as long to write, and twice as long to read.
+# Pickle would look up each state in its memo and copy it into a growing buffer: 2,000 states of a kilobyte took three
+# times as long to write, and twice as long to read.
 
 ByStage = Mapping[str, Mapping[int, KeyStates]]
-"""By stage and partition."""
+"""Key states by stage and partition."""
 _NO_STATE = -1
 _Keys = dict[str, list[tuple[int, list[Any]]]]
 
 
 class Contents(NamedTuple):
-    """The contents of a frame of states: by stage and partition the keys, and the length of each state in bytes, in
-    this order; a negative one where the key is forgotten."""
+    """The contents of a frame of states: the keys by stage and partition, and the length of each state in bytes, in the
+    same order; negative for a deleted key."""
 
     keys: _Keys
     lengths: bytes
 
 
 class Made(NamedTuple):
-    """The same of what a task made, where no partition is without a key: by stage the keys and their partitions."""
+    """The contents of a frame of new states of a task: the keys and their partitions by stage, and the lengths."""
 
     keys: dict[str, tuple[Sequence[Any], bytes]]
     lengths: bytes
 
 
 def packed(states: ByStage) -> tuple[Contents, bytes]:
-    """The states as one frame, and what lies in it."""
+    """Return the contents and the frame of some states."""
     parts = [part for stage in states.values() for part in stage.values()]
     lengths, frame = _joined(list(chain.from_iterable(part.values() for part in parts)))
     keys = {name: [(each, list(part)) for each, part in stage.items()] for name, stage in states.items()}
@@ -68,7 +68,7 @@ def unpacked(contents: Contents, frame: Frame) -> dict[str, dict[int, KeyStates]
 
 
 def packed_changes(changes: ByStage) -> tuple[Made, bytes]:
-    """As ``packed``, for what a task made."""
+    """Return the contents and the frame of the new states of a task."""
     made = {name: Changed.of(each) for name, each in changes.items()}
     lengths, frame = _joined([state for each in made.values() for state in each.states])
     return Made({name: (each.touched, each.partitions) for name, each in made.items()}, lengths), frame
@@ -84,7 +84,7 @@ def unpacked_changes(made: Made, frame: Frame) -> dict[str, Changed]:
 
 
 def _joined(every: list[bytes | None]) -> tuple[bytes, bytes]:
-    """Lengths of the states, and these one after the other."""
+    """Return the lengths of the states, and the states one after the other."""
     if None in every:
         lengths = array("q", [_NO_STATE if state is None else len(state) for state in every])
         return lengths.tobytes(), b"".join(filter(None, every))
@@ -110,16 +110,16 @@ _SECONDS = itemgetter(1, 2)
 """Wall and CPU time of a ``StageTiming``."""
 _TASK, _DONE = int(Kind.TASK), int(Kind.DONE)
 _LETTER = 0xFFFF
-"""Stands among the states, where no stage has that number: what partitioned stages need, pickled."""
+"""The key in a message's states of the pickled data for partitioned stages; no stage has this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """Process and machine of a worker: for status, for its end, and for where to start others."""
+    """The process and machine of a worker: for the status, to end it, and to place others."""
 
     pid: int
     pid_space: str
-    """Where this number means this process (``runtime/pools/limits.py``)."""
+    """The space in which the process id is valid (``runtime/pools/limits.py``)."""
     address: str
     node: str
     """Ray's id of the machine."""
@@ -134,7 +134,7 @@ class Whereabouts:
 
 
 class Language:
-    """For one app: its stages, in order."""
+    """Converts tasks and results to messages and back, for one app with its stages in order."""
 
     def __init__(self, stages: Sequence[str], codec: FrameCodec) -> None:
         self._stages = tuple(stages)
@@ -145,7 +145,7 @@ class Language:
             int(Kind.PARTLY): self.done,
             int(Kind.FAILED): self.failed,
         }
-        """How a worker's word of a task is read, by its kind."""
+        """The functions that read a worker's answers, by kind of message."""
 
     def message(self, task: Task) -> Message:
         index = self._index
@@ -157,7 +157,7 @@ class Language:
         return construct_fast(Message, (_TASK, task_id, first, span, payload, given, (), start, items, ()))
 
     def task(self, message: Message) -> Task:
-        """Inverse of ``message``, but for the serial number, which no worker needs."""
+        """Return the task of a message, without the serial number, which no worker needs."""
         _, task_id, first, span, payload, given, _, start, items, _ = message
         stages = self._stages[first : first + span]
         if not given:
@@ -171,12 +171,12 @@ class Language:
 
     @staticmethod
     def answer_alone(task: Message, payload: Sequence[Carried], times_s: Sequence[float]) -> Message:
-        """DONE, of a task of one item without states."""
+        """Return the DONE answer to a task of one item without states."""
         _, task_id, first, span, _, _, _, _, _, _ = task
         return construct_fast(Message, (_DONE, task_id, first, span, payload, NO_STATES, times_s, 1, 1, ()))
 
     def answer(self, task: Message, performed: Performed) -> Message:
-        """DONE with the values, the new states and the timings; or PARTLY."""
+        """Return the answer DONE, or PARTLY if items failed, with the values, the new states and the timings."""
         payload, timed, given, faults, keyed, values = performed
         timings = [*chain.from_iterable(map(_SECONDS, timed))]
         states = {self._index[name]: state for name, state in given.items()} if given else {}
@@ -191,7 +191,7 @@ class Language:
         return Message(kind, task.task_id, task.first, task.span, payload, states, timings, made, task.items)
 
     def refusal(self, task: Message, error: StageError) -> Message:
-        """FAILED with the traceback."""
+        """Return the answer FAILED with the traceback."""
         at, items = (0, 0) if error.position is None else (error.position, 1)
         text = error.traceback_text.encode(errors="replace")
         return Message(Kind.FAILED, task.task_id, self._index[error.stage], 1, [text], start=at, items=items)
@@ -225,7 +225,7 @@ def _changed(letter: Sequence[Carried]) -> events.KeyedDone:
 
 
 def _letter(keyed: KeyedTask | None, payload: Sequence[Carried] | Mosaic) -> tuple[list[Carried], Sequence[Carried]]:
-    """For the worker, and the frames of the payload, if that is in parts side by side."""
+    """Return the data for partitioned stages, and the frames of the payload, with those of its parts in sequence."""
     contents, kept = packed(keyed.kept if keyed is not None else {})
     plain = None if keyed is None else keyed._replace(kept={})
     if not isinstance(payload, Mosaic):
@@ -246,5 +246,5 @@ def _read(letter: Sequence[Carried], frames: Sequence[Carried]) -> tuple[KeyedTa
 
 
 def _bytes_of(frame: Carried) -> Frame:
-    """Raises: ValueError for a reference, which only values go as."""
+    """Return a frame as bytes. Raises: ValueError for a reference, which only values may be."""
     return plain_text(frame) if isinstance(frame, Reference) else frame

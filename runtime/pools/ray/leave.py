@@ -1,5 +1,5 @@
-"""Have the node of this process leave its Ray before its container ends: ``python -m recompose.runtime.pools.ray.leave
-SECONDS`` drains it, and returns when it is empty or after that time. KubeRay's pods do so before they end."""
+"""Drain the node of this process before its container ends: ``python -m recompose.runtime.pools.ray.leave SECONDS``
+returns when the node is empty or after that time. KubeRay's pods run it before they end."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ def leave(deadline_s: float) -> None:
     cluster.connect("auto")
     here, until_s = ray.get_runtime_context().get_node_id(), time.monotonic() + deadline_s
     nodes.drain(here, deadline_s)
-    with suppress(Exception):  # Ray's raylet here has ended: it was empty
+    with suppress(Exception):  # Ray's raylet on this node has ended, as the node was empty
         while time.monotonic() < until_s and any(node.id == here for node in cluster.nodes()):
             time.sleep(LOOK_S)
 

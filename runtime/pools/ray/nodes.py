@@ -1,8 +1,8 @@
-"""See the nodes of a Ray cluster: what each has, what is taken of it, its cores and its state; and drain one.
+"""Read the nodes of a Ray cluster (resources, reserved amounts, cores, state), and drain a node.
 
-Ray's number of CPUs is a count of the machine or an operator's choice; which CPUs a process may use, and how much of
-them, only a process on that node can see, as its memory and its GPUs. So each other node is asked by a short task, once
-a minute, or every five seconds where it has GPUs.
+Ray's number of CPUs is a count of the machine or an operator's choice. Only a process on the node can see which CPUs,
+memory and GPUs it may use. So a short task on each other node reports them once a minute, or every five seconds if the
+node has GPUs.
 """
 
 import threading
@@ -25,31 +25,31 @@ from runtime.pools.ray.report import node_report
 REPORT_EVERY_S, GPU_REPORT_EVERY_S = 60.0, 5.0
 KEPT_S = 2.0
 TELL_S = 10.0
-"""Time for the first word of a node."""
+"""Maximum wait for the first report of a node."""
 PREEMPTION = 2
-"""Ray's reason to drain a node that is in use; it is ended when its last worker has left, or at the deadline."""
+"""Ray's reason code for draining a node in use, which ends when its last worker has left or at the deadline."""
 HEAD = "node:__internal_head__"
 _OWN = ("CPU", "GPU", "memory", "object_store_memory")
-"""Resources that are no custom ones."""
+"""Ray's own resources; all others are custom ones."""
 
 
 class NodeWatch:
-    """Look at the nodes whenever asked. Thread-safe; each look may wait for Ray's head."""
+    """Reads the nodes of the cluster. Thread-safe; each ``look`` may wait for Ray's head."""
 
     def __init__(self) -> None:
         self._reports: dict[str, NodeReport] = {}
         self._asked: dict[str, tuple[Any, float]] = {}
-        """The task that was sent to each node, and when."""
+        """The latest report task of each node (None if finished), and its time."""
         self._seen, self._seen_s = Cluster(()), -KEPT_S
         self._lock = threading.Lock()
 
     def recent(self) -> Cluster:
-        """Return what was seen last, if that is at most some seconds ago; else look."""
+        """Return the latest view of the cluster if it is at most ``KEPT_S`` old; else ``look``."""
         fresh = time.monotonic() < self._seen_s + KEPT_S
         return self._seen if fresh and self._seen.near == _here() else self.look()
 
     def gpu_memory_bytes(self) -> int | None:
-        """Return the memory of the smallest GPU; None if unknown. Waits a moment for nodes not asked before."""
+        """Return the memory of the smallest GPU; None if unknown. Wait up to ``TELL_S`` for nodes without a report."""
         give_up_s = time.monotonic() + TELL_S
         while (found := self.recent()).gpu_memory_bytes is None and time.monotonic() < give_up_s:
             if not any(node.has.gpus and node.seen is None for node in found.nodes):
@@ -75,7 +75,7 @@ class NodeWatch:
             return self._seen
 
     def _collect_reports(self, here: str, has_gpus: Mapping[str, bool], now_s: float) -> None:
-        """``has_gpus``: of each node that lives."""
+        """Read finished reports and request due ones. ``has_gpus``: whether each living node has GPUs."""
         self._reports[here] = node_report(gpus=has_gpus.get(here, False))
         for node in has_gpus.keys() - {here}:
             every_s = GPU_REPORT_EVERY_S if has_gpus[node] else REPORT_EVERY_S
@@ -92,7 +92,7 @@ class NodeWatch:
     def _note_report(self, node: str, task: Any) -> None:
         try:
             self._reports[node] = ray.get(task)
-        except ray.exceptions.RayError:  # the node is away, or on its way out: Ray's number stands
+        except ray.exceptions.RayError:  # the node is unreachable or ending: use Ray's number of CPUs
             self._reports.pop(node, None)
 
     def _node(self, node: Mapping[str, Any], free: Mapping[str, float] | None, states: Mapping[str, NodeState]) -> Node:
@@ -106,7 +106,7 @@ class NodeWatch:
 
 
 def request(workers: Sequence[Need]) -> None:
-    """Tell Ray's autoscaler, if any, that the nodes are to hold these workers; it knows the last call alone."""
+    """Ask Ray's autoscaler, if any, for nodes that can hold these workers; each call replaces the one before."""
     request_resources(
         bundles=[_bundle(each) for each in workers], bundle_label_selectors=[dict(each.labels) for each in workers]
     )
@@ -118,8 +118,8 @@ def _bundle(need: Need) -> dict[str, float]:
 
 
 def drain(node: str, deadline_s: float) -> None:
-    """Tell Ray that a node is to go: it places nothing there any more. At the deadline the node is ended with whatever
-    still runs there. Raises: ClusterError if Ray refuses."""
+    """Drain a node: Ray places nothing there any more, and at the deadline ends the node with all that still runs
+    there. Raises: ClusterError if Ray refuses."""
     head = next((each["NodeID"] for each in ray.nodes() if HEAD in each["Resources"]), None)
     if node == head:
         raise ClusterError(f"node {node} has Ray's head, which all other nodes need; it cannot be drained")
@@ -142,5 +142,5 @@ def _amounts(of: Mapping[str, float]) -> Amounts:
 
 
 WATCH = NodeWatch()
-"""The one of this process, for calls that come at any time."""
+"""The watch of this process."""
 _report: Any = ray.remote(num_cpus=0, max_retries=0)(node_report)

@@ -1,6 +1,6 @@
-"""A private Ray for this machine only, on loopback with a token and a folder of its own; and the prints of its workers.
+"""A private Ray for this machine only, on loopback, with its own token and folder; and the output of its workers.
 
-Ray's defaults are made for a cluster: everything listens on all addresses, anyone with the machine's address may read
+Ray's defaults are made for a cluster: everything listens on all addresses, anyone who reaches the machine may read
 ``/metrics``, and each start leaves a folder with sockets and logs behind.
 """
 
@@ -23,23 +23,23 @@ from ray._private.ray_logging import global_worker_stdstream_dispatcher as _disp
 
 from runtime import housekeeping
 
-# Collect what the processes that Ray starts print, on all machines, for a listener.
+# Pass the output of processes that Ray starts, on all machines, to a listener.
 #
-# By itself Ray would print it on our stdout, where results go, and without limit.
+# By default Ray would print the output to our stdout, where results go, and without limit.
 
 Hear = Callable[[str, str], None]
-"""Takes who printed, and the line; called by a thread of Ray's."""
+"""Called with the name of the printing process and the line, in a thread of Ray's."""
 
 log = logging.getLogger(__name__)
 _ray: Any = worker
 _print_message = _ray.print_to_stdstream
 _RAYS_OWN, _OURS = "ray_print_logs", "recompose"
 _ON_ITS_WAY_S = 1.0
-"""Ray looks for files twice a second, for lines ten times."""
+"""Maximum delay of a line: Ray looks for files twice a second, for lines ten times."""
 
 
 def listen(hear: Hear) -> None:
-    """From now on; Ray must have been told to pass on what is printed.
+    """Pass output to ``hear`` from now on; Ray must have been started with ``log_to_driver``.
 
     Ray's own messages, such as the death of a worker, would be printed in colour between the lines of the log. The
     runner reports such events in a line of its own, so they are logged at debug.
@@ -50,9 +50,9 @@ def listen(hear: Hear) -> None:
 
 
 def hear_out() -> None:
-    """Waits until what was printed before has come, if anyone listens."""
+    """Wait until the listener, if any, has got the output printed so far."""
     if any(name == _OURS for name, _ in _dispatcher.handlers):
-        time.sleep(_ON_ITS_WAY_S)  # Ray tells nobody how far it is
+        time.sleep(_ON_ITS_WAY_S)  # Ray does not report its progress
 
 
 def forget() -> None:
@@ -66,7 +66,7 @@ def _log_message(message: Mapping[str, Any], ignore_prefix: bool) -> None:
 
 
 def _pass_on(hear: Hear, batch: dict[str, Any]) -> None:
-    """What has no name is Ray's own."""
+    """Pass the lines of a named actor to ``hear``; output without a name is Ray's own."""
     if not batch.get("actor_name"):
         return
     where = "" if batch["ip"] == batch["localhost"] else f" on {batch['ip']}"
@@ -76,34 +76,34 @@ def _pass_on(hear: Hear, batch: dict[str, Any]) -> None:
 
 _raylet: Any = ray._raylet
 NOT_FOR_WORKERS = ("RECOMPOSE_TOKEN",)
-"""What Ray's processes, and the apps in them, do not inherit: whoever holds it commands the service."""
+"""Environment variables that Ray's processes and apps must not inherit: the token gives control of the service."""
 NOT_NEEDED = ("start_monitor", "start_api_server")
-"""What Ray starts beside what is used of it, a process each, and waits for the second: its autoscaler, which asks a
-cloud for machines, and the server of its dashboard, which it starts without the dashboard too."""
+"""Functions that start unneeded Ray processes: the autoscaler, which requests machines from a cloud, and the
+dashboard's server, which Ray starts and waits for even without the dashboard."""
 LOG_MONITOR = "start_log_monitor"
-"""What passes on what is printed: a process for nothing where nobody hears it."""
+"""The function that starts the process that passes on output; not needed without a listener."""
 AGENTS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
-"""Options of a raylet: processes that it wants beside it, for figures of the machine and for environments that tasks
-ask for. Here nobody asks, and each takes as much CPU as a worker to start."""
+"""Options of a raylet with the commands of its agents, for machine metrics and for environments of tasks. Neither is
+needed here, and each takes as much CPU as a worker to start."""
 PLACEHOLDER = "cat"
-"""What a raylet gets instead: it wants a process each, and ends when one ends. This one reads a pipe of the raylet's,
-takes no CPU, and ends with it."""
+"""The command that replaces an agent. A raylet needs a running process for each, and ends when one ends. This one
+reads a pipe of the raylet's, takes no CPU, and ends with it."""
 AGENTS_PORTS = ("METRICS_AGENT", "METRICS_EXPORT", "DASHBOARD_AGENT_LISTEN", "RUNTIME_ENV_AGENT")
-"""A raylet waits until its agents have written these down."""
+"""Names of the ports that a raylet waits for its agents to publish."""
 REGISTER_S = "600"
 """Time limit for a new Ray process to load Python, in seconds (Ray's default is a minute). On a machine that is too
 busy a process would otherwise be killed and restarted forever."""
 NO_PORT = -1
-"""What Ray's own agents write for a service that is not there."""
+"""The value that Ray's agents publish for a missing service."""
 TOKEN_FROM = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-"""Where Ray looks for a token before its own file."""
+"""Environment variables in which Ray looks for a token before its own file."""
 
 
 @contextmanager
 def environment(*, heard: bool) -> Iterator[None]:
-    """What a Ray that is started inside inherits, and what it starts; ``heard`` is whether anyone hears what its
-    processes print. Ray reads its mode of authentication again at each start, and turns
-    the token on when nobody said anything; its switch of clusters off means addresses of loopback."""
+    """Prepare the environment in which a Ray is started. ``heard``: True if its output has a listener. Ray reads its
+    authentication mode at each start, with the token as default. Clusters are disabled, so that Ray uses loopback
+    addresses."""
     taken = {name: os.environ.pop(name, None) for name in (*NOT_FOR_WORKERS, ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR)}
     os.environ.pop("RAY_AUTH_MODE", None)
     os.environ.setdefault("RAY_worker_register_timeout_seconds", REGISTER_S)
@@ -148,7 +148,7 @@ def _with_placeholder(option: str) -> str:
 
 
 def guard_token(home: Path | None = None, given: Mapping[str, str] = os.environ) -> None:
-    """Makes Ray's token where Ray would, readable by this user only; Ray itself leaves it to everybody."""
+    """Create Ray's token file, readable by this user only; Ray itself would make it readable for everybody."""
     if any(name in given for name in TOKEN_FROM):
         return
     file = (home or Path.home()) / ".ray" / "auth_token"
@@ -157,17 +157,17 @@ def guard_token(home: Path | None = None, given: Mapping[str, str] = os.environ)
         made.write(secrets.token_hex(32))
         made.flush()
         try:
-            os.link(made.name, file)  # whole or not at all: another process may be about to read it
+            os.link(made.name, file)  # atomic: another process may be about to read the file
         except FileExistsError:
             file.chmod(0o600)
 
 
 def make_folder() -> Path:
-    """A folder for Ray's sockets and logs that no other user can enter; those of processes that are gone go."""
+    """Return a new private folder for Ray's sockets and logs, and remove the folders of ended processes."""
     base = Path(os.environ.get("RAY_TMPDIR") or "/tmp")  # not TMPDIR: a socket's path has 107 bytes at most
     return Path(housekeeping.make_folder(base)) / "ray"
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes what ``make_folder`` made; Ray must have ended."""
+    """Remove a folder of ``make_folder``; Ray must have ended."""
     shutil.rmtree(folder.parent, ignore_errors=True)

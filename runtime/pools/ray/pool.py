@@ -1,4 +1,4 @@
-"""The ``ray`` pool: Ray places and starts one actor per worker; items travel beside Ray, through the hub."""
+"""The ``ray`` pool: Ray starts one actor per worker; items travel through the hub, not through Ray."""
 
 import itertools
 import math
@@ -36,17 +36,18 @@ T = TypeVar("T")
 
 
 def _nothing(_: Any) -> None:
-    """What is done about an answer that nobody needs."""
+    """Ignore an answer."""
 
 
 class BlockingCalls:
-    """``wake`` is called when there is an answer. ``ask`` and ``answer`` are for one thread, that of the loop."""
+    """Makes blocking calls in a thread. ``wake`` is called when an answer is ready. Only the loop's thread may call
+    ``ask`` and ``answer``."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._asked: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self.answers: deque[Callable[[], None]] = deque()
-        """Those that are there, for ``answer``."""
+        """Callbacks of finished calls, which ``answer`` runs."""
         self._thread = threading.Thread(target=self._work, name="recompose-ray-calls", daemon=True)
         self._thread.start()
 
@@ -56,16 +57,16 @@ class BlockingCalls:
         then: Callable[[T], None] = _nothing,
         otherwise: Callable[[Exception], None] = _nothing,
     ) -> None:
-        """Makes the call in its turn. ``answer`` gives ``then`` what it returned, or ``otherwise`` what it raised."""
+        """Queue a call. ``answer`` later passes its result to ``then``, or its error to ``otherwise``."""
         self._asked.put(lambda: self._make(call, then, otherwise))
 
     def answer(self) -> None:
-        """Deals with all answers that are there."""
+        """Run the callbacks of all finished calls."""
         while self.answers:
             self.answers.popleft()()
 
     def close(self, timeout_s: float) -> None:
-        """Makes the calls that were asked for, as far as ``timeout_s`` allows. May be called twice."""
+        """Make the queued calls, for at most ``timeout_s``. May be called twice."""
         self._asked.put(None)
         self._thread.join(timeout_s)
 
@@ -82,31 +83,31 @@ class BlockingCalls:
         self._wake()
 
 
-# Time limits for the start of workers: the time that a machine takes to begin a process counts apart from the
-# worker's.
+# Time limits for the start of workers: the time that Ray takes to start a process counts separately from the time that
+# the worker takes.
 
 BEGIN_TIMES = 5
-"""Ray may take so many times the limit of a start to begin the process: on a busy machine Python alone takes long."""
+"""Ray's time limit for starting a process, as a multiple of the worker's own: Python loads slowly on a busy machine."""
 
 
 class StartLimits:
-    """Watches the workers that were asked for and have not joined. All but ``began`` is for one thread."""
+    """Watches the workers that are starting. Only ``began`` is thread-safe."""
 
     def __init__(self, limit_s: float, wake: Callable[[], None]) -> None:
-        """``wake``: called when something began, in another thread."""
+        """``wake``: called by ``began``, in another thread."""
         self._limit_s, self._wake = limit_s, wake
         self.by_s: dict[WorkerId, float] = {}
-        """Time by which each must have joined; no calls for it and ``told``, as each poll of the pool asks."""
+        """Time by which each worker must have joined. This and ``told`` are attributes, as each poll reads them."""
         self._begun: set[WorkerId] = set()
         self.told: deque[WorkerId] = deque()
-        """Filled by another thread."""
+        """Workers whose process has started since the last ``note``; filled by another thread."""
 
     def ask(self, workers: Iterable[WorkerId], now_s: float) -> None:
-        """Note that they were asked for."""
+        """Record that these workers were requested."""
         self.by_s.update(dict.fromkeys(workers, now_s + BEGIN_TIMES * self._limit_s))
 
     def began(self, worker: WorkerId) -> None:
-        """Note that its process is there."""
+        """Record that the worker's process has started."""
         self.told.append(worker)
         self._wake()
 
@@ -116,7 +117,7 @@ class StartLimits:
         self._begun.discard(worker)
 
     def note(self, now_s: float) -> None:
-        """Count the time of those that have begun meanwhile from now on."""
+        """Start the time limit of workers whose process has started meanwhile."""
         while self.told:
             if (worker := self.told.popleft()) in self.by_s:
                 self.by_s[worker] = now_s + self._limit_s
@@ -124,11 +125,11 @@ class StartLimits:
 
     @property
     def next_s(self) -> float:
-        """Return when the first of them is late."""
+        """The earliest time at which a starting worker is late; infinite without any."""
         return min(self.by_s.values(), default=math.inf)
 
     def late(self, now_s: float) -> list[tuple[WorkerId, str]]:
-        """Return those that are late, and what is the matter."""
+        """Return the late workers, each with an error message."""
         return [(worker, self._why(worker)) for worker, by_s in self.by_s.items() if now_s >= by_s]
 
     def _why(self, worker: WorkerId) -> str:
@@ -146,17 +147,18 @@ class _Member:
     """A worker from its request to its end."""
 
     pid: int = 0
-    """0 until it has joined."""
+    """Process id; 0 until the worker has joined."""
     node: NodeId = ""
     loads: Loads = ()
     process: Process = field(default_factory=Process)
     stays: bool = True
-    """False if another was asked to take its place."""
+    """False if a replacement has been requested."""
     asked_s: float = field(default_factory=time.monotonic)
 
 
 def _leaving(members: Mapping[WorkerId, _Member], seating: Seating, now_s: float) -> list[Event]:
-    """Return an event for each worker to replace, once; without need only while none starts or leaves."""
+    """Return an event for each worker to replace, once per worker. Moves that only improve the placement are made only
+    while no worker starts or leaves."""
     settled = {worker: each for worker, each in members.items() if each.pid and each.stays}
     if len(settled) < len(members):
         settled = {worker: each for worker, each in settled.items() if each.node in seating.draining}
@@ -167,15 +169,15 @@ def _leaving(members: Mapping[WorkerId, _Member], seating: Seating, now_s: float
 
 
 class RayPool:
-    """Workers are Ray actors, started from a driver or from inside an actor; Ray must be connected already.
+    """A pool whose workers are Ray actors, started by a driver or an actor; Ray must be connected already.
 
-    The loop's thread makes no call to Ray: a head that is away stops no stream.
+    The loop's thread makes no calls to Ray, so that an unreachable head stops no stream.
     """
 
     def __init__(
         self, make_app: Callable[[], App], stages: Sequence[str], settings: RayPoolSettings | None = None
     ) -> None:
-        """Raises: SettingsError for a setting out of range; RecomposeError without a connected Ray."""
+        """Create an empty pool. Raises: SettingsError for a setting out of range; RecomposeError without a Ray."""
         if not ray.is_initialized():
             raise RecomposeError("the ray pool needs a connected Ray; call runtime.pools.ray.cluster.connect first")
         self._settings = settings or RayPoolSettings()
@@ -206,11 +208,11 @@ class RayPool:
         return self._seating.cluster.cores
 
     def gpus_busy(self) -> float | None:
-        """Return how many GPUs of the nodes are at work; None if nobody tells."""
+        """Return the number of busy GPUs of the nodes; None if unknown."""
         return self._seating.cluster.gpus_busy
 
     def room(self) -> Room:
-        """Return how many workers of each class the nodes could hold, as of a few seconds ago."""
+        """Return the number of workers of each class that the nodes could hold, as of a few seconds ago."""
         stages = self._settings.stages
         classes = {(), *((stage.name,) for stage in stages if stage.setup == "per-group")}
         if not any(self._settings.need_of_worker(loads).is_declared for loads in classes):
@@ -236,7 +238,7 @@ class RayPool:
 
     def send(self, worker: WorkerId, tasks: Sequence[Task]) -> None:
         messages: list[Message] = []
-        for task in tasks:  # no comprehension: there is one as a rule, and a call of its own would be dear
+        for task in tasks:  # no comprehension: mostly there is one task, and the extra call would be costly
             messages.append(self._language.message(task))  # noqa: PERF401
         self._hub.send(worker, messages)
 
@@ -293,7 +295,7 @@ class RayPool:
         taken = [(each.loads, each.node) for each in self._members.values() if each.node]
         wanted = [worker for worker in workers if worker in self._members]
         nodes, lacking = self._seating.choose(loads, len(wanted), taken, time.monotonic())
-        # Until one has joined, any that waits for a pool will do; later it would be replaced again.
+        # Before the first worker has joined, any waiting worker of a previous pool may be used, also on these nodes.
         avoided = self._seating.draining if any(each.pid for each in self._members.values()) else ()
         for worker, node in zip(wanted, nodes, strict=False):
             self._members[worker].node = node or ""
@@ -303,7 +305,7 @@ class RayPool:
         self._ended.extend((worker, lacking, passing) for worker in wanted[len(nodes) :])
 
     def _not_started(self, workers: Sequence[WorkerId], error: Exception) -> None:
-        """As when an app cannot be pickled, or Ray was left."""
+        """Report workers that Ray could not start, for example because the app cannot be pickled."""
         why = f"Ray could not start it: {type(error).__name__}: {error}"
         self._ended.extend((worker, why, False) for worker in workers)
 
@@ -328,14 +330,14 @@ class RayPool:
         return [events.WorkerStartFailed(now_s, reason, passing, member.loads)]
 
     def _kill(self, worker: WorkerId, member: _Member) -> None:
-        """At once where that is possible: Ray's own way takes up to seconds when the process is stuck in C code."""
+        """Kill a worker's process directly if possible: Ray takes seconds if the process is stuck in C code."""
         member.process.kill()
         member.process.forget()
         self._calls.ask(partial(self._actors.kill, worker))
         self._hub.drop(worker)
 
     def _ask_to_leave(self, workers: Sequence[WorkerId]) -> set[WorkerId]:
-        """Those that did not, in time."""
+        """Ask workers to end, and return those that did not within the time limit."""
         leaving = set(workers)
         for worker in workers:
             self._hub.send(worker, [Message(Kind.EXIT)])
@@ -348,7 +350,7 @@ class RayPool:
 
     def _came_or_went(self, now_s: float, worker: WorkerId, message: Message | None) -> list[Event]:
         if message is None:
-            # A worker that has not joined yet ends with an answer of its actor that says more.
+            # If the worker has not joined yet, its actor's answer gives a better reason.
             return self._note_end(now_s, worker, "its connection closed") if self._members[worker].pid else []
         if message.kind == Kind.ALIVE:
             return [WorkerAnswered(now_s, worker, message.task_id)]

@@ -1,7 +1,6 @@
-"""Look at the machine that this process is on: its CPUs, its memory and its GPUs.
+"""Report the CPUs, memory and GPUs of the machine that this process is on.
 
-GPUs are seen through NVML by ``nvidia-ml-py``, an optional package. Without it or a device, a node tells nothing of
-them.
+GPUs are read through NVML by ``nvidia-ml-py``, an optional package. Without it or a device, no GPUs are reported.
 """
 
 from collections.abc import Callable
@@ -17,11 +16,11 @@ from runtime.placement.cluster import Gpu, NodeReport
 
 _GROUPS = Path("/sys/fs/cgroup")
 _USAGES = (("memory.current", "inactive_file"), ("memory/memory.usage_in_bytes", "total_inactive_file"))
-"""Of a container, in either version of control groups: what it takes, and the name of what it would give back."""
+"""Files with a container's memory use, in version 2 or 1 of control groups, and the key of its reclaimable part."""
 
 
 def node_report(*, gpus: bool) -> NodeReport:
-    """Return what this process sees. ``gpus``: those of the machine, too."""
+    """Return the resources that this process sees, with the GPUs if ``gpus``."""
     total, machine = memory_bytes(), psutil.virtual_memory()
     free = machine.available if total >= machine.total else min(machine.available, total - _used_bytes(_GROUPS))
     return NodeReport(cpu_report(), total, max(0, free), gpus_of(_nvml()) if gpus else ())
@@ -33,14 +32,14 @@ def _used_bytes(groups: Path) -> int:
             used = int((groups / file).read_text())
             stat = dict(line.split() for line in (groups / file).with_name("memory.stat").read_text().splitlines())
             return used - int(stat.get(reclaimable, 0))
-        except (OSError, ValueError):  # the other version, or a format that nobody knows
+        except (OSError, ValueError):  # the other version, or an unknown format
             continue
     return 0
 
 
 @cache
 def _nvml() -> Any:
-    """Return the bindings, ready to be asked; None if there are none, or nothing to ask."""
+    """Return the initialised NVML bindings; None without the package or a device."""
     try:
         import pynvml  # imported here: an optional package, of use on nodes with a GPU only
 
@@ -65,7 +64,7 @@ def _gpu(nvml: Any, device: Any) -> Gpu:
 
 
 def _told(nvml: Any, ask: Callable[..., Any], *of: Any) -> Any:
-    """Return an answer; None for what is not told: by one that is cut into instances (MIG), or fell off the bus."""
+    """Return NVML's answer; None if it gives none, as for a device with MIG instances or one that has failed."""
     try:
         return ask(*of)
     except nvml.NVMLError:

@@ -1,6 +1,6 @@
-"""Choose nodes for the workers of one pool: from what the cluster has and others left, and what its sockets tell.
+"""Choose nodes for the workers of one pool, by the cluster's free resources and the pool's lost connections.
 
-Sockets tell at once what Ray notices after seconds: a node that lost all its workers may be gone.
+A node that lost all its workers may be gone, which lost connections show at once, and Ray after seconds.
 """
 
 from collections import Counter
@@ -17,22 +17,22 @@ from runtime.placement.rebalance import Move, Regret, moves
 NodeId = str
 SHAPE = "the app"
 LOOK_EVERY_S = 2.0
-"""Nodes that come, go or drain are noticed within so long."""
+"""Interval at which the nodes are read."""
 START_S = 5.0
-"""Assumed of the start of a worker until one of its class has started."""
+"""Assumed start time of a worker until one of its class has started."""
 
 
 class Seating:
-    """Knows the cluster as of the last look, and the nodes under suspicion."""
+    """Chooses nodes from the latest view of the cluster and the nodes under suspicion."""
 
     def __init__(self, look: Callable[[], Cluster], need: Callable[[Loads], Need], suspect_s: float) -> None:
-        """``need``: of a worker of a class. ``suspect_s``: the time for which a node that lost its last worker gets
-        others only where no other node has room."""
+        """``need``: returns the need of a worker of a class. ``suspect_s``: the time for which a node that lost its
+        last worker gets others only if no other node has room."""
         self.look = look
         self.cluster = Cluster(())
         self._need, self._suspect_s = need, suspect_s
         self._suspects: dict[NodeId, float] = {}
-        """Until when each is one."""
+        """The time until which each node is suspect."""
         self._look_again_s = 0.0
         self._regret = Regret()
         self._start_s: dict[Loads, float] = {}
@@ -44,27 +44,27 @@ class Seating:
         return due
 
     def note(self, cluster: Cluster) -> None:
-        """Take what was seen as the present state."""
+        """Store the latest view of the cluster."""
         self.cluster = cluster
 
     @property
     def draining(self) -> set[NodeId]:
-        """Return the nodes that are to go."""
+        """The nodes that are draining."""
         return {node.id for node in self.cluster.nodes if node.state is NodeState.DRAINING}
 
     def lost(self, node: NodeId, left: Collection[NodeId], now_s: float) -> None:
-        """A worker on ``node`` was lost; ``left`` says where the others are."""
+        """Record the loss of a worker on ``node``. ``left``: the nodes of the remaining workers."""
         if node and node not in left:
             self._suspects[node] = now_s + self._suspect_s
 
     def joined(self, node: NodeId, loads: Loads, start_s: float) -> None:
-        """A worker of a class on ``node`` is ready after ``start_s``: the node is there."""
+        """Record that a worker of a class on ``node`` was ready after ``start_s``; the node is no longer suspect."""
         self._suspects.pop(node, None)
         self._start_s[loads] = start_s
 
     def leaving(self, workers: Mapping[WorkerId, tuple[Loads, NodeId]], now_s: float) -> tuple[list[WorkerId], str]:
-        """Return the workers, all of them ready, that are to be replaced: those whose node is to go, else those that
-        are so ill placed that another start pays; and the reason."""
+        """Return the workers to replace, of ``workers``, which are ready, and the reason: workers on draining nodes, or
+        else workers whose move to a better node is worth another start."""
         going = [worker for worker, (_, node) in workers.items() if node in self.draining]
         if going:
             nodes = ", ".join(sorted({self._address(workers[worker][1]) for worker in going}))
@@ -101,8 +101,8 @@ class Seating:
     def choose(
         self, loads: Loads, count: int, workers: Sequence[tuple[Loads, NodeId]], now_s: float
     ) -> tuple[list[NodeId | None], str]:
-        """Return nodes for ``count`` more workers of a class beside those ``workers``; where they are fewer, the
-        sentence says why. None: Ray may choose, as there is one node and nothing to reserve."""
+        """Return nodes for ``count`` more workers of a class beside ``workers``, and, if the nodes are fewer, the
+        reason. None as a node: Ray may choose, as there is one node and nothing to reserve."""
         need = self._need(loads)
         others = [each for each in workers if each[0] != loads and not _stands_beside(self._need(each[0]), need)]
         workers = [each for each in workers if each not in others]
@@ -131,7 +131,7 @@ class Seating:
         return lacking_for(self.cluster, [Shape(class_name(loads), self._need(loads), 1)]) is None
 
     def room(self, classes: Collection[Loads], workers: Sequence[tuple[Loads, NodeId]]) -> Room:
-        """Return how many workers of each class that reserves something fit if none of ``workers`` were there."""
+        """Return the number of workers of each class with needs that fit if none of ``workers`` existed."""
         cluster = self._present(workers, self._look_again_s - LOOK_EVERY_S)
         needs = {loads: self._need(loads) for loads in classes}
         return {loads: capacity(cluster, need) for loads, need in needs.items() if need.is_declared}
@@ -139,14 +139,14 @@ class Seating:
     def _present(
         self, workers: Sequence[tuple[Loads, NodeId]], now_s: float, others: Sequence[tuple[Loads, NodeId]] = ()
     ) -> Cluster:
-        """Return the cluster with suspects, and with what only others than ``workers`` have taken. ``others`` are of
-        this app too: what they need is taken, also if Ray has not reserved it yet."""
+        """Return the cluster with suspect nodes marked, and without the reservations of ``workers``. The needs of
+        ``others``, also of this app, count as reserved even if Ray has not reserved them yet."""
         self._suspects = {node: until_s for node, until_s in self._suspects.items() if now_s < until_s}
         nodes = (self._seen(node, *(self._on(node, each) for each in (workers, others))) for node in self.cluster.nodes)
         return replace(self.cluster, nodes=tuple(nodes))
 
     def _on(self, node: Node, workers: Sequence[tuple[Loads, NodeId]]) -> Amounts:
-        """Return what the workers on a node need together."""
+        """Return the total need of the workers on a node."""
         needs = [self._need(loads) for loads, on in workers if on == node.id]
         return total(Amounts(need.cpus or 0.0, need.gpus, need.memory_bytes, need.custom) for need in needs)
 
@@ -157,11 +157,11 @@ class Seating:
 
 
 def _stands_beside(other: Need, need: Need) -> bool:
-    """Return whether workers of another class are seated with those in question: they count where CPUs are shared, and
-    cannot lose what they reserved. All others are there as what they have taken."""
+    """Return whether present workers of another class are placed together with the new ones: those that share CPUs and
+    cannot lose a reservation. All others count only as reserved amounts."""
     return other.cpus is None and (need.cpus is None or not other.is_declared)
 
 
 def class_name(loads: Loads) -> str:
-    """Return the name of a class of workers in sentences."""
+    """Return the name of a class of workers for messages."""
     return f"{SHAPE} for {', '.join(loads)}" if loads else SHAPE

@@ -13,8 +13,8 @@ from runtime.transport.connection import LobbySettings
 
 
 class Ways(NamedTuple):
-    """On which ways workers come to the hub: by a ``unix`` socket, from this host; by the network, encrypted, when the
-    cluster has ``network_from`` machines or more."""
+    """The ways in which workers connect to the hub: by a ``unix`` socket from this host; by the encrypted network, if
+    the cluster has ``network_from`` machines or more."""
 
     unix: bool
     network_from: float
@@ -26,47 +26,46 @@ WAYS = {"unix": Ways(True, inf), "tcp": Ways(False, 0), "auto": Ways(True, 2)}
 @dataclass(frozen=True, slots=True)
 class RayPoolSettings:
     worker_cpus: float = ranged(0.0, 0, 1024)
-    """Ray CPUs that a worker reserves. 0: the cores do not cap the workers, as waiting stages want it."""
+    """Ray CPUs that a worker reserves. 0: cores do not limit the number of workers, which suits stages that wait."""
     resources: Mapping[str, float] = field(default_factory=dict)
     """Custom Ray resources that a worker reserves, to keep it on certain nodes."""
     stages: tuple[Stage, ...] = ()
-    """The app's stages, which ask for resources."""
+    """The app's stages with their resource needs."""
     transport: Literal["auto", "unix", "tcp"] = "auto"
-    """``unix``: this host only. ``tcp``: encrypted, for all. ``auto``: unix here, tcp for workers on other nodes."""
+    """``unix``: this host only. ``tcp``: encrypted, for all workers. ``auto``: unix here, tcp on other nodes."""
     start_timeout_s: float = ranged(60.0, 0.1, 3600, "s")
     """Maximum time from the start of a worker's process to the end of its ``setup``, in seconds. Loading a database of
     10,000 images takes seconds. The time that Ray takes to start the process counts separately, up to five times as
     much."""
     leave_s: float = ranged(2.0, 0, 60, "s")
-    """How long ``close`` waits for workers to leave by themselves, before it kills them."""
+    """Maximum time for which ``close`` waits for workers to end by themselves, before it kills them."""
     suspect_s: float = ranged(30.0, 0, 3600, "s")
-    """For so long no worker is started on a machine whose last worker was lost, if there is another: Ray takes some
+    """Time for which no worker is started on a machine that lost its last worker, if another has room: Ray takes about
     12 s to notice that a machine is gone, and places workers there until then."""
     lease_s: float = ranged(30.0, 1, 3600, "s")
-    """Time for which the service leaves alone a runner that does not answer (cut off or hung), in seconds; then it is
-    replaced. A runner that has ended is replaced at once. A short cut heals, and its calls continue some seconds
-    later."""
+    """Time after which the service replaces a runner that does not answer (disconnected or hung), in seconds. A runner
+    that has ended is replaced at once. After a shorter network failure, its calls continue within seconds."""
     orphan_s: float = ranged(30.0, 0, 3600, "s")
-    """For so long workers outlive a runner that moved, and a durable run's one that died: the next one takes them over,
-    as they are set up already. Longer than a runner takes to start; they keep their memory until then. 0: they end with
-    it."""
+    """Time for which workers outlive a runner that moved, or died in a durable run, so that the next runner can take
+    them over without another setup. Must exceed a runner's start time; the workers keep their memory meanwhile. 0: they
+    end with their runner."""
     worker_memory_mb: float = ranged(0.0, 0, 1e9, "MB")
     """Maximum memory of a worker and the processes that it starts, without shared memory, in MB. A worker that exceeds
     it ends with a message, and its item is tried again; an item that costs too many workers becomes a dead letter. 0:
     no limit."""
     worker_processes: int = ranged(0, 0, 1_000_000)
-    """Maximum number of processes of a worker and its children; who exceeds it ends in the same way. 0: none."""
+    """Maximum number of processes of a worker and its children; a worker that exceeds it ends likewise. 0: no limit."""
     arena: ArenaSettings = field(default_factory=ArenaSettings)
     lobby: LobbySettings = field(default_factory=LobbySettings)
 
     def need_of_worker(self, loads: Loads) -> Need:
-        """Return what a worker of this class reserves, for its stages and by these settings."""
+        """Return the resources that a worker of this class reserves, for its stages and by these settings."""
         need = need_of(held_by(self.stages, loads))
         cpus = max(need.cpus or 0.0, self.worker_cpus) or None
         return replace(need, cpus=cpus, custom={**need.custom, **self.resources})
 
 
 def ways_of(settings: RayPoolSettings) -> Ways:
-    """The ways that its transport stands for. Raises: SettingsError for a setting out of range."""
+    """Return the ways of the settings' transport. Raises: SettingsError for a setting out of range."""
     check(settings)
     return WAYS[settings.transport]

@@ -1,6 +1,6 @@
-"""A worker: builds the app, connects to its pool, and runs the tasks that come, in the order they come.
+"""A worker: builds the app, connects to its pool, and runs tasks in the order in which they arrive.
 
-Ray starts it (``runtime/pools/ray/pool.py``) and is not needed after that.
+Ray starts the worker (``runtime/pools/ray/pool.py``) and is not needed after that.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Bench:
         self._language = Language(stages, self._codec)
 
     def work_alone(self, task: Message) -> Message | None:
-        """The same at once, for a task of one item through plain stages; None: it is another one."""
+        """Return the answer to a task of one item through plain stages, without awaiting; None for other tasks."""
         language, shelf = self._language, self._shelf
         if task.blocks or shelf.has_room:
             shelf.enter(task.blocks)
@@ -51,11 +51,11 @@ class Bench:
         return self._with_let_go(answer) if shelf.ended else answer
 
     def alone(self, task: Message) -> bool:
-        """As of ``Calls``."""
+        """Return whether the task must end before a later one begins (``Calls.alone``)."""
         return self.calls.alone(self._language.stages_of(task))
 
     async def work(self, task: Message) -> Message:
-        """The answer, and which blocks of the arena nothing here refers to any more."""
+        """Return the answer to a task, with the blocks of the arena that this process no longer refers to."""
         return self._with_let_go(await self._answer(task))
 
     def _with_let_go(self, answer: Message) -> Message:
@@ -90,13 +90,13 @@ class _TaskCodec:
 
 _LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 ONE_THREAD = {**{f"{library}_NUM_THREADS": "1" for library in _LIBRARIES}, "OPENCV_FOR_THREADS_NUM": "1"}
-"""A worker is one unit of parallelism: libraries that would start threads of their own are told not to."""
+"""Environment that keeps libraries from starting threads, as a worker is one unit of parallelism."""
 POOL_GONE = "its pool is gone"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a worker is to do for an app whose stages are called ``stages``: run those that its class loads."""
+    """A worker's part of an app: of the app's ``stages``, it runs those that its class loads."""
 
     make_app: MakeApp
     stages: tuple[str, ...]
@@ -115,10 +115,10 @@ def run_worker(
     ready: Callable[[Part], App] = ready,
     connected: Callable[[], None] = lambda: None,
 ) -> str | None:
-    """Serve until told to exit and return None, or return why the worker could not start or that the pool is gone.
+    """Run tasks until asked to exit, and return None; or return why the worker could not start, or ``POOL_GONE``.
 
-    ``machine``: address, and Ray's id. ``ready`` makes the app; ``connected`` is called before the first task. Raises:
-    OSError if the pool cannot be reached.
+    ``machine``: the address and Ray's node id. ``ready`` makes the app; ``connected`` is called before the first task.
+    Raises: OSError if the pool cannot be reached.
     """
     os.environ.update(ONE_THREAD)  # before the app imports what reads it
     try:
@@ -140,7 +140,8 @@ def run_worker(
 
 
 def serve(bench: Bench, channel: Channel, here: Whereabouts) -> bool:
-    """Run a worker's loop: a task in, a reply out, or many at once where stages wait. True: it was told to exit."""
+    """Run a worker's loop: answer one task after the other, or several concurrently if stages are async. Return True
+    if the worker was asked to exit, False if the pool is gone."""
     settle()
     try:
         channel.send(Message(Kind.READY, payload=here.frames(), items=0 if bench.calls.wait else 1))
@@ -154,7 +155,7 @@ def serve(bench: Bench, channel: Channel, here: Whereabouts) -> bool:
             else:
                 return True
     except OSError:
-        pass  # the pool is gone, and with it the reason to be here
+        pass  # the pool is gone
     return False
 
 
@@ -181,7 +182,7 @@ async def _serve_at_once(bench: Bench, channel: Channel) -> bool:
         reply = await bench.work(task)
         with suppress(OSError):  # the pool is gone, which ends the tasks too
             channel.send(reply)
-        came.set()  # to send may hide that something came
+        came.set()  # sending may consume the notification of a message that came
 
     await at_once(tasks(), work, bench.alone)
     return told
