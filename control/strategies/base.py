@@ -1,4 +1,4 @@
-"""The port of a strategy: the situation that it gets, and the proposals that it may return."""
+"""The port of a strategy: the class ``Strategy`` to implement, and the proposals that it may return."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
@@ -22,19 +22,19 @@ Limits = Sequence[Budget]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One composition tried within a decision."""
+    """A composition that was tried during a decision, with its result."""
 
     composition: Composition
     assessment: Assessment | None
-    """What was measured; ``None`` when the switch to it failed."""
+    """Measurement at the end of the trial; None if the switch to the composition failed."""
     duration_s: float
     ended: str
-    """Why it ended: time up, clear before, or the reason of the failure."""
+    """Reason why the trial ended: the time was up, or the switch failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """Run ``composition`` for at most ``limit_s`` and ask again."""
+    """Proposal to switch to ``composition``, measure it for ``limit_s`` seconds, and ask the strategy again."""
 
     composition: Composition
     limit_s: float
@@ -44,24 +44,24 @@ class Try:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Make ``composition`` the active one and be stable."""
+    """Proposal to switch to ``composition``, if it is not active, and to end the decision."""
 
     composition: Composition
     candidates: tuple[Candidate, ...]
     reason: str
     infeasible: bool = False
-    """Nothing known can meet the SLO here; ``composition`` is the best found."""
+    """True if no known composition can meet the SLO; ``composition`` is then the best one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """No change, and why."""
+    """Proposal to change nothing, with the reason; ends the decision."""
 
     reason: str
     infeasible: bool = False
-    """Nothing that may be chosen is expected to meet the objective now."""
+    """True if no available composition is expected to meet the objective now."""
     unknown: bool = False
-    """Too little has been seen: what set the question off is still to be answered."""
+    """True if there are too few measurements to decide: the trigger of this decision stays due."""
 
 
 Proposal = Try | Settle | Stay
@@ -69,58 +69,62 @@ Proposal = Try | Settle | Stay
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a strategy wants to be asked while the app is stable."""
+    """When the manager calls ``Strategy.propose`` while no switch or trial is under way."""
 
     check_interval_s: float
-    """Time between two looks at the SLO."""
+    """Time between two checks of the SLO, in seconds."""
     each_turn: bool = False
-    """The strategy has a model of its own: ask it at each tick at which nothing is under way."""
+    """True for a strategy with its own model of the stream: it is asked at each tick."""
     every_step: bool = False
-    """It regulates: ask it at every check interval, whatever that shows, and measure each by itself."""
+    """True for a regulator: it is asked at every check interval, also without a violation; each interval is measured
+    separately."""
 
 
 class Strategy(ABC):
-    """Proposes; the manager acts. Pure: same calls, same answers. What a strategy leaves out, it has no need of."""
+    """Base class of all strategies. A strategy proposes, and the manager acts. It must be pure: no clock, no random
+    numbers, no I/O; the same calls give the same answers. Only ``name`` and ``propose`` are required."""
 
     name: ClassVar[str]
     latency_from: ClassVar[LatencyFrom] = LatencyFrom.DUE
-    """Start of a latency, unless a run says otherwise."""
+    """Default of a run's setting: the instant from which a latency counts."""
     style: ClassVar[SwitchStyle] = SwitchStyle.SEAMLESS
-    """Style of its switches, unless a run says otherwise."""
+    """Default of a run's setting: the style of switches."""
     keeps_warm: ClassVar[bool] = True
-    """True if workers that are not needed stay for a while, unless a run says otherwise."""
+    """Default of a run's setting: True if workers that are not needed stay alive for a while."""
     begins_cheap: ClassVar[bool] = False
-    """Whether it begins with the cheapest composition where it has an objective; as published, every stage runs by
-    itself first, for the most accurate profile."""
+    """True if an app with an objective begins with the cheapest composition. If False, every stage first runs in
+    its own group, for the most accurate profile, as in the papers."""
     drain_sample: ClassVar[str] = "schedule"
-    """Estimate of the time of a drain, unless a run says otherwise (:mod:`profiler.drain_samples`)."""
+    """Default of a run's setting: the estimate of a drain's time (:mod:`profiler.drain_samples`)."""
     several: ClassVar[bool] = False
-    """It accepts several objectives at once, and budgets; the published strategies take one objective alone."""
+    """True if the strategy accepts several objectives at once, and budgets; False: one objective without a budget."""
 
     @abstractmethod
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
-        """The next step of a decision, given the trials made in it so far; ends with ``Settle`` or ``Stay``."""
+        """Return the next step of a decision. ``trials``: the trials of this decision so far, oldest first. After a
+        ``Try`` and its trial, ``propose`` is called again; ``Settle`` and ``Stay`` end the decision."""
 
     def pace(self, settings: Settings) -> Pace:
-        """That of the paper unless a strategy says otherwise: one look a check interval."""
+        """Return when to ask the strategy; by default after a check, once per check interval, that gives a reason."""
         return Pace(settings.rhythm.check_interval_s)
 
     def observe(  # noqa: B027  # most need the present only
         self, snapshot: Snapshot, objective: Objective | None, stages: Sequence[Stage]
     ) -> None:
-        """Note what was seen at a turn, whatever is under way."""
+        """Record a snapshot. Called at each tick, also during switches and trials. ``objective``: None if not set."""
 
     def reaches(self, situation: Situation, limits: Limits) -> tuple[Reach, ...] | None:
-        """Return how well the objective would be met within each of ``limits``; ``None`` where it cannot tell."""
+        """Return how well the objective could be met within each budget of ``limits``; None if unknown."""
         return None
 
     def supposing(self, rate_per_s: float | None) -> "Strategy":
-        """Return one that knows the same, if the input rate were this; asking it leaves this one as it is."""
+        """Return a copy of the strategy with what it has learned, for an input rate of ``rate_per_s`` (None: the
+        present one). Calls of the copy do not change this strategy."""
         return deepcopy(self)
 
 
 class Static(Strategy):
-    """Never proposes anything."""
+    """Strategy that never changes the composition."""
 
     name = "static"
     several = True
@@ -133,12 +137,12 @@ class Static(Strategy):
 
 
 def cheapness(composition: Composition) -> tuple[int, int]:
-    """Sort key, cheapest first: fewest workers, then most stages merged (Vogel et al., section 3.2, step 5)."""
+    """Return a sort key, cheapest first: fewest workers, then fewest groups (Vogel et al., section 3.2, step 5)."""
     return composition.workers, len(composition.groups)
 
 
 def available(situation: Situation) -> list[Composition]:
-    """Compositions that may be switched to now; the active one always may stay."""
+    """Return the compositions that can be chosen now, always with the active one."""
     others = (c for c in situation.compositions if c.name not in situation.unavailable)
     known = {c.shape: c for c in others}
     known.setdefault(situation.active.shape, situation.active)
@@ -146,17 +150,17 @@ def available(situation: Situation) -> list[Composition]:
 
 
 def best_trial(objective: Objective, trials: Sequence[Trial]) -> Trial:
-    """The trial with the best value; of equal ones the cheapest. Unmeasured is worst."""
+    """Return the trial with the best value; among equal ones the cheapest. A trial without a measurement is worst."""
     return max(trials, key=lambda trial: (_worth(objective, trial), *(-c for c in cheapness(trial.composition))))
 
 
 def described(objective: Objective, assessment: Assessment | None) -> str:
-    """The measured value with its unit."""
+    """Return the measured value with its unit, as text."""
     return "nothing measured" if assessment is None else objective.described(measured_value(objective, assessment))
 
 
 def measured_value(objective: Objective, seen: Assessment) -> float | None:
-    """Return what was seen of that which the objective is about."""
+    """Return the measured value of the objective's metric; None if there is none."""
     return objective.value(seen.throughput_per_s, seen.latency_s)
 
 
@@ -168,7 +172,7 @@ def _worth(objective: Objective, trial: Trial) -> float:
 def candidates(
     compositions: Iterable[Composition], shortlist: Collection[str], why_not: str, why: str, chosen: str | None = None
 ) -> tuple[Candidate, ...]:
-    """All ``compositions`` with their part in a decision: named in ``shortlist``, ``chosen``, or rejected."""
+    """Return all ``compositions`` as candidates of a decision: chosen, shortlisted or rejected."""
     return tuple(_candidate(c, shortlist, why_not, why, chosen) for c in compositions)
 
 
