@@ -1,4 +1,4 @@
-"""The interface of a strategy, its proposals, and rules that several strategies share."""
+"""The port of a strategy: the class ``Strategy`` to implement, and the proposals that it may return."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
@@ -22,19 +22,19 @@ Limits = Sequence[Budget]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The trial of one composition within a decision."""
+    """A composition that was tried during a decision, with its result."""
 
     composition: Composition
     assessment: Assessment | None
-    """Result of the measurement; ``None`` if the switch to the composition failed."""
+    """Measurement at the end of the trial; None if the switch to the composition failed."""
     duration_s: float
     ended: str
-    """Why it ended: time up, or the reason of the failure."""
+    """Reason why the trial ended: the time was up, or the switch failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """Proposal: run ``composition`` for at most ``limit_s`` seconds as a trial, then ask again."""
+    """Proposal to switch to ``composition``, measure it for ``limit_s`` seconds, and ask the strategy again."""
 
     composition: Composition
     limit_s: float
@@ -44,24 +44,24 @@ class Try:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Proposal: make ``composition`` the active one and end the decision."""
+    """Proposal to switch to ``composition``, if it is not active, and to end the decision."""
 
     composition: Composition
     candidates: tuple[Candidate, ...]
     reason: str
     infeasible: bool = False
-    """True if no known composition can meet the SLO; ``composition`` is then the best one found."""
+    """True if no known composition can meet the SLO; ``composition`` is then the best one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """Proposal: no change, with the reason."""
+    """Proposal to change nothing, with the reason; ends the decision."""
 
     reason: str
     infeasible: bool = False
-    """True if no composition that may be chosen is expected to meet the objective now."""
+    """True if no available composition is expected to meet the objective now."""
     unknown: bool = False
-    """True if there are too few measurements to answer; the decision then stays due."""
+    """True if there are too few measurements to decide: the trigger of this decision stays due."""
 
 
 Proposal = Try | Settle | Stay
@@ -69,58 +69,62 @@ Proposal = Try | Settle | Stay
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The times at which a strategy is asked while the app is stable."""
+    """When the manager calls ``Strategy.propose`` while no switch or trial is under way."""
 
     check_interval_s: float
     """Time between two checks of the SLO, in seconds."""
     each_turn: bool = False
-    """True if the strategy models the stream itself: ask it at each tick without a change in progress."""
+    """True for a strategy with its own model of the stream: it is asked at each tick."""
     every_step: bool = False
-    """True if the strategy is a regulator: ask it after each check interval, and measure each interval separately."""
+    """True for a regulator: it is asked at every check interval, also without a violation; each interval is measured
+    separately."""
 
 
 class Strategy(ABC):
-    """Proposes compositions; the manager acts. Pure: same calls, same answers. The defaults suit most strategies."""
+    """Base class of all strategies. A strategy proposes, and the manager acts. It must be pure: no clock, no random
+    numbers, no I/O; the same calls give the same answers. Only ``name`` and ``propose`` are required."""
 
     name: ClassVar[str]
     latency_from: ClassVar[LatencyFrom] = LatencyFrom.DUE
-    """Start of a latency, unless a run sets another."""
+    """Default of a run's setting: the instant from which a latency counts."""
     style: ClassVar[SwitchStyle] = SwitchStyle.SEAMLESS
-    """Style of its switches, unless a run sets another."""
+    """Default of a run's setting: the style of switches."""
     keeps_warm: ClassVar[bool] = True
-    """True if workers that are not needed stay for a while, unless a run sets it."""
+    """Default of a run's setting: True if workers that are not needed stay alive for a while."""
     begins_cheap: ClassVar[bool] = False
-    """True if an app with an objective begins with the cheapest composition. The published strategies begin with every
-    stage in a group by itself, for the most accurate profile."""
+    """True if an app with an objective begins with the cheapest composition. If False, every stage first runs in
+    its own group, for the most accurate profile, as in the papers."""
     drain_sample: ClassVar[str] = "schedule"
-    """Estimator of the drain time, unless a run sets another (:mod:`profiler.drain_samples`)."""
+    """Default of a run's setting: the estimate of a drain's time (:mod:`profiler.drain_samples`)."""
     several: ClassVar[bool] = False
-    """True if it accepts several objectives at once, and budgets; the published strategies accept one objective."""
+    """True if the strategy accepts several objectives at once, and budgets; False: one objective without a budget."""
 
     @abstractmethod
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
-        """Return the next step of a decision, after the trials made in it so far; ``Settle`` and ``Stay`` end it."""
+        """Return the next step of a decision. ``trials``: the trials of this decision so far, oldest first. After a
+        ``Try`` and its trial, ``propose`` is called again; ``Settle`` and ``Stay`` end the decision."""
 
     def pace(self, settings: Settings) -> Pace:
-        """Return the times at which the strategy is asked; by default the paper's: at each check interval."""
+        """Return when to ask the strategy; by default after a check, once per check interval, that gives a reason."""
         return Pace(settings.rhythm.check_interval_s)
 
-    def observe(  # noqa: B027  # most strategies need only the present
+    def observe(  # noqa: B027  # most need the present only
         self, snapshot: Snapshot, objective: Objective | None, stages: Sequence[Stage]
     ) -> None:
-        """Record the snapshot of a turn; called at each tick, also while a change is in progress."""
+        """Record a snapshot. Called at each tick, also during switches and trials. ``objective``: None if not set."""
 
     def reaches(self, situation: Situation, limits: Limits) -> tuple[Reach, ...] | None:
-        """Return how well the objective would be met within each of ``limits``; ``None`` if unknown."""
+        """Return how well the objective could be met within each budget of ``limits``; None if unknown."""
         return None
 
     def supposing(self, rate_per_s: float | None) -> "Strategy":
-        """Return a copy with the same knowledge that assumes this input rate, in items/s; None: the present one."""
+        """Return a copy of the strategy with what it has learned, for an input rate of ``rate_per_s`` (None: the
+        present one). Calls of the copy do not change this strategy."""
         return deepcopy(self)
 
 
 class Static(Strategy):
-    """Never proposes a change."""
+    """Strategy that never changes the composition."""
 
     name = "static"
     several = True
@@ -138,7 +142,7 @@ def cheapness(composition: Composition) -> tuple[int, int]:
 
 
 def available(situation: Situation) -> list[Composition]:
-    """Return the compositions that can be chosen now, the active one included."""
+    """Return the compositions that can be chosen now, always with the active one."""
     others = (c for c in situation.compositions if c.name not in situation.unavailable)
     known = {c.shape: c for c in others}
     known.setdefault(situation.active.shape, situation.active)
@@ -146,7 +150,7 @@ def available(situation: Situation) -> list[Composition]:
 
 
 def best_trial(objective: Objective, trials: Sequence[Trial]) -> Trial:
-    """Return the trial with the best value; of equal ones the cheapest. Trials without a measurement are worst."""
+    """Return the trial with the best value; among equal ones the cheapest. A trial without a measurement is worst."""
     return max(trials, key=lambda trial: (_worth(objective, trial), *(-c for c in cheapness(trial.composition))))
 
 
@@ -156,7 +160,7 @@ def described(objective: Objective, assessment: Assessment | None) -> str:
 
 
 def measured_value(objective: Objective, seen: Assessment) -> float | None:
-    """Return the measured value of the objective's metric."""
+    """Return the measured value of the objective's metric; None if there is none."""
     return objective.value(seen.throughput_per_s, seen.latency_s)
 
 
@@ -168,7 +172,7 @@ def _worth(objective: Objective, trial: Trial) -> float:
 def candidates(
     compositions: Iterable[Composition], shortlist: Collection[str], why_not: str, why: str, chosen: str | None = None
 ) -> tuple[Candidate, ...]:
-    """Return all ``compositions`` as candidates of a decision: shortlisted, ``chosen``, or rejected."""
+    """Return all ``compositions`` as candidates of a decision: chosen, shortlisted or rejected."""
     return tuple(_candidate(c, shortlist, why_not, why, chosen) for c in compositions)
 
 

@@ -15,7 +15,7 @@ EXPERIMENTS = Path(__file__).parents[1] / "benchmarks" / "experiments"
 @click.command()
 @click.argument("places", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="FILE…")
 @click.option("--all", "all_papers", is_flag=True, help="All experiments of the papers, and papers.md over them.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("experiments"), show_default=True)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="experiments", help="Folder of runs.")
 @click.option("--quick", is_flag=True, help="Make the short runs of the files, to see that they work.")
 @click.option("--fresh", is_flag=True, help="Repeat runs that exist already.")
 def experiment(places: tuple[Path, ...], all_papers: bool, out: Path, quick: bool, fresh: bool) -> None:

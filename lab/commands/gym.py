@@ -44,9 +44,9 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     "--busy", type=click.FloatRange(0.01), default=4.0, show_default=True, help="Workers that a trace keeps busy."
 )
 @click.option("--cost-factor", type=click.FloatRange(0.0001), default=1.0, show_default=True, help="Factor of costs.")
-@click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True)
+@click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Number of runs per pair.")
 @click.option("--duration", "duration_s", type=click.FloatRange(60, 86_400), help="Virtual seconds of each run.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("gym"), show_default=True)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("gym"), help="Report folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print each run as JSON instead of a table.")
 @click.option("--quick", is_flag=True, help="Run two pairs and three policies for ten minutes, to see that it works.")
 def gym(

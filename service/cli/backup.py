@@ -25,7 +25,7 @@ state_option = click.option("--state", type=FOLDER, help="State directory (defau
 def backup(target: Path, state: Path | None, telemetry: bool) -> None:
     """Copy the state of a service into the new folder TARGET. The service may run meanwhile.
 
-    To restore, stop the service and put the copy in place of its state directory.
+    To restore, stop the service and replace its state directory with the copy.
     """
     source = state or default_directory()
     journals = copied(source, target, telemetry=telemetry)
@@ -99,7 +99,7 @@ def tokens(context: click.Context, state: Path | None) -> None:
 
 @tokens.command()
 @click.argument("name")
-@click.option("--role", type=click.Choice(list(Role)), default=Role.VIEWER)
+@click.option("--role", type=click.Choice(list(Role)), default=Role.VIEWER, help="Role that limits its rights.")
 @click.pass_obj
 def add(found: Tokens, name: str, role: str) -> None:
     """Make the token NAME and print its secret, which is stored nowhere."""

@@ -85,7 +85,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 @click.command()
 @click.argument("name")
-@click.option("--into", type=FOLDER, help="Folder of apps (default: a new one of that name, here).")
+@click.option("--into", type=FOLDER, help="Folder of apps (default: a new folder NAME in the current one).")
 def new(name: str, into: Path | None) -> None:
     """Create an app NAME from a template: NAME.py, NAME.yaml with its compositions, and tests/test_NAME.py."""
     if not NAME.fullmatch(name):

@@ -194,7 +194,7 @@ def _table(found: Sequence[AppInfo], everything: bool) -> RenderableType:
 @click.option("--follow", "-f", is_flag=True, help="Wait for further lines until Ctrl-C.")
 @click.option("--limit", type=click.IntRange(1, MOST), default=100, help="Maximum number of lines that exist already.")
 @client_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def logs(app: str | None, follow: bool, limit: int, client: Client, as_json: bool) -> None:
     """Print the latest lines of the service's log: all of them, or those about APP and the prints of its stages."""
     with suppress(KeyboardInterrupt):  # the way to end it

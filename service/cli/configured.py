@@ -26,7 +26,7 @@ from service.schemas.spec import WHOLE, Frozen, Number, RunSpec
 
 
 class ServeConfig(Frozen):
-    """Options of ``recompose serve``, which win over these. Paths are relative to the file."""
+    """Options of ``recompose serve``; the command line overrides them. Paths are relative to the file."""
 
     host: str | None = None
     port: Annotated[int, Field(strict=True, ge=0, le=65535), WHOLE] | None = None
@@ -47,15 +47,15 @@ class ServeConfig(Frozen):
 class ServiceConfig(Frozen):
     service: ServeConfig = ServeConfig()
     alerts: AlertsRequest | None = None
-    """Null: nobody changes those in force."""
+    """Alert rules; null: the present ones stay."""
     budget: MachineBudgetRequest | None = None
-    """What all apps together may spend; null: nobody changes that in force."""
+    """Budget for all apps together; null: the present one stays."""
     apps: dict[str, StartRequest] = {}
-    """By name: these run, as is said here."""
+    """Apps to start, by name, each with its start body."""
 
 
 OPTIONS = {"apps": "apps_dirs", "compositions": "compositions_dirs", "state": "state_dir", "ray": "address"}
-"""What the command calls them where that is something else."""
+"""Names of the command's parameters, if they differ from the file's."""
 PATHS = ("apps", "compositions", "state")
 
 
@@ -95,7 +95,7 @@ def _fault(detail: Any) -> Fault:
 
 
 def _of_app(name: str, app: Any) -> list[Fault]:
-    """Return what no field says by itself."""
+    """Return the faults that concern several fields of an app."""
     faults = [] if app.source.fault is None else [Fault(f"apps.{name}.source", app.source.fault)]
     try:
         _ = app.batching.batching
@@ -115,7 +115,7 @@ def options_of(service: ServeConfig, folder: Path) -> Mapping[str, Any]:
 
 
 def _as_defaults(ctx: click.Context, param: click.Parameter, file: Path | None) -> Path | None:
-    """What the file says of the service stands in for options that are not given."""
+    """Use the file's part ``service`` as defaults of the command's options."""
     if file is not None:
         ctx.default_map = {**(ctx.default_map or {}), **options_of(read_config(file).service, file.resolve().parent)}
     return file
@@ -130,19 +130,19 @@ config_option = click.option(
 )
 log = structlog.get_logger()
 LIVE = frozenset({"input", "batching"})
-"""What a running app can be told; for the rest it is started anew."""
+"""Fields that can change in a running app; other changes restart it."""
 LOOK_S = 0.1
 EVERY_MS = 2000
-"""It also looks so often without a notice, for file systems that send none."""
+"""Interval of checks for file systems that send no change notices, in milliseconds."""
 
 
 class Configured:
-    """Applies a configuration file to one daemon. Apps that a file never named are left alone."""
+    """Apply a configuration file to one daemon. Apps that the file never named are not changed."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._done: dict[str, StartRequest] = {}
-        """What was brought about as the file had it; an entry that has not changed since is left alone."""
+        """Entries that were applied, by app; an entry that has not changed since is not applied again."""
         self._alerts: AlertsRequest | None = None
         self._budget: MachineBudgetRequest | None = None
 
@@ -174,7 +174,7 @@ class Configured:
             log.info("stopped, as the configuration says", app=name)
 
     def _set(self, name: str, app: StartRequest) -> None:
-        """The objective first, so that a start has it."""
+        """Apply an app's entry: first the objective, so that a start has it."""
         self._want(name, app.objective)
         apps, spec = self._daemon.apps, app.spec(name)
         running = apps.running_spec(name)
@@ -220,7 +220,7 @@ def beside(work: Callable[[threading.Event], None], name: str) -> Iterator[None]
 
 @contextmanager
 def configured(file: Path | None, daemon: Daemon) -> Iterator[None]:
-    """Holds what ``file`` says while the daemon serves; None: there is no file. Raises: ConfigRefused."""
+    """Apply ``file`` and its changes while the daemon serves; None: no file. Raises: ConfigRefused."""
     if file is None:
         yield
         return
@@ -232,7 +232,7 @@ def configured(file: Path | None, daemon: Daemon) -> Iterator[None]:
 
 
 def _hold(file: Path, daemon: Daemon, stop: threading.Event) -> None:
-    while not daemon.restored:  # apps of the last service are brought back first
+    while not daemon.restored:  # the apps of the previous service are restored first
         if stop.wait(LOOK_S):
             return
     state, seen = Configured(daemon), _stamp(file)
@@ -253,7 +253,7 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 
 def _read(file: Path, state: Configured) -> None:
-    """A file that is refused changes nothing."""
+    """Read and apply the file; a refused file changes nothing."""
     try:
         config = read_config(file)
     except ConfigRefused as error:

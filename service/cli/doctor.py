@@ -58,7 +58,7 @@ COLORS = {"good": "green", "note": "yellow", "bad": "red"}
 @click.option("--ray", "address", metavar="ADDRESS", help="Also check the nodes of the Ray cluster at this address.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(port: int, state: Path | None, address: str | None, as_json: bool) -> None:
-    """Check that this machine can run Recompose; exit code 1 if something is bad."""
+    """Check that this machine can run Recompose; exit code 1 if something necessary is missing."""
     found = findings(port, (state or default_directory()).resolve())
     if address is not None:
         found += findings_of(address)

@@ -1,4 +1,4 @@
-"""A run from its start to its end, as its user sees it in a terminal."""
+"""Follow a run in a terminal from its start to its end."""
 
 import math
 import signal
@@ -20,12 +20,12 @@ from service.schemas.status import Status
 
 FAILED, ALL_ITEMS_FAILED, UNWRITTEN, SLO_MISSED, INTERRUPTED = 1, 3, 4, 5, 130
 CODES = """Exit codes: 0 done; 1 the run failed; 2 usage; 3 every item failed; 4 results that are no JSON data could not
-be written; 5 the objective was not met at the end (with --fail-on-slo); 130 interrupted: what was accepted is out,
-unless it was interrupted twice."""
+be written; 5 the objective was not met at the end (with --fail-on-slo); 130 interrupted: accepted items are
+delivered, unless it was interrupted twice."""
 
 
 class Ending(click.ClickException):
-    """The last message of a run, and its exit code."""
+    """Error that ends the command with the run's last message and exit code."""
 
     def __init__(self, code: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -55,7 +55,7 @@ def first_is_noted() -> Iterator[Callable[[], bool]]:
 
 
 def ending(summary: Summary, *, interrupted: bool, fail_on_slo: bool) -> Ending | None:
-    """The gravest thing to tell; None when all is well."""
+    """Return the most severe failure of a run as an error; None if there is none."""
     items = summary.items
     if summary.failure:
         return Ending(FAILED, summary.failure.strip().splitlines()[-1])
@@ -73,7 +73,7 @@ def ending(summary: Summary, *, interrupted: bool, fail_on_slo: bool) -> Ending 
 
 
 def _left(items: CheckedItems) -> str:
-    """Return what was delivered; what a second interruption left behind."""
+    """Return the numbers of delivered items, and of accepted items that a second interruption gave up."""
     given_up = items.accepted - items.delivered - items.failed - items.shed
     more = f", {given_up} that were accepted given up" if given_up else ""
     return f"{items.delivered} items delivered{more}"

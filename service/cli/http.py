@@ -1,4 +1,4 @@
-"""A thin client of the REST API: what the service refuses becomes a sentence."""
+"""A thin client of the REST API, which turns refusals of the service into errors with a sentence."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from compositions.errors import RecomposeError
 T = TypeVar("T")
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_S = 60.0
-"""Longer than a stop with its drain."""
+"""Timeout of a request, in seconds: longer than a stop with its drain."""
 
 
 class ServiceError(RecomposeError):
@@ -53,7 +53,7 @@ class Client:
         return _answer(self._url, response)
 
     def stream(self, path: str) -> Iterator[Any]:
-        """Server-sent events as JSON values, until the service ends."""
+        """Yield server-sent events as JSON values, until the service ends."""
         try:
             with self._http.stream("GET", path, timeout=httpx.Timeout(TIMEOUT_S, read=20.0)) as response:
                 if response.is_error:
@@ -70,7 +70,7 @@ class Client:
 
 
 def read(form: type[T], answer: Any) -> T:
-    """An answer as the bodies that it is made of; fields of a later version are kept. Raises: ServiceError."""
+    """Return an answer as bodies of type ``form``; unknown fields are kept. Raises: ServiceError."""
     try:
         return TypeAdapter(form).validate_python(answer)
     except ValidationError as error:

@@ -105,8 +105,8 @@ def _sentence(out: Path, done: Ingested) -> str:
 @click.option("--table", required=True, help="Folder of a Delta table or of Parquet files, or one such file.")
 @click.option(
     "--by",
-    help="Column that --from and --to refer to; its values identify the rows of the results (default: the only one of "
-    "times, or of whole numbers).",
+    help="Column that --from and --to refer to; its values identify the rows of the results (default: the table's "
+    "only timestamp column, or its only integer column).",
 )
 @click.option("--from", "begin", help="Smallest value of the column --by (default: all rows).")
 @click.option("--to", "end", help="End of the range in column --by, exclusive (default: all rows).")

@@ -45,9 +45,9 @@ COMMANDS = {
     "telemetry": ("telemetry:telemetry", "Build tables from the telemetry in a folder."),
     "report": ("telemetry:report", "Write a report on an app into one HTML file."),
 }
-"""The place and the help line of each command, so that they are listed without an import."""
+"""Module, function and help line of each command, so that ``--help`` lists them without an import."""
 PLUGINS = "recompose.commands"
-"""The group of entry points with further commands, such as those of the laboratory."""
+"""Group of entry points that add further commands, such as those of package ``lab``."""
 
 
 def _plugins() -> dict[str, click.Command]:
@@ -61,7 +61,7 @@ def _lines() -> list[tuple[str, str]]:
 
 
 class Commands(click.Group):
-    """Imports a command when it is used: ``recompose slo`` needs neither a web server nor OpenCV."""
+    """Import a command only when it is used, so that ``recompose slo`` loads neither a web server nor OpenCV."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *_plugins()]
@@ -82,7 +82,7 @@ class Commands(click.Group):
         return fitting + click.Command.shell_complete(self, ctx, incomplete)
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Every error is one sentence on stderr, usage errors too."""
+        """Run the command; print each error, also a usage error, as one sentence on stderr."""
         extra["standalone_mode"] = False
         try:
             with extras_named():
@@ -115,7 +115,7 @@ def main() -> None:
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of SHELL: eval "$(recompose completion bash)", or keep it in a file."""
+    """Print the completion script of SHELL: eval "$(recompose completion bash)", or write it to a file."""
     made = get_completion_class(shell)
     assert made is not None, "click knows these"
     command = ctx.find_root().command

@@ -40,7 +40,7 @@ def slo(
     statistic: Statistic | None,
 ) -> Any:
     """Set the SLO of APP: latency=400ms, p95=400ms, share95=400ms, throughput=10/s or throughput=input_rate; several
-    are to hold together."""
+    must be met together."""
     asked = all_together([_with(each, statistic) for each in objectives], threshold, budget)
     assert asked is not None, "click asks for one at least"
     return client.request("POST", "/slo", json=plain(JointSlo.of(app, asked)))
@@ -139,7 +139,7 @@ def parse_terms(text: str) -> Terms:
 @click.option("--lift", is_flag=True, help="Remove the budget; each app plans for itself.")
 @answered(lambda answer: render.budget_table(read(MachineShares, answer)))
 def budget(client: Client, terms: tuple[Terms, ...], workers: int | None, cores: float | None, lift: bool) -> Any:
-    """Show the budget of the machine and each app's share; options that are given replace its limits."""
+    """Show the budget of the machine and each app's share; --workers and --cores set its limits."""
     given = {name: value for name, value in (("workers", workers), ("cores", cores)) if value is not None}
     if lift and (given or terms):
         raise click.UsageError("--lift cannot be combined with other options")

@@ -1,4 +1,4 @@
-"""Answers of the API as tables for people."""
+"""Render answers of the API as tables for the terminal."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from service.schemas.status import Status
 
 SLO_COLORS = {"met": "green", "violated": "red", "infeasible": "yellow"}
 WIDE = 160
-"""Columns where there is no terminal to ask."""
+"""Width in columns if the output is no terminal."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -27,7 +27,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def number(value: float | None, unit: str = "", digits: int = 1) -> str:
-    """A dash where nothing was measured."""
+    """Return the value with its unit; a dash if it was not measured."""
     return "–" if value is None else f"{value:,.{digits}f}{unit}"
 
 
@@ -60,7 +60,7 @@ _UNITS = {"latency": "ms", "throughput": "/s"}
 
 
 def judged_latency(status: Status) -> str:
-    """The statistic that the objective is about; the mean where it is about none."""
+    """Return the latency in the objective's statistic; the mean if it names none."""
     slo = status.requested.slo
     statistic = slo.statistic if slo is not None and slo.statistic else "mean"
     value = number(dict(status.latency_ms)[statistic], " ms", 0)
@@ -108,7 +108,7 @@ def objective_text(slo: ObjectiveInForce) -> str:
 
 
 def budget_table(found: MachineShares) -> RenderableType:
-    """The budget of the machine, and a line for each app that has terms or a share."""
+    """Return the machine's budget, and a line for each app with a priority, a floor or a share."""
     if found.workers is None and found.cores is None:
         return Text("no budget: each app plans with all that there is")
     made = table("app", "priority", "floor", "share", "of its objective", "why")
@@ -140,7 +140,7 @@ def _figures(status: Status) -> Text:
 
 
 def planned_text(status: Status) -> str:
-    """Loads that were announced, in this place's time."""
+    """Return the announced loads, with times in the local time zone."""
     told = (
         f"{each.rate_per_s:,g} items/s from {_instant(each.from_)} to {_instant(each.until)}"
         for each in status.requested.announced or ()

@@ -38,7 +38,7 @@ log = structlog.get_logger()
 @click.command()
 @config_option
 @click.option("--host", default="127.0.0.1", help="Address to listen on; other than loopback needs RECOMPOSE_TOKEN.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8080)
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, help="Port to listen on; 0: any free port.")
 @apps_option
 @click.option(
     "--compositions",
@@ -49,7 +49,7 @@ log = structlog.get_logger()
 )
 @click.option("--state", "state_dir", type=FOLDER, help="State directory (default ~/.local/state/recompose).")
 @click.option("--telemetry/--no-telemetry", default=True, help="Write telemetry files below the state directory.")
-@click.option("--telemetry-days", type=POSITIVE, default=7.0)
+@click.option("--telemetry-days", type=POSITIVE, default=7.0, help="Days for which telemetry files are kept.")
 @click.option(
     "--telemetry-mb",
     type=POSITIVE,
@@ -63,13 +63,13 @@ log = structlog.get_logger()
     help="Minutes between two runs of the Spark job that updates the tables of telemetry (default 10; 0: never).",
 )
 @click.option("--ray", "address", help="Address of a running Ray cluster (default: the service starts its own).")
-@click.option("--autoscale", is_flag=True, help="Ask the cluster's autoscaler for the nodes that the load needs.")
-@click.option("--max-item-bytes", type=click.IntRange(1), default=MAX_BODY_BYTES)
-@click.option("--log-level", type=click.Choice(list(logs.LEVELS)), default="info")
+@click.option("--autoscale", is_flag=True, help="Request the nodes that the load needs from the cluster's autoscaler.")
+@click.option("--max-item-bytes", type=click.IntRange(1), default=MAX_BODY_BYTES, help="Maximum size of a push body.")
+@click.option("--log-level", type=click.Choice(list(logs.LEVELS)), default="info", help="Lowest level that is logged.")
 @click.option(
     "--log-format",
     type=click.Choice(["json", "text"]),
-    help="Form of the service's log, its runners' lines included (default: text on a terminal, else JSON).",
+    help="Format of the service's log, also of its runners' lines (default: text on a terminal, else JSON).",
 )
 @click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True)
 def serve(
@@ -90,7 +90,7 @@ def serve(
     log_format: str | None,
     pool: str,
 ) -> None:
-    """Run the service until SIGTERM or Ctrl-C; then deliver what was accepted, and end."""
+    """Run the service until SIGTERM or Ctrl-C; then deliver the accepted items, and end."""
     directory = state_dir or default_directory()
     access = _access(host, max_item_bytes, directory)
     recent = logs.Recent()

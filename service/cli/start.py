@@ -62,13 +62,13 @@ def _told(status: Status) -> str:
     "--timeout",
     "timeout_s",
     type=click.FloatRange(0, 86_400),
-    help="Maximum time to deliver what was accepted, in seconds (default 600); what is left then is given up.",
+    help="Maximum time to deliver accepted items, in seconds (default 600); items left then are given up.",
 )
-@click.option("--now", is_flag=True, help="End the runner and its workers at once; nothing is delivered first.")
+@click.option("--now", is_flag=True, help="End the runner and its workers at once, without delivering accepted items.")
 @answered(lambda answer: render.status_view(read(Status, answer)))
 def stop(client: Client, app: str, timeout_s: float | None, now: bool) -> Any:
-    """Stop APP after everything that it accepted is delivered; its last results can still be read. A stop that is under
-    way is hurried by another one with --timeout or --now."""
+    """Stop APP after everything that it accepted is delivered; its last results can still be read. To shorten
+    a stop that takes too long, call it again with --timeout or --now."""
     if now and timeout_s is not None:
         raise click.UsageError("--timeout and --now exclude each other")
     how = {"force": True} if now else {} if timeout_s is None else {"timeout_s": timeout_s}
@@ -104,7 +104,7 @@ PATIENCE_S = 60.0
 )
 @client_option
 def push(app: str, file: TextIO, values: tuple[str, ...], client: Client) -> None:
-    """Push items into APP: JSON, one a line, from FILE or standard input. Waits while the app has no room."""
+    """Push items into APP, one JSON value per line, from FILE or stdin; wait while the app's buffer is full."""
     count, run = 0, None
     for lines in _portions(values or file):
         taken = _push(client, f"/apps/{segment(app)}/items", lines)
@@ -160,7 +160,7 @@ OVER = (State.STOPPED, State.FAILED)
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of results.")
 @client_option
 def results(app: str, follow: bool, after: int | None, run: str | None, limit: int | None, client: Client) -> None:
-    """Print the results of APP, one JSON object a line, in the order of its input."""
+    """Print the results of APP, one JSON object per line, in the order of its input."""
     rows = _rows(client, segment(app), {"after": after, "run": run}, follow)
     for row in islice(rows, limit):
         click.echo(json.dumps(row, ensure_ascii=False))

@@ -25,10 +25,10 @@ LOOK_S = 0.5
 @click.argument("source", type=click.Path(path_type=Path), required=False)
 @click.option("--out", type=FOLDER, help="Folder of the tables (default SOURCE/tables).")
 @click.option("--batch", is_flag=True, help="Build the table of windows anew from all records, once.")
-@click.option("--once", is_flag=True, help="Stream, and end when everything is read.")
-@click.option("--wait", is_flag=True, help="Wait for the first files, instead of ending without any.")
+@click.option("--once", is_flag=True, help="Read all files that exist, and end.")
+@click.option("--wait", is_flag=True, help="Wait if there are no files yet, instead of ending.")
 @spark_option
-@click.option("--sql", "query", help="Ask the tables in Spark SQL, print rows as JSON lines, and end.")
+@click.option("--sql", "query", help="Run this Spark SQL query over the tables, print rows as JSON lines, and end.")
 @click.option("--state", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
 def telemetry(
     source: Path | None,
@@ -112,12 +112,12 @@ FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S
 @click.command()
 @click.argument("app", required=False)
 @click.option(
-    "--from", "source", type=click.Path(path_type=Path), help="Folder of telemetry or tables (default: the daemon's)."
+    "--from", "source", type=click.Path(path_type=Path), help="Folder of telemetry or tables (default: the service's)."
 )
-@click.option("--run", help="Only of this run.")
+@click.option("--run", help="Report only this run.")
 @click.option("--since", type=click.DateTime(FORMATS), help="Start, in local time unless it has an offset.")
 @click.option("--until", type=click.DateTime(FORMATS), help="End of the period.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html"))
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html"), help="HTML file.")
 @click.option("--png", "pngs", type=FOLDER, help="Folder for each plot as PNG.")
 def report(
     app: str | None,

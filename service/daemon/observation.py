@@ -23,7 +23,7 @@ from service.schemas.status import RunnerHealth, Sample, Status, Supervision
 
 
 class Observation:
-    """Methods with a name raise NotFoundError for an app that is not registered."""
+    """What users see of the apps. Methods with a name raise NotFoundError if the app is not registered."""
 
     def __init__(self, runs: Runs, store: DaemonStore) -> None:
         self._runs, self._store = runs, store
@@ -31,7 +31,7 @@ class Observation:
         self.alerts: Callable[[str], list[Alert]] = lambda name: []
 
     def statuses(self, *, asked_for: bool = False) -> list[Status]:
-        """Return each app's status, if told within a second. ``asked_for``: no bundled app that never ran."""
+        """Return each app's status, if it answers within a second. ``asked_for``: omit bundled apps that never ran."""
         apps = self._runs.apps.items()
         names = [name for name, app in apps if not (asked_for and is_bundled(app) and self._runs.last(name) is None)]
         return gather(lambda name: self.status(name, EACH_OF_ALL_S), names)
@@ -89,7 +89,7 @@ class Observation:
         return history_of(decisions, runs, sizes, limit)
 
     def decision(self, name: str, number: int) -> Decision:
-        """Raises: NotFoundError also for one that is not kept."""
+        """Return one decision. Raises: NotFoundError, also if the decision is no longer retained."""
         self._bring(name)
         found = self._store.decisions(name, 1, through=number)
         if not found or found[0].id != number:
@@ -99,7 +99,7 @@ class Observation:
         return found[0].listed()
 
     def _bring(self, name: str) -> None:
-        """What the runner has decided and the store does not have."""
+        """Store the runner's decisions that the store does not have yet."""
         up = self._runs.up(name)
         if up is not None:
             with suppress(Exception):  # the history that is stored is still true; the watchdog deals with the runner
@@ -134,7 +134,7 @@ class Observation:
 
 
 def _after_end(resting: Status, last: Status) -> Status:
-    """Return the status of a run that has ended: of its ``last`` one the totals stay, rates and workers are gone."""
+    """Return the status of a run that has ended: the totals of its ``last`` status, without rates and workers."""
     return resting.but(
         stages=last.stages,
         items=last.items,

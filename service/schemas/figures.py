@@ -26,14 +26,14 @@ class StageStatus(Answer):
     cpu_time_ms: float | None
     cv: float | None
     p50_ms: float | None = None
-    """Of the service time; with ``p95_ms`` once it was measured."""
+    """Median of the service time; like ``p95_ms`` null until it was measured."""
     p95_ms: float | None = None
     gpu_time_ms: float | None = None
-    """Time that a GPU works for an item; absent where that is not measured."""
+    """GPU time per item; absent if it is not measured."""
 
     @classmethod
     def all_of(cls, stages: Sequence[Stage], snapshot: Snapshot | None) -> "list[StageStatus]":
-        """Every stage, filled in where there is a profile."""
+        """Return the status of every stage, with figures if there is a profile."""
         tagged = bottlenecks(snapshot.stages) if snapshot else ()
         return [cls._of(stage, snapshot, stage.name in tagged) for stage in stages]
 
@@ -53,7 +53,7 @@ class Latency(Answer):
     p95: float | None
     p99: float | None
     share: float | None = None
-    """Within which the share of the items is that the SLO asks for; null where it asks for none."""
+    """Latency within which the SLO's share of the items is; null if the SLO has no share."""
 
     @classmethod
     def of(cls, stats: LatencyStats | None, share: float | None = None) -> Self:
@@ -73,7 +73,7 @@ class LatencyHistogram(Answer):
 
     le_s: list[float]
     counts: list[int]
-    """Number of items within each bound; the last is the number of all items."""
+    """Number of items within each bound of ``le_s``; the last value is the number of all items."""
     sum_s: float
 
     @classmethod
@@ -82,18 +82,18 @@ class LatencyHistogram(Answer):
 
 
 class Demand(Answer):
-    """The load that was asked for and admitted, and how well it was served beside the window's latency."""
+    """The offered, the admitted and the delivered load, and items that were missed or late."""
 
     latency_from_read_ms: Latency | None = None
     offered_per_s: float | None = None
-    """Rate of items that are due or arrive by themselves, even if the source cannot keep up."""
+    """Rate of items that are due or arrive, also if the source cannot read them in time."""
     admitted_per_s: float | None = None
     delivered_per_s: float | None = None
-    """Rate over the whole window; ``throughput_per_s`` begins anew with a switch or another objective."""
+    """Rate over the whole window; ``throughput_per_s`` starts anew after a switch or another objective."""
     missed: int | None = None
-    """Number of items that were due and never read: the source was held back for longer than it makes up for."""
+    """Number of items that were due and never read, because the source was held back beyond ``catch_up_s``."""
     refused: int | None = None
-    """Number of rows and messages that the app did not take."""
+    """Number of rows and messages that the app refused."""
     lag_s: float | None = None
     """Time since the next item to be read was due."""
     latency_histogram: LatencyHistogram | None = None
@@ -110,14 +110,14 @@ class Demand(Answer):
 
 
 class Budget(Answer):
-    """Bytes of payload, and how many there may be."""
+    """Bytes of payload in use, and their limit."""
 
     used: int
     allowed: int
 
 
 class Budgets(Answer):
-    """The memory of items: waiting for a worker, started and not out, and results that can still be read."""
+    """Memory of items that wait for a worker, of started items, and of results that can still be read."""
 
     admission: Budget
     started: Budget
@@ -154,7 +154,7 @@ class Worker(Answer):
     outstanding: int
     restarts: int
     cpu_cores: float | None = None
-    """Of late; known where it is on the runner's host, as ``memory_bytes`` is."""
+    """Cores that the worker kept busy lately; like ``memory_bytes`` null unless the worker is on the runner's host."""
     memory_bytes: int | None = None
 
 
@@ -163,20 +163,20 @@ class Placed(Answer):
 
     node: str
     workers: dict[str, int]
-    """By group, named by its stages; those without a group under an empty name."""
+    """Number of workers by group, named by its stages; workers without a group under an empty name."""
     hop_ms: float | None
-    """Time of a task's way there and back; null until it was measured."""
+    """Round trip of a task to the node, without its work; null until it was measured."""
 
 
 class ClassMemory(Answer):
-    """The memory of one worker of a class, without what it shares with others."""
+    """The memory of one worker of a class, without shared memory."""
 
     stages: list[str]
     """Stages that only workers of this class load."""
     peak_bytes: int
-    """The most that one had, seen once a second since the runner began; of workers on the runner's host."""
+    """Highest memory of one worker on the runner's host since the runner began, sampled once a second."""
     declared_bytes: int
-    """What its stages ask for; 0: nothing."""
+    """Memory that its stages declare; 0: none."""
 
 
 class LostWorker(Answer):
@@ -198,25 +198,25 @@ class Cost(Answer):
     cores: int | float
     """Number of cores that the workers may use, or the quota of their control groups if that is less."""
     workers: int
-    """In use: bound to a group."""
+    """Number of workers in use, that is bound to a group."""
     spares: int
-    """Warm, without work."""
+    """Number of warm spare workers."""
     worker_s: float
     """Worker-seconds in use since the runner began."""
     cpu_s: float | None
-    """CPU time of the workers since then; null where none is on the runner's host, as ``cpu_cores`` is."""
+    """CPU time of the workers since then; like ``cpu_cores`` null if no worker is on the runner's host."""
     cpu_cores: float | None
-    """Cores that they keep busy at the moment."""
+    """Cores that the workers keep busy now."""
     others_cores: float | None = None
-    """Of the cores that the runner may use, as many as are busy with something else, its own process included."""
+    """Cores of the runner that other processes keep busy, the runner's own process included."""
     gpus: float = 0.0
-    """GPUs that its workers reserve, shares of one included."""
+    """GPUs that the workers reserve, with shares of a GPU."""
     gpu_s: float = 0.0
-    """Seconds of them since the runner began."""
+    """GPU-seconds reserved since the runner began."""
 
 
 class Gaps(Answer):
-    """Between outputs, outside of switches, in milliseconds."""
+    """Gaps between outputs, outside of switches, in milliseconds."""
 
     p50: float | None
     p99: float | None
@@ -228,7 +228,7 @@ class Gaps(Answer):
 
 
 class ComingBody(Answer):
-    """A load that is to come, or has come, as somebody said."""
+    """An announced load that has not ended."""
 
     from_: Annotated[Time, Field(alias="from")]
     until: Time
@@ -246,11 +246,11 @@ class ComingBody(Answer):
 
 
 class GpuBody(Answer):
-    """A GPU of a node, as its driver tells; null: it does not."""
+    """A GPU of a node, as its driver reports it; null: not reported."""
 
     name: str
     busy: float | None
-    """Share of about the last second in which it worked, for whomever."""
+    """Share of about the last second in which any process used it."""
     memory_bytes: int | None
     memory_used_bytes: int | None
 
@@ -273,28 +273,28 @@ class NodeBody(Answer):
     gpus: int
     gpus_used: float
     memory: int
-    """As ``memory_bytes``."""
+    """The same as ``memory_bytes``."""
     memory_bytes: int
     memory_used_bytes: int
     """Memory that is reserved in Ray."""
     custom: Mapping[str, float]
     labels: Mapping[str, str]
     workers: Mapping[str, int]
-    """Workers of each running app; apart from those of another node that has the same address."""
+    """Number of workers of each running app on this node, also if another node has the same address."""
     hop_ms: float | None = None
-    """Time of a task's way to its workers and back, the longest of the apps'; absent until it was measured."""
+    """Longest round trip of an app's task to its workers there; absent until it was measured."""
     machine_memory_bytes: int | None = None
-    """Memory of the machine, or of its container where that may use less; absent until the node has told."""
+    """Memory of the machine, or its container's limit if that is lower; absent until the node has reported it."""
     machine_memory_free_bytes: int | None = None
-    """The part of it that programs could still take."""
+    """Free memory of the machine or container."""
     workers_memory_bytes: int | None = None
     """Resident memory of these workers, shared frames in each; absent unless their runner is on this node."""
     devices: list[GpuBody] | None = None
-    """Its GPUs; absent where they cannot be seen."""
+    """GPUs of the node; absent if they cannot be measured."""
 
     @classmethod
     def of(cls, node: Node, since: str, workers: Mapping[str, int], **measured: float | None) -> Self:
-        """``measured`` there by the apps: ``workers_memory_bytes``, ``hop_ms``."""
+        """Return a node's body. ``measured``: ``workers_memory_bytes`` and ``hop_ms``, measured by the apps."""
         has, taken, seen = node.has, node.taken, node.seen
         known: Data = {name: each for name, each in measured.items() if each is not None}
         if seen is not None:

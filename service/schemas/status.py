@@ -20,13 +20,13 @@ class TablesStatus(Answer):
     """The job that keeps the tables of telemetry: one for all apps."""
 
     state: Literal["waiting", "running", "failed"]
-    """Waiting for its next run, running, or waiting after a run that failed."""
+    """State of the job: waiting for its next run, running, or waiting after a failed run."""
     up_to: str | None = None
-    """What was written before this time is in the tables."""
+    """The tables contain all records written before this time."""
     records: int | None = None
-    """Records that the last run added."""
+    """Number of records that the last run added."""
     batch: int | None = None
-    """Number of its last micro-batch of windows."""
+    """Number of the job's last micro-batch of windows."""
     duration_s: float | None = None
     files: int | None = None
     failure: str | None = None
@@ -41,7 +41,7 @@ class TelemetryStatus(Answer):
     buffered: int
     fault: str | None
     tables: TablesStatus | None = None
-    """Null where the service makes no tables."""
+    """State of the tables; null if the service makes none."""
 
 
 class SparkStatus(Answer):
@@ -50,15 +50,15 @@ class SparkStatus(Answer):
     driver_pid: int | None
     restarts: int
     batch: int | None
-    """The micro-batch that is read; null where the source is not Spark's."""
+    """Number of the micro-batch being read; null if the source is not Spark."""
     rows_taken: int
     rows_refused: int
     results_kept: int
 
 
 BLOCKED_BY = ("workers", "source", "journal", "sink", "backlog", "stages")
-"""Parts that may block a stream. Workers: there are too few. Source: it cannot be read. Journal, sink: they cannot be
-written. Backlog: more is due than there is room for. Stages: no stage finishes an item."""
+"""Parts that may block a stream. Workers: too few have started. Source: unreadable. Journal, sink: not writable.
+Backlog: more items are due than the buffer can hold. Stages: no stage finishes an item."""
 
 
 class RunnerBody(Answer):
@@ -74,12 +74,12 @@ class Origin(Answer):
     """The origin of the present runner, or of the last one."""
 
     run: str | None = None
-    """Identifier of the run: of its serial numbers, results, decisions and telemetry."""
+    """Identifier of the run, also in its results, decisions and telemetry."""
     epoch: int | None = None
-    """Number of the runner since the app was started."""
+    """Number of this runner, counted from the start of the run."""
     began_at: Time | None = None
     started_again: str | None = None
-    """Reason why it is not the first runner; null if it is."""
+    """Reason why the first runner was replaced; null if this is the first."""
     durability: DurabilityName = "none"
 
     @classmethod
@@ -96,15 +96,15 @@ class Requested(Answer):
     slo: SloInForce | None
     slo_status: SloStatus
     slo_note: str | None = None
-    """Why the objective is met by any composition of this run, if it is."""
+    """Reason why every composition meets the objective in this run, if so."""
     batching: BatchingStatus | None = None
     """Bundle size: the requested one and the one in use."""
     announced: list[figures.ComingBody] | None = None
-    """Planned loads that are not over."""
+    """Announced loads that have not ended."""
 
     @classmethod
     def of(cls, spec: RunSpec) -> Self:
-        """Return what ``spec`` asks for, where nothing is known of the outcome."""
+        """Return the state that ``spec`` requests, without a verdict on the objective."""
         slo = SloInForce.of(spec.slo, None) if spec.slo else None
         return cls(
             mode=spec.mode,
@@ -120,7 +120,7 @@ class Changes(Answer):
 
     switches: int
     resizes: int | None = None
-    """Number of switches in place, which changed nothing but numbers of replicas."""
+    """Number of resizes, changes of the numbers of replicas only."""
     last_decision: Decision | None
     last_switch: Switch | None = None
     output_gap_ms: figures.Gaps | None = None
@@ -142,7 +142,7 @@ class RunnerHealth(Answer):
     held_up: Told | None = None
     """Sentences about what blocks the stream: too few workers for the groups, a source that waits for room."""
     held_up_by: list[str] | None = None
-    """Those of ``BLOCKED_BY`` that block the stream."""
+    """Parts, as in ``BLOCKED_BY``, that block the stream now."""
 
     def failed(self, reason: str) -> Self:
         """Return a copy with this failure."""
@@ -160,15 +160,15 @@ class Resources(Answer):
     cost: figures.Cost | None = None
     placement: list[figures.Placed] | None = None
     worker_memory: list[figures.ClassMemory] | None = None
-    """By class of worker, those that had a group; null until one was seen."""
+    """Memory by class of worker, of workers with a group; null until measured."""
     proposed_resources: Mapping[str, Mapping[str, float | str]] | None = None
-    """What each stage uses, as ``resources`` of a start would ask for it."""
+    """Measured use of each stage, in the form of ``resources`` of a start body."""
     telemetry: TelemetryStatus | None = None
     spark: SparkStatus | None = None
 
 
 class Supervision(Answer):
-    """The daemon's knowledge of an app."""
+    """Figures of an app that the daemon adds."""
 
     alerts: list[Alert] | None = None
     runner_restarts: int = 0
@@ -203,7 +203,7 @@ class Status(FlatOnTheWire, Answer):
 def resting(
     app: type[App], state: State, spec: RunSpec, last_decision: Decision | None, health: RunnerHealth | None = None
 ) -> Status:
-    """Return the status of an app whose runner is not up: whatever only a runner knows is null or left out."""
+    """Return the status of an app without a runner: fields that only a runner knows are null or left out."""
     return Status(
         app=app.name,
         state=state,
@@ -226,7 +226,7 @@ def resting(
 
 
 class Rates(Answer):
-    """The course of an app's rates, in columns of one length."""
+    """History of an app's rates, in columns of equal length."""
 
     app: str
     at: list[Time]
@@ -245,7 +245,7 @@ def _first(figure: float | None, other: float | None) -> float | None:
 
 
 class Sample(Answer):
-    """The figures of a status that charts are drawn from."""
+    """The figures of a status that charts show."""
 
     at: Time
     composition: str | None
@@ -256,14 +256,14 @@ class Sample(Answer):
     latency_ms: figures.Latency
     service_time_ms: dict[str, float | None]
     bundle_size: int | None = None
-    """Items that may travel together."""
+    """Bundle size in use, in items."""
     offered_per_s: float | None = None
     delivered_per_s: float | None = None
     queued: int | None = None
     workers: int | None = None
-    """In use."""
+    """Number of workers in use."""
     cpu_cores: float | None = None
-    """That the workers keep busy."""
+    """Cores that the workers keep busy."""
 
     @classmethod
     def of(cls, status: Status, at: str) -> Self:
