@@ -95,7 +95,7 @@ class Hindsight:
         self._calibration = Calibration()
 
     def expect(self, decision: Decision) -> Decision:
-        """Await the outcome of a decision that was carried out; return it with the limit of its prediction."""
+        """Keep a decision until its outcome is known; return the decision with the limit of its prediction."""
         chosen = decision.chosen
         if chosen is not None and chosen.predicted_in_time is not None:
             least = self._calibration.at_least(chosen.predicted_in_time)

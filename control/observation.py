@@ -63,7 +63,7 @@ class Backlog:
             return seen
         if waiting(snapshot) and snapshot.backlog_change_per_s is not None:
             return seen
-        return replace(seen, meets=None, reason=f"{seen.reason}, but items that waited before are still on their way")
+        return replace(seen, meets=None, reason=f"{seen.reason}, but items of the backlog are still being delivered")
 
 
 @dataclass(frozen=True, slots=True)

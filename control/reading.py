@@ -61,7 +61,7 @@ def grows(backlog: int, growth_per_s: float) -> str:
 
 
 def current_rate(snapshot: Snapshot) -> float | None:
-    """Return the present input rate in items/s: the newest window's if it is set or differs much from the mean."""
+    """Return the present input rate in items/s: the newest window's if that is a set rate or far from the mean."""
     windows, mean = snapshot.input_rate_windows, snapshot.input_rate_per_s
     if windows and not windows[-1].counted:
         return windows[-1].rate_per_s

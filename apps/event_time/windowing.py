@@ -60,7 +60,7 @@ def with_timer(timers: Timers, at: float, name: str) -> Timers:
     except (TypeError, ArithmeticError):  # the latter of a Decimal
         fits = False
     if not fits:
-        raise RecomposeError(f"the time {shown(at)} of timer {shown(name)}; must be a number, or END")
+        raise RecomposeError(f"timer {shown(name)}: time = {shown(at)}; must be a number, or END")
     return tuple(sorted((*without_timer(timers, name), (at, name))))
 
 

@@ -57,7 +57,7 @@ class Recurrence:
         return float(self._values[then] - self._values[now])
 
     def shift(self, by: float) -> None:
-        """Add ``by`` to all logarithms of loads, after the shape of the cost of a bundle was estimated anew."""
+        """Add ``by`` to all logarithms of loads, after the estimated cost of a bundle has changed."""
         self._values[: self._filled] += by
 
     def _bin(self, item: float) -> int:

@@ -206,7 +206,7 @@ class Rule:
 
     @staticmethod
     def _allowed(plan: Plan, found: Mapping[Plan, Costs], now: Now) -> bool:
-        """Return True if a recently wanted plan is still allowed: limit and list may have changed since."""
+        """Return True if a recently wanted plan is still allowed: the worker limit or listed plans may have changed."""
         return plan.workers <= now.most_workers and (now.listed is None or plan in found)
 
 

@@ -82,7 +82,7 @@ def _shortlist(situation: Situation, tagged: Sequence[str]) -> tuple[list[Compos
         return fit, f"{' and '.join(tagged)} must be parallel"
     most = max(available(situation), key=lambda c: (_parallel_stages(c), c.workers))
     why = "no composition makes all bottlenecks parallel" if tagged else "no stage is a bottleneck"
-    return [most], f"{why}: the most replicated stages"
+    return [most], f"{why}, so the most parallel composition is taken"
 
 
 def _next(situation: Situation, shortlist: list[Composition], reason: str, trials: tuple[Trial, ...]) -> Proposal:

@@ -23,7 +23,7 @@ def experiment(places: tuple[Path, ...], all_papers: bool, out: Path, quick: boo
 
     FILE… are files or folders of them. They run one after the other; an interrupted one continues.
 
-    Writes raw runs, results.json and plots of each, and one report.html over all.
+    Writes the raw runs, results.json and plots of each experiment, and one report.html for all.
     """
     from lab.experiments.conduct import conduct, seconds_of  # imported here: plots take a second to load
     from lab.experiments.report import html

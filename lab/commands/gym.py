@@ -39,7 +39,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--trace", "traces", multiple=True, type=_FILE, help="Recorded arrivals, instead of the suite's loads.")
 @click.option("--app", "apps", multiple=True, type=_FILE, help="Recorded costs of an app, instead of the suite's.")
 @click.option("--exact", is_flag=True, help="Play a trace at its own times and rate.")
-@click.option("--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="With --exact: so many times as fast.")
+@click.option("--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="Speed-up of the trace with --exact.")
 @click.option(
     "--busy", type=click.FloatRange(0.01), default=4.0, show_default=True, help="Workers that a trace keeps busy."
 )

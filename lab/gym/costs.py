@@ -114,7 +114,7 @@ def heavy_tail(stage: int, mean_s: float, cv: float, limit_s: float) -> Change:
 
 
 def bimodal(stage: int, share: float, factor: float) -> Change:
-    """Draw the items that take so many times as long."""
+    """Draw the items that take this multiple of the usual time."""
 
     def change(cpu_s: Floats, due_s: Floats, rng: np.random.Generator) -> None:
         cpu_s[rng.random(len(cpu_s)) < share, stage] *= factor
@@ -123,7 +123,7 @@ def bimodal(stage: int, share: float, factor: float) -> Change:
 
 
 def regimes(stage: int, factor: float) -> Change:
-    """Draw runs of 100 to 400 items; every other one takes so many times as long, whenever it comes."""
+    """Draw runs of 100 to 400 items; every other run takes this multiple of the usual time."""
 
     def change(cpu_s: Floats, due_s: Floats, rng: np.random.Generator) -> None:
         ends = np.cumsum(rng.integers(100, 401, len(cpu_s) // 100 + 2))

@@ -34,7 +34,7 @@ class Pair:
     seed: int = 0
     duration_s: float = HOUR_S
     speed: float = 0.0
-    """The load is a file, and comes so many times as fast as it was; 0: at the rate of the pair."""
+    """Speed-up of a load from a file; 0: it is scaled to the rate of the pair."""
     factor: float = 1.0
     """Factor on the costs of an app for such a load."""
 

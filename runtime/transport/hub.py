@@ -65,9 +65,9 @@ class EncryptedLink:
     """A link whose items travel on ZeroMQ. The stream connection signals only the worker's end and carries no messages.
 
     A broken ZeroMQ connection loses the messages in flight and reconnects silently. The worker ends when it notices
-    that (``EncryptedChannel``). A message to a worker that has not noticed either cannot be routed, which raises, or
-    its loss shows when the answer to a later task comes first, as workers answer in order. Workers with concurrent
-    tasks answer in any order; there, a lost task is noticed at its time limit.
+    that (``EncryptedChannel``). Until then, sending it a message raises if the message cannot be routed. A lost message
+    is noticed when the answer to a later task comes first, as workers answer in order. Workers with concurrent tasks
+    answer in any order; there, a lost task is noticed at its time limit.
     """
 
     def __init__(

@@ -290,7 +290,7 @@ def test_what_rabbitmq_refuses_is_told(rabbitmq: RabbitMq) -> None:
     assert nobody == "sink rabbitmq: nothing takes messages of key 'a': NO_ROUTE"
     rabbitmq.publish("kept", [b"1"], "stream")
     rabbitmq.publish("plain", [b"1"])
-    assert "cannot read 'plain' so: PRECONDITION_FAILED" in refused("rabbitmq", f"amqp://{host}/?stream=plain")
+    assert "cannot read 'plain': PRECONDITION_FAILED" in refused("rabbitmq", f"amqp://{host}/?stream=plain")
     source = open_source(Numbers(), "rabbitmq", f"amqp://{host}/?queue=kept", clock=time.monotonic)
     assert not source.at_hand(time.monotonic())
     wait_until(lambda: source.is_open)

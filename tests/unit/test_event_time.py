@@ -191,7 +191,7 @@ def sums(kind: Tumbling | Sliding | Sessions, lateness: float = 0) -> Windowing:
         (lambda: Windowing(Tumbling(1), add, lateness="3"), "lateness = '3'; must be a number, 0 or more"),  # type: ignore[arg-type]
         (lambda: Windowing("day", add), "kind = 'day'; must be Tumbling, Sliding or Sessions"),  # type: ignore[arg-type]
         (lambda: Clock(behind="1"), "behind = '1'; must be a number, 0 or more"),  # type: ignore[arg-type]
-        (lambda: with_timer((), float("nan"), "a"), "the time nan of timer 'a'; must be a number, or END"),
+        (lambda: with_timer((), float("nan"), "a"), "timer 'a': time = nan; must be a number, or END"),
     ],
 )
 def test_what_makes_no_sense_is_a_sentence(make: Any, sentence: str) -> None:
@@ -241,7 +241,7 @@ def test_settings_and_times_are_numbers_of_any_kind() -> None:
     assert clock.seen(None, 61) == (60, Reading(Fraction(121, 2), 60))
     windowing = sums(Tumbling(Fraction(60)), lateness=np.int64(5))
     assert windowing.put((), 61, 1, 66)[1] == windowing.put((), np.int64(61), 1, 66)[1] != ()
-    with pytest.raises(RecomposeError, match="the time Decimal"):
+    with pytest.raises(RecomposeError, match="time = Decimal"):
         with_timer((), Decimal("nan"), "a")  # type: ignore[arg-type]
 
 

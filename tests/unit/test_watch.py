@@ -103,7 +103,7 @@ def test_a_throughput_is_not_spoilt_by_late_items(backlog: Backlog) -> None:
 def test_a_miss_is_no_answer_while_late_items_are_on_their_way(backlog: Backlog) -> None:
     excused = backlog.excused(LATENCY, late(11, queued=0), MISSED)
     assert (excused.meets, excused.status) == (None, SloStatus.VIOLATED)
-    assert excused.reason == "bad, but items that waited before are still on their way"
+    assert excused.reason == "bad, but items of the backlog are still being delivered"
     assert backlog.excused(LATENCY, late(11, queued=20), MISSED) is MISSED
     assert backlog.excused(RATE, late(11, queued=0), MISSED) is MISSED
 

@@ -91,7 +91,7 @@ class Consuming:
             self._channel.basic_consume(self._name, self._message, arguments=dict(arguments))
         except self._errors.ChannelClosedByBroker as error:
             if error.reply_code == OTHERWISE:  # the kind of queue has no such argument
-                raise RecomposeError(f"{WHO} cannot read {self._name!r} so: {error.reply_text}") from error
+                raise RecomposeError(f"{WHO} cannot read {self._name!r}: {error.reply_text}") from error
             raise
 
     def _asked(self, question: Callable[[], Any]) -> None:

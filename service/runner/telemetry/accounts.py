@@ -26,7 +26,7 @@ from service.schemas.figures import ClassMemory, Cost, Worker
 
 PERIOD_S = 1.0
 _NEARLY = 1.05
-"""A worker may have so many times what its stages ask for before a warning says so, once."""
+"""Multiple of the memory declared by its stages that a worker may have before one warning is logged."""
 BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
 """Of a core's times; those that are not are idle, or of a guest and in ``user`` already."""
 
