@@ -20,7 +20,7 @@ class RuleSettings:
     slow_s: float = 20.0
     """Averaging time of the slow rate; the present rate divided by the slow rate is the rise."""
     service_items: float = 30.0
-    """Number of items over which a stage's time per item is averaged outside of a calm."""
+    """Number of items over which a stage's time per item is averaged."""
     least_price: float = 0.4
     """Lowest price of a late item, in units of one item's work."""
     usual_price: float = 3.0

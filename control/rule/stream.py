@@ -78,8 +78,6 @@ class _Work:
         """``items``: number of items over which the mean is taken."""
         self._at_once, self._items = np.array(at_once, dtype=np.float64), items
         self.each_s = np.zeros(len(at_once))
-        self.calm_each_s: Array | None = None
-        """Mean time of an item since the last change, by stage, while the stream is calm; None otherwise."""
         self.seen = np.zeros(len(at_once))
         """Number of measured items, by stage."""
         self.variance = 0.0
@@ -153,10 +151,8 @@ class Stream:
 
     @property
     def each_s(self) -> Array:
-        """A worker's mean time for an item, by stage, in seconds: over the latest items, or over all items since the
-        last change if the stream is calm."""
-        work = self._work
-        return work.each_s if work.calm_each_s is None else work.calm_each_s
+        """The mean time of a worker for an item, by stage, in seconds."""
+        return self._work.each_s
 
     @property
     def work_s(self) -> float:
@@ -211,16 +207,9 @@ class Stream:
         self._worked[:, turn + 1] = self._worked[:, turn] + (count, count * min(float(row.sum()), 4 * self.work_s))
         self._each_s[turn] = row
         level = math.log(self.rate_per_s + floor)
-        work = math.log(max(float(self._work.each_s.sum()), 1e-9))
-        self._features[turn] = (level, level - math.log(self.slow_per_s + floor), work)
+        self._features[turn] = (level, level - math.log(self.slow_per_s + floor), math.log(max(self.work_s, 1e-9)))
         self._turns += 1
         self._news.look(self._turns, self._came, self._worked)
-        self._work.calm_each_s = self._since_news() if self.calm_s > settings.calm_after_s else None
-
-    def _since_news(self) -> Array | None:
-        """Return the mean time of an item since the last change, by stage; None if no item finished since."""
-        done = np.diff(self._worked[0, self._news.since : self._turns + 1])
-        return done @ self._each_s[self._news.since : self._turns] / done.sum() if done.any() else None
 
     def suppose(self, rate_per_s: float) -> None:
         """Scale the past to another present rate, in items/s."""

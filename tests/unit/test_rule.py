@@ -72,18 +72,6 @@ def test_where_times_have_a_long_tail_two_items_tell_nothing() -> None:
     assert after_s < 2 * before_s
 
 
-def test_in_a_calm_a_stage_s_time_is_that_of_many_items_and_after_a_change_of_the_latest() -> None:
-    times_s = np.random.default_rng(2).lognormal(np.log(0.3) - 0.1, 0.45, (40, 360))  # of 0.3 s on average
-    off, later_off = [], []
-    for each in times_s:
-        stream = one_after_the_other(fed([4.0]), each[:300].tolist())
-        off.append(stream.each_s[1] / 0.3 - 1)
-        one_after_the_other(stream, (2 * each[300:]).tolist())
-        later_off.append(stream.each_s[1] / 0.6 - 1)
-    assert np.std(off) < 0.05, "of 30 items, it would be 0.08"
-    assert abs(np.mean(later_off)) < 0.1, "if the mean went on, it would be 0.4"
-
-
 def test_what_followed_a_rise_before_is_expected_of_the_next() -> None:
     wave = [4.0] * 30 + [6.0, 9.0, 13.0, 18.0] + [20.0] * 30
     futures = fed(wave * 8 + wave[:33], seed=3).futures(5.0)
