@@ -87,8 +87,7 @@ def test_a_leaking_app_costs_its_own_worker_and_item_and_no_other_app(daemon: Da
         wait_for("leaks", 5)
         rows = daemon.observation.results("leaks", ReadResults(None, 10))
         later = wait_for("synthetic", other.items.delivered + 20)
-        for app in ("synthetic", "leaks"):
-            daemon.apps.stop(app)
+        daemon.apps.stop("synthetic")  # the other has ended by itself, or is about to
     assert [row.value for row in rows if row.error is None] == ["well", "well", "well"]
     assert [row.serial for row in rows if row.error is not None] == [1, 3]
     told = "it took more than worker_memory_mb or worker_processes allows"
