@@ -1,4 +1,4 @@
-"""How many items travel together where nobody has said, also where a call of a batch stage has a price of its own."""
+"""Check the bundle size that is chosen by default, also if a call of a batch stage has a fixed cost."""
 
 from collections import Counter
 from collections.abc import Callable

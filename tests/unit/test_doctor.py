@@ -1,4 +1,4 @@
-"""What is missing is told with its cure: ``recompose doctor``, and the core where no extra is installed."""
+"""Check that ``recompose doctor``, and a core without extras, name what is missing and how to install it."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the dispatcher tells of itself: each invariant names what broke it, and what failed fails again from its log."""
+"""Check that a broken invariant of the dispatcher is named, and that a failure can be replayed from its log."""
 
 import tempfile
 from collections.abc import Callable
