@@ -161,8 +161,8 @@ class Bundling(Bundler):
             self._hold(Grain(self._borne(self._steering.choice.items, 0), self._steering.choice.reason))
 
     def _borne(self, items: int, behind: int) -> int:
-        """A controller that nobody named goes from what the rule says to so many times that, and where more items than
-        that are ``behind`` to a quarter of them: these are late already, and larger bundles are what catches up."""
+        """Return ``items``, limited if the controller was chosen by default: at least the rule's size, at most this
+        size times ``BEYOND_RULE``, or about a quarter of the items ``behind``: larger bundles catch up."""
         if self.in_force.control is not None:
             return items
         rule = self._left_open.items
