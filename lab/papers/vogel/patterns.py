@@ -83,7 +83,7 @@ def _figure_7(runs: Mapping[str, Sequence[Run]]) -> Iterator[Finding]:
         off = 100 * (fmean(ours) / fmean(twelve) - 1)
         verdict = worst(near(off, printed), less(ours, twelve))
         text = f"{off:+.1f} % ({shown(ours, 2)} against {shown(twelve, 2)})"
-        yield Finding(f"2021, figure 7: {item} over that of 12", f"{printed:+.1f} %", text, verdict, why, run)
+        yield Finding(f"2021, figure 7: {item} against 12", f"{printed:+.1f} %", text, verdict, why, run)
     ends = [each.visited[-1][1] for each in runs["vogel"]]
     text = ", ".join(f"{name} in {ends.count(name)} of {len(ends)}" for name in sorted(set(ends)))
     yield Finding("2021, figure 7: composition kept", "13", text, holds(set(ends) == {"13"}), "", run)
