@@ -176,7 +176,7 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
     )  # fmt: skip
     yield _over_queries(
         "figure 8a, LP over CT on Q2 to Q4", "LP is below CT", {query: lp[query] for query in MANY}, below=True,
-        why=f"a question to the scheduler costs {ASK:.0%} of an input's work",
+        why=f"a question costs {ASK:.0%} of an input's work",
     )  # fmt: skip
     for name in ("et", "qst"):
         item, printed = f"figure 8a, {name.upper()} over CT", "similar speed-up, less throughput"
@@ -203,7 +203,7 @@ def _asking(figure: Figure) -> Finding:
         "figure 8a, LP over CT, other prices", "LP is below CT only on Q2 to Q4",
         f"if a question costs {price:.0%} of an input's work: {_told(over(price))}",
         "trend only" if behind and kept == 2 else "not reproduced",
-        f"no price is printed; of {prices} this price is nearest", COMMAND,
+        f"no price is printed; of {prices} this is nearest", COMMAND,
     )  # fmt: skip
 
 

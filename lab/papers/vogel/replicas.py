@@ -36,12 +36,12 @@ def _figure_2(found: Recorded) -> Iterator[Finding]:
     ours = "; ".join(f"{n}: {shown(inside[n])} ms, {shown(rates[n], 1)}/s" for n in (10, 11, 12))
     verdict = worst(less(inside[10], inside[11]), less(rates[11], rates[10]))
     printed = "latency rises, throughput falls"
-    yield Finding("2018, figure 2: beyond 10 replicas", printed, ours, verdict, f"{why}; judged by 11 against 10", run)
+    yield Finding("2018, figure 2: beyond 10 replicas", printed, ours, verdict, f"{why}; 11 against 10", run)
     ours = f"{least}: {shown(inside[least])} ms; 22: {shown(inside[22])} ms"
     verdict = worst(holds(least <= 4), less(inside[least], inside[22]))
     yield Finding("2018, figure 2b: least latency", "few replicas", ours, verdict, why, run)
     ours = ", ".join(f"{n}: {shown(swings[n], 1)} ms" for n in (4, 10, 12, 22))
-    verdict, why = less(swings[10], swings[12]), "standard deviation of half seconds; judged by 12 against 10"
+    verdict, why = less(swings[10], swings[12]), "standard deviation of half seconds; 12 against 10"
     yield Finding("2018, figure 2b: oscillation", "grows with the replicas", ours, verdict, why, run)
 
 
@@ -102,10 +102,10 @@ def _regulated(runs: _Figures) -> Iterator[Finding]:
         (n, each) for n in (5, 7) for each in ((n - 1, 1), (n - 1, 2), (n, 2))
     ]
     best = worst(*(runs.less(violated, (wide, 1), other) for wide, other in others))
-    yield _row("4 to 7: best", "SF 1 with 20 % has the fewest violations", "see the violations above", best, "")
+    yield _row("4 to 7: best", "SF 1 with 20 % has the fewest violations", "violations as above", best, "")
 
 
 def _kept(runs: _Figures, narrow: int) -> tuple[str, Verdict, str]:
     """Compare the throughput of 20 % with that of 10 %, at SF 1."""
     kept = fmean(runs.of("overall_per_s", narrow + 1, 1)) / fmean(runs.of("overall_per_s", narrow, 1))
-    return f"{kept:.3f} of the throughput with 10 %", holds(abs(kept - 1) <= EQUAL), ""
+    return f"{kept:.3f} of that with 10 %", holds(abs(kept - 1) <= EQUAL), ""
