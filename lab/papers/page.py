@@ -40,9 +40,9 @@ PAPERS = (
     Paper(
         "Vogel et al., pattern compositions (2021), and SPar's regulator (2018)",
         vogel.findings,
-        "Figures 4 to 6 of 2021 list the compositions that became active, in order. Times of stages are assumed.\n"
-        "For 2018 the speed of paired threads is fitted to figure 2, the cost of an item and its drift to figure 4.\n"
-        f"Figures 5 to 7 test these values. SF is the scaling factor. Throughputs are equal within {EQUAL:.0%}.",
+        "Plain numbers of 2021 name compositions; those of figures 4 to 6 became active in this order. Times of\n"
+        "stages are assumed. For 2018 the speed of paired threads is fitted to figure 2, the cost of an item and its\n"
+        f"drift to figure 4. Figures 5 to 7 test this. SF is the scaling factor. Throughputs are equal within {EQUAL:.0%}.",
         {
             "2021, figure 2": "fig02_ferret_static-b/compared.png",
             "2021, figure 4a, vogel": "fig04a_synthetic_balanced/vogel.png",
