@@ -19,7 +19,7 @@ from lab.papers.vogel import patterns as vogel
 
 HEAD = """# The papers
 
-This page compares our results with the figures of the papers that the project follows. `recompose experiment --all`
+This page compares our results with the figures of the papers. `recompose experiment --all`
 writes it and computes the verdicts. *Yes*: ours is within the stated tolerance, or in the stated order in every run.
 *Trend only*: the direction is the paper's, but the amount differs, or one part of several differs. If no command stands
 below a table, the [experiments](experiments.md) with the figures' numbers repeat it.
@@ -42,7 +42,7 @@ PAPERS = (
         vogel.findings,
         "Plain numbers of 2021 name compositions; those of figures 4 to 6 became active in this order. Times of\n"
         "stages are assumed. For 2018 the speed of paired threads is fitted to figure 2, the cost of an item and its\n"
-        f"drift to figure 4. Figures 5 to 7 test this. SF is the scaling factor. Throughputs are equal within {EQUAL:.0%}.",
+        f"drift to figure 4; figures 5 to 7 test this. SF is the scaling factor. Equal means within {EQUAL:.0%}.",
         {
             "2021, figure 2": "fig02_ferret_static-b/compared.png",
             "2021, figure 4a, vogel": "fig04a_synthetic_balanced/vogel.png",
