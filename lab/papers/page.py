@@ -19,10 +19,10 @@ from lab.papers.vogel import patterns as vogel
 
 HEAD = """# The papers
 
-This page compares what the project's strategies, schedulers and controllers do with what their papers print.
-`recompose experiment --all` writes it; verdicts are computed from the figures. *Yes*: within the stated tolerance, or
-in the stated order in every run. *Trend only*: the direction is the paper's, the amount is not, or one part of several
-differs. Where no command stands below a table, [experiments](experiments.md) with the figures' numbers repeat it.
+This page compares our results with the figures of the papers. `recompose experiment --all`
+writes it and computes the verdicts. *Yes*: ours is within the stated tolerance, or in the stated order in every run.
+*Trend only*: the direction is the paper's, but the amount differs, or one part of several differs. If no command stands
+below a table, the [experiments](experiments.md) with the figures' numbers repeat it.
 """
 
 
@@ -40,9 +40,9 @@ PAPERS = (
     Paper(
         "Vogel et al., pattern compositions (2021), and SPar's regulator (2018)",
         vogel.findings,
-        "Figures 4 to 6 of 2021 list the compositions that became active, in order. Times of stages are assumed.\n"
-        "For 2018 the speed of paired threads is fitted to figure 2, the cost of an item and its drift to figure 4;\n"
-        f"figures 5 to 7 test these values. SF is the scaling factor. Within {EQUAL:.0%} is equal.",
+        "Plain numbers of 2021 name compositions; those of figures 4 to 6 became active in this order. Times of\n"
+        "stages are assumed. For 2018 the speed of paired threads is fitted to figure 2, the cost of an item and its\n"
+        f"drift to figure 4; figures 5 to 7 test this. SF is the scaling factor. Equal means within {EQUAL:.0%}.",
         {
             "2021, figure 2": "fig02_ferret_static-b/compared.png",
             "2021, figure 4a, vogel": "fig04a_synthetic_balanced/vogel.png",
@@ -57,26 +57,26 @@ PAPERS = (
     Paper(
         "Prasaad et al., ordered streams on multicores (2017)",
         prasaad.findings,
-        "Ours are medians of three runs (lowest–highest). Statements hold if they do in each, by more than runs\n"
-        f"differ. Almost linear is {prasaad.LINEAR} of it or more, as well {1 - prasaad.EQUAL}, alike within "
-        f"{prasaad.SIMILAR:.0%}, close up to {prasaad.NEAR:g} times.",
+        "Ours are medians of three runs (lowest–highest). A statement holds if it does in each run, by more than the\n"
+        f"runs differ. *Almost linear* means at least {prasaad.LINEAR} of linear, *as well* at least "
+        f"{1 - prasaad.EQUAL},\n*alike* within {prasaad.SIMILAR:.0%}, *close* up to {prasaad.NEAR:g} times.",
         {f"figure {number}": f"prasaad/figure-{number}.png" for number in range(8, 15)},
     ),
     Paper(
         "Leonarczyk, self-adaptive micro-batches (2024)",
         leonarczyk.lines,
-        f"Five figures are of {', '.join(leonarczyk.CONTROLLERS)}, at a threshold of 5%. Verdicts are over all:\n"
-        f"yes from {leonarczyk.REPRODUCED:.0%} of the cells within the tolerance (points) on, trend only from "
-        f"{leonarczyk.TREND:.0%} on. Other quantities: within {leonarczyk.TIMES:.0%}.",
+        f"Five figures in a row are of {', '.join(leonarczyk.CONTROLLERS)}, at a threshold of 5%.\nVerdicts count the "
+        f"cells of all thresholds: yes if {leonarczyk.REPRODUCED:.0%} are within the tolerance (points), trend only\n"
+        f"if {leonarczyk.TREND:.0%} are. Other quantities must be within {leonarczyk.TIMES:.0%}.",
         {f"figure {at}": f"leonarczyk/figure-{at}.png" for at in ("4.6", "5.1", "5.6", "5.7", "5.8", "5.9")},
     ),
     Paper(
         "Garcia et al., SPBench (2023)",
         garcia.recorded,
-        "The paper shows curves of C++ on 12 to 40 threads; what its text says of them is compared, on two cores.\n"
-        "Pairs are ratios of throughput and latency: in figure 7 of 2 workers over 1, and latency of the most over 2.\n"
-        "Figures 12 to 15 have the error of the rate, and latency at the top; figure 16 the time until it is back.\n"
-        "On 2026-11-27 other programs had a load of 8 to 13.",
+        "The paper shows curves of C++ on 12 to 40 threads. Its statements about them are compared with runs on two\n"
+        "cores. Figure 7: throughput and latency of 2 workers over 1, latency of the most workers over 2. Figures\n"
+        "8 to 11: throughput and latency. Figures 12 to 15: error of the rate, and latency at high over low rates.\n"
+        "Figure 16: time until latency is back. On 2026-11-27 other programs had a load of 8 to 13.",
         {
             "figure 8": "spbench_fig08_09_growing_batches-bzip2/farm.png",
             "figures 10 and 11": "spbench_fig10_11_lane_batches/compared.png",

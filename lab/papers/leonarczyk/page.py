@@ -18,7 +18,7 @@ RECORDED = Path(__file__).parent / "recorded" / "figures.json"
 """What ``COMMAND`` has written; nothing is run again for a page."""
 COMMAND = "python -m lab.benchmarks.batch_controllers"
 REPRODUCED, TREND = 0.75, 0.5
-"""Shares of the cells within the tolerance."""
+"""Shares of the cells in the tolerance."""
 POINTS: Mapping[str, float] = {"batched_hit": 10.0, "itemized_hit": 8.0, "mad_distance": 8.0, "sd_distance": 15.0}
 """Tolerances of cells, in points."""
 SPREAD = 5.0
@@ -30,14 +30,14 @@ PATTERN_POINTS, TIMES = 10.0, 0.2
 
 
 REASONS: Mapping[str, str] = {
-    "figure 5.1": "stages overlap more than there",
-    "section 5.2": "drift of time reaches the fastest tuples as well",
+    "figure 5.1": "stages overlap more than in the thesis",
+    "section 5.2": "the drift of times affects the fastest tuples too",
     "batched hit of the printed setups": "the hardest tuples drift out of the band",
     "deviation of the batched hit": "runs of the plant differ by a constant and drift",
     "figure 5.8": "PMBAF is second by less than twice its error",
     "figure 5.3": "PMBAF's loss differs from MBAF's by less than runs do",
     "figure 5.4": "batched hits of the binary pattern are too low",
-    "figure 5.5": "from a sample of 5 on FAF reacts to spikes too late",
+    "figure 5.5": "with samples of 5 or more, FAF reacts to spikes too late",
     "figures 5.6, 5.7": "which controller they show is not printed",
 }
 """What stands against items, by a part of their name."""
@@ -46,10 +46,10 @@ REASONS: Mapping[str, str] = {
 MEASURED = (
     Finding(
         "section 5.1: the app on a GPU, bundles of 115 over single items",
-        "25 times, mostly the same beyond (RTX 3090)",
-        "72 times, 304 in bundles of 1,000 (H200, stages called directly, 2026-11-26)",
+        "25 times, mostly the same with larger bundles (RTX 3090)",
+        "72 times, 304 times in bundles of 1,000 (H200, stages called directly, 2026-11-26)",
         "trend only",
-        "one round; the device has room for more",
+        "only one round; the device has room for more",
         "recompose run military_server -o kernel=gpu",
     ),
     Finding(
@@ -89,12 +89,12 @@ def _cells(found: Mapping[str, Any], figure: str, *, pid: bool, threshold: float
 
 
 def _of_cells(item: str, cells: Sequence[Mapping[str, Any]], tolerance: float, ours: str = "ours") -> Finding:
-    errors = [cell[ours] - cell["printed"] for cell in cells]
+    off = [cell[ours] - cell["printed"] for cell in cells]
     strict = [cell for cell in cells if cell["threshold"] == published.THRESHOLDS[0]]
-    within = sum(abs(each) <= tolerance for each in errors)
-    told = f"{_row(strict, ours)}; {within} of {len(cells)} within {tolerance:g}, worst {max(errors, key=abs):+.1f}"
+    within = sum(abs(each) <= tolerance for each in off)
+    told = f"{_row(strict, ours)}; {within} of {len(cells)} cells within {tolerance:g}, worst {max(off, key=abs):+.1f}"
     printed = _row(strict, "printed") if ours == "ours" else "the same"
-    return Finding(item, printed, told, verdict(errors, tolerance), "", COMMAND)
+    return Finding(item, printed, told, verdict(off, tolerance), "", COMMAND)
 
 
 def _row(cells: Sequence[Mapping[str, Any]], key: str) -> str:
@@ -124,7 +124,7 @@ def _metrics(found: Mapping[str, Any]) -> Iterator[Finding]:
     steps: dict[tuple[object, object], Any] = {(name, ms): step for name, ms, step in steps_by_latency().lines}
     yield _held(
         "figure 4.2: steps by latency, target 50 ms, step 10",
-        "faf 10 or 0; mbaf at most 20 below; pmbaf is pbaf from 35 to 90 ms, and takes large steps below",
+        "faf 10 or 0; mbaf at most 20 below; pmbaf equals pbaf from 35 to 90 ms, and has larger steps below",
         f"mbaf {steps['mbaf', 1]:.1f} and pmbaf {steps['pmbaf', 1]:.0f} at 1 ms",
         [
             {steps["faf", ms] for ms in LATENCIES} == {-10, 0, 10},
@@ -136,7 +136,7 @@ def _metrics(found: Mapping[str, Any]) -> Iterator[Finding]:
     (mad, sd), (spiky_mad, spiky_sd) = found["examples"]
     for item, there, ours in (
         ("figure 4.5: MAD and SD distance, latencies that rise", (20, 23), (mad, sd)),
-        ("figure 4.6: the same with two spikes (their extent is ours)", (33, 57), (spiky_mad, spiky_sd)),
+        ("figure 4.6: the same with two spikes (we chose their extent)", (33, 57), (spiky_mad, spiky_sd)),
     ):
         yield _held(
             item, f"{there[0]}, {there[1]} %", f"{100 * ours[0]:.1f}, {100 * ours[1]:.1f} %",
@@ -151,8 +151,8 @@ def _fixed_sizes(found: Mapping[str, Any]) -> Iterator[Finding]:
     gain, beyond = rates[115] / rates[1], max(rates.values()) / rates[115]
     yield _held(
         "figure 5.1: throughput of bundles of 115, latency",
-        "25 times single items, mostly the same beyond; 1 ms more for ten items more",
-        f"{gain:.1f} times, {beyond:.2f} times that beyond; {ten_more:.2f} ms",
+        "25 times single items, mostly the same with larger bundles; 1 ms more for ten items more",
+        f"{gain:.1f} times, larger bundles {beyond:.2f} times that; {ten_more:.2f} ms",
         [abs(gain / 25 - 1) <= TIMES, beyond < 1.1, 0.5 < ten_more < 2],
     )
     seconds = [1e6 / rates[size] for size in (1, 100)]
@@ -201,18 +201,18 @@ def _courses(found: Mapping[str, Any]) -> Iterator[Finding]:
         by_step.setdefault(name, []).append(100 * hit)
     lost = {name: max(hits) - hits[-1] for name, hits in by_step.items()}
     yield _held(
-        "figure 5.3: points lost from the best step to 20", "pbaf and pmbaf lose little, faf and mbaf much",
+        "figure 5.3: points lost from the best step to step 20", "pbaf and pmbaf lose little, faf and mbaf much",
         _named(lost), [lost[one] + SPREAD < min(lost["faf"], lost["mbaf"]) for one in ("pbaf", "pmbaf")],
     )  # fmt: skip
     gaps = {name: 100 * (batched - itemized) for name, (batched, itemized) in found["phases"].items()}
     yield _held(
-        "figure 5.4: batched less itemized hit of pmbaf", "similar until the binary pattern, then more", _named(gaps),
+        "figure 5.4: batched minus itemized hit of pmbaf", "similar until the binary pattern, then more", _named(gaps),
         [abs(gaps["increasing"]) < 10 and abs(gaps["decreasing"]) < 10, gaps["binary"] > 10, gaps["wave"] > 5],
     )  # fmt: skip
     hits = {(int(sample), pattern): 100 * hit for pattern, sample, hit in found["samples"]}
     told = {f"{pattern} {sample}": hit for (sample, pattern), hit in hits.items() if pattern in ("increasing", "spike")}
     yield _held(
-        "figure 5.5: batched hit of faf, step 5, by sample", "ramps and spike gain from 1 to 10; 20 loses",
+        "figure 5.5: batched hit of faf, step 5, by sample", "ramps and spike gain from 1 to 10, lose at 20",
         _named(told),
         [*(hits[10, pattern] > hits[1, pattern] + SPREAD for pattern in ("increasing", "decreasing", "spike")),
          hits[20, "increasing"] < hits[10, "increasing"] - SPREAD],
@@ -220,7 +220,7 @@ def _courses(found: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _patterns(found: Mapping[str, Any]) -> Iterator[Finding]:
-    errors = [
+    off = [
         100 * found["patterns"][name][pattern] - value
         for name, of in published.BY_PATTERN.items()
         for pattern, value in of.items()
@@ -230,10 +230,10 @@ def _patterns(found: Mapping[str, Any]) -> Iterator[Finding]:
         for table in (published.BY_PATTERN, found["patterns"])
     ]
     ours = {pattern: 100 * value for pattern, value in means[1].items()}
-    within = sum(abs(each) <= PATTERN_POINTS for each in errors)
-    told = f"{_named(ours)}; {within} of {len(errors)} within {PATTERN_POINTS:g}, worst {max(errors, key=abs):+.1f}"
+    within = sum(abs(each) <= PATTERN_POINTS for each in off)
+    told = f"{_named(ours)}; {within} of {len(off)} cells within {PATTERN_POINTS:g}, worst {max(off, key=abs):+.1f}"
     yield Finding(
-        "table 5.3: itemized hit by pattern, means of five", _named(means[0]), told, verdict(errors, PATTERN_POINTS),
+        "table 5.3: itemized hit by pattern, means of five", _named(means[0]), told, verdict(off, PATTERN_POINTS),
         "", COMMAND,
     )  # fmt: skip
 

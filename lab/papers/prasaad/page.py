@@ -115,7 +115,7 @@ def _over_queries(item: str, printed: str, found: Found, *, below: bool, why: st
     verdict: Verdict = "trend only" if 2 * len(for_it) > len(found) > 2 * len(against) else "not reproduced"
     if len(for_it) == len(found):
         return Finding(item, printed, _told(found), "reproduced", "", COMMAND)
-    told = f"holds on {', '.join(for_it) or 'none'}" + (f", the opposite on {', '.join(against)}" if against else "")
+    told = f"holds for {', '.join(for_it) or 'none'}" + (f", the opposite for {', '.join(against)}" if against else "")
     return Finding(item, printed, _told(found), verdict, f"{told}{why and '; '}{why}", COMMAND)
 
 
@@ -185,7 +185,7 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
     far = min(*late["et"].values, *late["qst"].values)
     met = all(found.above for found in late.values()) and max(late["ct"].values) < far
     printed = "LP has the lowest latency, then CT; ET, QST far more"
-    yield _finding("figure 8b", printed, f"over LP: {_told(late)}", met, "means over the queries")
+    yield _finding("figure 8b", printed, f"latency over that of LP: {_told(late)}", met, "means over the queries")
 
 
 def _asking(figure: Figure) -> Finding:
@@ -200,8 +200,8 @@ def _asking(figure: Figure) -> Finding:
     kept, behind = fits(price)
     prices = ", ".join(f"{each:.0%}" for each in figure.seen("ask"))
     return Finding(
-        "figure 8a, LP over CT, other prices", "LP is below CT on Q2 to Q4 alone",
-        f"where a question costs {price:.0%} of an input's work: {_told(over(price))}",
+        "figure 8a, LP over CT, other prices", "LP is below CT only on Q2 to Q4",
+        f"if a question costs {price:.0%} of an input's work: {_told(over(price))}",
         "trend only" if behind and kept == 2 else "not reproduced",
         f"no price is printed; of {prices} this is nearest", COMMAND,
     )  # fmt: skip
@@ -216,8 +216,8 @@ def _source(figure: Figure) -> Finding:
     falls = ratios(figure, rate, [(query, INGRESS) for query in queries], [(query, inf) for query in queries])
     told = ", ".join(f"{limit:g}: {share(limit):.2f}" for limit in (INGRESS, 10 * INGRESS, inf))
     return _finding(
-        "section 7.1, ET and the input", "with more input than throughput ET serves the earliest operator",
-        f"share of the bound by the inputs that may wait at the source: {told}", falls.above,
+        "section 7.1, ET and the input", "if input exceeds throughput, ET serves the earliest operator",
+        f"share of the bound, by the number of inputs that may wait at the source: {told}", falls.above,
     )  # fmt: skip
 
 
@@ -232,7 +232,7 @@ def _erratum(figure: Figure) -> Finding:
     return _finding(
         "equation 3 (CT)", "normalised by cs_i", f"growth of the list before a filter, tuples an input: {_told(grown)}",
         min(grown["printed"].values) > 0.1 and max(grown["corrected"].values) < 0.01,
-        "an erratum: cs_(i-1) is right, and the default here",
+        "an erratum: cs_(i-1) is right, and our default",
     )  # fmt: skip
 
 
@@ -251,7 +251,7 @@ def _skew(figure: Figure) -> Finding:
     kept = share("hybrid", at)
     return _finding(
         "figure 9", "alike with even keys; with skew hybrid performs consistently, partitioned drops heavily",
-        f"even keys: hybrid over partitioned {alike}; σ = {at}: partitioned {share('partitioned', at)} of even keys, "
+        f"even keys: hybrid over partitioned {alike}; σ = {at} over even keys: partitioned {share('partitioned', at)}, "
         f"hybrid {kept}", bool(halved) and min(kept.values) >= 1 - SIMILAR and alike.within(SIMILAR),
     )  # fmt: skip
 
@@ -269,11 +269,11 @@ def _waiting(figure: Figure) -> Finding:
 
 
 def _queues(figure: Figure) -> Iterator[Finding]:
-    yield _hybrid(figure, "throughput of hybrid over partitioned", "keys are even here, and queues cost nothing")
+    yield _hybrid(figure, "throughput of hybrid over partitioned", "our keys are even, and queues cost nothing")
     found = _by_query(figure, latency, "hybrid", "partitioned", MOST_WORKERS)
     lower = [query for query, each in found.items() if each.below]
     item = "figure 11, latency of hybrid over partitioned"
-    printed, why = "lower on three of five queries, alike on the rest", f"holds on {', '.join(lower)}"
+    printed, why = "lower on three of five queries, alike on the rest", f"holds for {', '.join(lower)}"
     yield _finding(item, printed, _told(found), len(lower) >= 3, why)
 
 
@@ -322,7 +322,7 @@ def _on_threads(folder: Path) -> Iterator[Finding]:
             yield _finding(
                 f"figure {number:g} on threads, Python {figure.name.removeprefix('threads-')}", printed,
                 f"{first} over {second} {over}", over.above,
-                "" if over.above else "two cores", THREADS,
+                "" if over.above else "only two cores", THREADS,
             )  # fmt: skip
 
 
@@ -335,6 +335,6 @@ def _moved(figure: Figure) -> Finding:
     }
     return _finding(
         "section 4.3, the dispatcher's queue", "hybrid: any worker draws the next key (shared memory)",
-        f"σ = {at}, hybrid over owners by the price of moving a state: {_told(over)}",
-        not any(found.below for found in over.values()), "states lie in workers, so the dispatcher has owners",
+        f"σ = {at}, hybrid over owners by the time to move a state: {_told(over)}",
+        not any(found.below for found in over.values()), "states are in workers, so the dispatcher uses owners",
     )  # fmt: skip
