@@ -29,7 +29,7 @@ apps_option = click.option(
 def check(file: Path | None, apps_dirs: tuple[Path, ...]) -> None:
     """Check a FILE without a service: compositions in YAML, or an app in Python; without FILE the apps of --apps.
 
-    Each fault is printed with its place; the exit code is 1 if there are any.
+    Each fault is printed with its place; if there are any, the exit code is 1.
     """
     if file is None and not apps_dirs:
         raise click.UsageError("give a FILE (compositions in YAML, or an app in Python), or --apps FOLDER")

@@ -314,7 +314,7 @@ VIOLATED = {"items": items(), "slo_status": SloStatus.VIOLATED}
         ("judged", {"items": items(failed=1, delivered=3)}, None),
         ("", VIOLATED, None),
         ("interrupted", {"items": items()}, (130, "interrupted; 4 items delivered")),
-        ("interrupted", GIVEN_UP, (130, "interrupted; 4 items delivered, 3 that were accepted given up")),
+        ("interrupted", GIVEN_UP, (130, "interrupted; 4 items delivered, 3 accepted items given up")),
         ("interrupted", {"items": items(), "failure": "broken"}, (1, "broken")),
     ],
 )
