@@ -74,7 +74,7 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
     ("p99", lambda run: render.number(run.latency_ms.p99, " ms")),
     ("workers", lambda run: render.number(run.workers)),
     ("worker time", lambda run: render.number(run.worker_s, " s", 0)),
-    ("CPU an item", lambda run: render.number(run.cpu_ms_per_item, " ms")),
+    ("CPU per item", lambda run: render.number(run.cpu_ms_per_item, " ms")),
     ("decisions", lambda run: str(run.decisions)),
     ("switches", lambda run: str(run.switches)),
     ("compositions", lambda run: ", ".join(f"{each.name} {each.share:.0%}" for each in run.compositions)),

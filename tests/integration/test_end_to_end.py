@@ -93,7 +93,7 @@ def test_a_run_from_start_to_adaptation_by_hand(running: Daemon, chromium: Drive
 
         seen.unfold(SLO)
         seen.choose("Keep", "throughput", SLO)
-        seen.field("at the input rate", SLO).click()
+        seen.field("equal to the input rate", SLO).click()
         seen.press("Set SLO", SLO)
         seen.sees("SLO met", ".head", seconds=40)
         marks = len(seen.all(".switch-mark"))  # none, but where the machine is busy with other things
