@@ -67,7 +67,7 @@ def _check_apps(places: Sequence[Path]) -> None:
         stages = ", ".join(stage.name for stage in app.stages)
         click.echo(f"{name}: stages {stages}; {f'{listed} compositions' if listed else 'no list of compositions'}")
     if not found.apps and not faults:
-        faults = [f"{', '.join(map(str, places))}: there is no app; a subclass of App with a name and stages is one"]
+        faults = [f"{', '.join(map(str, places))}: no app found; an app is a subclass of App with a name and stages"]
     _tell(faults)
     if faults:
         raise SystemExit(1)

@@ -164,14 +164,14 @@ class Configured:
         try:
             change()
         except (RecomposeError, ConnectionError, TimeoutError) as error:
-            log.warning("not as the configuration says", app=name, reason=str(error))
+            log.warning("configuration not applied", app=name, reason=str(error))
             return False
         return True
 
     def _stop(self, name: str) -> None:
         if self._daemon.apps.running_spec(name) is not None:
             self._daemon.apps.stop(name)
-            log.info("stopped, as the configuration says", app=name)
+            log.info("stopped by the configuration", app=name)
 
     def _set(self, name: str, app: StartRequest) -> None:
         """Apply an app's entry: first the objective, so that a start finds it."""
@@ -183,7 +183,7 @@ class Configured:
             apps.stop(name)
         if running is None or changed - LIVE:
             apps.start(spec)
-            log.info("started, as the configuration says", app=name)
+            log.info("started by the configuration", app=name)
             return
         if "input" in changed:
             apps.set(name, SetInput(spec.input))

@@ -173,7 +173,7 @@ class Follow:
 
     def planned(self, steps_s: Steps) -> Plan:
         """Find rates between which adapting pays, and plan. Raises: RecomposeError without a profile in time."""
-        self._say("Measuring the stages at a gentle rate.")
+        self._say("Measuring the stages at a low rate.")
         while any(stage.samples < SAMPLES for stage in self._for_s(LINE_EVERY_S).stages) and not self._over:
             if time.monotonic() - self._began_s > PROFILE_BY_S:
                 raise RecomposeError(f"{self._runner.spec.app} gave no profile within {PROFILE_BY_S:.0f} s")

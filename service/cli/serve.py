@@ -130,7 +130,7 @@ def tables(folder: Path, every_minutes: float, daemon: Daemon) -> Iterator[None]
     """Update the tables of telemetry at intervals, if Spark is installed."""
     missing = [name for name in ("pyspark", "deltalake") if find_spec(name) is None]
     if every_minutes and missing:
-        log.info("no tables of telemetry", missing=missing, remedy="pip install 'recompose[spark]'")
+        log.info("telemetry tables are not built", missing=missing, remedy="pip install 'recompose[spark]'")
     if not every_minutes or missing:
         yield
         return

@@ -167,7 +167,7 @@ def _stored(facts: Facts) -> AlertsRequest:
     try:
         return AlertsRequest.model_validate_json(facts.get(NAME) or "{}")
     except ValidationError as error:
-        log.error("the stored alert rules cannot be read and are not in force; set them again", error=str(error))
+        log.error("the stored alert rules cannot be read, so no rule is active; set them again", error=str(error))
         return AlertsRequest()
 
 

@@ -156,11 +156,11 @@ class Owing:
             raise _refusal(debt, f"start {spec.app} {how}", spec.app)
         if same is None and debt.items and spec.source.of.positioned:
             how = f"start {spec.app} with the source that the run had (push, mqtt or a queue of rabbitmq)"
-            not_so = f"they were stored as they came, which those of source {spec.source.kind} are not"
+            not_so = f"the run stored its items as received; source {spec.source.kind} stores only positions"
             raise _refusal(debt, f"{not_so}; {how}", spec.app)
         why = f"the app was started again, and run {debt.run} held {_held(debt)}"
         if same is None:
-            why += "; of which source, sink and options it was is not stored, so those of this start were taken"
+            why += "; its source, sink and options were not stored, so those of this start are used"
         assert debt.epoch is not None, "a journal that can be read has an epoch"
         origin = replace(spec.origin, run=debt.run, epoch=debt.epoch)
         return Started(spec.but(origin=origin), fresh.first_decision, why)

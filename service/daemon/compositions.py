@@ -196,5 +196,5 @@ class Compositions:
         found = self._specs.compositions(watchdog.desired.spec)
         held = sorted(each for each in in_use if in_use[each] not in found)
         if held:
-            log.warning("compositions in use stay as they are until the next start", app=name, compositions=held)
+            log.warning("compositions in use are kept until the next start", app=name, compositions=held)
         watchdog.change(SetCompositions(holding(found, in_use)))

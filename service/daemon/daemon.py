@@ -72,7 +72,7 @@ class Daemon:
         reasons = (
             None if self._host.ready() else "Ray does not answer",
             self._store.trouble(),
-            f"starts fail of {listed(failing)}; /status says why" if failing else None,
+            f"starts of {listed(failing)} fail; /status says why" if failing else None,
         )
         return [reason for reason in reasons if reason is not None]
 

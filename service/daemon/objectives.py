@@ -148,7 +148,7 @@ class Machine:
         try:
             self._share_out(self._arbitration)
         except Exception as error:  # the apps keep what they have; the next turn may do better
-            what = "machine budget not shared out; the apps keep their shares until the next turn"
+            what = "machine budget not divided; the apps keep their shares until the next turn"
             log.exception(what, error=str(error))
         return EVERY_S
 

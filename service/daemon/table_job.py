@@ -65,7 +65,7 @@ class TableJob:
         if reason is None:
             told |= _done(self._state_file) | {"up_to": began, "duration_s": round(monotonic() - began_s, 1)}
         else:
-            log.warning("tables of telemetry not brought up to date", reason=reason, failed_in_a_row=self._failed)
+            log.warning("tables of telemetry not updated", reason=reason, failed_in_a_row=self._failed)
         self.status = self.status.model_copy(update=told)
         return float(self._every_s * 2 ** min(self._failed, MOST_DOUBLINGS))
 

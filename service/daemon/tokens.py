@@ -70,13 +70,13 @@ class Tokens:
         try:
             return next((each for each in self.all() if each.digest == digest), None)
         except RecomposeError as error:
-            log.error("no named token is accepted", error=str(error))
+            log.error("named tokens are not accepted: their file cannot be read", error=str(error))
             return None
 
     def add(self, name: str, role: Role) -> str:
         """Return the secret of a new token. Raises: RecomposeError if the name is taken."""
         if any(each.name == name for each in self.all()):
-            raise RecomposeError(f"there is a token {name!r}; revoke it first, or choose another name")
+            raise RecomposeError(f"token {name!r} exists already; revoke it first, or choose another name")
         secret = secrets.token_urlsafe(32)
         self._write([*self.all(), Token(name, role, _digest(secret), utc_now())])
         return secret
@@ -117,7 +117,7 @@ class Audit:
             with open(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE), "w") as file:
                 file.write(line)
         except OSError as error:
-            log.error("a change could not be recorded", who=sender.name, method=method, path=path, error=str(error))
+            log.error("change not in the audit log", who=sender.name, method=method, path=path, error=str(error))
 
 
 def _shown(body: bytes) -> dict[str, Any] | None:

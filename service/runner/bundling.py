@@ -99,7 +99,7 @@ class Bundling(Bundler):
     def set(self, asked: Batching) -> None:
         """Set the requested size, from the next bundle on; one that is left open stays until ``decide``."""
         self._asked = asked
-        self._choose(Grain(self.grain.items, "as before, until it is looked at again"))
+        self._choose(Grain(self.grain.items, "unchanged until the next evaluation"))
 
     def decide(self, snapshot: Snapshot, view: DispatcherView, manager: Manager) -> None:
         """Looks at what runs and, where the size was left open, at what was measured."""
@@ -146,7 +146,7 @@ class Bundling(Bundler):
     def out_of_memory(self, failed: OutOfMemory) -> None:
         known = self._most.get(self._active.shape)
         if failed.composition == self._active.name and (known is None or failed.items // 2 < known.items):
-            why = f"stage {failed.stage} had no memory for {failed.items} together"
+            why = f"stage {failed.stage} ran out of memory with a bundle of {failed.items}"
             self._most[self._active.shape] = Grain(max(1, failed.items // 2), why)
             self._hold(self.grain)
 
@@ -171,7 +171,7 @@ class Bundling(Bundler):
 
     def _fixed(self) -> Grain | None:
         items = self.in_force.items
-        why = "as asked for" if self._active.batch is None else f"composition {self._active.name} has it so"
+        why = "as requested" if self._active.batch is None else f"set by composition {self._active.name}"
         return None if items is None else Grain(items, why)
 
     def _without_target(self, left_open: Grain) -> Grain:
@@ -179,7 +179,7 @@ class Bundling(Bundler):
         asked = self.in_force.control
         if asked is None or self._target_s is not None:
             return left_open
-        told = f"{asked.name} needs a latency objective, and there is none; until then as auto has it: "
+        told = f"{asked.name} needs a latency objective and has none, so auto decides: "
         return replace(left_open, reason=told + left_open.reason)
 
     def _light(self, grain: Grain) -> Grain:
@@ -188,7 +188,7 @@ class Bundling(Bundler):
         if self.in_force.items is not None or grain.items * self._item_bytes <= most:
             return grain
         items = max(1, int(most / self._item_bytes))
-        weight = f"{items} of them weigh {figure(items * self._item_bytes / 2**20)} MiB"
+        weight = f"{items} items have {figure(items * self._item_bytes / 2**20)} MiB"
         return replace(grain, items=items, reason=f"{grain.reason}; {weight}")
 
     def _hold(self, grain: Grain) -> None:

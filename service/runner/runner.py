@@ -48,14 +48,14 @@ def _kept(log: EventLog, app: str) -> str:
             file.writelines(f"{line}\n" for line in log.lines())
     except OSError as error:
         return f"The events that led to it could not be written: {error}"
-    return f"The events that led to it are in {file.name}; attach it to a report: a test replays them."
+    return f"{file.name} contains the events that led to it; attach it to a report, so that a test can replay them."
 
 
 def _given_up(serials: range) -> str:
     shown = ", ".join(str(serial) for serial in serials[:NAMED])
     more = f" and {len(serials) - NAMED} more" if len(serials) > NAMED else ""
-    left = f"with {len(serials)} accepted items not delivered, serial numbers {shown}{more}"
-    return f"the time to drain was over {left}; give them again, or give the stop more time"
+    left = f"with {len(serials)} accepted items undelivered, serial numbers {shown}{more}"
+    return f"the time to drain ended {left}; push them again, or give the stop more time"
 
 
 A = TypeVar("A")

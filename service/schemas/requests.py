@@ -31,7 +31,7 @@ log = Logger()
 def present_strategy(value: object) -> object:
     """Return the name of the strategy that is meant; log a warning if a former name was given."""
     if value == FORMER:
-        log.warning("strategy is gone", asked=FORMER, runs=DEFAULT, refused_from="0.3")
+        log.warning("strategy was removed", asked=FORMER, runs=DEFAULT, refused_from="0.3")
     return present_name(value) if isinstance(value, str) else value
 
 

@@ -69,7 +69,7 @@ def test_what_is_asked_for_while_it_runs_is_what_travels(client: TestClient, tmp
     client.post("/compositions", content=MERGED, headers=headers).raise_for_status()
     client.put("/apps/synthetic/mode", json={"mode": "pinned", "composition": "together"}).raise_for_status()
     own = until(client, lambda status: status["batching"]["size"] == 7)
-    assert own["batching"]["reason"] == "composition together has it so"
+    assert own["batching"]["reason"] == "set by composition together"
     until(client, lambda status: status["items"]["delivered"] >= own["items"]["accepted"] + 1000)
 
     client.put("/apps/synthetic/mode", json={"mode": "pinned", "composition": "1"}).raise_for_status()

@@ -56,7 +56,7 @@ def test_a_backlog_that_is_worked_off_soon_is_not_held_against_the_composition_a
     draining = replace(CALM, latency=latency(3.0), queued=20, queued_change_per_s=-5.0)
     seen = assess(LATENCY, draining, MEASURING)
     assert (seen.status, seen.meets, seen.latency_s) == (SloStatus.VIOLATED, True, 0.1)
-    assert "a backlog of 20 items is gone in 4.0 s" in seen.reason
+    assert "the backlog of 20 items will be cleared in 4.0 s" in seen.reason
     assert assess(LATENCY, replace(draining, queued_change_per_s=5.0), MEASURING).meets is False
 
 
@@ -83,7 +83,7 @@ def test_a_stream_that_stands_still_violates_its_objective(slo: Slo, stalled_s: 
     found = assess(objective_of(slo), silent, MEASURING)
     assert (found.status, found.meets) == (status, None)
     if status is SloStatus.VIOLATED:
-        assert f"nothing has come out for {stalled_s:.0f} s" in found.reason
+        assert f"no item was delivered for {stalled_s:.0f} s" in found.reason
     assert assess(objective_of(slo), silent.as_read(), MEASURING).status is SloStatus.UNKNOWN, "as the papers measure"
 
 

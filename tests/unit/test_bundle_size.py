@@ -49,7 +49,7 @@ def test_so_many_make_hops_cheap(composition: Composition, each_s: float, target
 
 def test_one_by_one_until_every_stage_was_measured() -> None:
     found = grain_of(profiles(1e-6)[:3], MERGED, HOP_S, None)
-    assert (found.items, found.reason) == (1, "nothing is measured yet")
+    assert (found.items, found.reason) == (1, "no stage was measured yet")
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_runs_are_listed_and_compared(invoke: Invoke, tmp_path: Path) -> None:
 FERRET = [Stage(name) for name in ("segment", "extract", "rank")]
 ACTIVE = ActiveComposition.of(parse("Seq(f1,f2)-Par", FERRET, name="13"))
 CONSOLE = Console(width=120, color_system=None, markup=False)
-HELD_UP = "3 workers for 4 groups, shared in turn"
+HELD_UP = "3 workers for 4 groups, served in turn"
 DECISION = decision(1, Trigger.VIOLATION, "1", "13", None)
 
 

@@ -340,7 +340,7 @@ def test_what_is_stored_together_is_in_several_records(path: Path) -> None:
 @pytest.mark.parametrize(
     ("commit", "said"),
     [
-        (Commit(Checkpoint(delivered=1), left=left(0, "x" * 20_000)), "is to be stored of item 0 is"),
+        (Commit(Checkpoint(delivered=1), left=left(0, "x" * 20_000)), "the record of item 0 is"),
         (Commit(Checkpoint(states={"sum": "x" * 20_000})), "the state of stage sum is"),
         (Commit(Checkpoint(keyed={"by": {0: {"key": b"x" * 20_000}}})), "the state of a key of stage by is"),
     ],

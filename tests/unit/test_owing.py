@@ -134,7 +134,7 @@ def test_a_start_goes_on_with_a_run_that_fits_its_journal(http: TestClient, monk
     assert start(http).status_code == 200
     wait_until(lambda: state(http)["items"]["delivered"] == 3)
     assert state(http)["run"] == run
-    assert "of which source, sink and options it was is not stored" in state(http)["started_again"]
+    assert "its source, sink and options were not stored" in state(http)["started_again"]
 
 
 @pytest.mark.parametrize("kind", ["push", "redis"])

@@ -173,7 +173,7 @@ def test_what_cannot_be_stored_is_refused(start: Begin):
     ("item", "why"),
     [
         (np.eye(2), "whole does not take this item: an array of shape (2, 2) is no picture"),
-        (b"7", "whole makes a generator of this item, which cannot be sent to a worker ("),
+        (b"7", "whole turns this item into a generator, which cannot be sent to a worker ("),
     ],
 )
 def test_bytes_and_arrays_come_by_a_method_of_their_own(item: Any, why: str):

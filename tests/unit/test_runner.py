@@ -182,7 +182,7 @@ def test_a_drain_past_its_limit_tells_what_it_gave_up(plan: Plan, start: Begin) 
     runner.ask(Stop(drain=True, timeout_s=0.2))
     status = ended(runner).ask(ReadStatus())
     assert status.state is State.FAILED
-    assert "8 accepted items not delivered, serial numbers 0, 1, 2, 3, 4 and 3 more" in str(status.health.failure)
+    assert "8 accepted items undelivered, serial numbers 0, 1, 2, 3, 4 and 3 more" in str(status.health.failure)
 
 
 def test_a_stop_that_is_not_to_drain_gives_up_without_a_word(plan: Plan, start: Begin) -> None:

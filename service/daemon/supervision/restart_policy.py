@@ -227,7 +227,7 @@ def _silent(condition: Up, event: Silent) -> Condition:
         return replace(condition, heard_s=_heard_s(condition, event), silent=event.vital)
     if event.vital is Vital.DEAD:
         return _again(condition, event.now_s, event.reason, event.owes)
-    how = "hung: it has answered nothing" if event.vital is Vital.REACHABLE else "cut off: nothing was heard of it"
+    how = "hung: it has answered no request" if event.vital is Vital.REACHABLE else "cut off: no message came from it"
     reason = f"the runner is {how} for {event.lease_s:g} s (lease_s); {event.reason}"
     return _again(condition, event.now_s, reason, event.owes)
 

@@ -117,7 +117,7 @@ class Watchdog:
         reason, lost = self.condition.deaths.reason, self.remembered.unfinished
         if reason is None or not lost or self.desired.is_durable:
             return reason
-        return f"{reason}; of what it had accepted {lost:,} {'item was' if lost == 1 else 'items were'} not out yet"
+        return f"{reason}; {lost:,} accepted {'item was' if lost == 1 else 'items were'} not delivered yet"
 
     def _look(self, was_silent: bool) -> None:
         began_s = self._clock()
@@ -158,7 +158,7 @@ class Watchdog:
                 self._status_due_s = self._clock()
                 return
             case State.FAILED if self.desired.owes:
-                reason = status.health.failure or "no reason is known"
+                reason = status.health.failure or "the reason is unknown"
                 self._happened(policy.Refused(self._clock(), reason, owes=True))
             case State.STOPPED | State.FAILED:
                 self._note_end(status.state)
@@ -290,7 +290,7 @@ def _tell(app: str, before: Condition, condition: Condition, status: Status | No
             return
         case _, Starting(blocked=str(why)):
             if policy.put_off(before) != why:
-                log.warning("runner cannot start now and is tried again", app=app, reason=why)
+                log.warning("runner cannot start now; starting it again later", app=app, reason=why)
         case Up(silent=None), Up(silent=Vital() as how):
             log.warning("runner does not answer", app=app, seen=how.value)
         case Up(silent=Vital()), Up(silent=None):
@@ -301,6 +301,6 @@ def _tell(app: str, before: Condition, condition: Condition, status: Status | No
             log.info("runner up", app=app, attempt=deaths.in_a_row)
         case _, Starting() if deaths.restarts > before.deaths.restarts:
             known = {**_where(status), "reason": deaths.reason, "attempt": deaths.in_a_row}
-            log.warning("runner died", app=app, **known, consequence="another one is started")
+            log.warning("runner died", app=app, **known, consequence="another runner is started")
         case _, Failed():
             log.error("app failed", app=app, reason=deaths.reason)

@@ -135,7 +135,7 @@ class GroupWriter:
 
     def _hold_back(self, tickets: list[_Ticket], commit: Commit | None, why: str) -> None:
         """Nothing was stored: who pushes is told at once, what left waits and is tried again."""
-        self._refuse(tickets, BufferFull(f"{why}; nothing was taken, try again later"))
+        self._refuse(tickets, BufferFull(f"{why}; no item was accepted, try again later"))
         with self._changed:
             self.fault = why
             if commit is not None:

@@ -40,7 +40,7 @@ class Records:
         return bodies
 
     def add(self, db: sqlite3.Connection, first: int, count: int, body: Any) -> None:
-        what = f"what is to be stored of item {first}" if count == 1 else f"what is to be stored of {count} items"
+        what = f"the record of item {first}" if count == 1 else f"the record of {count} items"
         journal_file.written(db, f"INSERT INTO {self._table} VALUES (?, ?, ?)", (first, count, sealed(body)), what)
 
     def forget(self, db: sqlite3.Connection, before: int) -> None:

@@ -176,7 +176,7 @@ def written(db: sqlite3.Connection, statement: str, row: Sequence[Any], what: st
 
 
 def damaged(path: Path, how: str) -> RecomposeError:
-    how_on = f"move it and what is beside it ({path.name}*) away to begin anew"
+    how_on = f"move it and the files beside it ({path.name}*) away to begin anew"
     return RecomposeError(f"journal {path} is damaged ({how}); nothing was changed, {how_on}")
 
 

@@ -61,13 +61,13 @@ def log_damage(journal: Path, *, synced: bool) -> str | None:
 def _missing(look: Look, index: "LogIndex | None") -> str | None:
     if index is None or look.taken >= index.frames or look.salts not in (None, index.salts):
         return None
-    return f"of {index.frames} pages that were stored in its log the first {look.taken} are as they were written"
+    return f"only the first {look.taken} of {index.frames} pages that were stored in its log are intact"
 
 
 def _behind(look: Look) -> str | None:
     if look.behind <= UNSURE:
         return None
-    return f"{look.behind} transactions of its log are behind a page that is not as it was written"
+    return f"{look.behind} transactions of its log follow a page that is damaged"
 
 
 class _Header(NamedTuple):

@@ -102,7 +102,7 @@ def unsealed(stored: bytes) -> Any:
     """Nothing is made of bytes whose check sum is wrong. Raises: Damaged."""
     body = memoryview(stored)[_CHECK_BYTES:]
     if len(stored) < _CHECK_BYTES or zlib.crc32(body) != int.from_bytes(stored[:_CHECK_BYTES], "big"):
-        raise Damaged("a record has another check sum than when it was written")
+        raise Damaged("the check sum of a record is wrong")
     return loaded(body)
 
 

@@ -171,7 +171,7 @@ def _few_workers(view: DispatcherView) -> Iterator[tuple[str, str]]:
     workers, groups = len(view.workers), len(view.composition.groups)
     if view.composition.dyn is not None and workers >= view.composition.workers:
         return  # these workers change groups by design
-    yield "workers", f"{workers} {'worker' if workers == 1 else 'workers'} for {groups} groups, shared in turn"
+    yield "workers", f"{workers} {'worker' if workers == 1 else 'workers'} for {groups} groups, served in turn"
 
 
 def _overdue(snapshot: Snapshot | None) -> Iterator[tuple[str, str]]:
@@ -183,7 +183,7 @@ def _overdue(snapshot: Snapshot | None) -> Iterator[tuple[str, str]]:
 def _stalled(snapshot: Snapshot | None) -> Iterator[tuple[str, str]]:
     still_s = stalled_s(snapshot) if snapshot else None
     if still_s is not None:
-        yield "stages", f"nothing has come out for {still_s:.0f} s"
+        yield "stages", f"no item was delivered for {still_s:.0f} s"
 
 
 class AtRest:
@@ -211,7 +211,7 @@ class AtRest:
         )
 
     def _what_if(self, _: ask.ReadWhatIf) -> WhatIf:
-        raise UnavailableError(f"nothing is measured of {self._spec.app} yet; try again in a moment")
+        raise UnavailableError(f"there are no measurements of {self._spec.app} yet; try again in a moment")
 
     def _set_grant(self, request: ask.SetGrant) -> None:
         self._bid = Bid(None, grant=request.grant)
@@ -294,7 +294,7 @@ class UnderWay:
     def _what_if(self, request: ask.ReadWhatIf) -> WhatIf:
         checked, snapshot, choices = self._checked, self._loop.snapshot, self._manager.choices
         if snapshot is None:
-            raise UnavailableError(f"nothing is measured of {checked.spec.app} yet; try again in a moment")
+            raise UnavailableError(f"there are no measurements of {checked.spec.app} yet; try again in a moment")
         known = Present(
             *(snapshot, self._loop.engine.view().composition, self._run.compositions, self._manager.objective),
             *(checked.strategy, checked.settings.manager, choices.unavailable(snapshot.now_s), choices.generated),

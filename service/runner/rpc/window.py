@@ -48,14 +48,14 @@ class Window:
         if cursor.after + 1 < oldest:
             return f"results {cursor.after + 1} to {oldest - 1} are gone"
         if cursor.run is None and self.given is not None and cursor.after >= self.given:
-            return f"serial number {cursor.after} was not given to an item in this run"
+            return f"no item of this run has serial number {cursor.after}"
         return None
 
     def _offer(self) -> str:
         if self.run is None:
-            return "there is no run; start one, then read without run and after"
+            return "there is no run; start the app, then read without run and after"
         kept = "nothing yet" if self._first is None else f"{self._first} to {self._last}"
-        return f"kept of run {self.run} is {kept}; read on from there with run={self.run}, without after"
+        return f"run {self.run} retains {kept}; continue from there with run={self.run}, without after"
 
     @property
     def _first(self) -> int | None:

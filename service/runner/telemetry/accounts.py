@@ -77,7 +77,7 @@ class Usage:
             import structlog  # imported here: a script that logs nothing needs none
 
             structlog.get_logger().warning(
-                "worker uses more memory than its stages ask for; raise memory=, or a node gets more workers than fit",
+                "worker uses more memory than its stages declare; raise memory=, or a node gets more workers than fit",
                 stages=list(loads),
                 memory=amounts(0, 0, own, {}), declared=amounts(0, 0, declared, {}),
             )  # fmt: skip

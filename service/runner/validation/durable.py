@@ -31,7 +31,7 @@ def durability_fault(spec: RunSpec) -> str | None:
     if not spec.source.of.durable:
         return f"durability {spec.durable.durability!r} does not go with source {spec.source.kind!r}: {WHY}"
     if spec.sink is not None and spec.sink.kind == "spark":
-        why = "which keeps a checkpoint of its own; the others do"
+        why = "which keeps its own checkpoint; all other sinks do"
         return f"durability {spec.durable.durability!r} does not go with sink {spec.sink.kind!r}, {why}"
     return None
 
@@ -150,7 +150,7 @@ class PushDoor:
         try:
             pickle.dumps(item, protocol=5, buffer_callback=lambda _: None)  # large arrays are not copied
         except Exception as error:
-            made = f"{self._app.name} makes a {type(item).__name__} of this item, which cannot be sent to a worker"
+            made = f"{self._app.name} turns this item into a {type(item).__name__}, which cannot be sent to a worker"
             raise RecomposeError(f"{made} ({why_of(error)}); it must be what pickle takes") from error
 
     def _stored_form(self, value: Any) -> Any:

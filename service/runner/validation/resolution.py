@@ -112,7 +112,7 @@ def follows_itself(spec: RunSpec) -> str | None:
     if not asked or spec.source.kind != "replay" or spec.input.is_paced:
         return None
     return (
-        f"throughput={INPUT_RATE} asks for nothing here: the source has no rate of its own and is read as fast as "
+        f"throughput={INPUT_RATE} has no effect here: the source has no rate of its own and is read as fast as "
         f"the app accepts items; set a rate, or ask for {FASTEST}"
     )
 
@@ -149,7 +149,7 @@ def stages_of(app: App, spec: RunSpec) -> tuple[Stage, ...]:
 
     known = nodes.WATCH.gpu_memory_bytes() if cluster.joined() else None
     if known is None:
-        log.warning("no memory of a GPU is known, so a worker gets a whole one", app=app.name)
+        log.warning("the memory of the GPUs is not known, so each worker gets a whole GPU", app=app.name)
     return sized(stages, known)
 
 
@@ -195,7 +195,7 @@ def settings_for(values: Mapping[str, Any], *, keeps_warm: bool = True, reserves
     others may need. Raises: SettingsError for what is unknown or out of range."""
     gone = sorted(GONE & values.keys())
     if gone:
-        log.warning("settings without a meaning", names=gone, until="0.3")
+        log.warning("settings without effect", names=gone, until="0.3")
     left = {name: value for name, value in values.items() if name not in GONE}
     settings = for_machine(memory_bytes())
     dispatcher = settings.dispatcher if keeps_warm else settings.dispatcher.lean

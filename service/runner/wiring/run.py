@@ -171,7 +171,7 @@ class Run:
         if broken is None or not view.unserved:
             return None
         lacking = f" for {', '.join(view.unserved)}" if view.workers else ""
-        return f"no worker is ready{lacking}, and starts are tried again: {broken.reason}"
+        return f"no worker is ready{lacking}, and starts are retried: {broken.reason}"
 
     @property
     def failed(self) -> str | None:
