@@ -107,7 +107,7 @@ def test_the_command_line_s_client_tells_it_as_a_sentence(service: Service) -> N
     client = Client("http://127.0.0.1:8080")
     client._http.close()
     client._http = service.http
-    with pytest.raises(ServiceError, match="no item of this run has serial number 2; run .* retains"):
+    with pytest.raises(ServiceError, match=r"no item of this run has serial number 2; run .* retains"):
         client.get("/results/synthetic", after=2, limit=10)
 
 
