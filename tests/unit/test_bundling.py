@@ -116,7 +116,7 @@ def test_what_is_asked_for_holds_from_the_next_bundle_on() -> None:
     assert bench.look(each_s=50e-6) == 64
     bench.bundling.set(Batching(512, 1000, 5.0))
     assert bench.source.limits == BundleLimits(512, 1000, 0.005)
-    assert (bench.look(each_s=50e-6), bench.bundling.grain.reason) == (512, "as asked for")
+    assert (bench.look(each_s=50e-6), bench.bundling.grain.reason) == (512, "as requested")
     bench.bundling.set(Batching())
     assert bench.source.limits == BundleLimits(512, 4 * MIB, 0.0)
     assert bench.look(each_s=50e-6) == 64
@@ -196,7 +196,7 @@ def test_a_controller_without_an_objective_says_so_and_leaves_the_size_to_the_ru
     assert bench.look(each_s=50e-6) == 64
     status = bench.bundling.status
     assert (status.controller, status.asked, status.size) == ("auto", "pid", 64)
-    assert str(status.reason).startswith("pid needs a latency objective, and there is none; until then as auto has ")
+    assert str(status.reason).startswith("pid needs a latency objective and has none, so auto decides: ")
     bench.manager.set_slo(Slo("latency", 20.0))
     assert bench.look(each_s=50e-6) == 6
     assert (bench.bundling.controller, bench.bundling.status.asked) == ("pid", "pid")

@@ -119,7 +119,7 @@ def test_the_slowest_replicated_group_is_resized_in_place_by_the_latency_inside(
     proposal = make_strategy("spar").propose(situation(60.0), ())
     assert [group.replicas for group in proposal.composition.groups] == [1, 2, 4, 1]
     assert (proposal.composition.grouping, proposal.composition.name) == (FARM.grouping, "detect x 4")
-    assert proposal.reason == "spar: latency 60 ms against 72 to 90 ms: 4 of at most 10"
+    assert proposal.reason == "spar: latency 60 ms, wanted 72 to 90 ms: 4 of at most 10 replicas"
     known = make_strategy("spar").propose(replace(situation(60.0), compositions=(FARM, NAMED)), ())
     assert known.composition is NAMED, "one that has a name keeps it"
 
@@ -129,7 +129,7 @@ def test_the_slowest_replicated_group_is_resized_in_place_by_the_latency_inside(
     ("seen", "why"),
     [
         ((60.0, PLAIN), " needs a replicated group; composition plain has none"),
-        ((60.0, FARM, Slo("throughput", 30.0)), " regulates a latency, and none is asked for; set one with"),
+        ((60.0, FARM, Slo("throughput", 30.0)), " needs a latency objective; set one with"),
         ((None,), ": no item was finished in this step"),
     ],
 )
