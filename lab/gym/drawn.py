@@ -20,9 +20,9 @@ PARETO_SHAPE = 1.4
 """Tail index of the lengths of on and off: their variance is infinite, so the sum of sources is self-similar (Taqqu,
 Willinger and Sherman 1997), with a Hurst parameter of (3 - 1.4) / 2 = 0.8."""
 SETTLING_S = 600.0
-"""Sources begin all at once; this time is left out."""
+"""Time that is left out, in seconds, as all sources begin at once."""
 ALWAYS_ON = 0.1
-"""Least rate of a source, so that no run is empty."""
+"""Lowest rate of a source, so that no run is empty."""
 OUTAGE_S, CATCH_UP_S = 60.0, 4.0
 OUTAGE_EVERY_S = 1200.0
 TOGETHER = 20

@@ -1,15 +1,14 @@
-"""Search for the cheapest schedule that holds the objective, with the load and all costs known beforehand.
+"""Search for the cheapest schedule that holds the objective, if the load and all costs are known in advance.
 
 Three kinds are tried on the plant itself, each by bisection over one number, as more workers hold what fewer do:
 
 - one composition all the time;
-- a plan: in each step so many workers as finish what is due from then on by its deadlines, times a room for what the
-  plan cannot know of queues;
+- a plan: in each step as many workers as finish the items due from then on by their deadlines, times a margin for
+  queues, which the plan does not know;
 - the square-root rule, with the safety that suits this load best.
 
-What is found can be carried out, so it is what a policy's cost is compared with; the floor says how much better
-anything could be. A policy that is cheaper than what was found shows that the search can be improved, not that the
-policy cheats.
+The cheapest found schedule can be carried out, so a policy's cost is compared with it; the floor limits what any
+schedule can reach. If a policy is cheaper than that, the search can be improved; the policy has not cheated.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def _cheapest_fixed(play: Play, groups: Groups) -> tuple[float, str]:
 
 
 def _cheapest(play: Play, numbers: Sequence[float], make: Callable[..., MakePolicy], name: str) -> tuple[float, str]:
-    """Return the cheapest of these that holds, of numbers of which each holds if a smaller one does."""
+    """Return the cheapest of these schedules that holds; if one holds, so do those with larger numbers."""
     best = (math.inf, "none")
     least, most = 0, len(numbers) - 1
     while least <= most:
@@ -124,7 +123,7 @@ class Fixed(Policy):
         self._composition = composition
 
     def observe(self, measured: Measured) -> None:
-        """Nothing: it never changes."""
+        """Do nothing: the composition never changes."""
 
     def decide(self) -> Composition:
         return self._composition
@@ -187,6 +186,6 @@ def _windowed_max(values: Floats, steps: int) -> Floats:
 
 
 def _cost(play: Play, make: MakePolicy) -> float:
-    """Return what it costs; infinite if the objective does not hold."""
+    """Return the cost of a schedule; infinite if the objective does not hold."""
     score = score_of(play_run(play, make, gives_up=True))
     return score.cost if score.holds else math.inf

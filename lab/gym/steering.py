@@ -1,4 +1,4 @@
-"""Let a player steer a run: a strategy of the product by its own loop, or a policy by what the port shows it."""
+"""Let a player steer a run: a strategy of the product in its own loop, or a policy through its port."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class Change:
 
 
 class Steering(Protocol):
-    """Whatever moves the engine on and changes its composition."""
+    """The part that advances the engine and changes its composition."""
 
     changes: list[Change]
 
     def came(self, times_s: Sequence[float]) -> None:
-        """Note items that were due at these times."""
+        """Record items that were due at these times."""
 
     def asked(self, now_s: float, demand: Demand) -> None:
-        """Note what has come and what was admitted so far."""
+        """Record the numbers of items that have come and that were admitted."""
 
     def step(self, until_s: float) -> None:
-        """Go on until something happens, or ``until_s``."""
+        """Advance until an event happens, or until ``until_s``."""
 
 
 class ByStrategy:
@@ -93,7 +93,7 @@ class ByStrategy:
 
 
 def given_of(play: Play) -> Given:
-    """Return what a policy knows of a play before it begins: nothing of its load or its costs."""
+    """Return what a policy knows of a play in advance; its load and its costs are not part of it."""
     return Given(
         stages=tuple(stage.name for stage in play.stages),
         bound_s=play.bound_s,
@@ -130,10 +130,10 @@ class ByPolicy:
         self._arrived += len(times_s)
 
     def asked(self, now_s: float, demand: Demand) -> None:
-        """Nothing: a policy sees what waits in the backlog."""
+        """Do nothing: a policy sees waiting items in the backlog."""
 
     def step(self, until_s: float) -> None:
-        """Raises: RecomposeError if the policy fails, or asks for what is impossible."""
+        """Take a turn. Raises: RecomposeError if the policy fails, or requests something impossible."""
         for outcome in self._engine.advance(min(until_s, self._next_turn_s)):
             self._note(outcome)
         now_s = self._engine.now_s
@@ -171,7 +171,7 @@ class ByPolicy:
             asked = self._policy.decide()
         except RecomposeError:
             raise
-        except Exception as error:  # the user's own code, whatever it raises
+        except Exception as error:  # code of the user, which may raise anything
             raise RecomposeError(f"it fails at {measured.at_s:g} s: {type(error).__name__}: {error}") from error
         if not isinstance(asked, Composition):
             return None

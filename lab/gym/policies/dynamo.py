@@ -36,7 +36,7 @@ class DynamoSettings:
 
     interval_s: float = 180.0
     intervals: int = 50
-    """Rates that the prediction sees."""
+    """Number of past rates that the prediction uses."""
 
 
 @dataclass(frozen=True, slots=True)

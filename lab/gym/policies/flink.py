@@ -25,9 +25,9 @@ class FlinkSettings:
 
     window_s: float = 900.0
     stabilization_s: float = 300.0
-    """After a change nothing is measured for this time."""
+    """After a change, nothing is measured for this time."""
     catch_up_s: float = 1800.0
-    """A backlog is to be gone after this time."""
+    """Time within which a backlog is to be cleared."""
     target: float = 0.7
     """The utilization to hold."""
     boundary: float = 0.3

@@ -60,9 +60,9 @@ class InferLine(Policy):
         self._rates_per_s: list[float] = []
         """Items/s that one replica of each stage serves, once there is a plan."""
         self._used: list[float] = []
-        """The utilization of each stage in the plan."""
+        """Utilization of each stage in the plan."""
         self._lowest = 1.0
-        """The lowest of stages that may have replicas."""
+        """Lowest utilization of the stages that may have replicas."""
         self._windows: list[int] = []
         self._envelope_per_s: list[float] = []
         self._changed_s = 0.0

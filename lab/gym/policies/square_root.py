@@ -33,16 +33,16 @@ class SquareRootSettings:
     fewest: int = 5
     """Items over which service times are measured."""
     usual_items: float = 2.0
-    """A queue of so many items, and …"""
+    """A queue of this many items, plus …"""
     usual_share: float = 0.2
-    """… of this share of what arrives within the bound, asks for nothing."""
+    """… this share of the arrivals within the bound, needs no additional servers."""
 
 
 PUBLISHED = SquareRootSettings()
 
 
 class SquareRoot(Policy):
-    """Each stage has servers of its own; in the merged form neighbours share them."""
+    """The rule. Each stage has its own servers; in the merged form, neighbours share them."""
 
     def __init__(self, given: Given, settings: SquareRootSettings = PUBLISHED) -> None:
         self._bound_s, self._settings = given.bound_s, settings

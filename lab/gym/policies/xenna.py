@@ -30,7 +30,7 @@ class XennaSettings:
     window_s: float = 180.0
     """Time over which speeds are measured."""
     fewest: int = 5
-    """Items over which a speed is measured; older items count until there are as many."""
+    """Minimum number of items over which a speed is measured; older items count until there are enough."""
 
 
 PUBLISHED = XennaSettings()
