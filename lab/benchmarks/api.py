@@ -43,7 +43,7 @@ START = {"source": {"kind": "push"}, "overload": "shed"}
 
 @dataclass(frozen=True)
 class Request:
-    """A request that every client sends, again and again."""
+    """A request that every client sends repeatedly."""
 
     name: str
     wire: bytes
@@ -69,7 +69,7 @@ class Client:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, request: Request) -> None:
-        """Send until it is accepted: a full input buffer (429) is asked again at once, and that time counts too."""
+        """Send until accepted: after a full input buffer (429), it is sent again at once; that time counts too."""
         while (answer := self._exchange(request.wire)).startswith(b"HTTP/1.1 429 "):
             pass
         if not answer.startswith(request.expected):

@@ -50,7 +50,7 @@ class Soaked(App):
         return {"number": number, "found": found}
 """
 Reading = dict[str, list[float]]
-"""MB of own memory, number of descriptors, MB of resident memory, number of processes, by kind of process; sums."""
+"""MB of own memory, number of descriptors, MB of resident memory and number of processes: sums by kind of process."""
 
 
 def read(served: Daemon) -> Reading:
@@ -67,7 +67,7 @@ def read(served: Daemon) -> Reading:
         try:
             memory, descriptors = process.memory_info(), process.num_fds()
             log_monitor = "log_monitor" in " ".join(process.cmdline())
-        except psutil.Error:  # it has ended meanwhile
+        except psutil.Error:  # the process has ended meanwhile
             continue
         kind = kinds.get(process.pid, "log monitor" if log_monitor else "Ray's own")
         for place, more in enumerate(((memory.rss - memory.shared) / 1e6, descriptors, memory.rss / 1e6, 1)):

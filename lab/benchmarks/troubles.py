@@ -19,7 +19,7 @@ from lab.gym.player import STEP_S, Strategy, play_run
 from lab.gym.suite import Pair
 
 KNOWN_S = 120.0
-"""From then on it counts."""
+"""Time from which on the run counts, in seconds."""
 AROUND_S = 15.0
 LENGTH_S = 900.0
 
@@ -33,10 +33,10 @@ class Case:
     busy: float
     load: str = "constant"
     changes_s: tuple[float, ...] = ()
-    """Of a run of 900 s."""
+    """Times of the changes in a run of 900 s."""
 
     def play(self, seed: int) -> Play:
-        """Make the items."""
+        """Create the items."""
         return Pair(self.app, self.load, self.busy, "cases", seed, LENGTH_S).play()
 
 

@@ -1,4 +1,4 @@
-"""``recompose gym``: policies over loads that move, in virtual time."""
+"""``recompose gym``: compare policies under changing loads, in virtual time."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def gym(
 ) -> None:
     """Judge policies on changing loads, in virtual time.
 
-    Writes report.html, report.md, runs.csv and a picture of each load. What is measured, and how: docs/research/gym.md.
+    Writes report.html, report.md, runs.csv and a picture of each load. docs/research/gym.md explains the measurements.
     """
     from lab.gym.contest import Contest  # imported here: the simulation takes a moment to load
     from lab.gym.players import PLAYERS

@@ -127,7 +127,7 @@ def test_a_start_goes_on_with_a_run_that_fits_its_journal(http: TestClient, monk
     run = stopped_with_three(http)
     refused = start(http, source={"kind": "replay"})
     assert refused.status_code == 409
-    for said in ("holds 3 undelivered items in ", "those of source replay are not", f"move {run}.journal* away"):
+    for said in ("holds 3 undelivered items in ", "source replay stores only positions", f"move {run}.journal* away"):
         assert said in refused.json()["detail"]
     assert start(http, durability="none").status_code == 409
     Held.gate.set()

@@ -50,7 +50,7 @@ from runtime.pools.keyed import routing
 from runtime.pools.local import CODEC, run_task
 
 ALWAYS = 3600.0
-"""A drain limit that no run reaches: a drain that needs it is stuck."""
+"""A drain limit that no run reaches; a drain that would need it is stuck."""
 ROUNDS = 4_000
 
 
@@ -62,7 +62,7 @@ class Hand:
     tasks: deque[Task] = field(default_factory=deque)
     done: deque[Event] = field(default_factory=deque)
     speed: float = 1.0
-    """Compared with others."""
+    """Speed relative to the other workers."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Played:
         self.barren = chance.random() < 0.2 and not self.deadly
         """True if no worker that is started during the run comes up."""
         self.uneven = chance.random() < 0.2
-        """True if some workers are slow, and it goes on until that is known."""
+        """True if some workers are slow; the run then continues until that is detected."""
         self.settings = DispatcherSettings(
             buffer_items=chance.choice((4, 100)),
             overload=chance.choice(("block", "block", "block", "shed")),

@@ -24,7 +24,7 @@ REACTIVE = Setup("pmbaf", (("step", 10.0), ("sample", 1)), STRICTEST)
 PID = Setup("pid", (("kp", 10.0), ("ki", 15.0), ("kd", 3.0), ("sample", 1)))
 """Best in table 5.5."""
 SLOW = Setup("pmbaf", (("step", 1.0), ("sample", 1)), STRICTEST)
-"""Which controller figures 5.6 and 5.7 show is not said: here the one whose reactive setup is best in table 5.4."""
+"""The paper does not say which controller figures 5.6 and 5.7 show; this one's reactive setup is best in table 5.4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def by_step(rows: Rows) -> Data:
 
 
 def _mean_hits(rows: Rows, controller: str, step: float) -> dict[Setup, float]:
-    """Itemized, by setup with that step."""
+    """Return the mean itemized hits of each setup with that step."""
     means = rows.means(controller, STRICTEST, tables.itemized_hit)
     return {setup: value for setup, value in means.items() if dict(setup.values)["step"] == step}
 
@@ -152,7 +152,7 @@ def pid_terms(setup: Setup, workload: Workload, pipeline: Pipeline, points: int 
 
 
 def _thinned(trace: Trace) -> Iterator[int]:
-    """Bundles evenly over the tuples."""
+    """Return bundles that are evenly spread over the tuples."""
     wanted = np.linspace(0, trace.firsts[-1], POINTS)
     return iter(np.unique(trace.firsts.searchsorted(wanted)).tolist())
 
