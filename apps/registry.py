@@ -223,7 +223,7 @@ def _from_entry_point(entry: Any) -> Iterator[_Found]:
     place = f"entry point {entry.name} = {entry.value}"
     try:
         found = entry.load()
-    except Exception as error:  # its imports may raise any error; the other apps still load
+    except Exception as error:  # its imports may raise any error; other apps are loaded nevertheless
         if advice(error) is None:
             yield place, Fault(place, _why(error))
         return

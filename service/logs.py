@@ -94,8 +94,7 @@ class Recent:
         return said
 
     def read(self, app: str | None, after: int, limit: int) -> list[LogLine]:
-        """Return the newest ``limit`` lines with an id above ``after``, oldest first; if ``app`` is given, its
-        lines."""
+        """Return the newest ``limit`` lines with an id above ``after``, oldest first; with ``app``, its lines."""
         with self._lock:
             lines = list(self._lines)
         wanted = [line for line in lines if line.id > after and (app is None or _concerns(line, app))]

@@ -151,5 +151,5 @@ def _opened(name: str) -> tuple[fs.FileSystem, str]:
 def _asked(name: str, question: Callable[[], T]) -> T:
     try:
         return question()
-    except (OSError, ValueError) as error:  # pyarrow's own errors are among these
+    except (OSError, ValueError) as error:  # pyarrow's own errors are subclasses of these
         raise RecomposeError(f"{name!r} cannot be read: {str(error).splitlines()[0]}") from error
