@@ -77,7 +77,7 @@ def test_who_was_followed_writes_nothing_any_more(path: Path) -> None:
     old = Journal(path, "r", 1)
     old.store(None, [Pushed(0, ("before",))])
     new = Journal(path, "r", 2)
-    with pytest.raises(Fenced, match="epoch 2 goes on with run r; epoch 1 writes nothing any more"):
+    with pytest.raises(Fenced, match="epoch 2 has taken over run r; epoch 1 may not write any more"):
         old.store(Commit(Checkpoint(1)), [Pushed(1, ("after",))])
     with pytest.raises(Fenced, match="epoch 2 goes on"):
         Journal(path, "r", 1)

@@ -151,14 +151,14 @@ class PushDoor:
             pickle.dumps(item, protocol=5, buffer_callback=lambda _: None)  # large arrays are not copied
         except Exception as error:
             made = f"{self._app.name} turns this item into a {type(item).__name__}, which cannot be sent to a worker"
-            raise RecomposeError(f"{made} ({why_of(error)}); it must be what pickle takes") from error
+            raise RecomposeError(f"{made} ({why_of(error)}); it must be picklable") from error
 
     def _stored_form(self, value: Any) -> Any:
         try:
             return as_it_came(value)
         except Exception as error:
             what = f"this item, a {type(value).__name__}, cannot be stored: {error}"
-            raise RecomposeError(f"{what}; it must be what pickle takes") from error
+            raise RecomposeError(f"{what}; it must be picklable") from error
 
 
 class JournalledDoor(PushDoor):
