@@ -36,7 +36,7 @@ def present_strategy(value: object) -> object:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the target that counts as a violation.")]
+Threshold = Annotated[Number, Field(ge=0, le=1, description="Tolerated ratio beyond the target.")]
 ThroughputTarget = Annotated[
     Annotated[Number, Field(gt=0, le=MAX_TARGET)] | Literal["input_rate", "fastest"],
     saying(f'items/s above 0 and at most {MAX_TARGET:,.0f}, "{INPUT_RATE}" or "{FASTEST}"'),
