@@ -1,8 +1,8 @@
 """Measure the REST API over loopback: time of a request and requests per second, from 1 to 100 clients.
 
-The daemon is a process of its own with its runner in it; an app of empty stages takes what is pushed. Clients are
-threads with plain sockets, so that the service is measured and not a library. Kept alive: a client sends all its
-requests over one connection; new: a connection for each.
+The daemon is a separate process that contains its runner; an app of empty stages accepts the pushed items. Clients are
+threads with plain sockets, so that the service is measured, not a library. "Kept alive": a client sends all its
+requests over one connection; "new": it opens a connection for each request.
 
     python -m lab.benchmarks.api [--quick] [--rounds 3] [--ray] [--json]
 """

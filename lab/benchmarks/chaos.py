@@ -1,4 +1,4 @@
-"""Kill workers, runner and daemon under a durable stream, and count what became of each item.
+"""Kill workers, runner and daemon under a durable stream, and count lost and misordered items.
 
 Every few seconds, in random turns: SIGKILL to a worker, to the runner, to the daemon (with which its Ray ends), and a
 cut of the connection to the broker; two compositions alternate; a stage keeps sums by key; results go to a table.

@@ -1,6 +1,6 @@
-"""Streams for the benchmark of chaos: each gives numbered items to one kind of source, and can have its connection cut.
+"""Streams of the chaos benchmark: each gives numbered items to one kind of source, and its connection can be cut.
 
-What counts as acknowledged: a push that was answered; an entry that the server has; a file under its name.
+Acknowledged items are pushes that were answered, entries that the server has, and files with their final name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Compare bundle size and replicas that Recompose chooses with the best set by hand, and with Ray Data's actor pool.
+"""Compare bundle size and replicas chosen by Recompose with the best manual choice, and with Ray Data's actor pool.
 
     python -m lab.benchmarks.embed [--device cuda] [--side 128] [--width 256] [--layers 4] [--seconds 3] [--json]
 
-The app is ``embed``: photos are decoded on CPUs, and become vectors on one CPU or one GPU. The source is always full.
+The app ``embed`` decodes photos on CPUs, and converts them to vectors on one CPU or one GPU. The source is always full.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measure the price of a hop: a small item and video frames of 360 KB and 6 MB through four stages on Ray.
 
-A plain copy of the large frame is timed in the same rounds: the source makes one, because its buffer may be used again,
-and each stage that makes a new frame makes one more. These copies and the time of a small item are allowed.
+A plain copy of the large frame is timed in the same rounds. The source makes a copy, because its buffer may be used
+again, and so does each stage that makes a new frame. The limit allows these copies and the time of a small item.
 
     python -m lab.benchmarks.frames [--quick] [--json]
 """

@@ -23,10 +23,10 @@ from lab.gym.plant import VERSION
 
 matplotlib.use("Agg")
 EXPLAINED = (
-    "Holds: share of the (app, load) pairs in which, in every window of five minutes, the share of items in time was "
-    "what the objective asks for. Cost: workers alive by what they cost, over those of the cheapest schedule that a "
-    "search in hindsight found, median over the pairs that hold; beside it over the floor, below which no schedule "
-    "can be. In time: share of all items. Worst minute: the least share of one, median. Changes: an hour, median."
+    "Holds: share of the (app, load) pairs in which the share of items in time reached the objective in every window "
+    "of five minutes. Cost: cost of the workers alive divided by that of the cheapest schedule that a search in "
+    "hindsight found, and by the floor, which no schedule undercuts; medians over the pairs that hold. In time: share "
+    "of all items in time. Worst minute: lowest share of a minute, median. Changes: changes per hour, median."
 )
 HEADS = ("policy", "holds", "cost / best found", "cost / floor", "in time", "worst minute", "changes / h")
 _DRAWN = 4

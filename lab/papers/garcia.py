@@ -1,7 +1,7 @@
 """Compare the experiments on SPBench with Garcia et al. 2023, figure by figure.
 
-The paper prints curves of C++ programs on up to 40 threads; numbers of them are in the text only. What is compared is
-therefore what the text says of each curve.
+The paper prints curves of C++ programs on up to 40 threads; numbers are in the text only. So the comparison uses the
+statements of the text about each curve.
 """
 
 from __future__ import annotations

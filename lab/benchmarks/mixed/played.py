@@ -1,8 +1,8 @@
 """A run of a random app on the dispatcher alone, with the workers' own code and everything that may happen to a stream:
 bundles of any size, switches, resizes, compositions whose workers choose, workers that are lost, that come late or not
-at all, items that kill them, words of workers that were given up, tasks that fail once, items that are shed or refused,
-and crashes from which another dispatcher goes on. A number decides all of it. What comes out is compared with what a
-plain loop gives.
+at all, items that kill them, late reports of lost workers, tasks that fail once, items that are shed or refused, and
+crashes after which another dispatcher continues. A seed decides everything. The results are compared with those of a
+plain loop.
 
     python -m lab.benchmarks.mixed.played [--runs 5000] [--seed 0] [--json]
 

@@ -1,6 +1,6 @@
 """Results that Leonarczyk 2024 reports for these controllers, in per cent: tables 5.1 to 5.5, target 3 ms.
 
-The best of each controller over its grid, averages of ten runs, with the setup that had it. The column of the
+For each controller the best value over its grid, as a mean of ten runs, with its setup. The column of the
 increasing pattern in table 5.3 is ``increasing``, and so on.
 """
 
