@@ -114,7 +114,7 @@ def names_of(apps: Mapping[str, AppClass]) -> str:
 
 
 def _check_extra(name: str) -> None:
-    """Raises: MissingExtra if an app of this name is installed but its extra is not."""
+    """Check the extra. Raises: MissingExtra if an app of this name is installed but its extra is not."""
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
             entry.load()

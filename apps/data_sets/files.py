@@ -53,7 +53,7 @@ class Place:
         return pa.concat_tables(found).sort_by("path")
 
     def skipped(self, suffixes: frozenset[str]) -> tuple[str, ...]:
-        """Unusable files, which ``list`` leaves out, by path."""
+        """Return unusable files, which ``list`` leaves out, by path."""
         if self._single:
             return ()
         others = (each.path for each in self._all() if _suffix(each) not in suffixes)
@@ -72,7 +72,7 @@ class Place:
             raise OSError(errno.EILSEQ, "its name is not UTF-8; rename it") from error
 
     def _all(self) -> Iterator[Listed]:
-        """Every file once, in no particular order. Raises: OSError."""
+        """Yield every file once, in no particular order. Raises: OSError."""
         if not self._single and isinstance(self._system, fs.LocalFileSystem):
             yield from _below(Path(self._root))
             return

@@ -72,8 +72,8 @@ def draw_projections(seed: int = 0) -> Projections:
 
 
 def load_projections(path: Path) -> Projections:
-    """Projections from an npz file with ``alpha``, ``beta``, ``rnd``, ``W`` and ``H``, of 8 tables or more. Raises:
-    RecomposeError when the file cannot be read or its arrays do not fit together."""
+    """Read projections from an npz file with ``alpha``, ``beta``, ``rnd``, ``W`` and ``H``, of 8 tables or more.
+    Raises: RecomposeError if the file cannot be read or its arrays do not fit together."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             alpha, beta, mixers, width, buckets = (data[key] for key in ("alpha", "beta", "rnd", "W", "H"))

@@ -57,7 +57,7 @@ class Q1(RowRanking, _Q1):
         return ticket % self.options.partitions, row["time"], ticket, item
 
     def pairs(self, value: Value, state: Tickets | None) -> tuple[Outputs, Tickets]:
-        """By ticket: return a pair for each good that was on it before."""
+        """Return, by ticket, a pair for each good that was on it before."""
         tickets, (_, time, *sale) = state or {}, value
         if not sale:
             _forget(tickets, time)

@@ -229,5 +229,5 @@ def _packed(parts: Sequence[Ints]) -> Ints:
 
 
 def _parts(key: Ints, count: int) -> list[Ints]:
-    """Inverse of ``_packed``."""
+    """Return the parts of a number that ``_packed`` made."""
     return [key] if count == 1 else [key >> _BITS * shift & (1 << _BITS) - 1 for shift in range(count - 1, -1, -1)]

@@ -55,7 +55,7 @@ class Verdict:
 
 
 def judged(acknowledged: Sequence[tuple[str, int]], rows: Sequence[dict[str, Any]]) -> Verdict:
-    """``rows`` in the order of their serial numbers."""
+    """Judge ``rows``, given in the order of their serial numbers."""
     seen: set[tuple[str, int]] = set()
     last: dict[str, int] = {}
     sums: dict[str, int] = {}

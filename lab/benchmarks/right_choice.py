@@ -154,7 +154,7 @@ def truth_of(case: Case) -> Truth:
 
 
 def static_slack(case: Case, composition: Composition, lasting_s: float | None = None) -> float:
-    """Slack of ``composition`` alone for ``lasting_s`` (``None``: ``measured_s``), if it keeps up by its true costs."""
+    """Return the slack of ``composition`` alone for ``lasting_s`` (``None``: ``measured_s``), if it keeps up."""
     times = {stage.name: stage.service_s for stage in case.stages}
     cpu_s = {stage.name: stage.service_s * (1 - stage.wait_share) for stage in case.stages}
     groups = min(group.replicas / sum(times[stage] for stage in group.stages) for group in composition.groups)

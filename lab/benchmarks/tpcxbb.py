@@ -148,7 +148,8 @@ class Known:
 
 
 def known(stream: Stream, folder: Path) -> Known:
-    """Raises: AssertionError if a plain loop and DuckDB differ, or there is no result."""
+    """Return items and results of a stream. Raises: AssertionError if a plain loop and DuckDB differ, or without
+    result."""
     return _known(stream, stream.written(folder).parent)
 
 
@@ -193,7 +194,7 @@ def _means(told: list[Any]) -> Rows:
 
 
 def _lines(told: list[Any]) -> Rows:
-    """Slopes are quotients: SQL divides other floats."""
+    """Return the lines with their slopes as quotients, because SQL divides floats differently."""
     names = ("from_day", "category", "days", "cents")
     return sorted((*(each[name] for name in names), round(each["slope"], 6)) for each in told)
 

@@ -206,7 +206,7 @@ def _taken(strategy: str, slo: Slo | None) -> None:
 
 
 def read_experiments(path: Path, quick: bool = False) -> dict[str, Experiment]:
-    """The experiments of a file by name: one, or with ``each`` one for every entry there, which says what is different.
+    """Read the experiments of a file by name: one, or with ``each`` one per entry there, which lists the differences.
 
     Raises: RecomposeError with every fault of the file.
     """

@@ -60,10 +60,10 @@ def _recorded_sizes() -> Floats:
 
 
 def by_tokens(name: str, prefill_s: float, decode_s: float) -> Costs:
-    """Cost in proportion to the sizes: reading to the first, the context, and writing to the last, what is generated.
+    """Return costs in proportion to the sizes: reading to the first (context), writing to the last (generated).
 
-    The means over the run are given, so that the app is as heavy for every load that has sizes. For another the sizes
-    of the recorded requests are read on in their own order.
+    The means over the run are given, so that the app is as heavy for every load with sizes. For other loads, the sizes
+    of the recorded requests are read in their own order.
     """
 
     def costs(items: int, seed: int, sizes: Floats | None, due_s: Floats) -> tuple[Floats, Floats]:

@@ -35,7 +35,7 @@ def expected_result(index: int, options: SyntheticOptions | None = None) -> dict
 def verify(
     results: Iterable[Mapping[str, Any]], options: SyntheticOptions | None = None, *, accepted: int | None = None
 ) -> Verdict:
-    """Checks lines of ``--out`` or ``/results`` (``{"serial", "value"}`` or ``{"serial", "error"}``), from serial 0 on,
+    """Check lines of ``--out`` or ``/results`` (``{"serial", "value"}`` or ``{"serial", "error"}``), from serial 0 on,
     of a replay that sheds nothing. ``accepted`` items must be there, or as many as the highest serial number says."""
     app = Synthetic(options)
     seen: set[int] = set()

@@ -95,7 +95,7 @@ class Policy(ABC):
 
     @abstractmethod
     def observe(self, measured: Measured) -> None:
-        """Called four times a second."""
+        """Take the measurements; called four times a second."""
 
     @abstractmethod
     def decide(self) -> Replicas | Composition:

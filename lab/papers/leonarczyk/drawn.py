@@ -84,7 +84,7 @@ class Drawn:
 
 
 def drawn(seed: int) -> Drawn:
-    """Five phases of about 60,000 tuples each; the hardest tuple can still be on target in a bundle of its own."""
+    """Draw five phases of about 60,000 tuples each; the hardest tuple can be on target in a bundle of its own."""
     chance = np.random.default_rng(seed)
     phases = [_phase(chance) for _ in range(PHASES)]
     law = CostLaw(

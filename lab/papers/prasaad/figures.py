@@ -157,7 +157,7 @@ def _cell(text: str) -> Cell:
 
 
 def schedulers(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES) -> Plan:
-    """Figure 8: the heuristics on the queries over the cores, overloaded."""
+    """Return the plan of figure 8: the heuristics on the queries over the cores, overloaded."""
     cases = [
         Case((query, name, workers), operators, replace(usual(operators), scheduler=name, workers=workers), inputs)
         for (query, operators), name, workers in product(pipelines.items(), SCHEDULER_NAMES, cores)
@@ -176,7 +176,7 @@ def asked(pipelines: Pipelines, inputs: int) -> Plan:
 
 
 def ingress(pipelines: Pipelines, inputs: int) -> Plan:
-    """Figure 8 for ET with a source that waits when so many inputs do."""
+    """Return the plan of figure 8 for ET with a source that waits if this many inputs wait."""
     cases = [
         Case((query, limit), operators, replace(usual(operators), scheduler="et", ingress=limit), inputs)
         for (query, operators), limit in product(pipelines.items(), (INGRESS, 10 * INGRESS, inf))
@@ -210,7 +210,7 @@ def skew(
 
 
 def waiting(inputs: int, costs_us: Sequence[int] = COSTS_US, workers: int = MOST_WORKERS) -> Plan:
-    """Figure 10: latency at several costs of a tuple, keys spread evenly, at 0.9 of the bound."""
+    """Return the plan of figure 10: latency at several costs of a tuple, keys spread evenly, at 0.9 of the bound."""
     cases = []
     for cost_us, queue in product(costs_us, QUEUES):
         setup = replace(_plain(cost_us / 1e5, workers), queue=queue)
@@ -238,7 +238,7 @@ def queues(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES, name
 
 
 def light(inputs: int, cores: Sequence[int] = (1, *CORES)) -> Plan:
-    """Figure 12: one stateless operator of 20 µs; to send an output takes 1 µs more."""
+    """Return the plan of figure 12: one stateless operator of 20 µs; sending an output takes 1 µs more."""
     operators = [Operator("light", StageKind.STATELESS, 2e-5, cv=0.3)]
     return _sending(Plan("12", TITLES["12"], (), ()), operators, inputs, cores)
 
@@ -250,7 +250,7 @@ def many_outputs(inputs: int, cores: Sequence[int] = (1, *CORES)) -> Plan:
 
 
 def sending(pipelines: Pipelines, inputs: int) -> Plan:
-    """Figure 14: the two ways to send on the queries, under ``ct``, by the price of an output."""
+    """Return the plan of figure 14: the two ways to send on the queries, under ``ct``, by the price of an output."""
     cases = []
     for (query, operators), price, way in product(pipelines.items(), SENDS, SENDING):
         setup = replace(usual(operators), sending=way, send_s=price * work_s(operators))

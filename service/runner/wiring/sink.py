@@ -35,7 +35,7 @@ class SinkWriter:
     """A ``Table`` that writes to a sink. Results wait until the sink has confirmed earlier ones."""
 
     def __init__(self, sink: Sink, next_serial: int, wake: Callable[[], None], known: int = 0) -> None:
-        """``next_serial``: of the first item that this runner will deliver. The sink has the items below ``known``."""
+        """``next_serial``: serial number of the first item to deliver. The sink has items below ``known``."""
         self._sink, self._next_serial, self._known, self._wake = sink, next_serial, known, wake
         self._changed = threading.Condition()
         self._waiting: deque[ResultBatch] = deque()
