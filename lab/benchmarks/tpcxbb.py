@@ -148,8 +148,7 @@ class Known:
 
 
 def known(stream: Stream, folder: Path) -> Known:
-    """Return items and results of a stream. Raises: AssertionError if a plain loop and DuckDB differ, or without
-    result."""
+    """Return items and results of a stream. Raises: AssertionError if a plain loop and DuckDB differ."""
     return _known(stream, stream.written(folder).parent)
 
 

@@ -110,8 +110,8 @@ def objective_text(slo: ObjectiveInForce) -> str:
 def budget_table(found: MachineShares) -> RenderableType:
     """Return the machine's budget, and a line for each app with a priority, a floor or a share."""
     if found.workers is None and found.cores is None:
-        return Text("no budget: each app plans with all that there is")
-    made = table("app", "priority", "floor", "share", "of its objective", "why")
+        return Text("no budget: each app plans with all cores")
+    made = table("app", "priority", "floor", "share", "objective reached", "why")
     for app in sorted({*found.apps, *found.shares}):
         terms, share = found.apps.get(app, TermsBody()), found.shares.get(app)
         figures = ("–", "–", "–") if share is None else (share.told(), f"{share.reached:.0%}", share.reason)
@@ -130,7 +130,7 @@ def _figures(status: Status) -> Text:
     switches = f"{changes.switches} ({changes.resizes} in place)" if changes.resizes else f"{changes.switches}"
     line = f"items: {counts}; queued {status.queued}, in flight {status.in_flight}, switches {switches}"
     bundle = batching_text(status)
-    line += f"\nin a bundle: {bundle}" if bundle else ""
+    line += f"\nbundle size: {bundle}" if bundle else ""
     line += f"\nannounced: {planned_text(status)}" if status.requested.announced else ""
     shared = None if status.resources.grant is None else status.resources.grant.reason
     alerts = ((f"alert since {clock(each.at)}: {each.told}", "red") for each in status.supervision.alerts or ())

@@ -65,7 +65,7 @@ def _bundles(summary: Summary) -> list[tuple[str, str]]:
     """Return a row with the bundle sizes, unless every item travelled alone."""
     sizes = [f"{each:,}" for each in summary.bundle_sizes]
     shown = ", then ".join(sizes if len(sizes) < 6 else [*sizes[:2], f"{len(sizes) - 3} others", sizes[-1]])
-    return [("items in a bundle, at most", shown)] if max(summary.bundle_sizes, default=1) > 1 else []
+    return [("maximum bundle sizes", shown)] if max(summary.bundle_sizes, default=1) > 1 else []
 
 
 def _asked_for(summary: Summary) -> list[tuple[str, str]]:
@@ -75,8 +75,8 @@ def _asked_for(summary: Summary) -> list[tuple[str, str]]:
         return []
     counts = {"offered": summary.offered, "admitted": summary.admitted, "missed": summary.missed}
     told = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count is not None)
-    late = f"; the next item overdue by {number(summary.lag_s, ' s')}" if summary.lag_s else ""
-    return [("asked for", told + late)]
+    late = f"; the next item is overdue by {number(summary.lag_s, ' s')}" if summary.lag_s else ""
+    return [("load", told + late)]
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def _beside(found: Sequence[RunFigures]) -> RenderableType:
 
 
 def _items(run: RunFigures) -> str:
-    looked_at = "" if run.items.all_of_them else " of those looked at"
+    looked_at = "" if run.items.all_of_them else " of the items read"
     return f"{run.items.delivered:,}, {run.items.failed:,} failed, {run.items.shed:,} shed{looked_at}"
 
 

@@ -90,7 +90,7 @@ class WatchView:
         counts = f"{items.delivered:,} out of {items.accepted:,}{lost}"
         made.add_row("items", f"{counts}; {status.changes.switches} switches")
         if bundle := render.batching_text(status):
-            made.add_row("in a bundle", bundle)
+            made.add_row("bundle size", bundle)
         return rich.Group(course, made)
 
 

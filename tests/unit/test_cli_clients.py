@@ -139,13 +139,13 @@ def test_fields_of_a_later_version_are_no_trouble_and_missing_ones_are_told(invo
 
 
 def test_a_budget_is_set_piece_by_piece_shown_and_lifted(invoke: Invoke) -> None:
-    assert told(invoke("budget")) == "no budget: each app plans with all that there is\n"
+    assert told(invoke("budget")) == "no budget: each app plans with all cores\n"
     assert told(invoke("budget", "--workers", "8")).startswith("8 workers for all apps together\n")
     answer = json.loads(told(invoke("budget", "synthetic=2:1", "--cores", "1.5", "--json")))
     assert (answer["workers"], answer["cores"]) == (8, 1.5)
     assert answer["apps"] == {"synthetic": {"priority": 2, "floor": 1}}
     assert re.search(r"synthetic +2 +1 +–", told(invoke("budget")))
-    assert told(invoke("budget", "--lift")) == "no budget: each app plans with all that there is\n"
+    assert told(invoke("budget", "--lift")) == "no budget: each app plans with all cores\n"
 
 
 def test_a_load_that_is_to_come_is_announced_shown_and_taken_back(invoke: Invoke) -> None:
