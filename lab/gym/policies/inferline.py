@@ -8,9 +8,9 @@ stage gets ceil(rate / (μ · ρ)) replicas, where μ is a replica's rate and ρ
 change for 15 s, a stage may lose replicas: the rate is the highest of the last 30 s in windows of 5 s, ρ the lowest of
 all stages (here: of those that may have replicas).
 
-Left out: choice of batches and hardware, pipelines that branch (each stage sees each item). Ours: there is no profile
-and no sample beforehand, so the first minute's arrivals and mean service times serve as both, and until then stages
-share all workers equally; windows are whole turns.
+This port omits choice of batches and hardware, pipelines that branch (each stage sees each item). Our choices: there is
+no profile and no sample beforehand, so the first minute's arrivals and mean service times serve as both, and until then
+stages share all workers equally; windows are whole turns.
 """
 
 from __future__ import annotations

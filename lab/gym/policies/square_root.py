@@ -1,10 +1,10 @@
 """Port Erlang's square-root rule: policy ``square-root``.
 
 Source: Halfin and Whitt, "Heavy-Traffic Limits for Queues with Many Exponential Servers" (Operations Research 29,
-1981): with load + β · sqrt(load) servers the share of items that have to wait depends on β alone. Ours: the load is
-the rate of the last 1.5 s times the service time; to it come the servers that work off in the bound what waits beyond
-a usual queue; the highest number of the last 3 s is kept. β, the rate's window and the hold are those with which the
-rule was first measured in this project.
+1981): with load + β · sqrt(load) servers the share of items that have to wait depends on β alone. Our choices: the load
+is the rate of the last 1.5 s times the service time; to it come the servers that work off in the bound what waits
+beyond a usual queue; the highest number of the last 3 s is kept. β, the rate's window and the hold are those with which
+the rule was first measured in this project.
 """
 
 from __future__ import annotations
