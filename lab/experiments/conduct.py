@@ -50,9 +50,9 @@ def _revision() -> str:
 
 
 class Store:
-    """A folder: ``metadata.json``, and a file a run under ``raw``.
+    """A folder: ``metadata.json``, and a file per run under ``raw``.
 
-    Raises: RecomposeError when it holds runs that are not comparable with what would run now.
+    Raises: RecomposeError if it contains runs that cannot be compared with new ones.
     """
 
     def __init__(self, folder: Path, experiment: Experiment) -> None:
@@ -128,7 +128,7 @@ def _driver(experiment: Experiment, choices: Sequence[Composition]) -> Driver:
 
 
 def _turns(experiment: Experiment, who: Sequence[Contender]) -> list[tuple[Contender, int]]:
-    """Return all contenders once, then all again: a slow hour of the machine affects them alike."""
+    """Return all contenders once, then all again, so that a slow hour of the machine affects them equally."""
     return [(contender, repetition) for repetition in range(experiment.repetitions) for contender in who]
 
 

@@ -139,13 +139,13 @@ Span = tuple[float, float, float]
 
 
 def _sustainable(spans: Sequence[Span], limit_per_s: float) -> list[Span]:
-    """Return the spans that never ask for more, nor did the span before, whose full buffers would block the source."""
+    """Return the spans that request at most ``limit_per_s``, as did the span before; else a full buffer blocks."""
     before = [(0.0, 0.0, 0.0), *spans]
     return [span for last, span in zip(before, spans, strict=False) if max(last[2], span[2]) <= limit_per_s]
 
 
 def _spans(run: Measurement, warm_up_s: float) -> list[Span]:
-    """Return spans of at least a second with ``SPAN_ITEMS`` in the mean: that items are whole is no error."""
+    """Return spans of at least a second with ``SPAN_ITEMS`` on average, so that whole items cause no error."""
     counted = [sample for sample in run.samples if sample.at_s > warm_up_s]
     if len(counted) < 2 or not run.asked_per_s:
         return []

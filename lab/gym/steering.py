@@ -35,7 +35,7 @@ Take = Callable[[Delivered | Shed], None]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of the composition that was begun."""
+    """A change of the composition that has begun."""
 
     at_s: float
     composition: str
@@ -58,7 +58,7 @@ class Steering(Protocol):
 
 
 class ByStrategy:
-    """The product's own monitor, manager and loop, with the list of compositions that its users get."""
+    """The product's own monitor, manager and loop, with the compositions that its users get."""
 
     def __init__(self, play: Play, strategy: Strategy, engine: Engine, first: Composition, take: Take) -> None:
         stages, machine = play.app_stages, play.machine
@@ -107,9 +107,9 @@ def given_of(play: Play) -> Given:
 
 
 class ByPolicy:
-    """Ask a policy four times a second, and carry out its answer as soon as no change is under way.
+    """Ask a policy four times a second, and carry out its answer when no change is in progress.
 
-    A change of groups feeds the new composition at once: a policy has no estimate of the drain.
+    After a change of groups, items go to the new composition at once, as a policy has no estimate of the drain.
     """
 
     def __init__(self, play: Play, policy: Policy, engine: Engine, first: Composition, take: Take) -> None:
