@@ -134,7 +134,7 @@ METRICS = (
     Metric("recompose_slo_bound_items_per_second", "Throughput below which the SLO counts as violated.",
            _bound_of("throughput")),
     Metric("recompose_held_up", "Part that holds the stream up: workers, source, journal, sink, backlog or stages.",
-           _held_up, labels=("reason",), unit_told="1 while it does"),
+           _held_up, labels=("reason",), unit_told="1 while the reason holds"),
     Metric("recompose_input_items_per_second", "Rate of items that the source offers.",
            _one(lambda status: status.input_rate_per_s), earlier="recompose_input_rate"),
     Metric("recompose_offered_items_per_second",

@@ -137,7 +137,7 @@ def _java() -> Finding:
 def _cores() -> Finding:
     cores, load = available_cores(), os.getloadavg()[0]
     if cores < 2:
-        return Finding("cores", "note", "one core", "replicas then help only stages that wait; use two or more")
+        return Finding("cores", "note", "one core", "replicas help only stages that wait; use two cores or more")
     if load > cores:
         busy = f"{cores}, with a load of {load:.1f}"
         return Finding("cores", "note", busy, "other programs use the cores too: measurements will scatter")

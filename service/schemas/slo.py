@@ -113,7 +113,7 @@ class MachineBudgetRequest(Frozen):
 
     workers: Annotated[Workers, Field(le=MOST_SHARED)] | None = None
     cores: Cores | None = Field(
-        default=None, description="Limit for plans only. With workers too, an app gets the same part of both."
+        default=None, description="Used in plans, not enforced. With workers, an app gets the same part of both."
     )
     apps: dict[str, TermsBody] = Field(default_factory=dict)
 
