@@ -99,7 +99,7 @@ export class AppPage {
     this.charts.show(query);
     if (kind !== "decision") return;
     const found = await this.decisions.reveal(Number(id));
-    renew(this.astray, found ? "" : id, () => (found ? [] : h("p", { class: "notice warn" }, `Decision ${id} does not exist, or was deleted.`)));
+    renew(this.astray, found ? "" : id, () => (found ? [] : h("p", { class: "notice warn" }, `Decision ${id} does not exist, or is no longer retained.`)));
   }
 
   /** Read the samples from before the page was opened, or from a time without connection. */
