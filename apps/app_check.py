@@ -162,7 +162,7 @@ def _column_faults(stage: Stage) -> Iterator[str]:
         return
     if not stage.batch:
         yield "has columns and is no batch stage; add batch=True"
-    import pyarrow as pa  # here: few apps need it
+    import pyarrow as pa  # imported here: few apps need it
 
     for column in stage.columns:
         try:

@@ -49,19 +49,19 @@ class Options(BaseModel):
 class Outputs(list[Any]):
     """A stage's result with 0 … n values for one: ``Outputs([a, b])``; ``Outputs()`` drops the item.
 
-    The next stages get each value by itself. All of them keep the serial number of the item, and their order. One on
-    which a stage raises is a fault of the whole item.
+    The next stages get each value separately. All values keep the serial number of the item, and their order. If a
+    stage raises on one of them, the whole item fails.
     """
 
     __slots__ = ()
     made: ClassVar[bool] = False
-    """True once this process has made one; before that, no search for ``Outputs`` among values is needed."""
+    """True once this process has created one; before that, values need not be searched for ``Outputs``."""
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
-        """The first one is noticed; from then on they are made as quickly as any list."""
+        """Record the first instance; from then on, instances are created as fast as any list."""
         super().__init__(values)
         Outputs.made = True
-        with suppress(AttributeError):  # another thread was as quick
+        with suppress(AttributeError):  # another thread was faster
             del Outputs.__init__
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -73,10 +73,10 @@ class Output(Protocol):
     """A file of results in order, in a format of the app's, such as a video or an archive."""
 
     def write(self, serial: int, value: Any) -> None:
-        """Takes a value of the last stage; several of one item have the same serial number.
+        """Write a value of the last stage; several of one item have the same serial number.
 
-        Raises: RecomposeError when this one cannot be written, and the next one may; ``apps.output_file.OutputFailed``
-        or OSError when nothing can any more, which ends the run.
+        Raises: RecomposeError if this value cannot be written, but the next may be; ``apps.output_file.OutputFailed``
+        or OSError if no value can be written any more, which ends the run.
         """
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class Output(Protocol):
 class App:
     """Base class of all apps. One instance lives in each worker, one in the runner (source and sink side).
 
-    A class of its own ``__init__(self)`` finds ``self.options`` set, whether it calls this one or not.
+    A class with its own ``__init__(self)`` finds ``self.options`` set, even if it does not call this one.
     """
 
     name: ClassVar[str]
@@ -103,7 +103,7 @@ class App:
     input_classes: ClassVar[Mapping[str, int]] = {}
     """Sizes of input by name, in items; a shorter data set is repeated."""
     compositions_file: ClassVar[Path | None] = None
-    """YAML beside the app; ``None`` means ``compositions/<name>.yaml`` of the service, then all-sequential alone."""
+    """YAML file beside the app; ``None`` means ``compositions/<name>.yaml`` of the service, else all-sequential."""
 
     def __init__(self, options: Options | None = None) -> None:
         if options is not None or not hasattr(self, "options"):
@@ -120,9 +120,9 @@ class App:
         """Prepare the run, once in the runner before any worker starts: build files that all workers read."""
 
     def items(self, path: Path | None) -> Iterator[Any]:
-        """Yield the items of the data set once, for source ``replay``: of the user's ``path``, or the app's own.
+        """Yield the items of the data set once, for source ``replay``: of the user's ``path``, or of the app itself.
 
-        Raises: RecomposeError when there is none, with a sentence that says what would be accepted.
+        Raises: RecomposeError if there are none, with a sentence that says what would be accepted.
         """
         raise RecomposeError(f"app {self.name!r} has no data set of its own; start it with source push")
 
@@ -145,7 +145,7 @@ class App:
     def open_output(self, path: Path) -> Output | None:
         """Open the file of ``--out`` in the app's own format; None: results are written as JSON lines.
 
-        Raises: RecomposeError when it cannot be written.
+        Raises: RecomposeError if it cannot be written.
         """
         return None
 

@@ -34,7 +34,7 @@ class Partitions(dict[Hashable, int]):
         self._count = count
         self._bounds = bounds
         self._asked = 0
-        """Number of keys computed since the cache is full."""
+        """Number of keys computed since the cache was full."""
 
     def of(self, keys: list[Hashable]) -> bytes:
         """Return the partitions of ``keys``, a byte each. Raises: WrongKeyError for a key that is not str, bytes, int,

@@ -1,4 +1,4 @@
-"""A file of results: it only ever has whole records, and reports when no more can be written."""
+"""A file of results that only ever contains whole records, and that reports when no more can be written."""
 
 import os
 from collections.abc import Iterable
@@ -9,15 +9,15 @@ from compositions.errors import RecomposeError
 
 
 class OutputFailed(RecomposeError):  # noqa: N818 - says what happened
-    """No further result can be written, for example because the disk is full. This error ends the run, unlike that of a
-    single result."""
+    """No further result can be written, for example because the disk is full. This error ends the run, unlike an error
+    of a single result."""
 
 
 class OutputFile:
     """Records, one after the other, up to ``buffer_bytes`` of them waiting for a ``flush``.
 
-    A record that cannot be written whole is taken back, so that a file on a full disk ends where a record does.
-    Raises: RecomposeError when the file cannot be opened; OutputFailed by ``add`` and ``flush``, and from then on.
+    A record that cannot be written completely is removed again, so that a file on a full disk ends with a whole record.
+    Raises: RecomposeError if the file cannot be opened; OutputFailed by ``add`` and ``flush``, and from then on.
     """
 
     def __init__(self, path: str | Path, *, buffer_bytes: int = 0, append: bool = False) -> None:
@@ -60,13 +60,13 @@ class OutputFile:
         self._end += written
 
     def _take_back(self, records: Iterable[bytes], written: int) -> None:
-        """Cuts off what there is of the record that did not fit."""
+        """Remove the part of the record that did not fit."""
         for record in records:
             written -= len(record)
             if written < 0:
                 break
             self._end += len(record)
-        with suppress(OSError):  # a device or a pipe: what it took is gone
+        with suppress(OSError):  # a device or a pipe: bytes that it took are gone
             self._file.truncate(self._end)
 
     def close(self) -> None:

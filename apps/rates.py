@@ -53,7 +53,7 @@ class _Ranged:
         return self.max_per_s - self.min_per_s
 
     def phase(self, elapsed_s: float) -> float:
-        """Return where in its cycle the pattern is, 0 ≤ phase < 1."""
+        """Return the position in the cycle, 0 ≤ phase < 1."""
         return (elapsed_s / self.period_s) % 1.0
 
 
@@ -161,7 +161,7 @@ class Custom:
 
     @cached_property
     def counts_items(self) -> bool:
-        """Return if the function takes the number of items."""
+        """Return whether the function takes the number of items."""
         try:
             inspect.signature(self.function).bind(0.0, 0.0)
         except (TypeError, ValueError):  # one parameter, or an unknown signature, as of a builtin
@@ -170,7 +170,7 @@ class Custom:
 
 
 def rate_now(rate: Rate, elapsed_s: float, items: float) -> float:
-    """Return the rate after so many seconds and items since the pattern was set."""
+    """Return the rate after this time in seconds and this number of items since the pattern was set."""
     return rate(elapsed_s, items) if isinstance(rate, Custom) else rate(elapsed_s)
 
 

@@ -114,7 +114,7 @@ def names_of(apps: Mapping[str, AppClass]) -> str:
 
 
 def _check_extra(name: str) -> None:
-    """Raises: MissingExtra if an app of this name is installed but its extra is not."""
+    """Check the extra. Raises: MissingExtra if an app of this name is installed but its extra is not."""
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
             entry.load()
@@ -223,7 +223,7 @@ def _from_entry_point(entry: Any) -> Iterator[_Found]:
     place = f"entry point {entry.name} = {entry.value}"
     try:
         found = entry.load()
-    except Exception as error:  # its imports may raise any error; the other apps still load
+    except Exception as error:  # its imports may raise any error; other apps are loaded nevertheless
         if advice(error) is None:
             yield place, Fault(place, _why(error))
         return

@@ -68,7 +68,7 @@ def wheel_photo(name: str) -> Path:
 
 
 def _found(names: Sequence[str]) -> list[Path]:
-    spec = find_spec("skimage")  # importing it would take a second; only its files are wanted
+    spec = find_spec("skimage")  # importing it would take a second, and only its files are needed
     places = spec.submodule_search_locations if spec else None
     found = [Path(place) / "data" / name for place in places or () for name in names]
     found = [path for path in found if path.is_file()]
@@ -94,14 +94,14 @@ def _make_whole(folder: Path, sources: list[Path], per_source: int) -> None:
 
 
 def _write(folder: Path, sources: list[Path], per_source: int) -> None:
-    import cv2  # a quarter of a second; workers that need no pictures import this module too
+    import cv2  # OpenCV takes a quarter of a second; workers that need no pictures import this module too
 
     for seed, source in enumerate(sources):
         photo = cv2.imread(str(source), cv2.IMREAD_COLOR)
         if photo is None:
             raise RecomposeError(f"sample photo {source} cannot be decoded; install scikit-image anew")
         for number, view in enumerate(_views(photo, per_source, np.random.default_rng(seed))):
-            # in the order of names the sources take turns: the stream costs about the same at any time
+            # ordered by name, the sources take turns, so that items cost about the same at any time
             cv2.imwrite(str(folder / f"{number:02d}-{source.stem}.jpg"), view, [cv2.IMWRITE_JPEG_QUALITY, 90])
 
 

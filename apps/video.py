@@ -24,7 +24,7 @@ Capture = Any
 
 def open_capture(place: str) -> Capture:
     """Open a camera by its number, a URL, or a file."""
-    import cv2  # a fifth of a second; commands and workers that need no video import this module too
+    import cv2  # OpenCV takes a fifth of a second; commands and workers without video import this module too
 
     if place.isdigit():
         return cv2.VideoCapture(int(place))
@@ -35,10 +35,10 @@ def open_capture(place: str) -> Capture:
 
 
 class Frames:
-    """The frames of one place, once through. The first one is read at once, so that what is no video is refused.
+    """The frames of one place, read once. The first frame is read at once, so that a place without video is refused.
 
-    Raises: RecomposeError when there is nothing to read; while iterating, when a camera or stream goes away, or a file
-    ends well before the frame that it announces as its last.
+    Raises: RecomposeError if there is nothing to read; while iterating, if a camera or stream goes away, or a file ends
+    well before the frame that it announces as its last.
     """
 
     def __init__(self, place: str, capture: Callable[[str], Capture] = open_capture) -> None:

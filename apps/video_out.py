@@ -23,7 +23,7 @@ LOOKED_AT_EVERY = 300
 
 
 def write_video(place: Path, frames: Iterable[NDArray[np.uint8]], size: tuple[int, int], frames_per_s: float) -> None:
-    """A video (MJPG in AVI) of width and height ``size``, renamed into place when it is complete."""
+    """Write a video (MJPG in AVI) of width and height ``size``, renamed into place when it is complete."""
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         draft = Path(folder) / place.name
         writer = cv2.VideoWriter(str(draft), MJPG, frames_per_s, size, True)
@@ -69,8 +69,8 @@ class VideoOutput:
 
 
 class Video:
-    """MJPG in AVI at ``path``. OpenCV's writer tells nobody when the disk is full, so the file is looked at. Raises:
-    RecomposeError for a place that cannot be written and a frame that does not fit; OutputFailed."""
+    """MJPG in AVI at ``path``. OpenCV's writer does not report a full disk, so the file size is checked. Raises:
+    RecomposeError for a place that cannot be written and a frame of another size; OutputFailed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -124,5 +124,5 @@ def frames_in(path: Path) -> int:
 
 
 def video_output(path: Path, columns: Sequence[str], show: Callable[[Any], Shown]) -> VideoOutput | None:
-    """By the name's ending: None for anything but ``.avi`` and ``.csv``."""
+    """Return the output by the name's ending: None for anything but ``.avi`` and ``.csv``."""
     return VideoOutput(path, columns, show) if path.suffix in (".avi", ".csv") else None

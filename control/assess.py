@@ -50,7 +50,7 @@ def stalled(objective: Objective, snapshot: Snapshot) -> str | None:
     if still_s is None or still_s <= allowed_s:
         return None
     there = snapshot.backlog + snapshot.in_flight
-    return f"nothing has come out for {still_s:.0f} s, with {there} items waiting or at work"
+    return f"no item was delivered for {still_s:.0f} s, with {there} items waiting or in work"
 
 
 def _ruling(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> Ruling:

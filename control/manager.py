@@ -95,7 +95,7 @@ class Manager:
             return
         if self._aim.hands_off:
             return
-        reason = "no budget limits it any more" if grant is None else grant.reason
+        reason = "no budget limits the app any more" if grant is None else grant.reason
         if self._observed is None:
             self._context.ask(Trigger.START, f"the app started; {reason}")
         else:

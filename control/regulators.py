@@ -103,8 +103,8 @@ class Spar(Regulator):
     def _reason(self, latency_s: float, replicas: int) -> str:
         low = self._settings.target_ms * (1 - self._settings.threshold)
         bounds = f"{figure(low, 4)} to {figure(self._settings.target_ms, 4)} ms"
-        seen = f"latency {figure(latency_s * 1e3, 4)} ms against {bounds}"
-        return f"spar: {seen}: {replicas} of at most {self._settings.most}"
+        seen = f"latency {figure(latency_s * 1e3, 4)} ms, wanted {bounds}"
+        return f"spar: {seen}: {replicas} of at most {self._settings.most} replicas"
 
 
 # Regulator ``two-sided``, developed here: it detects if there are too few or too many replicas.
@@ -149,14 +149,14 @@ class TwoSided(Regulator):
         wanted = min(max(min(self._bearable(expected_s, knee), needed), 1), self._most)
         self._spared = self._spared + 1 if needed <= self.SPARE * step.replicas else 0
         if share > self.TOO_HIGH and wanted < step.replicas:
-            return self._told(wanted, f"{share:.0%} of the target expected, by contention for {self._cores} cores")
+            return self._told(wanted, f"expected latency {share:.0%} of the target: {self._cores} cores are contended")
         free = wanted if share < self.TOO_LOW else min(wanted, floor(knee))  # up to the knee there is no contention
         if free > step.replicas:
-            why = "items wait" if step.waits else f"{figure(step.rate_per_s or 0.0)} items/s are asked for"
-            return self._told(free, f"{why}, and there is room")
+            why = "items wait" if step.waits else f"{figure(step.rate_per_s or 0.0)} items/s arrive"
+            return self._told(free, f"{why}, and more replicas are possible")
         if self._spared >= self.SPARE_STEPS and wanted < step.replicas:
-            return self._told(wanted, "fewer have been enough for a while")
-        return self._told(step.replicas, f"{share:.0%} of the target expected")
+            return self._told(wanted, "fewer replicas have been enough for a while")
+        return self._told(step.replicas, f"expected latency {share:.0%} of the target")
 
     def _knee(self, step: Step) -> float:
         """Return the number of replicas above which they contend; under contention all time counts as CPU time."""
@@ -180,4 +180,4 @@ class TwoSided(Regulator):
         return max(more, ceil(step.rate_per_s * alone_s / self.FULL))
 
     def _told(self, replicas: int, why: str) -> ReplicaChoice:
-        return ReplicaChoice(replicas, f"{self.name}: {why}: {replicas} of at most {self._most}")
+        return ReplicaChoice(replicas, f"{self.name}: {why}: {replicas} of at most {self._most} replicas")

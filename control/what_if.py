@@ -103,7 +103,7 @@ def outlook(question: Question, present: Present) -> Outlook:
     snapshot, predictions = asked.snapshot, expect(asked.compositions, asked.snapshot)
     if isinstance(predictions, Unmeasured):
         options = tuple(Option(each, None, None, each.name == asked.active.name) for each in asked.compositions)
-        chosen, reason = None, f"nothing has been measured of {predictions.stage} yet"
+        chosen, reason = None, f"stage {predictions.stage} was not measured yet"
     else:
         options = tuple(sorted(_options(asked, present.snapshot, predictions), key=_rank))
         chosen, reason = _chosen(asked)
@@ -179,7 +179,7 @@ def _chosen(asked: Present) -> tuple[str | None, str]:
     """Return the strategy's first choice. A copy of the app's strategy is asked, so the app is not affected."""
     if asked.objective is None:
         return None, "no SLO is set, so no composition can be chosen"
-    unknown = Assessment.unknown("nothing is measured under these circumstances")
+    unknown = Assessment.unknown("no measurements exist for these circumstances")
     situation = Situation(
         Trigger.INPUT_RATE,
         asked.snapshot,

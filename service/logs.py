@@ -19,13 +19,13 @@ from service.schemas.results import LogLine
 Tell = Callable[[str, str], None]
 
 LINES_PER_S = 200
-"""More than that, from all workers of an app together, is counted and not shown."""
+"""Maximum number of lines per second from all workers of an app together; further lines are only counted."""
 WORKER = "recompose-"
-"""How the names of threads begin that are workers of the pool ``local``."""
+"""Prefix of the names of threads that are workers of the pool ``local``."""
 
 
 class Printed:
-    """Passes lines on. May be used from any thread."""
+    """Passes printed lines on. May be used from any thread."""
 
     def __init__(self, tell: Tell, clock: Callable[[], float] = monotonic) -> None:
         self._tell, self._clock = tell, clock
@@ -44,7 +44,7 @@ class Printed:
                 self._left_out += 1
 
     def close(self) -> None:
-        """Tells what was left out last."""
+        """Report the lines that were left out last."""
         with self._lock:
             self._begin_second()
 
@@ -55,7 +55,7 @@ class Printed:
 
 
 class PrintedHere(io.TextIOBase):
-    """Replaces ``sys.stdout``: passes on what the threads of this process write, each its own lines."""
+    """Replaces ``sys.stdout``: passes on what the threads of this process write, each thread's lines separately."""
 
     encoding = "utf-8"
 
@@ -77,7 +77,7 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 
 
 class Recent:
-    """The latest lines, for who asks the service. May be used from any thread."""
+    """The latest lines, for clients of the service. May be used from any thread."""
 
     def __init__(self, most: int = 2000) -> None:
         self._lines: deque[LogLine] = deque(maxlen=most)
@@ -85,7 +85,7 @@ class Recent:
         self._next = 1
 
     def __call__(self, logger: Any, method: str, said: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        """As a processor of structlog: lets everything pass."""
+        """Store the line; called as a processor of structlog, passes everything on."""
         about = {name: _plain(value) for name, value in said.items() if name not in _OWN and not name.startswith("_")}
         event, at, level = without_users(str(said["event"])), str(said.get("at", "")), str(said.get("level", method))
         with self._lock:
@@ -94,7 +94,7 @@ class Recent:
         return said
 
     def read(self, app: str | None, after: int, limit: int) -> list[LogLine]:
-        """The newest ``limit`` lines with an id above ``after``, oldest first; of ``app`` alone where one is given."""
+        """Return the newest ``limit`` lines with an id above ``after``, oldest first; with ``app``, its lines."""
         with self._lock:
             lines = list(self._lines)
         wanted = [line for line in lines if line.id > after and (app is None or _concerns(line, app))]
@@ -102,7 +102,7 @@ class Recent:
 
 
 def _concerns(line: LogLine, app: str) -> bool:
-    """Logged about it, or printed by a process of it, whose names begin with ``recompose-SERVICE-APP``."""
+    """Return whether a line is about the app, or printed by its process (named ``recompose-SERVICE-APP…``)."""
     printer = str(line.about.get("by", "")).partition(" ")[0]
     return app in (line.about.get("app"), printer.split("-", 2)[-1])
 
@@ -139,7 +139,7 @@ def configure(level: str = "info", *, console: bool | None = None, recent: Recen
 
 
 def relay(who: str, line: str) -> None:
-    """Log a line of another process: one of our logs as it is, Ray's own at debug, any other as output of an app."""
+    """Log a line of another process: our own log lines as they are, Ray's at debug, others as output of an app."""
     text, log = _ANSI.sub("", line), structlog.get_logger()
     said = _logged(text)
     if said is not None:
@@ -152,7 +152,7 @@ def relay(who: str, line: str) -> None:
 
 
 def _logged(text: str) -> Mapping[str, object] | None:
-    """Return the fields of a line that ``configure`` formatted; None for any other line, whatever an app prints."""
+    """Return the fields of a line that ``configure`` formatted; None for other lines, also an app's imitations."""
     if not text.startswith("{"):
         return None
     try:
@@ -179,5 +179,5 @@ def _rendering(readable: bool) -> list[Any]:
 
 
 def _hide(logger: Any, method: str, line: Any) -> str:
-    """Remove passwords from addresses, whoever wrote the line: a library or an app."""
+    """Remove passwords from addresses, also in lines of libraries and apps."""
     return without_users(str(line))

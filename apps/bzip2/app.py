@@ -21,13 +21,13 @@ from compositions.model import Stage
 
 READ_BYTES = 1 << 20
 STREAM_BEGINS = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
-"""The head of a stream and that of its first block, or of its end when it is empty: ten bytes, whose chance to occur
-inside compressed data is one in 2⁷⁷ a byte."""
+"""The header of a stream with that of its first block or, if the stream is empty, of its end: ten bytes, which occur by
+chance in compressed data once in 2⁷⁷ bytes."""
 HEAD_BYTES = 10
 
 
 def files_of(place: Path) -> list[Path]:
-    """A file, or all files of a folder in the order of their paths. Raises: RecomposeError when there are none."""
+    """Return a file, or all files of a folder in the order of their paths. Raises: RecomposeError if there are none."""
     if place.is_file():
         return [place]
     if not place.is_dir():
@@ -40,14 +40,14 @@ def files_of(place: Path) -> list[Path]:
 
 @cache
 def library_sources() -> tuple[Path, ...]:
-    """The source files of this interpreter's standard library: text that every machine has. To list them takes a
+    """Return the source files of this interpreter's standard library: text that every machine has. Listing takes a
     second, in which a replay that begins again would give nothing."""
     root = Path(sysconfig.get_path("stdlib"))
     return tuple(sorted(path for path in root.rglob("*.py") if "site-packages" not in path.parts))
 
 
 def pieces(paths: Iterable[Path]) -> Iterator[bytes]:
-    """The files, one after the other, as they are read."""
+    """Yield the content of the files, one after the other, as it is read."""
     for path in paths:
         with path.open("rb") as file:
             while piece := file.read(READ_BYTES):
@@ -69,8 +69,8 @@ def equal_blocks(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
 
 
 def streams(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Split before every head of a stream, as pbzip2 does, so that each stream is a block, however long. Bytes before
-    the first head also become a block, which then cannot be decompressed."""
+    """Split before every header of a stream, as pbzip2 does, so that each stream is a block, however long. Bytes before
+    the first header also become a block, which then cannot be decompressed."""
     held = bytearray()
     for part in parts:
         searched = max(0, len(held) - HEAD_BYTES + 1)
@@ -87,7 +87,7 @@ def streams(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 LEVEL = 9
 INPUT_CLASSES = {"test": 10, "small": 50, "medium": 400, "large": 2_333, "huge": 4_667}
-"""Blocks of 900,000 bytes. SPBench's huge is a file of 4.2 GB, and its large a half of that; the others are ours."""
+"""Numbers of blocks of 900,000 bytes. SPBench's huge is a file of 4.2 GB, its large half of it; the others are ours."""
 
 
 class Block(NamedTuple):
@@ -165,7 +165,7 @@ class Bunzip2(_Blocks):
 
 
 class BytesOutput(OutputFile):
-    """The blocks, one after the other. Raises: RecomposeError when the file cannot be written; OutputFailed when no
+    """Writes the blocks, one after the other. Raises: RecomposeError if the file cannot be written; OutputFailed if no
     further block fits, with whole blocks in the file."""
 
     def write(self, serial: int, value: Done) -> None:

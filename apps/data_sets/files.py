@@ -53,7 +53,7 @@ class Place:
         return pa.concat_tables(found).sort_by("path")
 
     def skipped(self, suffixes: frozenset[str]) -> tuple[str, ...]:
-        """Unusable files, which ``list`` leaves out, by path."""
+        """Return unusable files, which ``list`` leaves out, by path."""
         if self._single:
             return ()
         others = (each.path for each in self._all() if _suffix(each) not in suffixes)
@@ -72,7 +72,7 @@ class Place:
             raise OSError(errno.EILSEQ, "its name is not UTF-8; rename it") from error
 
     def _all(self) -> Iterator[Listed]:
-        """Every file once, in no particular order. Raises: OSError."""
+        """Yield every file once, in no particular order. Raises: OSError."""
         if not self._single and isinstance(self._system, fs.LocalFileSystem):
             yield from _below(Path(self._root))
             return
@@ -151,5 +151,5 @@ def _opened(name: str) -> tuple[fs.FileSystem, str]:
 def _asked(name: str, question: Callable[[], T]) -> T:
     try:
         return question()
-    except (OSError, ValueError) as error:  # pyarrow's own errors are among these
+    except (OSError, ValueError) as error:  # pyarrow's own errors are subclasses of these
         raise RecomposeError(f"{name!r} cannot be read: {str(error).splitlines()[0]}") from error

@@ -47,7 +47,7 @@ def computed(records: pa.Table) -> pa.Table:
 
 
 def features(records: pa.Table, schema: pa.Schema) -> pa.Table:
-    """One row a region, face …: ``row`` counts within the file."""
+    """Return the schema with a row per region, face …: ``row`` counts within the file."""
     lists = records["rows"].combine_chunks()
     owners = pc.list_parent_indices(lists).to_numpy()
     counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
@@ -79,19 +79,19 @@ def quarantine(files: pa.Table) -> pa.Table:
 
 
 class Staging:
-    """Records as the engine put them into ``folder``, which is that of jobs that would find out the same of the same
-    file. ``columns`` are the recipe's."""
+    """Records that the engine put into ``folder``, which is shared by jobs with equal results for equal files.
+    ``columns`` are the recipe's."""
 
     def __init__(self, folder: Path, columns: pa.Schema) -> None:
         self.folder = folder
         self._schema = pa.schema([*record_schema(columns), ("shard", pa.int32()), ("count", pa.int32())])
 
     def records(self, tasks: pa.Table) -> pa.Table:
-        """Return the records of tasks whose file has not changed since, with the number of their rows instead of them:
-        null for a file that is what was known, or cannot be used."""
+        """Return the records of tasks whose file is unchanged since, with the number of their rows instead of the rows:
+        null for a file that is known already, or unusable."""
         staged = pa.concat_tables(self._read([*FILES.names[:-1], "count"])).rename_columns(FILES.names)
         staged = of_now(staged.cast(FILES), tasks, ["size", "mtime_ns"])
-        # Of several records of a file, those that could not read it have no hash and come last.
+        # Of several records of a file, those without a hash, which could not read it, come last.
         return once(staged.sort_by([("path", "ascending"), ("sha256", "ascending")]), ["path"])
 
     def split(self, place: Path) -> None:
@@ -112,15 +112,15 @@ class Staging:
 
 
 def of_now(records: pa.Table, files: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return the records of ``files`` that agree with them in the columns ``names``."""
+    """Return the records of ``files`` with equal values in the columns ``names``."""
     now = files.select(names).take(pc.index_in(records["path"], files["path"]))
     agree = [pc.fill_null(pc.equal(records[name], now[name]), False) for name in names]
     return records.filter(reduce(pc.and_, agree))
 
 
 def once(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return the first of several sorted rows that are equal in the columns ``names``: a part of the files that is
-    computed again may be cut differently."""
+    """Return the first of several sorted rows that are equal in the columns ``names``: files that are computed again
+    may be divided differently."""
     same = [pc.equal(rows[name].slice(1), rows[name].slice(0, max(rows.num_rows - 1, 0))) for name in names]
     again = reduce(pc.and_, same)
     if pc.any(again).as_py():
@@ -129,8 +129,8 @@ def once(rows: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 class Plan(NamedTuple):
-    """``todo`` are tasks in the order of the listing; ``gone`` are files of the current version that are no longer
-    there; ``kept`` counts those that need no look."""
+    """``todo`` are tasks in the order of the listing; ``gone`` are files of the current version that no longer exist;
+    ``kept`` counts files that need no check."""
 
     todo: pa.Table
     kept: int
@@ -182,8 +182,8 @@ def ingest(
 
 
 def keep(recipe: Recipe, folder: Path, out: Path) -> None:
-    """A data set that an app makes for itself before it runs, in this process; of two at a time the second waits.
-    Raises: as ``ingest``; RecomposeError also when what was kept is damaged and cannot be made anew."""
+    """Make a data set for the app itself before it runs, in this process; a second job on it waits. Raises: as
+    ``ingest``; RecomposeError also if the old data set is damaged and cannot be made anew."""
     place = Place(folder)
     log.info("looking for changes in the files of %s", place.name)
     try:
@@ -202,13 +202,13 @@ class _Job(NamedTuple):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The recipe's parameters, as JSON returns them."""
+        """Return the recipe's parameters as JSON returns them."""
         parts = {"parameters": self.recipe.parameters, "index_parameters": self.recipe.index_parameters}
         return dict(json.loads(json.dumps(parts)))
 
     @property
     def continues(self) -> bool:
-        """True if this recipe would compute the same rows as the current version has."""
+        """Return whether this recipe would compute the same rows as the current version has."""
         before = self.data.manifest
         return before is not None and before["parameters"] == self.parameters["parameters"]
 

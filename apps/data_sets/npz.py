@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class Streamed(NamedTuple):
-    """An array that comes in pieces, in C order."""
+    """An array that is supplied in pieces, in C order."""
 
     name: str
     kind: np.dtype[Any]

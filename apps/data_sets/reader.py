@@ -13,7 +13,7 @@ from apps.samples import cache_dir
 from compositions.errors import RecomposeError
 
 if TYPE_CHECKING:
-    from apps.data_sets.recipe import Recipe  # Arrow: workers do not need it
+    from apps.data_sets.recipe import Recipe  # Arrow, which workers do not need
 
 # The data set that an app searches in: one that the user names, or the app's own, made from the files in its options.
 
@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 class Searched(Generic[T]):
-    """``named``: a data set, or the index of one version; None: the app's own, of the files in ``folder`` and by what
-    ``key`` tells. ``load`` opens an index."""
+    """``named``: a data set, or the index of one version; None: the app's own, of the files in ``folder``, identified
+    by ``key``. ``load`` opens an index."""
 
     def __init__(
         self,
@@ -64,10 +64,10 @@ log = logging.getLogger("recompose.data_sets")
 
 
 class Reader(Generic[T]):
-    """Follows the manifest: asked between two items whether it is another one, which costs a microsecond or two.
+    """Follows the manifest: between two items, it checks for a new version, which takes a microsecond or two.
 
-    A version that cannot be opened is logged, and the one before stays in use.
-    Raises: RecomposeError when there is no data set of that kind, or its index cannot be opened.
+    If a version cannot be opened, that is logged, and the previous one stays in use. Raises: RecomposeError if there is
+    no data set of that kind, or its index cannot be opened.
     """
 
     def __init__(self, folder: Path, kind: str, load: Callable[[Path], T]) -> None:

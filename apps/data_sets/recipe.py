@@ -21,22 +21,22 @@ class Recipe(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Return all parameters, beside the file, that rows depend on, as JSON data; a change recomputes every file."""
+        """Return all parameters besides the file on which rows depend, as JSON data; a change recomputes every file."""
 
     @property
     def index_parameters(self) -> Mapping[str, Any]:
-        """Return the parameters that the index depends on beside the rows."""
+        """Return the parameters besides the rows on which the index depends."""
 
     @property
     def folder(self) -> Path:
         """Return the default place of the files. Raises: RecomposeError if there is none."""
 
     def rows(self, path: str, data: bytes) -> list[dict[str, Any]]:
-        """The rows of one file, one at least; ``path`` is relative to the folder. Raises: RecomposeError when it cannot
-        be used: it is put into the quarantine, with the reason."""
+        """Return the rows of one file, at least one; ``path`` is relative to the folder. Raises: RecomposeError if the
+        file is unusable; it then goes into quarantine, with the reason."""
 
     def write_index(self, rows: Rows, place: Path) -> None:
-        """Writes the file that the app opens: of the columns ``path``, ``row`` (number within the file) and the
+        """Write the file that the app opens, from the columns ``path``, ``row`` (number within the file) and the
         recipe's own, sorted by the first two. The same rows must give the same bytes."""
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 LISTED = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime_ns", pa.int64())])
-"""A file; ``size`` in bytes, ``mtime_ns`` in ns since 1970, where the store tells it (else 0)."""
+"""Schema of a file; ``size`` in bytes, ``mtime_ns`` in ns since 1970 if the store has it (else 0)."""
 ORDER = [("path", "ascending"), ("row", "ascending")]
 TURN_ROWS = 256
 """Number of rows of each file in memory at a time."""
@@ -44,7 +44,7 @@ class Rows:
                 last = [head["path"][-1].as_py() for head in heads if head.num_rows]
                 if not last:
                     return
-                # What comes later in any of the files is not before the first of these.
+                # Later rows of any of the files do not precede the first of these.
                 until = [pc.sum(pc.less_equal(head["path"], min(last))).as_py() or 0 for head in heads]
                 taken = [head.slice(0, count) for head, count in zip(heads, until, strict=True)]
                 heads = [head.slice(count) for head, count in zip(heads, until, strict=True)]

@@ -32,7 +32,7 @@ KEPT_VERSIONS = 3
 MANIFEST = "manifest.json"
 INDEX = "index.npz"
 LOCK = ".recompose-data-set"
-"""Held by the writer; and what tells a data set, also one that was never finished, from another folder."""
+"""Held by the writer; it also marks a folder as a data set, even an unfinished one."""
 
 
 class Unusable(RecomposeError):  # noqa: N818 - a sentence reads better with its name
@@ -40,8 +40,8 @@ class Unusable(RecomposeError):  # noqa: N818 - a sentence reads better with its
 
 
 def read_manifest(folder: Path, kind: str) -> dict[str, Any]:
-    """The manifest in ``folder``: a data set's, or one version's. Raises: RecomposeError when there is none, or it is
-    of another kind; Unusable when it is damaged or of a format that this version of the program does not know."""
+    """Read the manifest in ``folder``: a data set's, or one version's. Raises: RecomposeError if there is none, or it
+    has another kind; Unusable if it is damaged or has an unknown format."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         found, format_, number = manifest["kind"], manifest["format"], manifest["version"]
@@ -74,7 +74,7 @@ class DataSet:
 
     @property
     def version(self) -> int:
-        """Number of the current version; 0 if there is none yet."""
+        """Return the number of the current version; 0 if there is none yet."""
         return int(self.manifest["version"]) if self.manifest else 0
 
     @property
@@ -100,7 +100,7 @@ class DataSet:
         (draft / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True), encoding="utf-8")
         sync(*draft.rglob("*"), draft)
         target = version_folder(self.folder, number)
-        shutil.rmtree(target, ignore_errors=True)  # of a job that was killed before it switched
+        shutil.rmtree(target, ignore_errors=True)  # left by a job that was killed before it switched
         draft.rename(target)
         fresh = self.folder / f"{MANIFEST}.new"
         shutil.copyfile(target / MANIFEST, fresh)
@@ -128,9 +128,9 @@ class DataSet:
 
 @contextmanager
 def writing(folder: Path, kind: str, wait: bool = False) -> Iterator[DataSet]:
-    """Raises: RecomposeError when another process writes it (unless it ``wait``s for that), it is of another kind,
-    or the folder cannot be made."""
-    with _locked(folder, wait):  # closing it, as the end of the process does, gives the lock back
+    """Exclude other writers. Raises: RecomposeError if another process writes the data set (unless it ``wait``s for
+    that), it has another kind, or the folder cannot be made."""
+    with _locked(folder, wait):  # closing the file, or the end of the process, releases the lock
         data = DataSet(folder, kind)
         try:
             yield data

@@ -57,7 +57,7 @@ def stage(folder: Path, found: pa.Table) -> int:
 
 
 def in_process(recipe: Recipe, place: Place) -> Engine:
-    """The engine without Spark: threads of this process; compiled kernels release the GIL."""
+    """Compute the records without Spark, in threads of this process; compiled kernels release the GIL."""
 
     def engine(tasks: pa.Table, folder: Path) -> Iterator[int]:
         with ThreadPoolExecutor() as pool:

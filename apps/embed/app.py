@@ -20,11 +20,11 @@ SUFFIXES = {".jpg", ".jpeg", ".png"}
 
 class EmbedOptions(Options):
     device: Device = Field(default="cpu", description="cpu: NumPy; cuda: CuPy on an NVIDIA GPU")
-    share: float = Field(default=1.0, gt=0, le=1, description="Of one GPU, what a worker that infers reserves")
-    memory_mb: int = Field(default=0, ge=0, description="GPU memory that such a worker takes at most; 0: what there is")
-    side: int = Field(default=128, ge=PATCH, le=1024, description=f"Pixels images are scaled to, a multiple of {PATCH}")
-    width: int = Field(default=256, ge=8, le=4096, description="Size of a token; work goes with its square")
-    layers: int = Field(default=4, ge=1, le=48, description="Layers of the model; work goes with it")
+    share: float = Field(default=1.0, gt=0, le=1, description="Share of a GPU that a worker of stage embed reserves")
+    memory_mb: int = Field(default=0, ge=0, description="Maximum GPU memory of such a worker, in MB; 0: all of it")
+    side: int = Field(default=128, ge=PATCH, le=1024, description=f"Side of images in pixels, a multiple of {PATCH}")
+    width: int = Field(default=256, ge=8, le=4096, description="Size of a token; work grows with its square")
+    layers: int = Field(default=4, ge=1, le=48, description="Layers of the model; work grows with them")
     seed: int = Field(default=0, ge=0, description="Seed of the weights")
 
     @field_validator("side")
@@ -54,7 +54,7 @@ class Embed(App):
             self._model = Mixer(form, self.options.seed, self.options.device, self.options.memory_mb)
 
     def decode(self, photo: bytes) -> NDArray[np.uint8]:
-        """Return a photo as side × side × 3. Raises: ValueError for what is no photo."""
+        """Return a photo as side × side × 3. Raises: ValueError if the bytes are not a photo."""
         image = cv2.imdecode(np.frombuffer(photo, np.uint8), cv2.IMREAD_COLOR)
         if image is None:
             raise ValueError(f"these {len(photo)} bytes are no photo that OpenCV reads")
@@ -65,7 +65,7 @@ class Embed(App):
         return list(self._model(np.stack(images)))
 
     def items(self, path: Path | None) -> Iterator[bytes]:
-        """Photos of a folder, by name; without one those of the samples."""
+        """Yield the photos of a folder, ordered by name; without a folder, the sample photos."""
         folder = sample_photos() if path is None else path
         photos = sorted(each for each in folder.rglob("*") if each.suffix.lower() in SUFFIXES)
         if not photos:

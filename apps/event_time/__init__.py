@@ -1,6 +1,6 @@
 """Windows, watermarks and timers by event time, for stages with a state (docs/guide/event-time.md).
 
-Pure functions over small tuples: what a stage keeps is picklable, and is of one key or of many, as the stage likes.
+Pure functions over small tuples. A stage's state is picklable, and covers one key or many, as the stage needs.
 """
 
 from apps.event_time.windowing import (

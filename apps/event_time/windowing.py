@@ -24,7 +24,7 @@ class Reading(NamedTuple):
 class Clock:
     """A watermark that stays ``behind`` the newest time seen, with a tick whenever it passes a multiple of ``every``.
 
-    For a stage that sees all events in order. Raises: RecomposeError when ``behind`` is below 0 or ``every`` not above.
+    For a stage that sees all events in order. Raises: RecomposeError if ``behind`` is below 0 or ``every`` not above.
     """
 
     behind: float = 0
@@ -41,7 +41,7 @@ class Clock:
         if time == END or before.watermark == END:
             watermark = tick = END
         else:
-            steps_to(time, self.every)  # also of what is earlier than the newest
+            steps_to(time, self.every)  # this also checks times that are earlier than the newest
             watermark = max(before.watermark, time - self.behind)
             tick = steps_to(watermark, self.every) * self.every
         if tick <= before.tick:
@@ -56,8 +56,8 @@ Timers = tuple[tuple[float, str], ...]
 def with_timer(timers: Timers, at: float, name: str) -> Timers:
     """Return the timers with a new one, which replaces one of that name. Raises: RecomposeError for an invalid time."""
     try:
-        fits = at <= inf  # not a number is not
-    except (TypeError, ArithmeticError):  # the latter of a Decimal
+        fits = at <= inf  # NaN is not comparable
+    except (TypeError, ArithmeticError):  # raised by a Decimal
         fits = False
     if not fits:
         raise RecomposeError(f"timer {shown(name)}: time = {shown(at)}; must be a number, or END")
@@ -128,12 +128,12 @@ class Windowing:
             raise RecomposeError(f"kind = {shown(self.kind)}; must be Tumbling, Sliding or Sessions")
         if isinstance(self.kind, Sessions) and self.merge is None:
             raise RecomposeError("sessions may grow together; give merge=, which makes one value of two")
-        if self.lateness != inf:  # nothing is ever too late
+        if self.lateness != inf:  # no event is ever too late
             not_below_zero("lateness", self.lateness)
 
     def put(self, slots: Slots, time: float, event: Any, watermark: float) -> tuple[list[Told], Slots]:
-        """An event, at whose place in the stream the watermark is ``watermark``; first what is over by now. Raises:
-        RecomposeError for what is no time; the windows stay as they were."""
+        """Add an event, at whose place in the stream the watermark is ``watermark``; first emit windows that are over.
+        Raises: RecomposeError for an invalid time; the windows then stay unchanged."""
         told, slots = self.advance(slots, watermark)
         windows = self.kind.of(time)
         late = self.kind.too_late(windows, time, watermark - self.lateness)
@@ -146,7 +146,7 @@ class Windowing:
         return told + at_once, slots
 
     def advance(self, slots: Slots, watermark: float) -> tuple[list[Told], Slots]:
-        """Tells what is over and has news, in order of its end, and drops what nothing can be added to any more."""
+        """Emit windows that are over and have new events, by their end; drop windows that get no more events."""
         if not any(self.kind.is_over(slot.window, watermark) for slot in slots):
             return [], slots
         over = [slot for slot in slots if slot.news and self.kind.is_over(slot.window, watermark)]
@@ -191,13 +191,13 @@ class KeyedPane(NamedTuple):
 
 
 class KeyedWindows:
-    """Windows of many keys, as ``Windowing`` has them of one, in a dict by key that it changes in place."""
+    """Windows of many keys, as ``Windowing`` has them for one key, in a dict by key that it changes in place."""
 
     def __init__(self, windowing: Windowing) -> None:
         self._windowing = windowing
 
     def put(self, states: States, key: Hashable, time: float, event: object, watermark: float) -> list[KeyedPane]:
-        """An event; what is told is of its key. The windows of other keys wait for ``advance``."""
+        """Add an event; only windows of its key are emitted. Windows of other keys wait for ``advance``."""
         told, slots = self._windowing.put(states.get(key, ()), time, event, watermark)
         _keep(states, key, slots)
         return [KeyedPane(key, each) for each in told]

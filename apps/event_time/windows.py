@@ -17,10 +17,10 @@ _PYTHONS = frozenset({int, float})
 
 
 def plain(time: float) -> float:
-    """A whole number of NumPy's as one of Python's: with a fraction beside it NumPy compares the two as fractions."""
+    """Convert a whole number of NumPy to one of Python, as NumPy would compare it with a fraction inexactly."""
     if type(time) in _PYTHONS or not hasattr(time, "__index__"):
         return time
-    with suppress(TypeError):  # an array: no time, as is said where it is placed
+    with suppress(TypeError):  # an array is not a time; the error comes where it is used
         return index(time)
     return time
 
@@ -46,7 +46,7 @@ def steps_to(time: float, every: float) -> int:
 
 
 def after(time: float, gap: float) -> float:
-    """``gap`` later. Raises: RecomposeError for what is no time, or one so large that this is the same."""
+    """Return ``time`` plus ``gap``. Raises: RecomposeError for an invalid time, or one too large to change."""
     try:
         later = time + gap
         fits = time < later
@@ -58,19 +58,19 @@ def after(time: float, gap: float) -> float:
 
 
 def above_zero(name: str, value: float) -> None:
-    """Raises: RecomposeError for another setting."""
+    """Check that a setting is above 0. Raises: RecomposeError."""
     if not (_is_number(value) and value > 0):
         raise RecomposeError(f"{name} = {shown(value)}; must be a number above 0")
 
 
 def not_below_zero(name: str, value: float) -> None:
-    """Raises: RecomposeError for another setting."""
+    """Check that a setting is at least 0. Raises: RecomposeError."""
     if not (_is_number(value) and value >= 0):
         raise RecomposeError(f"{name} = {shown(value)}; must be a number, 0 or more")
 
 
 def _is_number(value: float) -> bool:
-    """Also one of NumPy's, a Fraction or a Decimal."""
+    """Return whether it is a number; numbers of NumPy, Fraction and Decimal count too."""
     with suppress(TypeError, ValueError, OverflowError):
         return isinstance(value, int) or isfinite(value)
     return False
@@ -92,7 +92,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """Windows of ``size`` that begin at every multiple of ``every``. Raises: RecomposeError when one is not above 0."""
+    """Windows of ``size`` that begin at every multiple of ``every``. Raises: RecomposeError unless both are above 0."""
 
     size: float
     every: float
@@ -102,8 +102,8 @@ class Sliding:
         above_zero("every", self.every)
 
     def of(self, time: float) -> list[Window]:
-        """Oldest first; none where ``every`` leaves gaps and the event is in one. Raises: RecomposeError for what is no
-        time, or one so large that windows there cannot be told apart."""
+        """Return the windows of an event, oldest first; none if ``every`` leaves gaps and the event is in one. Raises:
+        RecomposeError for an invalid time, or one so large that its windows cannot be told apart."""
         time = plain(time)
         number = steps_to(time, self.every)
         windows = []
@@ -113,7 +113,7 @@ class Sliding:
         return windows[::-1]
 
     def _end(self, number: int) -> float:
-        """With fractions, a start and a size do not come to the next multiple exactly."""
+        """Return the end; with fractions, a start plus a size may differ slightly from the next multiple."""
         return (number + 1) * self.every if self.size == self.every else number * self.every + self.size
 
     def is_over(self, window: Window, watermark: float) -> bool:
@@ -135,8 +135,8 @@ class Tumbling(Sliding):
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Windows around events of which none is further than ``gap`` from the next; they end ``gap`` after the last.
-    Raises: RecomposeError when ``gap`` is not above 0."""
+    """Windows around events, each at most ``gap`` from the next; they end ``gap`` after the last event. Raises:
+    RecomposeError if ``gap`` is not above 0."""
 
     gap: float
 
@@ -153,7 +153,7 @@ class Sessions:
         return window.end < watermark
 
     def too_late(self, windows: Sequence[Window], time: float, watermark: float) -> list[Window]:
-        """All or none, by the event's own time: the session that it belonged to may be told already."""
+        """Return all windows or none, by the event's own time, because its session may have been emitted already."""
         return list(windows) if time < watermark else []
 
 

@@ -16,8 +16,8 @@ RADIUS = 0.75
 class FaceRecognizerOptions(FaceOptions):
     """The detector as SPBench has it: slow, and blind to faces larger than 18 % of the frame."""
 
-    scale: float = Field(default=1.01, gt=1.0, le=2.0, description="Factor between two sizes of faces searched")
-    neighbours: int = Field(default=40, ge=0, le=100, description="Hits that make a face")
+    scale: float = Field(default=1.01, gt=1.0, le=2.0, description="Factor between two searched sizes of faces")
+    neighbours: int = Field(default=40, ge=0, le=100, description="Hits required for a face")
     largest: float = Field(default=0.18, gt=0, le=1)
 
 

@@ -28,7 +28,7 @@ SEED = 20
 
 
 def sample_clip() -> Path:
-    """An MJPG video of 300 frames, 462×260. Raises: RecomposeError when scikit-image is not installed."""
+    """Return an MJPG video of 300 frames, 462×260. Raises: RecomposeError if scikit-image is not installed."""
     place = cache_dir() / f"clip-{RECIPE}.avi"
     if not place.exists():
         write_video(place, _frames(), (WIDTH, HEIGHT), FRAMES_PER_S)
@@ -36,7 +36,7 @@ def sample_clip() -> Path:
 
 
 def sample_training() -> Path:
-    """A folder with one picture of the person in the clip."""
+    """Return a folder with one picture of the person in the clip."""
     folder = cache_dir() / f"faces-{RECIPE}"
     if not (folder / "astronaut.png").exists():
         folder.mkdir(exist_ok=True)
@@ -47,7 +47,7 @@ def sample_training() -> Path:
 
 
 def _frames() -> Iterator[Image]:
-    """A window that moves over one photo after the other, and zooms."""
+    """Yield a window that moves over one photo after the other, and zooms."""
     chance = random.Random(SEED)
     for name, count in SCENES:
         photo = np.asarray(cv2.imread(str(wheel_photo(name))), dtype=np.uint8)
@@ -57,7 +57,7 @@ def _frames() -> Iterator[Image]:
 
 
 def _window(photo: Image, chance: random.Random) -> NDArray[np.float64]:
-    """Left, top and width of a window in the upper half of a photo, where portraits have their faces."""
+    """Return left, top and width of a window in the upper half of a photo, where portraits have their faces."""
     height, width = photo.shape[:2]
     span = min(width * chance.uniform(0.7, 0.95), height * WIDTH / HEIGHT)
     return np.array([chance.uniform(0, width - span), chance.uniform(0, 0.1) * height, span])
@@ -75,20 +75,20 @@ if TYPE_CHECKING:
 
 
 INPUT_CLASSES = {"test": 9, "small": 30, "medium": 90, "large": 450, "huge": 900}
-"""Frames: at 30 a second 0.3, 1, 3, 15 and 30 s, as SPBench's Face Recognizer has them."""
+"""Numbers of frames: 0.3, 1, 3, 15 and 30 s at 30 frames/s, as in SPBench's Face Recognizer."""
 
 
 class FaceOptions(Options):
     training: Path | None = Field(default=None, description="Folder of pictures of faces; default: the sample's")
     gallery: Path | None = Field(
-        default=None, description="A data set that recompose ingest made, followed while running; in place of training"
+        default=None, description="Data set of recompose ingest, followed while running; replaces training"
     )
     height: int = Field(
-        default=260, ge=0, le=4320, description="Frames are scaled down to so many rows (small faces: 480); 0: never"
+        default=260, ge=0, le=4320, description="Rows to which frames are scaled down (small faces: 480); 0: never"
     )
-    scale: float = Field(default=1.1, gt=1.0, le=2.0, description="Factor between two sizes of faces searched")
-    neighbours: int = Field(default=5, ge=0, le=100, description="Hits that make a face")
-    smallest: float = Field(default=0.06, gt=0, le=1, description="Side of a face over the height of the frame")
+    scale: float = Field(default=1.1, gt=1.0, le=2.0, description="Factor between two searched sizes of faces")
+    neighbours: int = Field(default=5, ge=0, le=100, description="Hits required for a face")
+    smallest: float = Field(default=0.06, gt=0, le=1, description="Minimum side of a face over the height of the frame")
     largest: float = Field(default=0.6, gt=0, le=1)
     threshold: float = Field(default=THRESHOLD, gt=0, description="Distance beyond which a face is a stranger's")
 
@@ -111,7 +111,7 @@ class FaceApp(App):
         self._recognizers = self._searched().open()
 
     def data_set(self) -> FaceRecipe:
-        from apps.faces.data_set import FaceRecipe  # Arrow: workers do not need it
+        from apps.faces.data_set import FaceRecipe  # Arrow, which workers do not need
 
         return FaceRecipe(self._training)
 

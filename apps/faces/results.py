@@ -29,8 +29,8 @@ class Box(NamedTuple):
 
 
 class Detector:
-    """One loaded cascade, to be made once a worker. ``scale``: factor between two sizes searched; ``neighbours``: hits
-    that make a face; ``smallest`` and ``largest``: sides of a face over the height of the frame."""
+    """One loaded cascade, to be created once per worker. ``scale``: factor between two searched sizes; ``neighbours``:
+    hits required for a face; ``smallest`` and ``largest``: sides of a face over the height of the frame."""
 
     def __init__(self, scale: float, neighbours: int, smallest: float, largest: float) -> None:
         cv2.setNumThreads(1)
@@ -39,7 +39,7 @@ class Detector:
         self._smallest, self._largest = smallest, largest
 
     def boxes(self, grey: Image) -> tuple[Box, ...]:
-        """Faces in an equalised grey frame, from left to right."""
+        """Return the faces in an equalised grey frame, from left to right."""
         height = grey.shape[0]
         sides = [max(1, round(share * height)) for share in (self._smallest, self._largest)]
         found = self._cascade.detectMultiScale(
@@ -53,12 +53,12 @@ class Detector:
 
 
 def equalised(frame: Image) -> Image:
-    """Grey, with its histogram spread out."""
+    """Return the frame in grey, with its histogram spread out."""
     return np.asarray(cv2.equalizeHist(cv2.cvtColor(frame, cv2.COLOR_BGR2GRAY)), dtype=np.uint8)
 
 
 def crop(grey: Image, box: Box) -> Image:
-    """A copy, so that no more than the face travels."""
+    """Return a copy, so that only the face is sent on."""
     return grey[box.y : box.y + box.height, box.x : box.x + box.width].copy()
 
 
@@ -81,7 +81,7 @@ class Person(NamedTuple):
 
 
 class Gallery(NamedTuple):
-    """Grey faces, and their persons' names."""
+    """Grey faces, and the names of their persons."""
 
     faces: tuple[Image, ...]
     labels: tuple[str, ...]
@@ -120,7 +120,7 @@ def load(place: Path) -> Gallery:
 COLUMNS = ("frame", "x", "y", "w", "h", "label", "distance")
 FONT = cv2.FONT_HERSHEY_PLAIN
 RED, GREEN = (0, 0, 255), (0, 255, 0)
-"""Blue, green, red, as OpenCV has them."""
+"""Colours as blue, green, red, the order of OpenCV."""
 
 
 class Marked(NamedTuple):
@@ -133,7 +133,7 @@ class Marked(NamedTuple):
 
 
 class Recognized(NamedTuple):
-    """``digest`` of the marked frame before any text was written in it, which differs between versions of OpenCV."""
+    """``digest``: of the marked frame before text is written into it, as text differs between versions of OpenCV."""
 
     number: int
     image: Image
@@ -143,7 +143,7 @@ class Recognized(NamedTuple):
 
 
 def circle(image: Image, box: Box, colour: tuple[int, int, int], radius: float) -> None:
-    """Draws into ``image``; ``radius`` over the width of the face."""
+    """Draw into ``image``; ``radius`` relative to the width of the face."""
     centre = (box.x + box.width // 2, box.y + box.height // 2)
     cv2.circle(image, centre, round(radius * box.width), colour, 2)
 

@@ -31,7 +31,7 @@ from compositions.model import Stage
 
 
 def images_of(options: FerretOptions) -> Path:
-    """The folder of the photos to search in."""
+    """Return the folder of the photos to search in."""
     return options.images.expanduser() if options.images else sample_photos(options.samples)
 
 
@@ -60,7 +60,7 @@ def read_queries(place: Path) -> Iterator[Photo | Unreadable]:
 
 
 def pushed_query(value: Any) -> Photo:
-    """A pushed query: ``{"query": NAME, "image": BASE64}``, the bytes of a JPEG, PNG … file."""
+    """Return the query in a pushed ``{"query": NAME, "image": BASE64}``, the bytes of a JPEG, PNG … file."""
     if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in ("query", "image")):
         raise ValueError('a Ferret item is {"query": NAME, "image": BASE64 of a JPEG, PNG or other picture file}')
     try:
@@ -87,7 +87,7 @@ def searched(options: FerretOptions) -> Searched[Database]:
 
 def recipe_of(options: FerretOptions) -> RegionRecipe:
     """Return the recipe of a database, with the compiled kernel by default; both kernels give the same."""
-    from apps.ferret.data_set import RegionRecipe  # Arrow: workers do not need it
+    from apps.ferret.data_set import RegionRecipe  # Arrow, which workers do not need
 
     kernel = options.kernel if "kernel" in options.model_fields_set else "fast"
     return RegionRecipe(partial(images_of, options), cache(partial(projections_of, options)), kernel)
@@ -120,7 +120,7 @@ class Ferret(App):
         """Bring the database up to date with its photos."""
         searched(self.options).prepare()
         if self.options.kernel == "fast":
-            self.setup()  # compiles here, once for the machine, and not in all workers at the same time
+            self.setup()  # compiles here once for the machine, instead of in all workers at the same time
 
     def setup(self) -> None:
         self._kernel = load_kernel(self.options.kernel)
@@ -131,14 +131,14 @@ class Ferret(App):
         return recipe_of(self.options)
 
     def _warm_up(self) -> None:
-        """Load the compiled loops and the index now, rather than with the first item."""
+        """Load the compiled loops and the index in advance, not with the first item."""
         blank = np.zeros((SIDE, SIDE, 3), np.uint8)
         own = self._databases.newest()[1].features[:1]
         signature = self.extract(self.segment(Photo("", blank, blank)))
         self.rank(self.vectorize(signature._replace(weights=np.ones(1, np.float32), features=own)))
 
     def items(self, path: Path | None) -> Iterator[Photo | Unreadable]:
-        """Yield the query photos in the order of their paths; a file that is no picture becomes a dead letter."""
+        """Yield the query photos in the order of their paths; a file that is not a picture becomes a dead letter."""
         return read_queries(path.expanduser() if path else queries_of(self.options))
 
     def from_json(self, value: Any) -> Photo:

@@ -50,7 +50,7 @@ class RegionRecipe:
         return [{"weight": weight, "features": row} for weight, row in zip(weights, features, strict=True)]
 
     def write_index(self, rows: Rows, place: Path) -> None:
-        """The images are in the order of their paths, folder by folder."""
+        """Write the index; the images are in the order of their paths, folder by folder."""
         sizes = rows.files["rows"].to_numpy()
         order = pc.sort_indices(pc.replace_substring(rows.files["path"], "/", "\0")).to_numpy()
         names = display_names(rows.files["path"].combine_chunks().take(pa.array(order)))

@@ -13,16 +13,16 @@ from apps.ferret.values import FEATURES, SIDE, Bytes, Doubles, Floats, Ints
 # Ferret's segment stage: Statistical Region Merging (Nock and Nielsen 2004, IEEE TPAMI 26(11), sections 3 and 4).
 
 COMPLEXITY = 128
-"""Q of the paper: how many independent random variables make a pixel's value; more gives more, smaller regions."""
+"""Q of the paper: number of independent random variables in a pixel's value; more give more, smaller regions."""
 
 SMALLEST = 81
-"""Regions of fewer pixels are merged into a neighbour: half a per cent of the picture, the original's choice."""
+"""Minimum pixels of a region; smaller ones are merged into a neighbour: half a per cent, as in the original."""
 
 PIXELS = SIDE * SIDE
 
 
 def segment(rgb: Bytes, kernel: Kernel) -> NDArray[np.uint16]:
-    """Labels (128, 128) of the regions of a picture, numbered from 0 in raster order of their first pixels."""
+    """Return labels (128, 128) of a picture's regions, numbered from 0 in raster order of their first pixels."""
     first, second = sorted_pairs(rgb)
     channels = [kernel.sequence(rgb[..., c].ravel().astype(np.float64)) for c in range(3)]
     roots = kernel.sequence(np.arange(PIXELS))
@@ -46,7 +46,7 @@ def sorted_pairs(rgb: Bytes) -> tuple[Ints, Ints]:
 
 @lru_cache(maxsize=1)
 def neighbour_pairs() -> tuple[Ints, Ints]:
-    """Each pixel with its east, then its south neighbour; the last column's and the last row's pairs come last."""
+    """Return each pixel with its east, then its south neighbour; pairs of the last column and row come last."""
     grid = np.arange(PIXELS).reshape(SIDE, SIDE)
     inner = grid[:-1, :-1].ravel()
     both = np.stack((inner + 1, inner + SIDE), axis=1).ravel()
@@ -57,10 +57,10 @@ def neighbour_pairs() -> tuple[Ints, Ints]:
 
 @lru_cache(maxsize=1)
 def merge_bounds() -> Doubles:
-    """Entry s: what a region of s pixels adds to the squared difference of means up to which two regions merge.
+    """Return by region size s the part of s pixels in the squared difference of means up to which two regions merge.
 
-    256²/(2Q) · (min(256, s)·ln(1 + s) + 2·ln(6N))/s, the paper's merging predicate with its bound on the number of
-    regions of one size; entry 0 is not used.
+    It is 256²/(2Q) · (min(256, s)·ln(1 + s) + 2·ln(6N))/s, the paper's merging predicate with its bound on the number
+    of regions of one size; entry 0 is not used.
     """
     size = np.arange(PIXELS + 1, dtype=np.float64)
     size[0] = 1.0
@@ -71,11 +71,11 @@ def merge_bounds() -> Doubles:
 
 F32 = np.float32
 FEATURE_WEIGHTS = np.array([6, 3, 1.5, 4, 2, 1, 4, 2, 1, 0.2, 0.4, 0.04, 0.007, 0.007], F32)
-"""How much each feature counts: moments of H, S, V, then ln(aspect), filling, ln(area), row, column."""
+"""Weight of each feature: moments of H, S, V, then ln(aspect), filling, ln(area), row, column."""
 
 
 def extract(hsv: Bytes, labels: NDArray[np.uint16], kernel: Kernel) -> tuple[Floats, Floats]:
-    """Weights (regions,) and features (regions, 14) of a segmented picture."""
+    """Return weights (regions,) and features (regions, 14) of a segmented picture."""
     order = np.argsort(labels.ravel(), kind="stable")  # pixels region by region, in raster order within each
     sizes = np.bincount(labels.ravel())
     pixels = np.split(order, np.cumsum(sizes)[:-1])
@@ -88,7 +88,7 @@ def extract(hsv: Bytes, labels: NDArray[np.uint16], kernel: Kernel) -> tuple[Flo
 
 
 def colour_moments(colours: Floats) -> Floats:
-    """(3, 3) per channel: mean, standard deviation, signed cube root of the mean cubed deviation, all over 255."""
+    """Return (3, 3) per channel: mean, standard deviation, signed cube root of the mean cubed deviation, over 255."""
     count = F32(len(colours))
     mean = _sum(colours) / count
     deviation = colours - mean
@@ -106,7 +106,7 @@ def _sum(values: Floats) -> Floats:
 
 
 def shape_and_place(pixels: NDArray[np.int64], kernel: Kernel) -> tuple[float, float, float, int, int]:
-    """ln(width/height) and filling and ln(area) of the box, mean row and mean column; ``pixels`` in raster order."""
+    """Return ln(width/height), filling and ln(area) of the box, mean row and column; ``pixels`` in raster order."""
     top, bottom, left, right, inside = kernel.grow_box(kernel.sequence(pixels), SIDE)
     height, width = bottom - top + 1, right - left + 1
     rows, columns = pixels // SIDE, pixels % SIDE
@@ -116,7 +116,7 @@ def shape_and_place(pixels: NDArray[np.int64], kernel: Kernel) -> tuple[float, f
 
 
 def region_weights(sizes: NDArray[np.int64]) -> Floats:
-    """Square roots of the regions' pixel counts over their sum, which is kept in single precision as it grows."""
+    """Return square roots of the regions' pixel counts over their sum, which is summed in single precision."""
     total = F32(0)
     for size in sizes.tolist():
         total = F32(float(total) + sqrt(size))

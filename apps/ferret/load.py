@@ -29,9 +29,9 @@ def read_photo(path: Path, name: str) -> Photo:
 
 
 def decode_photo(data: bytes, name: str) -> Photo:
-    """The picture in the bytes of a JPEG, PNG … file; its EXIF orientation is ignored, as by the original. Raises:
-    RecomposeError when the bytes are no picture that OpenCV can decode."""
-    import cv2  # a quarter of a second that only the source side needs to spend
+    """Return the picture in the bytes of a JPEG, PNG … file; its EXIF orientation is ignored, as by the original.
+    Raises: RecomposeError if OpenCV cannot decode the bytes."""
+    import cv2  # OpenCV takes a quarter of a second, which only the source side needs to spend
 
     flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
     bgr = cv2.imdecode(np.frombuffer(data, np.uint8), flags) if data else None
@@ -42,9 +42,9 @@ def decode_photo(data: bytes, name: str) -> Photo:
 
 
 def resize(rgb: Bytes) -> Bytes:
-    """(height, width, 3) to (128, 128, 3), antialiased, rounded after each of the two passes. The rows are resampled
-    first unless the picture is taller than wide: rounding makes the order visible."""
-    from apps.ferret.loops.compiled import resample  # numba: only where pictures are loaded
+    """Scale (height, width, 3) to (128, 128, 3), antialiased, rounded after each of the two passes. The rows come first
+    unless the picture is taller than wide, because rounding makes the order visible."""
+    from apps.ferret.loops.compiled import resample  # numba is needed only if pictures are loaded
 
     height, width = rgb.shape[:2]
 
@@ -91,8 +91,8 @@ def _sinc(x: float) -> np.float32:
 
 
 def to_hsv(rgb: Bytes) -> Bytes:
-    """Hue, saturation and value, all 0..255, each rounded down from single precision. V = max, S = 255·(max − min)/max,
-    H = 255·h/6 where h in [0, 6) goes around the usual hexcone."""
+    """Return hue, saturation and value, all 0..255, each rounded down from single precision. V = max, S = 255·(max −
+    min)/max, H = 255·h/6, where h in [0, 6) goes around the usual hexcone."""
     red, green, blue = (rgb[..., channel].astype(F32) for channel in range(3))
     top = np.maximum(np.maximum(red, green), blue)
     spread = top - np.minimum(np.minimum(red, green), blue)

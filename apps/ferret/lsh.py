@@ -38,14 +38,14 @@ class Projections(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the projections, in hexadecimal digits."""
+        """Return a hash of the projections, in hexadecimal digits."""
         digest = sha256(str(self.buckets).encode())
         for array in self[:-1]:
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
     def bucket_numbers(self, features: Floats) -> NDArray[np.int32]:
-        """(regions, tables): the bucket of each region in each table, 0 … buckets − 1."""
+        """Return (regions, tables): the bucket of each region in each table, 0 … buckets − 1."""
         numbers = np.empty((len(features), len(self.mixers)), np.int32)
         for at in range(0, len(features), TURN):
             numbers[at : at + TURN] = self._bucket_numbers(features[at : at + TURN])
@@ -62,7 +62,7 @@ class Projections(NamedTuple):
 
 
 def draw_projections(seed: int = 0) -> Projections:
-    """Projections of 8 tables from a seed."""
+    """Draw projections of 8 tables from a seed."""
     random = np.random.default_rng(seed)
     count = TABLES * HASHES
     alpha = random.standard_normal((count, FEATURES)).astype(F32)
@@ -72,8 +72,8 @@ def draw_projections(seed: int = 0) -> Projections:
 
 
 def load_projections(path: Path) -> Projections:
-    """Projections from an npz file with ``alpha``, ``beta``, ``rnd``, ``W`` and ``H``, of 8 tables or more. Raises:
-    RecomposeError when the file cannot be read or its arrays do not fit together."""
+    """Read projections from an npz file with ``alpha``, ``beta``, ``rnd``, ``W`` and ``H``, of 8 tables or more.
+    Raises: RecomposeError if the file cannot be read or its arrays do not fit together."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             alpha, beta, mixers, width, buckets = (data[key] for key in ("alpha", "beta", "rnd", "W", "H"))
@@ -92,7 +92,7 @@ def first_tables(
     width: NDArray[np.float32],
     buckets: int,
 ) -> Projections:
-    """The 8 tables that are used. Raises: ValueError when the shapes do not fit together."""
+    """Return the 8 tables that are used. Raises: ValueError if the shapes do not fit together."""
     tables, hashes = mixers.shape
     fits = alpha.shape == (tables * hashes, FEATURES) and beta.shape == (tables * hashes,) and width.shape == (tables,)
     if not fits or tables < TABLES or buckets < 1:
@@ -119,7 +119,7 @@ class RegionIndex:
         self._order, self._sorted = buckets
 
     def near(self, features: Floats, keep: int) -> Ints:
-        """The ``keep`` regions nearest to each of the given ones, among those in its buckets; ascending, once each."""
+        """Return the ``keep`` regions nearest to each given one among those in its buckets; ascending, once each."""
         numbers = self._projections.bucket_numbers(features).T
         bounds = [
             (np.searchsorted(table, wanted, "left"), np.searchsorted(table, wanted, "right"))

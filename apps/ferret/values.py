@@ -13,10 +13,10 @@ SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp",
 
 
 def list_photos(place: Path) -> list[tuple[str, Path]]:
-    """(name, path) of a photo, or of all photos in a folder and its subfolders, in the order of their paths.
+    """Return (name, path) of a photo, or of all photos in a folder and its subfolders, in the order of their paths.
 
-    A photo is called by its file name, or by its path within the folder where several have the same file name.
-    Raises: RecomposeError when there is no photo.
+    A photo's name is its file name, or its path within the folder if several have the same file name. Raises:
+    RecomposeError if there is no photo.
     """
     if place.is_file():
         return [(place.name, place)]
@@ -50,7 +50,7 @@ class Photo(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A file that is no picture: the first stage raises ``reason``, so the item becomes a dead letter."""
+    """A file that is not a picture: the first stage raises ``reason``, so the item becomes a dead letter."""
 
     name: str
     reason: str

@@ -31,7 +31,7 @@ SEED = 7
 
 
 def sample_road() -> Path:
-    """An MJPG video of 150 frames, 640×360: a road that bends, with two marked sides, noise and a sky."""
+    """Return an MJPG video of 150 frames, 640×360: a road that bends, with two marked sides, noise and a sky."""
     place = cache_dir() / f"road-{RECIPE}.avi"
     if not place.exists():
         noise = np.random.default_rng(SEED)
@@ -52,7 +52,7 @@ def _frame(number: int, noise: np.random.Generator) -> Image:
 
 
 def _dashes(image: Image, number: int, vanishing: float) -> None:
-    """The middle of the road, that comes closer."""
+    """Return the marks in the middle of the road, which come closer."""
     for dash in range(6):
         near = (dash + number / 10 % 1) / 6
         begin, end = HORIZON + (HEIGHT - HORIZON) * near**2, HORIZON + (HEIGHT - HORIZON) * min(1.0, near + 0.06) ** 2
@@ -61,20 +61,20 @@ def _dashes(image: Image, number: int, vanishing: float) -> None:
 
 COLUMNS = ("frame", "x1", "y1", "x2", "y2", "side")
 INPUT_CLASSES = {"test": 25, "small": 125, "medium": 500, "large": 1_500, "huge": 3_000}
-"""Frames: at 25 a second 1, 5, 20, 60 and 120 s. SPBench's huge has 120 s; the others are ours."""
+"""Numbers of frames: 1, 5, 20, 60 and 120 s at 25 frames/s. SPBench's huge has 120 s; the others are ours."""
 LEAST_SLOPE = 0.3
 """Minimum slope of a lane's side (rows over columns); flatter lines are ignored."""
 SMALLEST_PX = 16
 
 
 WithImage = tuple[Frame, Image]
-"""A frame with the result of the operator before."""
+"""A frame with the result of the previous operator."""
 WithImages = tuple[Frame, Image, Image]
 WithLines = tuple[Frame, Lines]
 
 
 class Lanes(NamedTuple):
-    """The frame with its lines drawn in, and these, in pixels of the frame."""
+    """A frame with its lines drawn in, and the lines, in pixels of the frame."""
 
     number: int
     image: Image
@@ -83,9 +83,9 @@ class Lanes(NamedTuple):
 
 
 class LaneOptions(Options):
-    height: int = Field(default=360, ge=0, le=4320, description="Frames are scaled down to so many rows; 0: never")
+    height: int = Field(default=360, ge=0, le=4320, description="Rows to which frames are scaled down; 0: never")
     search: Literal["both_sides", "spbench"] = Field(
-        default="both_sides", description="Until each side of the lane has a line; or as SPBench, until five lines"
+        default="both_sides", description="Search until both sides have a line; or, as SPBench, until five lines"
     )
 
 
@@ -176,7 +176,7 @@ class LaneDetection4(_Lanes):
 
 
 def side_of(line: list[int]) -> str:
-    """``left``, ``right`` or nothing: rows count downwards, so the left side of a lane rises to the right."""
+    """Return ``left``, ``right`` or nothing: rows count downwards, so a lane's left side rises to the right."""
     x1, y1, x2, y2 = line
     if x1 == x2 or abs(y2 - y1) < LEAST_SLOPE * abs(x2 - x1):
         return ""
@@ -184,7 +184,7 @@ def side_of(line: list[int]) -> str:
 
 
 def _region(frame: Frame) -> Image:
-    """Check a frame. Raises: RecomposeError if the frame has no rows below row width/3."""
+    """Check a frame. Raises: RecomposeError if the frame is not higher than a third of its width."""
     image = intact(frame)
     rows, columns = image.shape[:2]
     if columns < SMALLEST_PX or rows - operators.top_row(image) < SMALLEST_PX:

@@ -1,6 +1,6 @@
 """The operators of SPBench's Lane Detection between its source and its sink, on plain arrays.
 
-The region of interest is what lies below row width/3, without the last column.
+The region of interest lies below row width/3, and excludes the last column.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MOST_VOTES, VOTES_STEP, ENOUGH_LINES = 225, 5, 5
 LEFT_RAD, RIGHT_RAD = (0.09, 1.48), (1.66, 3.14)
 """Angles of the normals of lines that lean like the sides of a lane."""
 STEEP_LEFT_RAD, STEEP_RIGHT_RAD = (0.3, 1.3), (1.85, 2.85)
-"""The same without nearly level or upright lines: the sides of a lane as seen from within the lane."""
+"""The same angles without nearly level or upright lines: the sides of a lane as seen from within the lane."""
 REACH_PX = 1000
 LARGEST_GAP_PX, LEAST_VOTES = 10, 4
 INVERSE_FROM = 150
@@ -80,12 +80,12 @@ def _draw_polar(mask: Image, rho: float, theta: float) -> None:
 
 
 def hough_p(edges: Image, search: Search) -> Image:
-    """A mask with the line segments of the edges."""
+    """Return a mask with the line segments of the edges."""
     return drawn(np.zeros_like(edges), segments(edges, search), 255)
 
 
 def segments(edges: Image, search: Search) -> Lines:
-    """Probabilistic Hough transform (Matas et al. 2000)."""
+    """Return segments by the probabilistic Hough transform (Matas et al. 2000)."""
     found = cv2.HoughLinesP(edges, 1, pi / 180, LEAST_VOTES, None, search.shortest_px, LARGEST_GAP_PX)
     return np.empty((0, 4), np.int32) if found is None else np.asarray(found.reshape(-1, 4), dtype=np.int32)
 

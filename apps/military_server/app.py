@@ -78,7 +78,7 @@ def phase_workload() -> Loads:
 
 
 def loads_of(phases: Sequence[Phase]) -> Loads:
-    """Phases one after the other."""
+    """Return the loads of the phases, one after the other."""
     return np.concatenate([phase.loads() for phase in phases])
 
 
@@ -110,19 +110,19 @@ def sent_by_drones(widths: Widths, seed: int) -> Iterator[bytes]:
 
 
 _STORED = Struct(f"=qB{2 * UNITS}H")
-"""Packs one record of ``STORED``, for which NumPy would take ten times as long."""
+"""Packs one record of ``STORED`` ten times as fast as NumPy."""
 
 
 class MilitaryOptions(Options):
     tuples: int = Field(default=1_000_000, ge=1, le=1_000_000_000, description="Length of the phase workload")
-    narrowest: int = Field(default=2, ge=1, le=WIDEST, description="Coordinate width of the easiest tuple, squares")
+    narrowest: int = Field(default=2, ge=1, le=WIDEST, description="Coordinate width of the easiest tuple, in squares")
     widest: int = Field(
-        default=12, ge=1, le=WIDEST, description="Coordinate width of the hardest tuple; its cost grows with the square"
+        default=12, ge=1, le=WIDEST, description="Coordinate width of the hardest tuple; the cost grows with its square"
     )
     kernel: KernelName = Field(
-        default="compiled", description="compiled by numba; numpy, which needs nothing to compile; gpu: numba on CUDA"
+        default="compiled", description="compiled: by numba; numpy: without a compiler; gpu: numba on CUDA"
     )
-    share: float = Field(default=1.0, gt=0, le=1, description="Of one GPU, what a worker with kernel gpu reserves")
+    share: float = Field(default=1.0, gt=0, le=1, description="Share of a GPU that a worker with kernel gpu reserves")
     seed: int = Field(default=0, ge=0, description="Seed of the map, the coordinates and the units")
 
     @field_validator("widest")
@@ -156,7 +156,7 @@ class MilitaryServer(App):
         if self.computing.intersection(stages):
             self._kernel = load_kernel(self.options.kernel, terrain(self.options.seed))
 
-    # --- the stages, A to E in the thesis ---
+    # --- the stages: A to E in the thesis ---
 
     def load(self, values: list[bytes]) -> list[bytes]:
         """Parse a drone's message. Raises: ValueError if its coordinates or units are invalid."""
@@ -227,7 +227,7 @@ def _shaped(value: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def _check(missions: Records) -> None:
-    """Raises: ValueError unless widths, coordinates and kinds are those of this map."""
+    """Check a record. Raises: ValueError unless widths, coordinates and kinds fit this map."""
     for name, least, most in (
         ("width", 1, WIDEST), ("coordinates", WIDEST, SIDE - WIDEST - 1), ("kinds", 0, KINDS - 1),
     ):  # fmt: skip

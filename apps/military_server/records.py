@@ -13,7 +13,7 @@ import numpy as np
 from apps.military_server.terrain import Ints, Records
 
 Field = Any
-"""An array of NumPy's, or one on a GPU."""
+"""An array of NumPy, or an array on a GPU."""
 
 
 class Bundle:
@@ -30,7 +30,7 @@ class Bundle:
 
     @cached_property
     def parts(self) -> list[bytes]:
-        """Each record by itself, copied from the device once for all of them."""
+        """Return each record separately, copied from the device once for all of them."""
         return parted(filled(self._layout, self))
 
 
@@ -47,7 +47,7 @@ class Row:
 
 
 def taken(values: Sequence[bytes | Row], layout: np.dtype[np.void]) -> Records | Bundle:
-    """Return the records that a stage gets. Raises: ValueError if one has another length."""
+    """Return the records that a stage receives. Raises: ValueError if one has another length."""
     first = values[0]
     if isinstance(first, Row) and [getattr(each, "at", -1) for each in values] == list(range(len(first.bundle))):
         return first.bundle
@@ -55,7 +55,7 @@ def taken(values: Sequence[bytes | Row], layout: np.dtype[np.void]) -> Records |
 
 
 def given(layout: np.dtype[np.void], source: Records | Bundle, **fields: Field) -> list[bytes | Row]:
-    """Return the records with ``fields``, each by itself; what else ``layout`` has comes from ``source``."""
+    """Return the records with ``fields``, each separately; other fields of ``layout`` come from ``source``."""
     if isinstance(source, Bundle) or any(map(on_device, fields.values())):
         bundle = Bundle(layout, source, fields)
         return [Row(bundle, at) for at in range(len(bundle))]
@@ -73,12 +73,12 @@ def on_host(field: Field) -> Any:
 
 
 def ints(field: Field) -> Ints:
-    """Return a field as kernels take it: 32 bits, without gaps between the records; on a GPU it is so already."""
+    """Return a field in the kernels' form: 32 bits, without gaps between the records. GPU fields have it already."""
     return field if on_device(field) else np.ascontiguousarray(field, np.int32)
 
 
 def joined(values: Sequence[bytes], layout: np.dtype[np.void]) -> Records:
-    """Return the records of a bundle as one array. Raises: ValueError when one of them has another length."""
+    """Return the records of a bundle as one array. Raises: ValueError if a record has another length."""
     if set(map(len, values)) != {layout.itemsize}:
         wrong = next((len(value) for value in values if len(value) != layout.itemsize), 0)
         raise ValueError(f"a record of {wrong} bytes; must be {layout.itemsize}")
@@ -86,13 +86,13 @@ def joined(values: Sequence[bytes], layout: np.dtype[np.void]) -> Records:
 
 
 def parted(records: Records) -> list[bytes]:
-    """Return each record by itself."""
+    """Return each record separately."""
     data, size = records.tobytes(), records.itemsize
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
 def filled(layout: np.dtype[np.void], source: Records | Bundle, **fields: Field) -> Records:
-    """Return records with ``fields``; what else ``layout`` has comes from ``source``."""
+    """Return records with ``fields``; other fields of ``layout`` come from ``source``."""
     records = np.empty(len(source), layout)
     for name in layout.names or ():
         records[name] = on_host(fields[name] if name in fields else source[name])

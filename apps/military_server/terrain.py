@@ -1,6 +1,6 @@
-"""The map that drones fly over, and the demands of units on the ground: the same in every process, from a seed.
+"""The map over which drones fly, and the demands of units on the ground; the same in every process, from a seed.
 
-All in whole numbers, so that every kernel finds the same to the last bit.
+All numbers are whole, so that every kernel gives exactly the same results.
 """
 
 from functools import cache
@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 SIDE = 512
-"""Squares."""
+"""Squares per side of the map."""
 WIDEST = 32
 """Minimum distance of coordinates from the map's edge, so that all examined squares are on the map."""
 OPEN, WET, WOODED = 0, 1, 1 << 16
-"""So that the sum over an area counts both."""
+"""Values of a square; the sum over an area counts wet and wooded squares separately."""
 WATERLINE, TREELINE = 1000, 1150
 STEPS = (128, 32, 8, 2)
-"""Squares from hill to hill, from large to small ones; a hill is up to 16 times as high, in decimetres."""
+"""Squares from hill to hill, from large to small; a hill is up to 16 times as high, in decimetres."""
 
 WANTED = np.array(
     [[1200, 60, 0, 0], [1500, 120, 0, 400], [900, 40, 600, 0], [1800, 200, 0, 100],
      [1100, 20, 0, 800], [1000, 90, 200, 300], [1400, 10, 0, 0], [1300, 300, 100, 900]], np.int32,
 )  # fmt: skip
-"""By kind of unit: mean height and relief in decimetres, water and wood of a thousand squares."""
+"""By kind of unit: wanted mean height and relief in decimetres, and squares of water and wood per thousand."""
 WEIGHTS = np.array(
     [[1, 4, 8, 2], [2, 3, 8, 1], [1, 5, 4, 2], [4, 1, 8, 1], [1, 6, 6, 3], [2, 2, 1, 1], [3, 8, 9, 2], [1, 1, 2, 6]],
     np.int32,
@@ -34,17 +34,17 @@ MOST_PENALTY = 700
 
 
 class Terrain(NamedTuple):
-    """Row by row."""
+    """The map, row by row."""
 
     heights: NDArray[np.int16]
-    """Decimetres, 0 or more."""
+    """Height in decimetres, 0 or more."""
     ground: "Ints"
-    """``OPEN``, ``WET`` or ``WOODED``."""
+    """``OPEN``, ``WET`` or ``WOODED``, by square."""
 
 
 @cache
 def terrain(seed: int) -> Terrain:
-    """Takes some tens of milliseconds, once a process."""
+    """Return the map, created once per process in some tens of milliseconds."""
     chance = np.random.default_rng(seed)
     heights, trees = (np.sum([_hills(chance, step) for step in STEPS], axis=0) for _ in ("heights", "trees"))
     ground = np.where(trees > TREELINE, WOODED, OPEN)
@@ -53,7 +53,7 @@ def terrain(seed: int) -> Terrain:
 
 
 def _hills(chance: np.random.Generator, step: int) -> "Ints":
-    """Random heights every ``step`` squares, straight lines between them."""
+    """Return random heights every ``step`` squares, with straight lines in between."""
     corners = chance.integers(0, 16 * step, (SIDE // step + 1, SIDE // step + 1), dtype=np.int32)
     part = np.arange(step, dtype=np.int32)
     rows = corners[:-1, None] * (step - part)[:, None] + corners[1:, None] * part[:, None]
@@ -72,7 +72,7 @@ _PLACES = ("at", "u2", (UNITS, 2))
 MISSION = np.dtype(
     [("drone", "i8"), ("width", "u2"), ("coordinates", "u2", (COORDINATES, 2)), ("kinds", "u1", (UNITS,))]
 )
-"""Where a drone looks around, columns and rows, how far, and which kinds of units it has to place."""
+"""Place of a drone (column and row), width of its view, and kinds of the units to place."""
 SENT = MISSION.newbyteorder(">")
 """A record as drones send it, in network byte order."""
 EXPLORED = np.dtype([*MISSION.descr, ("features", "u2", (COORDINATES, FEATURES))])

@@ -38,7 +38,7 @@ class Costs:
         self._phase_starts = [first for first, _ in self._phases]
 
     def of(self, item: int, stage: int) -> float:
-        """Seconds that stage number ``stage`` (from 0) takes for ``item``."""
+        """Return the seconds that stage number ``stage`` (from 0) takes for ``item``."""
         factors = self._phases[bisect_right(self._phase_starts, item) - 1][1]
         drift = 1.0 + (self._options.drift - 1.0) * item / max(1, self._options.items - 1)
         return self._means_s[stage] * factors[stage] * drift * self._variation(item, stage)
@@ -51,19 +51,19 @@ class Costs:
 
 
 def uniform(seed: int, item: int, stage: int) -> float:
-    """A number strictly between 0 and 1 that looks random and is the same everywhere."""
+    """Return a number strictly between 0 and 1 that looks random but is the same everywhere."""
     digest = hashlib.blake2b(f"{seed}:{item}:{stage}".encode(), digest_size=6).digest()
     return (int.from_bytes(digest) + 0.5) / 2**48
 
 
 def lognormal(u: float, cv: float) -> float:
-    """Quantile ``u`` of the lognormal distribution with mean 1."""
+    """Return quantile ``u`` of the lognormal distribution with mean 1."""
     variance = math.log1p(cv * cv)
     return math.exp(math.sqrt(variance) * _NORMAL.inv_cdf(u) - variance / 2)
 
 
 def pareto(u: float, cv: float) -> float:
-    """Quantile ``1 − u`` of the Pareto distribution with mean 1: shape ``1 + sqrt(1 + 1/cv²)``."""
+    """Return quantile ``1 − u`` of the Pareto distribution with mean 1: shape ``1 + sqrt(1 + 1/cv²)``."""
     shape = 1.0 + math.sqrt(1.0 + 1.0 / (cv * cv))
     return float((shape - 1.0) / shape * u ** (-1.0 / shape))
 
@@ -90,7 +90,7 @@ def probe(payload: NDArray[np.uint8] | None) -> bytes:
 
 
 def _listed(value: Any) -> Any:
-    """``"3,5"`` and ``3`` as the command line gives them."""
+    """Parse ``"3,5"`` or ``3`` of the command line."""
     if isinstance(value, int) and not isinstance(value, bool):
         return (value,)
     return tuple(filter(None, value.replace(" ", "").split(","))) if isinstance(value, str) else value
@@ -107,14 +107,14 @@ class SyntheticOptions(Options):
     total_ms: float = Field(default=24.0, ge=0, le=3_600_000)
     """Mean service time of an item over all stages, in milliseconds (24 in the paper)."""
     compute: Literal["cpu", "wait"] = "cpu"
-    """``cpu`` is busy for that much CPU time; ``wait`` sleeps, as for an accelerator or a remote call."""
+    """``cpu`` computes for this much CPU time; ``wait`` sleeps, as for an accelerator or a remote call."""
     items: int = Field(default=10_000, ge=1)
     """Length of the data set (10,000 in the paper)."""
     distribution: Literal["constant", "lognormal", "pareto"] = "constant"
     cv: float = Field(default=0.5, gt=0, le=10)
     """Coefficient of variation of lognormal and pareto service times."""
     drift: float = Field(default=1.0, gt=0, le=1000)
-    """Factor that the service times have reached at the end of the data set, growing linearly from 1."""
+    """Factor of the service times at the end of the data set; it grows linearly from 1."""
     phases: str = ""
     """``"5000=2,8000=1:3:1"``: from item 5000 on all stages take twice as long, from 8000 on the second three times."""
     payload_bytes: int = Field(default=0, ge=0, le=1 << 30)
@@ -123,12 +123,12 @@ class SyntheticOptions(Options):
     time_limit_s: float | None = Field(default=None, gt=0)
     """Wall time after which a stage counts as hung."""
     fail_at: ItemNumbers = ()
-    """Items for which the second stage (the only one, if there is one) raises."""
+    """Items for which the second stage (or the only one) raises."""
     hang_at: ItemNumbers = ()
     """Items for which that stage sleeps for ``hang_s``."""
     hang_s: float = Field(default=600.0, gt=0)
     kill_at: ItemNumbers = ()
-    """Items for which that stage kills its process, every time: never use it with workers that are threads."""
+    """Items for which that stage kills its process, every time; not for workers that are threads."""
 
     @property
     def stage_weights(self) -> tuple[float, ...]:
@@ -155,7 +155,7 @@ class SyntheticOptions(Options):
 
 
 def parse_factors(text: str) -> tuple[float, ...]:
-    """``"1:3:2"`` as numbers. Raises: ValueError unless there are 1 to 64 numbers, each 0 to a million."""
+    """Parse ``"1:3:2"``. Raises: ValueError unless there are 1 to 64 numbers, each 0 to a million."""
     try:
         factors = tuple(float(part) for part in text.split(":"))
     except ValueError:
@@ -166,7 +166,7 @@ def parse_factors(text: str) -> tuple[float, ...]:
 
 
 def parse_phases(text: str, stages: int) -> tuple[tuple[int, tuple[float, ...]], ...]:
-    """See ``SyntheticOptions.phases``. Raises: ValueError with a sentence."""
+    """Parse ``SyntheticOptions.phases``. Raises: ValueError with a sentence."""
     table = {0: (1.0,) * stages}
     for part in filter(None, text.replace(" ", "").split(",")):
         first, _, factors = part.partition("=")
@@ -192,14 +192,14 @@ def burn(cpu_s: float, since_s: float) -> None:
 
 
 def rest(wall_s: float, since_s: float) -> None:
-    """Sleeps until ``wall_s`` after ``since_s`` of ``time.perf_counter``."""
+    """Sleep until ``wall_s`` after ``since_s`` of ``time.perf_counter``."""
     left_s = since_s + wall_s - time.perf_counter()
     if left_s > 0:
         time.sleep(left_s)
 
 
 class Work(NamedTuple):
-    """An item on its way: its number in the data set, the chain so far, and ballast."""
+    """An item in the pipeline: its number in the data set, the chain so far, and ballast."""
 
     item: int
     chain: bytes

@@ -28,9 +28,9 @@ class Stream:
 
     table: str
     date: str
-    """Days."""
+    """Column of the day."""
     time: str
-    """Seconds of the day."""
+    """Column of the second of the day."""
     columns: pa.Schema
 
 
@@ -82,7 +82,7 @@ LONGEST_S = 7_200
 """Maximum length of a session; a chunk lasts at least as long, so its clicks come from its own and the previous one."""
 PAGES = 60
 STORES = 60
-_SALES, _CLICKS, _ITEMS = 1, 2, 3  # what a random stream is for
+_SALES, _CLICKS, _ITEMS = 1, 2, 3  # purposes of the random streams
 Ints = NDArray[np.int64]
 
 
@@ -153,7 +153,7 @@ def _sessions(plan: Plan, chunk: int) -> dict[str, Ints]:
     since = np.minimum(since - since[firsts][session], LONGEST_S - 1)
     begins = chunk * plan.span_s + random.integers(0, plan.span_s, len(sizes))
     user = zipf(random, plan.users, plan.zipf, len(sizes))
-    user[random.random(len(sizes)) < 0.05] = 0  # nobody knows who it is
+    user[random.random(len(sizes)) < 0.05] = 0  # the user is unknown
     item = popular(plan, zipf(random, plan.items, plan.zipf, rows))
     item[random.random(rows) < 0.1] = 0  # a page without an item
     page = random.integers(1, PAGES + 1, rows)

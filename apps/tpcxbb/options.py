@@ -28,7 +28,7 @@ class QueryOptions(Options):
     items: int = Field(default=18_000, ge=10, le=10_000_000, description="Different goods in the rows, by Zipf's law")
     users: int = Field(default=5_000, ge=1, le=100_000_000, description="Different users in the rows, by Zipf's law")
     partitions: int = Field(default=8, ge=1, le=100, description="Partitions of the keys, which workers share")
-    tick_s: int = Field(default=60, ge=1, description="Event time between two ticks, which tell how far the stream is")
+    tick_s: int = Field(default=60, ge=1, description="Event time between two ticks, which mark the stream's progress")
     portion: int = Field(default=4096, ge=1, le=1_000_000, description="Rows per item if items are portions of a table")
 
     @property
@@ -80,7 +80,7 @@ def categories(options: QueryOptions) -> Categories:
 
 
 def pages_of(options: QueryOptions, kind: str) -> frozenset[int]:
-    """Keys of the web pages of a type. Raises: RecomposeError as ``tables.dimension``."""
+    """Return keys of the web pages of a type. Raises: RecomposeError as ``tables.dimension``."""
     table = _dimension(options, "web_page")
     pairs = zip(table["wp_web_page_sk"].to_pylist(), table["wp_type"].to_pylist(), strict=True)
     return frozenset(key for key, type_ in pairs if type_ == kind)

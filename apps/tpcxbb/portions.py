@@ -30,7 +30,7 @@ def columns_for(*names: str) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True)
 class Portions:
-    """A bundle of them, end to end. ``owner``: of each row, the number of its portion."""
+    """A bundle of portions, end to end. ``owner``: for each row, the number of its portion."""
 
     columns: dict[str, Ints]
     owner: Ints
@@ -41,7 +41,7 @@ class Portions:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> Self:
-        """From what the stage gets."""
+        """Return the portions in the form that the stage receives."""
         names = [name for name in batch.schema.names if name not in (_WATERMARK, _PART)]
         columns = {name: _numbers(batch.column(name)) for name in names}
         lengths = np.diff(_offsets(batch.column(names[0]))) // 8
@@ -50,7 +50,7 @@ class Portions:
 
     @classmethod
     def one(cls, value: dict[str, Any]) -> Self:
-        """From one of them, as a stage with a state gets it."""
+        """Return one portion, in the form that a stage with a state receives."""
         columns = {n: np.frombuffer(data, np.int64) for n, data in value.items() if n not in (_WATERMARK, _PART)}
         rows = len(next(iter(columns.values())))
         return cls(columns, np.zeros(rows, np.int64), np.array([value[_WATERMARK]]), np.array([value[_PART]]))
@@ -65,7 +65,7 @@ class Portions:
         return int(self.watermarks[-1])
 
     def of_rows(self, columns: dict[str, Ints]) -> "Portions":
-        """A single portion with other rows in the place of its own."""
+        """Return a single portion with other rows in place of its own."""
         return Portions(columns, np.zeros(len(next(iter(columns.values()))), np.int64), self.watermarks, self.parts)
 
     def replaced(self, **columns: Ints) -> "Portions":
@@ -88,8 +88,8 @@ class Portions:
         return _packed(self.columns, self.bounds(), self.watermarks.tolist(), self.parts.tolist())
 
     def spread(self, part: Ints, partitions: int, closing: int) -> list[Outputs]:
-        """Each portion as one a partition; ``part`` says of each row which it belongs to. All get the watermark where
-        the portion is of partition ``closing``, after which nothing of the same item comes; the others get no news."""
+        """Divide each portion into one per partition; ``part`` gives each row's partition. All get the watermark if the
+        portion belongs to partition ``closing``, which is the last of an item; otherwise, none gets it."""
         place = self.owner * partitions + part
         order = np.argsort(place, kind="stable")
         count = self.count * partitions
@@ -109,7 +109,7 @@ def part_of(value: dict[str, Any]) -> int:
 
 
 def news_of(value: dict[str, Any], closing: int) -> int:
-    """Return how far the stream has come in the portions of all partitions; ``closing`` is the last of them."""
+    """Return how far the stream has advanced in the portions of all partitions; ``closing`` is the last one."""
     return int(value[_WATERMARK]) if value[_PART] == closing else NO_NEWS
 
 

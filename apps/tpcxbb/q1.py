@@ -57,7 +57,7 @@ class Q1(RowRanking, _Q1):
         return ticket % self.options.partitions, row["time"], ticket, item
 
     def pairs(self, value: Value, state: Tickets | None) -> tuple[Outputs, Tickets]:
-        """By ticket: a pair for each of the goods that were on it before."""
+        """Return, by ticket, a pair for each good that was on it before."""
         tickets, (_, time, *sale) = state or {}, value
         if not sale:
             _forget(tickets, time)
@@ -107,7 +107,7 @@ def _paired(tickets: Tickets, time: int, ticket: int, item: int) -> list[tuple[i
 
 
 def _forget(tickets: Tickets, watermark: int) -> None:
-    """All sales of a ticket are of one time."""
+    """Forget tickets: all sales of a ticket have the same time."""
     for ticket in [ticket for ticket, (time, _) in tickets.items() if time < watermark]:
         del tickets[ticket]
 

@@ -24,8 +24,8 @@ Days = dict[tuple[int, int], dict[int, int]]
 
 
 class Q15Options(QueryOptions):
-    hours: float = Field(default=366 * 24.0, gt=0, le=100_000, description="Event time that these rows take")
-    tick_s: int = Field(default=DAY_S, ge=1, description="Event time between ticks, which tell how far the stream is")
+    hours: float = Field(default=366 * 24.0, gt=0, le=100_000, description="Event time of the generated rows, in hours")
+    tick_s: int = Field(default=DAY_S, ge=1, description="Event time between ticks, which mark the stream's progress")
     store: int = Field(default=10, ge=1, description="Store whose sales are counted")
     window_days: int = Field(default=366, ge=2, description="Event time of a regression line, in days")
 
@@ -39,7 +39,7 @@ class _Q15(Query):
         self._categories = categories(self.options)
 
     def _told(self, days: Days, watermark: int) -> Outputs:
-        """Categories of windows that are over, and whose line does not rise."""
+        """Return categories of windows that are over and whose line does not rise."""
         length = self.options.window_days
         done = sorted(key for key in days if (key[0] + length) * DAY_S <= watermark)
         lines = ((*key, _line(days.pop(key))) for key in done)

@@ -21,7 +21,7 @@ from compositions.model import Stage, StageKind
 
 READS = ("wcs_user_sk", "wcs_item_sk", "wcs_sales_sk")
 Views = dict[int, tuple[tuple[int, int], ...]]
-"""The last views of each user, oldest first: time and item."""
+"""The last views of each user, oldest first, as time and item."""
 
 
 class Q3Options(RankingOptions):

@@ -22,9 +22,9 @@ from compositions.model import Stage, StageKind
 READS = ("wcs_user_sk", "wcs_web_page_sk")
 OTHER, DYNAMIC, ORDER = 0, 1, 2
 Cart = tuple[int, int]
-"""Clicks of a session, and whether there is a cart that was not checked out."""
+"""Number of clicks of a session, and whether it has a cart that was not checked out."""
 Totals = dict[int, Cart]
-"""Sessions and clicks, by begin of the window."""
+"""Sessions and clicks by start of the window."""
 
 
 class Q4Options(SessionOptions):

@@ -15,7 +15,7 @@ from apps.tpcxbb.tables import Columns
 from compositions.errors import RecomposeError
 
 TICK = "tick"
-"""The only field of a tick, an item that is no row: no later row has an earlier time."""
+"""The only field of a tick, an item that is not a row but says that no later row has an earlier time."""
 
 
 def columns(options: QueryOptions, stream: Stream, names: Sequence[str]) -> Iterator[Columns]:
@@ -26,7 +26,7 @@ def columns(options: QueryOptions, stream: Stream, names: Sequence[str]) -> Iter
 
 
 def rows(batches: Iterable[Columns], tick_s: int) -> Iterator[dict[str, int]]:
-    """Rows as dicts; before the first one at or after each multiple of ``tick_s`` a tick, and one after the last."""
+    """Yield rows as dicts; a tick before the first row at or after each multiple of ``tick_s``, and after the last."""
     ticked = None
     for batch in batches:
         names = list(batch)
@@ -41,7 +41,7 @@ def rows(batches: Iterable[Columns], tick_s: int) -> Iterator[dict[str, int]]:
 
 
 def portions(batches: Iterable[Columns], size: int) -> Iterator[dict[str, Any]]:
-    """Portions of ``size`` rows, fewer at a batch's end; each tells the time of its last row, else the end's."""
+    """Yield portions of ``size`` rows, fewer at a batch's end; each has its last row's time, or the stream's end."""
     names: list[str] = []
     for batch in batches:
         names = list(batch)
@@ -53,7 +53,7 @@ def portions(batches: Iterable[Columns], size: int) -> Iterator[dict[str, Any]]:
 
 Row = dict[str, int]
 Value = tuple[Any, ...]
-"""Between stages: partition, time, and what a stage has to tell; nothing more where it is a tick."""
+"""A value between stages: partition, time, and the stage's data, which a tick does not have."""
 
 
 class Query(App):
@@ -66,7 +66,7 @@ class Query(App):
 
     @property
     def closing(self) -> int:
-        """The partition that comes last among the values of an item: after it there is no more of what was before."""
+        """Return the last partition among the values of an item; after it, no values of earlier items follow."""
         return self.options.partitions - 1
 
     def items(self, path: Path | None) -> Iterator[Any]:
@@ -81,7 +81,7 @@ class Query(App):
         raise NotImplementedError
 
     def _row(self, value: Any) -> Row:
-        """Return the row of a JSON value. Raises: ValueError if the value is no row."""
+        """Return the row of a JSON value. Raises: ValueError if the value is not a row."""
         wanted = ("time", *self.reads)
         if not isinstance(value, dict) or not all(type(value.get(name)) is int for name in wanted):
             raise ValueError(f"{value!r} is no row; must be an object with whole numbers {', '.join(wanted)}")
@@ -108,7 +108,7 @@ class RowQuery(Query):
         return Outputs((part, time) for part in range(self.options.partitions))
 
     def onward(self, tick: Value) -> Outputs:
-        """Return what a partitioned stage gives for a tick: its last partition tells those of the next."""
+        """Return a partitioned stage's output for a tick: its last partition informs those of the next stage."""
         return self.ticks(tick[1]) if tick[0] == self.closing else Outputs()
 
 

@@ -18,11 +18,11 @@ from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 
 MOST_PARTITIONS = 100
-"""As in section 7.2 of Prasaad et al."""
+"""Maximum number of partitions, as in section 7.2 of Prasaad et al."""
 
 
 def by_key(name: str) -> Stage:
-    """Return a stage with a state for each partition of the query, which are its keys: each has one of its own."""
+    """Return a stage with one state per partition of the query: the keys are the partitions."""
     return Stage(name, StageKind.PARTITIONED, partitions=MOST_PARTITIONS, bounds=tuple(range(1, MOST_PARTITIONS)))
 
 
@@ -35,17 +35,17 @@ def on_portions(stages: tuple[Stage, ...], **columns: Sequence[str]) -> tuple[St
 
 
 Session = tuple[int, Any]
-"""When it is over, and what its clicks came to."""
+"""A session: the time when it is over, and the summary of its clicks."""
 
 
 class SessionOptions(QueryOptions):
-    hours: float = Field(default=72.0, gt=0, le=100_000, description="Event time that these rows take")
+    hours: float = Field(default=72.0, gt=0, le=100_000, description="Event time that generated rows cover, in hours")
     tick_s: int = Field(default=600, ge=1, description="Event time between two ticks")
-    gap_s: int = Field(default=3600, ge=1, description="Clicks of a session are no further from each other")
+    gap_s: int = Field(default=3600, ge=1, description="Maximum time between two clicks of a session, in seconds")
 
 
 class _Sessions(Query):
-    """Says what clicks come to: ``_add`` and ``_merge``, as ``Windowing`` has them. Clicks are in order, never late."""
+    """Sessions of clicks, summed up by ``_add`` and ``_merge`` of ``Windowing``. Clicks are in order, never late."""
 
     stream = CLICKS
     options: SessionOptions
@@ -61,7 +61,7 @@ class _Sessions(Query):
 
 
 class RowSessions(RowQuery, _Sessions):
-    """Values are partition, time, user and the click's fields; of a session then partition, end and result."""
+    """Values are partition, time, user and the click's fields; those of a session are partition, end and result."""
 
     def sessions(self, value: Value, state: States | None) -> tuple[Outputs, States]:
         states, (part, time, *click) = state or {}, value
@@ -73,7 +73,7 @@ class RowSessions(RowQuery, _Sessions):
 
 
 class PortionSessions(PortionQuery, _Sessions):
-    """Columns are time, user, and what there is of the click; ``_sessions_as_columns`` says what of a session."""
+    """Columns are time, user, and the click's fields; ``_sessions_as_columns`` makes a session's columns."""
 
     def sessions(self, value: dict[str, Any], state: States | None) -> tuple[dict[str, Any], States]:
         states, clicks = state or {}, Portions.one(value)
@@ -97,9 +97,9 @@ def _told(panes: Sequence[KeyedPane]) -> list[Session]:
 
 Key = tuple[int, ...]
 Counts = dict[int, dict[Key, int]]
-"""By begin of the window."""
+"""Counts by start of the window."""
 Table = tuple[Ints, Ints]
-"""Keys, ascending, and how often each was there: it pickles as two blocks, where a dict of 35,000 pairs takes 25 ms."""
+"""Keys, ascending, and their counts: pickled as two blocks, while a dict of 35,000 pairs would take 25 ms."""
 Tables = dict[int, Table]
 T = TypeVar("T")
 _BITS = 31
@@ -121,7 +121,7 @@ class _Ranking(Query):
         return time - time % self.options.window_s
 
     def _tops(self, counts: Counts, watermark: int) -> Outputs:
-        """Return what is told of windows that are over, if there is anything."""
+        """Return the rankings of windows that are over, if any."""
         return Outputs(
             {"from_s": start, "until_s": start + self.options.window_s, "top": top(window, self.options.most)}
             for start, window in over(counts, self.options.window_s, watermark)
@@ -130,10 +130,10 @@ class _Ranking(Query):
 
 
 class RowRanking(RowQuery, _Ranking):
-    """Values are partition, time, and the parts of what is counted."""
+    """Values are partition, time, and the parts of the counted key."""
 
     def count(self, value: Value, state: Counts | None) -> tuple[Any, Counts]:
-        """Return how often it was there in this window."""
+        """Return the number of occurrences in this window."""
         counts, (part, time, *key) = state or {}, value
         if not key:
             forget(counts, self.options.window_s, time)
@@ -151,7 +151,7 @@ class RowRanking(RowQuery, _Ranking):
 
 
 class PortionRanking(PortionQuery, _Ranking):
-    """Columns are time, and those of ``counts_by``, none of their numbers above 2³¹."""
+    """Columns are time, and those of ``counts_by``; none of their numbers exceeds 2³¹."""
 
     counts_by: ClassVar[tuple[str, ...]]
 
@@ -229,5 +229,5 @@ def _packed(parts: Sequence[Ints]) -> Ints:
 
 
 def _parts(key: Ints, count: int) -> list[Ints]:
-    """Inverse of ``_packed``."""
+    """Return the parts of a number that ``_packed`` made."""
     return [key] if count == 1 else [key >> _BITS * shift & (1 << _BITS) - 1 for shift in range(count - 1, -1, -1)]

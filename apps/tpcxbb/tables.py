@@ -34,7 +34,7 @@ def write(folder: Path, plan: generate.Plan, form: Form) -> None:
 
 
 def write_dimensions(folder: Path, plan: generate.Plan, form: Form) -> None:
-    """Write the tables that are no streams. Raises: as ``write``."""
+    """Write the tables that are not streams. Raises: as ``write``."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for table, rows in {"item": generate.item_table(plan), "web_page": generate.web_page_table()}.items():
@@ -54,7 +54,7 @@ def _write(path: Path, form: Form, schema: pa.Schema, batches: Iterable[pa.Recor
 
 
 def read(folder: Path, stream: Stream) -> Iterator[pa.RecordBatch]:
-    """Yield a stream's table, batch by batch. Raises: RecomposeError if it is missing or is no such table."""
+    """Yield a stream's table, batch by batch. Raises: RecomposeError if it is missing or has other columns."""
     return _read(folder, stream.table, stream.columns)
 
 

@@ -89,7 +89,7 @@ class Grain:
     """Largest size of a bundle in bytes, as a multiple of the usual limit."""
 
 
-SINGLE = Grain(1, "nothing is measured yet")
+SINGLE = Grain(1, "no stage was measured yet")
 
 
 def grain_of(
@@ -105,9 +105,9 @@ def grain_of(
     work_s, patience_s = _work_s(stages), _patience_s(latency_target_s)
     wanted, bearable = _wanted(work_s, hop_s * len(composition.groups)), _bearable(work_s, patience_s)
     if wanted < _PAYS_FROM:
-        return Grain(1, f"a hop of {figure(hop_s * 1e3, 2)} ms is cheap against {figure(work_s * 1e3, 2)} ms of work")
+        return Grain(1, f"a hop takes {figure(hop_s * 1e3, 2)} ms, little against {figure(work_s * 1e3, 2)} ms of work")
     limit = "" if wanted <= bearable else f"; items wait at most {figure(patience_s * 1e3)} ms for a bundle to fill"
-    shows = f"a hop of {figure(hop_s * 1e3, 2)} ms is dear against {figure(work_s * 1e3, 2)} ms of work{limit}"
+    shows = f"a hop takes {figure(hop_s * 1e3, 2)} ms, much against {figure(work_s * 1e3, 2)} ms of work{limit}"
     return Grain(_size(wanted, bearable), shows, pays=True)
 
 

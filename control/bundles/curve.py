@@ -81,14 +81,14 @@ class Curve:
             return _NONE
         least_s = min(known.values())
         best = min(power for power, each_s in known.items() if each_s <= _AS_GOOD * least_s)
-        told = f"{figure(known[best] * 1e3, 2)} ms an item in bundles of {2**best}"
+        told = f"{figure(known[best] * 1e3, 2)} ms per item in bundles of {2**best}"
         if best == max(known) and 2 ** (best + 1) * known[best] <= _LONGEST_S and 2**best < MOST_ITEMS:
             if self._is_reached(now_s, best + 1):
                 return Grain(2 ** (best + 1), f"trying twice the size: {told}", pays=True, weight=_WEIGHT)
             return Grain(2**best, f"{told}; bundles of twice the size do not fill", pays=True, weight=_WEIGHT)
         if best == min(known) and best:
             return Grain(2 ** (best - 1), f"trying half the size: {told}", pays=True, weight=_WEIGHT)
-        return Grain(2**best, f"{told}; larger ones gain nothing", pays=True, weight=_WEIGHT)
+        return Grain(2**best, f"{told}; larger bundles gain nothing", pays=True, weight=_WEIGHT)
 
     def _is_reached(self, now_s: float, power: int) -> bool:
         """Return True unless the trial of this size has shown that bundles do not fill to it."""
@@ -101,4 +101,4 @@ class Curve:
         return len(self._times.get(key, ())) >= _KNOWN_FROM and now_s - self._seen_s[key] <= _BELIEVED_S
 
 
-_NONE = Grain(1, "no batch stage is measured")
+_NONE = Grain(1, "no batch stage was measured yet")

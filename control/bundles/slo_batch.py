@@ -213,4 +213,4 @@ class SloBatch(BatchController):
         told = f"bundle of {items}: predicted {parts} (±{100 * self._level.spread:.0f} %)"
         if opening.rate_per_s:
             told += f", {figure(items / opening.rate_per_s * 1e3)} ms to fill"
-        return told + (", a rise that recurs" if foreseen > self.FORESEEN else "")
+        return told + (", a recurring rise is expected" if foreseen > self.FORESEEN else "")

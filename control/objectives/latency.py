@@ -49,7 +49,7 @@ class Latency(Single):
         left_s = drained_in_s(snapshot)
         if left_s is None or left_s > patience_s:
             return Ruling(SloStatus.VIOLATED, False, miss)
-        miss += f", but a backlog of {snapshot.backlog} items is gone in {left_s:.1f} s"
+        miss += f", but the backlog of {snapshot.backlog} items will be cleared in {left_s:.1f} s"
         inside = self.judge(snapshot.inside, snapshot.throughput_per_s, snapshot.input_rate_per_s)
         return Ruling(SloStatus.VIOLATED, True if inside.status is SloStatus.MET else None, miss)
 

@@ -58,9 +58,9 @@ class Throughput(Single):
             return Ruling(SloStatus.VIOLATED, False, miss)
         rate, bound = snapshot.input_rate_per_s, self.bound(snapshot.input_rate_per_s)
         if rate is not None and bound is not None and rate < bound:
-            limit = f"{miss}, because only {figure(rate)} items/s come in: no composition can deliver more"
+            limit = f"{miss}, because the input is only {figure(rate)} items/s: no composition can deliver more"
             return Ruling(SloStatus.INFEASIBLE, True, limit)
-        return Ruling(SloStatus.MET, True, f"{miss}, but nothing waits: it follows the input")
+        return Ruling(SloStatus.MET, True, f"{miss}, but no items wait: throughput follows the input")
 
     def described(self, value: float | None) -> str:
         return "no throughput" if value is None else f"{figure(value)} items/s"
@@ -76,7 +76,7 @@ class KeepingUp(Throughput):
         growth, rate = growing_per_s(snapshot), snapshot.input_rate_per_s
         if growth is None or rate is None or min(snapshot.backlog / rate, held_s(snapshot)) <= _HORIZON_S:
             return None
-        return f"{grows(snapshot.backlog, growth)}: it does not keep up with {figure(rate)} items/s"
+        return f"{grows(snapshot.backlog, growth)}: throughput does not keep up with {figure(rate)} items/s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Switching(Phase):
 
     def step(self, observed: Observation, context: ManagerContext) -> Answer:
         if self.called_off:
-            ended = f"the {self.kind} to {self.target.name}, whose workers were not all there, was called off"
+            ended = f"the {self.kind} to {self.target.name} was cancelled before all its workers had started"
             context.ended_by_due = ended
             return rest(observed, f"{ended}: {_asked(context)}")
         failure = self.failure or self._unheard(observed, context.settings.rhythm.switch_limit_s)

@@ -96,7 +96,7 @@ class ExpectedCost(Strategy):
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         rule, active = self._rule, situation.active
         if active.dyn is not None:
-            return Stay(f"{active.name} stays: {self.name} makes no predictions for workers that choose their stage")
+            return Stay(f"{active.name} stays: {self.name} cannot predict workers that choose their stage")
         if any(part.slo.target == FASTEST for part in situation.objective.parts):
             return self._fastest.propose(situation)
         if rule is None:
@@ -337,7 +337,7 @@ def _candidate(
         composition.name,
         composition.workers,
         status,
-        f"costs {figure(costs.total / horizon_s)} worker-seconds a second: {', '.join(parts)}",
+        f"costs {figure(costs.total / horizon_s)} worker-seconds per second: {', '.join(parts)}",
         rule.stream.rate_per_s,
         costs.latency_s,
         predicted_in_time=_in_time(costs, plans.goals),
@@ -356,13 +356,13 @@ def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
     """Return the reason as text: load, expected late items of the choice and the next best, for the worst goal."""
     stream, chosen, goals = rule.stream, choice.chosen, plans.goals
     at = max(range(len(goals)), key=lambda at: chosen.late_shares[at] / max(1e-3, 1 - goals[at].share))
-    expected = f"{100 * chosen.late_shares[at]:.1f} % with {_workers(chosen.plan.workers)}"
+    expected = f"{100 * chosen.late_shares[at]:.1f} % expected with {_workers(chosen.plan.workers)}"
     if choice.others:
         other = choice.others[0]
         expected += f", {100 * other.late_shares[at]:.1f} % with {plans.composition(other.plan).name}"
-    belief = f"{figure(stream.rate_per_s)} items/s of {figure(1e3 * stream.work_s)} ms"
+    belief = f"{figure(stream.rate_per_s)} items/s with {figure(1e3 * stream.work_s)} ms of work each"
     so_far = f"{100 * (1 - goals[at].share):.1f} % allowed, {100 * rule.prices[at].late_share:.1f} % in the last 5 min"
-    told = f"{belief}, expected late: {expected} ({so_far})"
+    told = f"{belief}; late items: {expected} ({so_far})"
     if choice.hopeless:
         most = _workers(plans.most_workers)
         told += f"; no composition with at most {most} is expected to meet the objective: {_limit(rule, plans)}"
@@ -373,22 +373,22 @@ def _limit(rule: Rule, plans: _Plans) -> str:
     """Return the limit that keeps the objective from being met, and a remedy, as text."""
     rate, each_s = rule.stream.rate_per_s, rule.stream.each_s.tolist()
     if sum(each_s) > min(goal.bound_s for goal in plans.goals):
-        took = f"an item takes {figure(1e3 * sum(each_s))} ms with nothing ahead of it"
-        return f"{took}; the stages would have to take less time"
+        took = f"an item takes {figure(1e3 * sum(each_s))} ms even without a queue"
+        return f"{took}; only faster stages would help"
     for name, busy_s in zip(plans.names, each_s, strict=True):
         if rate * busy_s > (room := plans.room.get((name,), math.inf)):
-            return f"the nodes have room for {_workers(int(room))} with {name}; more of what it reserves would help"
+            return f"the nodes have room for {_workers(int(room))} with {name}; more of its resources would help"
     single = [name for name, busy_s, most in zip(plans.names, each_s, rule.most, strict=True) if rate * busy_s > most]
     if single:
-        return f"{single[0]} keeps a state, so it has too few workers; it would have to take less time"
+        return f"{single[0]} keeps a state, which limits its workers; only a faster {single[0]} would help"
     working = rate * sum(plans.gpu_s)
     if working > plans.gpus:
-        return f"the items need {figure(working)} GPUs and the nodes have {figure(plans.gpus)}; more GPUs would help"
+        return f"the items need {figure(working)} GPUs, but the nodes have {figure(plans.gpus)}; more would help"
     computing = rate * sum(plans.computing_s)
     if computing > plans.cores:
-        return f"the items need {figure(computing)} cores and there are {figure(plans.cores)}; more cores would help"
+        return f"the items need {figure(computing)} cores, but there are {figure(plans.cores)}; more would help"
     if plans.within_budget:
-        return f"the budget of {plans.most_workers} workers is the limit; a higher one would help"
+        return f"the budget of {plans.most_workers} workers is the limit; a larger budget would help"
     if plans.listed is not None:
-        return "the list of compositions is the limit; one with more workers would help"
+        return "the list of compositions is the limit; a composition with more workers would help"
     return "the number of workers is the limit"

@@ -51,4 +51,4 @@ class Fastest:
             for o in ranked
             if o != at
         )
-        return Settle(found, (chosen, *others), f"{told}, and no composition more than {figure(best)}")
+        return Settle(found, (chosen, *others), f"{told}, and no composition more than {figure(best)} items/s")

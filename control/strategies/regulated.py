@@ -36,13 +36,13 @@ class Regulated(Strategy):
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         if situation.active.dyn is not None:
-            shared = f"those of {situation.active.name} are shared"
-            return Stay(f"{self.name} regulates the replicas of a group, and {shared}")
+            shared = f"the workers of {situation.active.name} move between groups"
+            return Stay(f"{self.name} regulates the replicas of a group, but {shared}")
         target_ms, group = situation.objective.item_target_ms, _regulated(situation)
         if target_ms is None:
-            return Stay(f"{self.name} regulates a latency, and none is asked for; set one with recompose slo")
+            return Stay(f"{self.name} needs a latency objective; set one with recompose slo")
         if group is None:
-            return Stay(f"{self.name} regulates a replicated group, and composition {situation.active.name} has none")
+            return Stay(f"{self.name} needs a replicated group; composition {situation.active.name} has none")
         regulation = self._of(situation, target_ms).regulate(_step(situation, group))
         if regulation.replicas == group.replicas:
             return Stay(regulation.reason)

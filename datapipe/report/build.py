@@ -92,16 +92,16 @@ PLOTS: tuple[Plot, ...] = (
     ("rates", "Input rate and throughput", "Where throughput stays below the input rate, items wait.", plots.rates),
     ("latency", "Latency and the SLO", "Arrival at the source to delivery. Grey: from the target to the bound.",
      plots.latency),
-    ("compositions", "Composition", "One colour for each; lines are switches, dotted ones failed.", plots.compositions),
-    ("service-times", "Service times", "Mean time a stage spends on an item while busy.", plots.service_times),
-    ("slo-hits", "SLO met", "Share of the manager's turns with a verdict that said met.", plots.slo_hits),
+    ("compositions", "Composition", "One colour each; lines are switches, dotted ones failed.", plots.compositions),
+    ("service-times", "Service times", "Mean time that a stage works on an item.", plots.service_times),
+    ("slo-hits", "SLO met", "Share of the manager's verdicts that said met.", plots.slo_hits),
     ("boxes", "Latency by composition", "Median, quartiles; whiskers at 5 and 95 %.", plots.boxes),
     ("predictions", "Prediction and outcome",
      "Predicted at the decision; measured ten seconds later, unless another decision came before.", plots.predictions),
     ("calibration", "Items in time, predicted and measured",
-     "In the ten seconds after each decision; triangles: what nine of ten should be above, by the outcomes before.",
+     "In the ten seconds after each decision; triangles: nine of ten should be above them, by earlier outcomes.",
      plots.calibration),
-    ("drains", "Drain of switches", "What was expected when it began, the bound, and what it took.", plots.drains),
+    ("drains", "Drain of switches", "Expected duration at the start, upper bound, actual duration.", plots.drains),
 )  # fmt: skip
 CANDIDATES = 40
 """Maximum number of candidates shown per decision; the rest is counted."""
@@ -131,7 +131,7 @@ def fleet(directory: Path, period: Period) -> str:
     return plots.page("All apps", [plots.table(heads, [[row.get(name) for name in heads] for row in rows])])
 
 
-NOTHING = '<p class="note">Nothing of it in this period.</p>'
+NOTHING = '<p class="note">No such data in this period.</p>'
 
 
 def _section(name: str, title: str, sentence: str, made: Figure | None) -> str:

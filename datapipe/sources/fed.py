@@ -69,9 +69,9 @@ class Silence:
         self.fault: str | None = None
 
     def told(self, error: OSError) -> None:
-        why = f"the source does not answer and is asked again: {error}"
+        why = f"the source does not answer; trying again: {error}"
         if why != self.fault:
-            log.warning("source does not answer and is asked again", source=self._source, error=str(error))
+            log.warning("source does not answer; trying again", source=self._source, error=str(error))
         self.fault = why
 
     def over(self) -> None:

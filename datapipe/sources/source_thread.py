@@ -263,7 +263,7 @@ def _fitting(encode: Callable[[list[Any]], Any], value: Any) -> Any:
         encode([value])
     except Exception as error:
         what = f"an item of the source, a {type(value).__name__}, cannot be sent to a worker"
-        return Refused(f"{what} ({type(error).__name__}: {error}); it must be what pickle takes")
+        return Refused(f"{what} ({type(error).__name__}: {error}); it must be picklable")
     return value
 
 

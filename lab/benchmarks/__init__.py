@@ -1,1 +1,1 @@
-"""Benchmarks: each is run by itself, `python -m lab.benchmarks.NAME`."""
+"""Benchmarks. Each runs separately: `python -m lab.benchmarks.NAME`."""

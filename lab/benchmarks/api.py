@@ -1,8 +1,8 @@
 """Measure the REST API over loopback: time of a request and requests per second, from 1 to 100 clients.
 
-The daemon is a process of its own with its runner in it; an app of empty stages takes what is pushed. Clients are
-threads with plain sockets, so that the service is measured and not a library. Kept alive: a client sends all its
-requests over one connection; new: a connection for each.
+The daemon is a separate process that contains its runner; an app of empty stages accepts the pushed items. Clients are
+threads with plain sockets, so that the service is measured, not a library. "Kept alive": a client sends all its
+requests over one connection; "new": it opens a connection for each request.
 
     python -m lab.benchmarks.api [--quick] [--rounds 3] [--ray] [--json]
 """
@@ -43,7 +43,7 @@ START = {"source": {"kind": "push"}, "overload": "shed"}
 
 @dataclass(frozen=True)
 class Request:
-    """A request that every client sends, again and again."""
+    """A request that every client sends repeatedly."""
 
     name: str
     wire: bytes
@@ -69,7 +69,7 @@ class Client:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, request: Request) -> None:
-        """Send until it is accepted: a full input buffer (429) is asked again at once, and that time counts too."""
+        """Send until accepted: after a full input buffer (429), it is sent again at once; that time counts too."""
         while (answer := self._exchange(request.wire)).startswith(b"HTTP/1.1 429 "):
             pass
         if not answer.startswith(request.expected):

@@ -1,4 +1,4 @@
-"""Kill workers, runner and daemon under a durable stream, and count what became of each item.
+"""Kill workers, runner and daemon under a durable stream, and count lost and misordered items.
 
 Every few seconds, in random turns: SIGKILL to a worker, to the runner, to the daemon (with which its Ray ends), and a
 cut of the connection to the broker; two compositions alternate; a stage keeps sums by key; results go to a table.
@@ -44,18 +44,18 @@ class Verdict:
     acknowledged: int
     rows: int
     lost: int
-    """Missing, although later items of their partition are there."""
+    """Missing items, although later items of their partition arrived."""
     behind: int
-    """Not there yet, like all later items of their partition."""
+    """Items that did not arrive yet, like all later items of their partition."""
     doubled: int
     misordered: int
-    """Within their partition."""
+    """Items out of order within their partition."""
     wrong: int
-    """Their sum is not that of a serial run over the rows before."""
+    """Items whose sum differs from a serial run's over the previous rows."""
 
 
 def judged(acknowledged: Sequence[tuple[str, int]], rows: Sequence[dict[str, Any]]) -> Verdict:
-    """``rows`` in the order of their serial numbers."""
+    """Judge ``rows``, given in the order of their serial numbers."""
     seen: set[tuple[str, int]] = set()
     last: dict[str, int] = {}
     sums: dict[str, int] = {}
@@ -74,7 +74,7 @@ def judged(acknowledged: Sequence[tuple[str, int]], rows: Sequence[dict[str, Any
 
 
 class Table:
-    """The sink, read from outside without blocking its writer."""
+    """The sink's table, read from outside without blocking its writer."""
 
     def __init__(self, folder: Path) -> None:
         self.url = f"sqlite:///{folder}/results.db"
@@ -83,10 +83,10 @@ class Table:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return the epoch, and the number of items that are there."""
+        """Return the epoch, and the number of items in the table."""
         try:
             found = self._db.execute("SELECT epoch, until FROM recompose_results_runs").fetchone()
-        except sqlite3.OperationalError:  # nothing yet
+        except sqlite3.OperationalError:  # no item yet
             found = None
         return found or (0, 0)
 
@@ -222,7 +222,7 @@ def run(kind: str, seconds: float, every_s: float, seed: int, folder: Path) -> d
 
 
 def caught_up(table: Table, acknowledged: Sequence[tuple[str, int]]) -> bool:
-    """Wait as long as results come: a busy machine has a backlog by then."""
+    """Wait as long as results arrive, because a busy machine has a backlog."""
     until = table.progress[1]  # read before the rows are judged: later ones count as more
     while until < len(acknowledged) or (verdict := judged(acknowledged, table.rows())).lost or verdict.behind:
         if not waited_until(lambda seen=until: table.progress[1] > seen):  # type: ignore[misc]
@@ -232,7 +232,7 @@ def caught_up(table: Table, acknowledged: Sequence[tuple[str, int]]) -> bool:
 
 
 def waited_until(true: Callable[[], bool]) -> bool:
-    """Return False when it did not come in time."""
+    """Return False if the condition was not met in time."""
     give_up_s = time.monotonic() + END_S
     while not true():
         if time.monotonic() > give_up_s:

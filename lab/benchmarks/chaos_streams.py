@@ -1,6 +1,6 @@
-"""Streams for the benchmark of chaos: each gives numbered items to one kind of source, and can have its connection cut.
+"""Streams of the chaos benchmark: each gives numbered items to one kind of source, and its connection can be cut.
 
-What counts as acknowledged: a push that was answered; an entry that the server has; a file under its name.
+Acknowledged items are pushes that were answered, entries that the server has, and files with their final name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def item(partition: str, number: int) -> Item:
 
 
 class Stream(ABC):
-    """Partitions are numbered on their own, without a gap where nothing is refused."""
+    """A stream. The items of each partition are numbered separately, without gaps if no item is refused."""
 
     partitions: tuple[str, ...] = ("a", "b")
 
@@ -54,19 +54,19 @@ class Stream(ABC):
 
     @abstractmethod
     def _put(self, partition: str, items: Sequence[Item]) -> Sequence[Item]:
-        """Put items; return those that are acknowledged."""
+        """Put items; return the acknowledged ones."""
 
     def cut(self) -> bool:
         """Cut the reader's connection; return False if there is none."""
         return False
 
     def close(self) -> None:
-        """Ends what was started."""
+        """End everything that was started."""
         self._next.clear()
 
 
 class Pushed(Stream):
-    """One sender; what was not answered is not sent again: it may have been taken."""
+    """One sender. An item without an answer is not sent again, as the app may have accepted it."""
 
     partitions = ("a",)
 
@@ -86,7 +86,7 @@ class Pushed(Stream):
 
 
 class Folder(Stream):
-    """A file a call, renamed into the folder. The order of names is that of the stream."""
+    """Writes a file per call and renames it into the folder. The order of names is the order of the stream."""
 
     partitions = ("a",)
 
@@ -143,7 +143,7 @@ class Redis(Stream):
 
 
 class Kafka(Stream):
-    """Two partitions of a topic of librdkafka's mock cluster, which is in this process: so are its sockets."""
+    """Two partitions of a topic of librdkafka's mock cluster, which runs in this process with its sockets."""
 
     partitions = ("0", "1")
 
@@ -248,7 +248,7 @@ class Nats(Stream):
 
 
 async def _told_by_answers(_: Exception) -> None:
-    """Ignore an error that the library would log."""
+    """Ignore an error, which the library would otherwise log."""
 
 
 STREAMS: dict[str, type[Any]] = {"push": Pushed, "folder": Folder, "redis": Redis, "kafka": Kafka, "nats": Nats}

@@ -36,7 +36,7 @@ class Counter:
 
 
 class LockOrder:
-    """Sends outputs on by serial number, from 1, under one lock around buffer, counter and sending (figure 2)."""
+    """Sends outputs by serial number, from 1, under one lock around buffer, counter and sending (figure 2)."""
 
     def __init__(self, downstream: Send) -> None:
         self.downstream = downstream
@@ -61,7 +61,7 @@ class RingOrder:
         self._flag = threading.Lock()
 
     def send(self, serial: int, output: Any) -> bool:
-        """Bring an output; False: there is no room for it yet, and the thread must try again."""
+        """Take an output. Return False if there is no room yet, so that the thread must try again."""
         room = self._next <= serial < self._next + len(self._slots)
         if room:
             self._slots[serial % len(self._slots)] = (output,)
@@ -70,7 +70,7 @@ class RingOrder:
                 self.downstream(found[0])
                 self._slots[self._next % len(self._slots)] = None
                 self._next += 1
-            self._flag.release()  # and look again: what came since would wait for the next one to come
+            self._flag.release()  # and look again: an output that came since would otherwise wait for the next thread
         return room
 
     @property
@@ -82,14 +82,14 @@ Order = LockOrder | RingOrder
 
 
 class KeyedQueue(ABC):
-    """Tuples that wait by partition. One thread adds, all consume."""
+    """Waiting tuples by partition. One thread adds, all threads consume."""
 
     @abstractmethod
     def add(self, partition: int, entry: Any) -> None: ...
 
     @abstractmethod
     def consume(self, worker: int, operate: Send) -> None:
-        """Operate on tuples until there is none for this worker: a partition's in order, never two at a time."""
+        """Process tuples until there is none for this worker; those of a partition in order, never two at a time."""
 
 
 class FreeQueue(KeyedQueue):
@@ -137,7 +137,7 @@ class HybridQueue(KeyedQueue):
 
 
 class PartitionedQueue(KeyedQueue):
-    """Section 4.2: a queue for each partition, of which there are as many as workers; each serves its own."""
+    """Section 4.2: as many partitions as workers, each with a queue, which its worker serves."""
 
     def __init__(self, partitions: int) -> None:
         self._queues = [deque[Any]() for _ in range(partitions)]
@@ -152,7 +152,7 @@ class PartitionedQueue(KeyedQueue):
 
 
 class SharedQueue(KeyedQueue):
-    """Section 4.1: to take a tuple and to lock its partition is one step, under one lock for all."""
+    """Section 4.1: taking a tuple and locking its partition is one step, under one lock for all."""
 
     def __init__(self, partitions: int) -> None:
         self._queue = deque[tuple[int, Any]]()
@@ -179,7 +179,7 @@ class Stage:
     """An operator with its queue and its reordering: ``add`` by one thread, ``consume`` by all."""
 
     def __init__(self, operator: Operator, queue: KeyedQueue, order: Order, work: Callable[[], None]) -> None:
-        """``work``: computes as long as a tuple takes."""
+        """``work``: computes for the duration of a tuple."""
         self.operator, self._queue, self._order, self._work = operator, queue, order, work
         self._states = [0] * operator.partitions
         self._serial = 0
@@ -195,7 +195,7 @@ class Stage:
         serial, value = entry
         partition = self.operator.partition(value)
         state = self._states[partition]
-        self._work()  # two threads at one partition would lose what one of them does to its state
+        self._work()  # with two threads on one partition, changes of its state would be lost
         outputs, self._states[partition] = self.operator.outputs(value, state)
         while not self._order.send(serial, outputs):
             time.sleep(0)
@@ -218,7 +218,7 @@ def run_threads(stages: Sequence[Stage], workers: int, done: Callable[[], bool],
                 time.sleep(1e-5)  # the producer is a thread as well
                 if time.monotonic() > end_s or errors:
                     raise TimeoutError(f"not done after {limit_s:g} s")
-        except BaseException as error:  # a thread's own would be lost
+        except BaseException as error:  # otherwise an exception of a thread would be lost
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(workers)]

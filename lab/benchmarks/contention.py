@@ -82,7 +82,7 @@ class Left:
 
 
 def run_case(figure: int, way: str, workers: int, make_work: MakeWork, inputs: range) -> Run:
-    """Run one case. Raises: AssertionError when its outputs are not those of a serial run."""
+    """Run one case. Raises: AssertionError if its outputs are not those of a serial run."""
     left = Left()
     stages, operators = _pipeline(figure, way, workers, make_work, left)
     for value in inputs:

@@ -1,4 +1,4 @@
-"""A real daemon in a process of its own, for benchmarks and tests that go through the API."""
+"""A real daemon in a separate process, for benchmarks and tests that use the API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SERVE = ("-m", "service.cli", "serve")
 
 @dataclass
 class Daemon:
-    """``process`` may be killed and started again with ``restart``: state and port stay."""
+    """A daemon; ``process`` may be killed and started again with ``restart``: state and port stay."""
 
     port: int
     state: Path
@@ -51,7 +51,7 @@ class Daemon:
             return False
 
     def kill(self) -> None:
-        """Send SIGKILL to the daemon alone; what it started has to notice by itself."""
+        """Send SIGKILL to the daemon only; its child processes must detect that by themselves."""
         assert self.process is not None, "start it first"
         self.process.kill()
         self.process.wait()

@@ -1,8 +1,8 @@
-"""Compare bundle size and replicas that Recompose chooses with the best set by hand, and with Ray Data's actor pool.
+"""Compare bundle size and replicas chosen by Recompose with the best manual choice, and with Ray Data's actor pool.
 
     python -m lab.benchmarks.embed [--device cuda] [--side 128] [--width 256] [--layers 4] [--seconds 3] [--json]
 
-The app is ``embed``: photos are decoded on CPUs, and become vectors on one CPU or one GPU. The source is always full.
+The app ``embed`` decodes photos on CPUs, and converts them to vectors on one CPU or one GPU. The source is always full.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from service.schemas.spec import BatchingSpec, RunSpec
 SETTLE_S = 1.0
 ADAPT_S = 75.0
 BLOCK = 64
-"""Photos of one of Ray Data's blocks."""
+"""Photos in one block of Ray Data."""
 
 
 def split(decoders: int, inferring: int) -> Composition:
@@ -45,7 +45,7 @@ def rate_per_s(runner: Runner, seconds: float) -> float:
 def by_hand(
     options: Mapping[str, Any], decoders: int, inferring: int, sizes: Sequence[int], seconds: float
 ) -> Iterator[dict[str, float]]:
-    """Yield a row for each size of bundles."""
+    """Yield a row for each bundle size."""
     form = split(decoders, inferring)
     spec = RunSpec(
         app=Embed.name, options={**options, "share": 1 / inferring}, mode=Mode.PINNED, compositions=(form,),
@@ -61,7 +61,7 @@ def by_hand(
 
 
 def chosen(options: Mapping[str, Any], inferring: int, seconds: float) -> dict[str, Any]:
-    """Return what is reached with the objective ``fastest``, and nothing said of bundles."""
+    """Return the throughput with the objective ``fastest`` and without a bundle size."""
     slo = Slo("throughput", FASTEST)
     with delivering(RunSpec(app=Embed.name, options={**options, "share": 1 / inferring}, slo=slo)) as runner:
         began_s = time.perf_counter()
@@ -92,7 +92,7 @@ def decoded(row: dict[str, Any], app: Embed) -> dict[str, Any]:
 
 
 def by_ray_data(options: Mapping[str, Any], inferring: int, size: int, photos: int) -> float:
-    """Return items a second from the tenth part of the results on: until then actors start."""
+    """Return items/s after the first tenth of the results, because actors start in that time."""
     ray.init(log_to_driver=False, include_dashboard=False)
     app = Embed(EmbedOptions(**options))
     files = list(app.items(None))

@@ -1,7 +1,7 @@
 """Measure the price of a hop: a small item and video frames of 360 KB and 6 MB through four stages on Ray.
 
-A plain copy of the large frame is timed in the same rounds: the source makes one, because its buffer may be used again,
-and each stage that makes a new frame makes one more. These copies and the time of a small item are allowed.
+A plain copy of the large frame is timed in the same rounds. The source makes a copy, because its buffer may be used
+again, and so does each stage that makes a new frame. The limit allows these copies and the time of a small item.
 
     python -m lab.benchmarks.frames [--quick] [--json]
 """
@@ -31,16 +31,16 @@ SMALL = {"serial": 7, "name": "item"}
 FRAME = np.zeros((260, 462, 3), np.uint8)
 """A video frame of 360 KB."""
 LARGE_FRAME = np.full((1080, 1920, 3), 100, np.uint8)
-"""A frame of full HD: 6.2 MB. Not of zeros, which have no memory of their own to be read."""
+"""A frame of full HD (6.2 MB). It does not consist of zeros, which would have no memory of their own to read."""
 MAKE = 7
-"""The first byte of a frame that two of the stages make anew."""
+"""The first byte of a frame that two of the stages replace."""
 LARGE, MAKING = "large frame", "large frame, two stages make a frame"
 ALLOWED, ALLOWED_MAKING = "a small item and 2 copies", "a small item and 6 copies"
 SMALL_ITEM, COPY = "of it a small item", "of it a copy"
 
 
 class Frames(App):
-    """Four stages; the second and the third make a new frame of what they get, if it is dark."""
+    """Four stages; the second and the third make a new frame of their input if it is dark."""
 
     name = "frames"
     stages = tuple(Stage(name) for name in ("s1", "s2", "s3", "s4"))

@@ -257,7 +257,7 @@ class _Several(argparse.Action):
 
 @contextmanager
 def ray_if(wanted: bool) -> Iterator[None]:
-    """Connect to a Ray cluster meanwhile. If it is not wanted, Ray need not be installed."""
+    """Connect to a Ray cluster during the block. If Ray is not wanted, it need not be installed."""
     if not wanted:
         yield
         return

@@ -2,9 +2,9 @@
 
     python -m lab.benchmarks.manager_tick [--rounds 20] [--json]
 
-The contract: at most 50 ms with 10,000 (p99), while the load waves and arrivals are counted, after ten minutes of it;
-10,000 are priced at one rate in 25 ms, for what-if. Where nobody wrote the list, the strategy composes. CPU time is
-measured: a tick waits for nothing, so other load on the machine is left out.
+The contract: at most 50 ms (p99) with 10,000 compositions, after ten minutes of a waving load with counted arrivals;
+pricing 10,000 compositions at one rate, for what-if, takes at most 25 ms. Without a user's list, the strategy composes.
+CPU time is measured: a tick never waits, so this excludes other load on the machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from profiler.slo import Slo
 from profiler.snapshot import InputNow, LatencyStats, Snapshot, StageProfile
 
 STAGES = tuple(Stage(name) for name in ("decode", "segment", "extract", "vectorize", "rank", "encode"))
-LIMITS_MS = {20: 50.0, 9_995: 50.0}  # the most of this kind that may be generated
+LIMITS_MS = {20: 50.0, 9_995: 50.0}  # the maximum number of this kind that may be generated
 PRICED_MS = 25.0
 TURN_S, PAST_S = 0.25, 600.0
 WAVES = 12  # as many turns of a load that waves as others; of 20 each, the whole of a wave
@@ -47,7 +47,7 @@ def compositions(count: int) -> tuple[Composition, ...]:
 
 
 def overloaded(now_s: float) -> Snapshot:
-    """A snapshot that demands a decision: 30 items/s into stages that can do 14."""
+    """Return a snapshot that requires a decision: 30 items/s into stages with a capacity of 14."""
     latency = LatencyStats(2.1, 2.1, 2.3, 2.4, 140)
     done = int(14 * now_s)
     profiles = tuple(
@@ -76,7 +76,7 @@ def overloaded(now_s: float) -> Snapshot:
 
 
 def quiet_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
-    """Return the seconds of each tick in which there is nothing to do."""
+    """Return the seconds of each tick if there is nothing to do."""
     chosen_from = compositions(count)
     choices = Choices(STAGES, chosen_from, chosen_from[0])
     manager = Manager(Settings(), make_strategy("static"), choices, Mode.AUTO, slo)

@@ -41,9 +41,9 @@ from service.schemas.spec import BatchingSpec, Ending, RunSpec, TelemetrySpec
 SIZES = (1, 5, 10, 20, 50, 100, 115, 150, 200, 300)
 QUICK_SIZES = (1, 115)
 PHASES = 4000
-"""Tuples of the phase workload, over and over: rates are of whole ones."""
+"""Tuples of the phase workload, repeated; rates cover whole repetitions."""
 CONTROLLED = 20_000
-"""Tuples of one pass under a controller."""
+"""Number of tuples in a run with a controller."""
 SMALL = {"narrowest": 1, "widest": 8}
 SETTLE_S, WINDOW_S = 0.7, 1.0
 
@@ -98,7 +98,7 @@ def judged(items: pa.Table) -> BundleFigures:
 
 
 def resized(runner: Runner, size: int) -> None:
-    """Set the bundle size, and wait until those in flight have it."""
+    """Set the bundle size, and wait until the bundles in flight have it."""
     runner.ask(SetBatching(BatchingSpec(items=size)))
     status = runner.ask(ReadStatus())
     wait_for(runner, status.items.accepted + 2 * size)
@@ -106,7 +106,7 @@ def resized(runner: Runner, size: int) -> None:
 
 
 def rate_per_s(runner: Runner, seconds: float, size: int) -> float:
-    """Measure whole turns of the phase workload."""
+    """Measure whole repetitions of the phase workload."""
     resized(runner, size)
     before, began_s = delivered(runner), time.perf_counter()
     turns = 0

@@ -57,13 +57,13 @@ class Plan:
             app="shaped", apps_dirs=(str(APPS),), options={"kinds": self.kinds, "pause_s": PAUSE_S}, strategy="static",
             mode=Mode.PINNED, compositions=tuple({each.name: each for each in self.compositions}.values()),
             composition=self.compositions[0].name, input=InputSpec(rate_per_s=self.rate_per_s), out_path=self.out_path,
-            settings={"losses": 100},  # it is the stages alone that make dead letters
+            settings={"losses": 100},  # only stages make dead letters here
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Mixed:
-    """The result of one app. ``differing``: lines that are not those of the plain loop."""
+    """The result of one app. ``differing``: lines that differ from the plain loop's."""
 
     stages: str
     compositions: int
@@ -93,12 +93,12 @@ Kill = Callable[[Worker], None]
 
 
 def killed_here(worker: Worker) -> None:
-    """Kill it by its number on this machine."""
+    """Kill it by its process id on this machine."""
     os.kill(worker.pid, signal.SIGKILL)
 
 
 def run(plan: Plan, chance: Random, kill: Kill = killed_here) -> Mixed:
-    """Raises: ValueError if the run reports that it lost, or did not deliver, an item."""
+    """Run the plan. Raises: ValueError if the run reports that it lost, or did not deliver, an item."""
     with delivering(plan.spec(), drain=True, may_fail=True) as runner:
         began_s = time.monotonic()
         kill_s = sorted(KILL_S * (number + chance.random()) for number in range(plan.kills))
@@ -126,7 +126,7 @@ def _sleep_until(at_s: float) -> None:
 def _kill_one(runner: Runner, chance: Random, kill: Kill) -> None:
     workers = runner.ask(ReadStatus()).workers
     if workers:
-        with suppress(ProcessLookupError):  # it has just ended
+        with suppress(ProcessLookupError):  # the worker has just ended
             kill(chance.choice(workers))
 
 

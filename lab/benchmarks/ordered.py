@@ -28,7 +28,7 @@ STATE_KEYS = (10, 100, 1000, 10_000)
 """Keys of a partition whose state is moved: a thousand to a million in all, with 100 partitions."""
 SOCKET_BYTES = 65_536
 COSTS = Path(__file__).with_name("query_costs.json")
-"""The cost of each stage of the queries: a row at a time in one thread, the best of three rounds."""
+"""The cost of each stage of the queries, row by row in one thread: the best of three rounds."""
 
 
 def state_move_us(keys: int) -> float:
@@ -42,14 +42,14 @@ def state_move_us(keys: int) -> float:
             began_s = time.perf_counter()
             contents, frame = packed({"stage": kept})
             sent = memoryview(pickle.dumps(contents, 5) + frame)
-            while sent:  # both ends are here: no more at a time than a socket holds
+            while sent:  # both ends are in this process: send no more at a time than a socket holds
                 sent = sent[writer.send(sent[:SOCKET_BYTES]) :]
                 reader.recv(SOCKET_BYTES)
             states = StatesByKey(1)
             read = {key: pickle.loads(state) for key, state in unpacked(contents, frame)["stage"][0].items()}
             states.put(read, lambda read=read: dict.fromkeys(read, 0))  # type: ignore[misc]
             took_s.append(time.perf_counter() - began_s)
-    return 1e6 * min(took_s)  # others use this machine too
+    return 1e6 * min(took_s)  # other programs use this machine too
 
 
 def virtual_figures(plans: Iterable[Plan], inputs: int, out: Path, folders: Sequence[Path]) -> Rows:

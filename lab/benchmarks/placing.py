@@ -27,7 +27,7 @@ LIMIT_MS = 50.0
 
 
 def a_cluster(rng: random.Random, nodes: int) -> Cluster:
-    """Nodes of up to four kinds, in two zones; some have decoders."""
+    """Return nodes of up to four kinds in two zones; some have decoders."""
     kinds = [
         Amounts(
             rng.choice((1, 2, 4, 8, 16, 64)),
@@ -41,7 +41,7 @@ def a_cluster(rng: random.Random, nodes: int) -> Cluster:
 
 
 def some_shapes(rng: random.Random, cluster: Cluster, most: int) -> list[Shape]:
-    """Up to eight shapes that reserve CPUs, shares of GPUs, memory and decoders."""
+    """Return up to eight shapes that reserve CPUs, shares of GPUs, memory and decoders."""
     shares = SHARES if any(node.has.gpus for node in cluster.nodes) else (0,)
     return [
         Shape(

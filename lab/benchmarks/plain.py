@@ -1,4 +1,4 @@
-"""A plain loop over an app, written without the runtime: its results are what every composition has to deliver."""
+"""A plain loop over an app, written without the runtime: every composition must deliver the same results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ States = dict[str, Any]
 
 
 def serial(app: App, items: Iterable[Any] | None = None) -> list[Any]:
-    """Return all results for ``items``, by default those of the app, one after the other."""
+    """Return all results for ``items`` (default: the app's), computed one after the other."""
     app.setup()
     return asyncio.run(_serial(app, app.items(None) if items is None else items))
 

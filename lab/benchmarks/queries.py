@@ -98,7 +98,7 @@ class Query:
 
     @property
     def _composition(self) -> Composition:
-        """One group: the source's process has the other core."""
+        """Return the composition with one group, because the source's process uses the other core."""
         stages = create(self.app, self.options).stages
         return Composition("one", (Group(tuple(stage.name for stage in stages)),))
 

@@ -32,12 +32,12 @@ from profiler.stats import latency_stats
 StrategyName = Literal["expected-cost", "vogel", "pdp21"]
 STRATEGIES: tuple[StrategyName, ...] = ("expected-cost", "vogel", "pdp21")
 FASTEST_PER_S = 60.0
-"""Cap of the input rate: it bounds the run time and changes nothing else, as only ratios matter."""
+"""Cap of the input rate; it bounds the run time without other effects, because only ratios matter."""
 SPARE = 0.1
 WARM_UP_S = 30.0
-"""Left out of the truth: what arrived while the first workers started (a full buffer) is worked off by then."""
+"""Start that the truth leaves out: then items that came while the first workers started are delivered."""
 UNMANAGED_S = 10.0
-"""Between two turns of a manager that has nothing to decide: with four a second they are most of the price of a run."""
+"""Time between two turns of a manager without decisions; with four a second, turns take most of the time of a run."""
 HELD_BACK = 0.8
 """A composition that takes less of the input than this does not meet a latency SLO: its queue is bounded only because
 the source is held back."""
@@ -74,13 +74,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Truth:
-    """Slack of each composition that was run by itself (by name), cheapest first; below 0 misses the SLO."""
+    """Slack of each composition that ran alone (by name), cheapest first; below 0, it misses the SLO."""
 
     slack: dict[str, float]
     fewest: int | None
-    """Workers of the cheapest composition that meets the SLO; ``None`` when none does."""
+    """Workers of the cheapest composition that meets the SLO; ``None`` if none does."""
     roomy: bool
-    """Some composition meets it with 10 % to spare."""
+    """True if some composition meets it with 10 % to spare."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class Attempt:
     feasible: bool
     roomy: bool
     extra_workers: int
-    """Against the cheapest that meets the SLO."""
+    """Number of workers more than the cheapest composition that meets the SLO."""
     meets: bool
-    """By the truth: the settled composition meets the SLO when run by itself."""
+    """True if the settled composition, when it runs alone, meets the SLO."""
     infeasible: bool
     trials: int
     switches: int
@@ -103,7 +103,7 @@ class Attempt:
 
 
 def random_case(seed: int) -> Case:
-    """2–6 stages over two decades, 12–30 compositions, 1–24 cores; the rate near what one of them can do."""
+    """Return a case: 2–6 stages over two decades, 12–30 compositions, 1–24 cores, a rate near one's capacity."""
     draw = random.Random(seed)
     names = [f"s{index}" for index in range(draw.randint(2, 6))]
     cv, wait = draw.choice((0.0, 0.1, 0.3, 0.6)), draw.choice((0.0, 0.0, 0.0, 0.5))
@@ -140,7 +140,7 @@ def _slo(draw: random.Random, total_s: float, rate_per_s: float) -> Slo:
 
 
 def truth_of(case: Case) -> Truth:
-    """Run compositions by themselves, in the order of workers, until one meets the SLO with 10 % to spare."""
+    """Run compositions alone, in the order of workers, until one meets the SLO with 10 % to spare."""
     slack: dict[str, float] = {}
     ordered = sorted(case.compositions, key=lambda c: (c.workers, len(c.groups)))
     fewest: int | None = None
@@ -154,7 +154,7 @@ def truth_of(case: Case) -> Truth:
 
 
 def static_slack(case: Case, composition: Composition, lasting_s: float | None = None) -> float:
-    """Slack of ``composition`` alone for ``lasting_s`` (``None``: ``measured_s``), if it keeps up by its true costs."""
+    """Return the slack of ``composition`` alone for ``lasting_s`` (``None``: ``measured_s``), if it keeps up."""
     times = {stage.name: stage.service_s for stage in case.stages}
     cpu_s = {stage.name: stage.service_s * (1 - stage.wait_share) for stage in case.stages}
     groups = min(group.replicas / sum(times[stage] for stage in group.stages) for group in composition.groups)
@@ -176,7 +176,7 @@ def _needed_per_s(case: Case) -> float:
 
 
 def measured_s(case: Case) -> float:
-    """Long enough for a backlog to show and for noise to even out: 300 items, 60 to 90 s."""
+    """Return a duration in which a backlog shows and noise evens out: 300 items, 60 to 90 s."""
     return min(90.0, max(60.0, 300 / case.rate_per_s))
 
 
@@ -225,7 +225,7 @@ def run_strategy(case: Case, truth: Truth, strategy: str) -> Attempt:
 
 
 def summary(attempts: Sequence[Attempt], strategy: str) -> dict[str, float]:
-    """Return shares over the cases that each name says; the first two are the figures of the contract."""
+    """Return shares over the cases, as each name says; the first two are the figures of the contract."""
     own = [o for o in attempts if o.strategy == strategy]
     feasible, roomy = [o for o in own if o.feasible], [o for o in own if o.roomy]
     hopeless = [o for o in own if not o.feasible]
@@ -248,7 +248,7 @@ def _share(flags: Sequence[bool]) -> float:
 
 
 def wrong(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Return cases to look into."""
+    """Return cases that need a closer look."""
     return [o for o in attempts if (o.feasible and abs(o.extra_workers) > 1) or (o.roomy and not o.meets)]
 
 

@@ -1,9 +1,9 @@
 """Check if a service grows while it runs: memory and descriptors of every process, over an hour or more.
 
 A daemon with real workers serves apps whose items carry arrays, each at a steady rate and under an objective. Every
-half minute the memory and the open descriptors of the daemon, the runners, the workers and Ray's own processes are
-read: anonymous memory, as pages of files are a process's own or shared while others come and go, and beside it the
-resident memory (RSS). The slopes are those after the first half hour (histories and windows are full by then).
+half minute, it reads memory and open descriptors of the daemon, the runners, the workers and Ray's own processes:
+anonymous memory, because the share of file pages depends on other processes, and also the resident memory (RSS). The
+slopes exclude the first half hour, after which histories and windows are full.
 
     python -m lab.benchmarks.soak [--minutes 90] [--rate 35] [--warm-up 30] [--size 200000] [--out FILE.csv]
 """
@@ -50,7 +50,7 @@ class Soaked(App):
         return {"number": number, "found": found}
 """
 Reading = dict[str, list[float]]
-"""MB of own memory, number of descriptors, MB of resident memory, number of processes, by kind of process; sums."""
+"""MB of own memory, number of descriptors, MB of resident memory and number of processes: sums by kind of process."""
 
 
 def read(served: Daemon) -> Reading:
@@ -67,7 +67,7 @@ def read(served: Daemon) -> Reading:
         try:
             memory, descriptors = process.memory_info(), process.num_fds()
             log_monitor = "log_monitor" in " ".join(process.cmdline())
-        except psutil.Error:  # it has ended meanwhile
+        except psutil.Error:  # the process has ended meanwhile
             continue
         kind = kinds.get(process.pid, "log monitor" if log_monitor else "Ray's own")
         for place, more in enumerate(((memory.rss - memory.shared) / 1e6, descriptors, memory.rss / 1e6, 1)):

@@ -85,12 +85,12 @@ from daily group by all having n > 1 and slope <= 0 order by from_day, category"
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 STORE, ITEM, ITEMS, USERS = 10, 101, 110, 40
-"""All is sold in one store, and of few goods, so that a few hundred rows have results; query 15 asks for that store, 2
-and 3 for that item, which is the most frequent one."""
+"""Everything is sold in one store, and few goods exist, so that a few hundred rows give results. Query 15 asks for that
+store, queries 2 and 3 for that item, which is the most frequent one."""
 CATEGORIES = {"q1": 4, "q3": 4}
-"""Fewer categories than there are: query 1 asks for three of them, 3 for two."""
+"""Numbers of categories, fewer than usual: query 1 asks for three of them, query 3 for two."""
 HOURS = {"q1": 4.0, "q2": 96.0, "q3": 96.0, "q4": 96.0, "q15": 3 * 366 * 24.0}
-"""Hours of event time in a stream: several windows."""
+"""Hours of event time in a stream, which contain several windows."""
 TICK_S = {"q1": 900, "q2": 7200, "q3": 7200, "q4": 7200, "q15": 30 * DAY_S}
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "q1": {"least": 0, "most": 10}, "q2": {"item": ITEM}, "q3": {"item": ITEM}, "q4": {}, "q15": {"store": STORE},
@@ -103,7 +103,7 @@ Rows = list[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Stream:
-    """Rows of a query's table, an item each, or in portions of ``portion`` rows if that is not 0."""
+    """Rows of a query's table, with a row per item, or in portions of ``portion`` rows if that is not 0."""
 
     query: str
     rows: int
@@ -121,7 +121,7 @@ class Stream:
         return folder / f"{self.query}-{self.rows}"
 
     def written(self, folder: Path) -> Path:
-        """Return the folder of its tables, and make them if they are not there."""
+        """Return the folder of its tables; create them if they are missing."""
         place = self.place(folder)
         if not place.exists():
             tables.write(place, Plan(rows=self.rows, hours=HOURS[self.query], items=ITEMS, users=USERS), "parquet")
@@ -148,7 +148,7 @@ class Known:
 
 
 def known(stream: Stream, folder: Path) -> Known:
-    """Raises: AssertionError if a plain loop and DuckDB differ, or there is no result."""
+    """Return items and results of a stream. Raises: AssertionError if a plain loop and DuckDB differ."""
     return _known(stream, stream.written(folder).parent)
 
 
@@ -164,7 +164,7 @@ def _known(stream: Stream, folder: Path) -> Known:
 
 
 def compared(stream: Stream, folder: Path) -> tuple[int, int]:
-    """Return the number of DuckDB's answers, and how many of these a plain loop over the query has in their place."""
+    """Return the number of DuckDB's answers, and of those that a plain loop gives at the same position."""
     stream.written(folder)
     app = stream.make(folder)
     told, found = READERS[stream.query](serial(app, list(app.items(None)))), _found(stream, folder)
@@ -193,7 +193,7 @@ def _means(told: list[Any]) -> Rows:
 
 
 def _lines(told: list[Any]) -> Rows:
-    """Slopes are quotients: SQL divides other floats."""
+    """Return the lines with their slopes as quotients, because SQL divides floats differently."""
     names = ("from_day", "category", "days", "cents")
     return sorted((*(each[name] for name in names), round(each["slope"], 6)) for each in told)
 

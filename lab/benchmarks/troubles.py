@@ -1,8 +1,8 @@
 """Play the rule on cases in which one thing is wrong with a machine or an app: ``python -m lab.benchmarks.troubles``.
 
-Each has a constant rate, so that all that moves is the trouble itself. A row tells the share of items in time outside
-15 s around a change, the cost beside the cheapest fixed composition of each part of the run in which 0.95 are in time,
-changes of the composition, and the time from each change to the next decision.
+Each case has a constant rate, so that only the trouble changes. A row contains the share of items in time outside 15 s
+around a change, the cost relative to the cheapest fixed composition with 0.95 in time of each part of the run, the
+number of changes of the composition, and the time from each change to the next decision.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lab.gym.player import STEP_S, Strategy, play_run
 from lab.gym.suite import Pair
 
 KNOWN_S = 120.0
-"""From then on it counts."""
+"""Time from which on the run counts, in seconds."""
 AROUND_S = 15.0
 LENGTH_S = 900.0
 
@@ -33,10 +33,10 @@ class Case:
     busy: float
     load: str = "constant"
     changes_s: tuple[float, ...] = ()
-    """Of a run of 900 s."""
+    """Times of the changes in a run of 900 s."""
 
     def play(self, seed: int) -> Play:
-        """Make the items."""
+        """Create the items."""
         return Pair(self.app, self.load, self.busy, "cases", seed, LENGTH_S).play()
 
 

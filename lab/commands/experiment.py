@@ -14,16 +14,16 @@ EXPERIMENTS = Path(__file__).parents[1] / "benchmarks" / "experiments"
 
 @click.command()
 @click.argument("places", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="FILE…")
-@click.option("--all", "all_papers", is_flag=True, help="All experiments of the papers, and papers.md over them.")
+@click.option("--all", "all_papers", is_flag=True, help="Run all experiments of the papers, and write papers.md.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="experiments", help="Folder of runs.")
-@click.option("--quick", is_flag=True, help="Make the short runs of the files, to see that they work.")
+@click.option("--quick", is_flag=True, help="Make the short runs that the files define, as a check.")
 @click.option("--fresh", is_flag=True, help="Repeat runs that exist already.")
 def experiment(places: tuple[Path, ...], all_papers: bool, out: Path, quick: bool, fresh: bool) -> None:
     """Run the experiments that files describe.
 
-    FILE… are files or folders of them. They run one after the other; an interrupted one continues.
+    FILE… are experiment files, or folders of them. Experiments run in turn; a repeated call continues them.
 
-    Writes the raw runs, results.json and plots of each experiment, and one report.html for all.
+    The command writes the raw runs, results.json and plots of each experiment, and one report.html for all.
     """
     from lab.experiments.conduct import conduct, seconds_of  # imported here: plots take a second to load
     from lab.experiments.report import html

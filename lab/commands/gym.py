@@ -1,4 +1,4 @@
-"""``recompose gym``: policies over loads that move, in virtual time."""
+"""``recompose gym``: compare policies under changing loads, in virtual time."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--suite", "part", type=click.Choice(["training", "train", "test"]), default="training", show_default=True
 )
-@click.option("--loads", callback=_names, help="Pairs by name or group (default: all pairs of the suite).")
+@click.option("--loads", callback=_names, help="Pairs of app and load, by name or group (default: all of the suite).")
 @click.option("--trace", "traces", multiple=True, type=_FILE, help="Recorded arrivals, instead of the suite's loads.")
 @click.option("--app", "apps", multiple=True, type=_FILE, help="Recorded costs of an app, instead of the suite's.")
 @click.option("--exact", is_flag=True, help="Play a trace at its own times and rate.")
 @click.option("--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="Speed-up of the trace with --exact.")
 @click.option(
-    "--busy", type=click.FloatRange(0.01), default=4.0, show_default=True, help="Workers that a trace keeps busy."
+    "--busy", type=click.FloatRange(0.01), default=4.0, show_default=True, help="Mean number of workers that are busy."
 )
-@click.option("--cost-factor", type=click.FloatRange(0.0001), default=1.0, show_default=True, help="Factor of costs.")
+@click.option("--cost-factor", type=click.FloatRange(0.0001), default=1.0, show_default=True, help="Cost multiplier.")
 @click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Number of runs per pair.")
 @click.option("--duration", "duration_s", type=click.FloatRange(60, 86_400), help="Virtual seconds of each run.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("gym"), help="Report folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print each run as JSON instead of a table.")
-@click.option("--quick", is_flag=True, help="Run two pairs and three policies for ten minutes, to see that it works.")
+@click.option("--quick", is_flag=True, help="Run two pairs and three policies for ten virtual minutes, as a check.")
 def gym(
     policies: tuple[str, ...],
     part: str,
@@ -67,7 +67,7 @@ def gym(
 ) -> None:
     """Judge policies on changing loads, in virtual time.
 
-    Writes report.html, report.md, runs.csv and a picture of each load. What is measured, and how: docs/research/gym.md.
+    Writes report.html, report.md, runs.csv and a picture of each load. docs/research/gym.md explains the measurements.
     """
     from lab.gym.contest import Contest  # imported here: the simulation takes a moment to load
     from lab.gym.players import PLAYERS

@@ -26,7 +26,7 @@ from lab.experiments.virtual import VirtualDriver
 
 
 def metadata(experiment: Experiment) -> dict[str, str]:
-    """Return what must be equal for two runs to be compared. A simulated run does not depend on the machine."""
+    """Return the facts in which two comparable runs agree. A simulated run does not depend on the machine."""
     written = json.dumps(experiment.model_dump(mode="json"), sort_keys=True)
     found = {
         "experiment": hashlib.sha256(written.encode()).hexdigest()[:16],
@@ -41,7 +41,7 @@ def metadata(experiment: Experiment) -> dict[str, str]:
 
 
 def _revision() -> str:
-    """Return the revision of the sources; empty if they are no git checkout."""
+    """Return the revision of the sources; empty without a git checkout."""
     asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
     try:
         return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
@@ -50,9 +50,9 @@ def _revision() -> str:
 
 
 class Store:
-    """A folder: ``metadata.json``, and a file a run under ``raw``.
+    """A folder: ``metadata.json``, and a file per run under ``raw``.
 
-    Raises: RecomposeError when it holds runs that are not comparable with what would run now.
+    Raises: RecomposeError if it contains runs that cannot be compared with new ones.
     """
 
     def __init__(self, folder: Path, experiment: Experiment) -> None:
@@ -85,7 +85,7 @@ class Store:
 
 
 def _write(place: Path, content: Any) -> None:
-    """Write a file that appears whole or not at all."""
+    """Write a file so that it appears completely or not at all."""
     draft = place.with_suffix(".part")
     draft.write_text(json.dumps(content, indent=1, allow_nan=False))
     draft.replace(place)
@@ -98,9 +98,9 @@ class Driver(Protocol):
 
 
 def conduct(experiment: Experiment, folder: Path, tell: Callable[[str], None]) -> Finding:
-    """Run what is not there yet, and write ``results.json`` and the plots. ``tell`` gets a line before every run.
+    """Make the missing runs, and write ``results.json`` and the plots. ``tell`` gets a line before every run.
 
-    Raises: RecomposeError when something in it cannot run, or what is there cannot be compared.
+    Raises: RecomposeError if a part of it cannot run, or if existing runs cannot be compared.
     """
     store = Store(folder, experiment)
     choices = compositions_of(experiment)
@@ -116,7 +116,7 @@ def conduct(experiment: Experiment, folder: Path, tell: Callable[[str], None]) -
 
 
 def seconds_of(experiment: Experiment) -> float:
-    """Estimate the duration of an experiment on real workers; one in virtual time takes a moment."""
+    """Estimate the duration of an experiment on real workers; virtual time takes only a moment."""
     if experiment.driver == "simulated":
         return 2.0
     count = len(contenders(experiment, compositions_of(experiment))) * experiment.repetitions
@@ -128,7 +128,7 @@ def _driver(experiment: Experiment, choices: Sequence[Composition]) -> Driver:
 
 
 def _turns(experiment: Experiment, who: Sequence[Contender]) -> list[tuple[Contender, int]]:
-    """Return all contenders once, then all again: a slow hour of the machine affects them alike."""
+    """Return all contenders once, then all again, so that a slow hour of the machine affects them equally."""
     return [(contender, repetition) for repetition in range(experiment.repetitions) for contender in who]
 
 
@@ -149,7 +149,7 @@ def _runs(
 
 
 def _sustainable(experiment: Experiment, store: Store, driver: Driver, choices: Sequence[Composition]) -> float:
-    """Measure it once per experiment, also over an interruption: all its runs must see the same input."""
+    """Measure the sustainable rate once per experiment, even if it is interrupted: all runs must see the same input."""
     if not experiment.input.share:
         return 0.0
     if not isinf(known := _known_sustainable(store)):

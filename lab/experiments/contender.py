@@ -31,33 +31,33 @@ class Contender:
 
 @dataclass(frozen=True)
 class Point:
-    """A moment of a run, seconds after its start. None: not known."""
+    """A sample of a run, in seconds after its start. None: unknown."""
 
     at_s: float
     rate_per_s: float | None
-    """Input rate that was asked for since the sample before; in virtual time in the middle."""
+    """Requested input rate since the previous sample; in virtual time, at the middle."""
     throughput_per_s: float
-    """Delivered since the sample before."""
+    """Items/s delivered since the previous sample."""
     latency_ms: float | None
-    """Mean over the items delivered since the sample before, each from its read to its delivery."""
+    """Mean over the items delivered since the previous sample, each from its read to its delivery."""
     composition: str
     workers: int
     met: bool | None
     cpu_percent: float | None = None
     """CPU of the app's own processes; 100 is one core."""
     memory_mb: float | None = None
-    """Memory of the same processes, without what they share with others."""
+    """Memory of the same processes, without memory shared with other processes."""
     entered_per_s: float | None = None
-    """Accepted from the source since the sample before."""
+    """Items/s accepted from the source since the previous sample."""
     batch_items: float | None = None
-    """Mean size of the bundles that reached the sink since the sample before."""
+    """Mean size of the bundles that reached the sink since the previous sample."""
     inside_ms: float | None = None
     """Like ``latency_ms``, from when a worker took the item: without the wait before the first group."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """``achieved_per_s`` and the others are of the time after the warm-up."""
+    """Figures of a run; ``achieved_per_s`` and the others refer to the time after the warm-up."""
 
     contender: str
     repetition: int
@@ -69,9 +69,9 @@ class Measurement:
     switches: int
     trials: int
     workers: float
-    """Mean number."""
+    """Mean number of workers."""
     inside_ms: float | None = None
-    """Mean latency from when a worker took the item; None: nobody says."""
+    """Mean latency from when a worker took the item; None: unknown."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -82,7 +82,7 @@ class Measurement:
 
 
 def compositions_of(experiment: Experiment) -> tuple[Composition, ...]:
-    """Raises: RecomposeError for an unknown app, bad options or notations, a profile of other stages."""
+    """Return the compositions. Raises: RecomposeError for an unknown app, bad options, or a foreign profile."""
     app = registry.create(experiment.app, experiment.options)
     stages: list[Stage] = list(app.stages)
     names = [stage.name for stage in stages]
@@ -99,7 +99,7 @@ def compositions_of(experiment: Experiment) -> tuple[Composition, ...]:
 
 
 def contenders(experiment: Experiment, known: Sequence[Composition]) -> list[Contender]:
-    """Raises: RecomposeError for a composition, or a class of input, that is not there."""
+    """Return the contenders. Raises: RecomposeError for an unknown composition or class of input."""
     by_name = {composition.name: composition for composition in known}
     names = list(by_name) if experiment.static == "all" else list(experiment.static)
     missing = [name for name in names if name not in by_name]
@@ -111,7 +111,7 @@ def contenders(experiment: Experiment, known: Sequence[Composition]) -> list[Con
 
 
 def _by_items(contender: Contender, experiment: Experiment) -> list[Contender]:
-    """Return it as it is, or with each amount of items; several amounts are part of the name."""
+    """Return the contender unchanged, or once for each number of items; several numbers become part of the name."""
     classes = registry.find(experiment.app).input_classes
     amounts = {asked: items_of(experiment.app, classes, asked) for asked in experiment.input.items}
     if len(amounts) < 2:
@@ -120,7 +120,7 @@ def _by_items(contender: Contender, experiment: Experiment) -> list[Contender]:
 
 
 def _by_sizes(composition: Composition, sizes: Sequence[int]) -> list[Contender]:
-    """Return it as it is, or once with bundles of each size."""
+    """Return the contender unchanged, or once for each bundle size."""
     if not sizes:
         return [Contender(composition.name, composition=composition)]
     named = {f"{composition.name} by {size}": bundles_of(size) for size in sizes}
@@ -134,19 +134,19 @@ def bundles_of(items: int) -> Batching:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """An item that was delivered at ``at_s``, so long after it was read."""
+    """An item that was delivered at ``at_s``; the latency counts from its read."""
 
     at_s: float
     latency_s: float
     batch_items: int = 0
-    """Size of the bundle that it was the last of; 0 for the others."""
+    """Size of the bundle, if this is its last item; otherwise 0."""
     inside_s: float | None = None
     """Time since a worker took it."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A driver's observations of one run."""
+    """The observations of one run by a driver."""
 
     samples: Sequence[Point]
     """In order of time; throughput, latency and bundles are filled in from ``items``."""
@@ -157,7 +157,7 @@ class Seen:
 
 
 def filled_in(samples: Sequence[Point], items: Sequence[Left]) -> tuple[Point, ...]:
-    """Return ``samples`` with instantaneous figures (section 5): of the items since the sample before, each once."""
+    """Return ``samples`` with instantaneous figures (section 5), over the items since the previous sample."""
     found, first, before_s = [], 0, 0.0
     for sample in samples:
         last = bisect_right(items, sample.at_s, first, key=lambda item: item.at_s)

@@ -21,9 +21,9 @@ class Tracking:
     """Rate of entering items over the requested one while that can be sustained; after an overload some leave later."""
 
     achieved_of_asked: float
-    """Mean achieved over mean asked."""
+    """Mean achieved rate divided by the mean requested rate."""
     shape_error: float
-    """Root mean square of the difference over the mean asked."""
+    """Root mean square of the difference, divided by the mean requested rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class Row:
     achieved: Spread | None = None
     latency: Spread | None = None
     inside_ms: float | None = None
-    """From when a worker took an item; None: nobody says."""
+    """Latency from when a worker took an item; None: unknown."""
 
     @property
     def sustained_per_s(self) -> float:
-        """More than was asked for is a backlog of the warm-up that is worked off."""
+        """Sustained rate; if it exceeds the requested rate, a backlog of the warm-up is being cleared."""
         return min(self.achieved_per_s, self.asked_per_s)
 
     def as_json(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _row(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: float
 
 
 def _tracking(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: float) -> Tracking | None:
-    """Compare the rates while at most ``limit_per_s`` are asked for."""
+    """Compare the rates while the requested rate is at most ``limit_per_s``."""
     pairs = [span[:2] for run in runs for span in _sustainable(_spans(run, experiment.warm_up_s), limit_per_s)]
     asked = fmean(each for _, each in pairs) if pairs else 0.0
     if not asked:
@@ -135,17 +135,17 @@ def _tracking(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: 
 
 
 Span = tuple[float, float, float]
-"""Achieved, asked and most asked items/s."""
+"""Achieved, requested and highest requested items/s."""
 
 
 def _sustainable(spans: Sequence[Span], limit_per_s: float) -> list[Span]:
-    """Return the spans that never ask for more, nor did the span before, whose full buffers would block the source."""
+    """Return the spans that request at most ``limit_per_s``, as did the span before; else a full buffer blocks."""
     before = [(0.0, 0.0, 0.0), *spans]
     return [span for last, span in zip(before, spans, strict=False) if max(last[2], span[2]) <= limit_per_s]
 
 
 def _spans(run: Measurement, warm_up_s: float) -> list[Span]:
-    """Return spans of at least a second with ``SPAN_ITEMS`` in the mean: that items are whole is no error."""
+    """Return spans of at least a second with ``SPAN_ITEMS`` on average, so that whole items cause no error."""
     counted = [sample for sample in run.samples if sample.at_s > warm_up_s]
     if len(counted) < 2 or not run.asked_per_s:
         return []

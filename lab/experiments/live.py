@@ -29,7 +29,7 @@ from service.schemas.spec import BatchingSpec, Ending, InputSpec, Method, RunSpe
 
 
 class Usage:
-    """CPU and memory of processes; each counts from when it was first seen."""
+    """CPU and memory of processes, each counted from its first observation."""
 
     def __init__(self) -> None:
         self._processes: dict[int, psutil.Process] = {}
@@ -42,7 +42,7 @@ class Usage:
                 with process.oneshot():
                     percent += process.cpu_percent()
                     memory_bytes += _private_bytes(process.memory_info())
-            except psutil.Error:  # it has ended meanwhile
+            except psutil.Error:  # the process has ended meanwhile
                 continue
         return percent, memory_bytes / 1e6
 
@@ -62,7 +62,7 @@ def _private_bytes(memory: object) -> float:
 
 
 KEPT = Method(strategy="static", latency_from="read")
-"""A composition that is kept fixed: its source catches nothing up, as in the papers."""
+"""The method of a composition that is kept fixed: its source makes up for no lost time, as in the papers."""
 CALIBRATE_S, CALIBRATE_FROM_S = 9.0, 3.0
 PARTS = [(number + 0.5) / 10 for number in range(10)]
 """Moments of a sample whose rates are averaged: a rate may jump within it."""
@@ -70,13 +70,13 @@ KNOWN = {"met": True, "violated": False, "infeasible": False}
 
 
 class LiveDriver:
-    """Runs on the pool ``ray`` (connected before) or ``local``."""
+    """Runs experiments on the pool ``ray`` (connected before) or ``local``."""
 
     def __init__(self, experiment: Experiment, compositions: Sequence[Composition]) -> None:
         self._experiment, self._compositions = experiment, tuple(compositions)
 
     def sustainable_per_s(self, composition: Composition) -> float:
-        """Measure the throughput when there is always an item."""
+        """Measure the throughput with a source that always has an item."""
         with delivering(self.spec(Contender(composition.name, composition=composition)), may_fail=True) as runner:
             time.sleep(CALIBRATE_FROM_S)
             before = delivered(runner)

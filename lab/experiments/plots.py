@@ -20,7 +20,7 @@ INK = (BANDS[0], BANDS[2], BANDS[3], BANDS[4], BANDS[5], BANDS[7])
 """The page's colours."""
 
 LEGIBLE = 0.05
-"""Share of the run that a band takes at least, to be named."""
+"""Minimum share of the run that a band needs to get a name."""
 _AXES = {"throughput": 0, "latency": 1}
 """The panel of each SLO metric."""
 
@@ -84,7 +84,7 @@ def _bound(experiment: Experiment, axes: Any) -> None:
 
 
 def _composition(axis: Any, run: Measurement) -> None:
-    """The active composition as coloured bands, named where there is room."""
+    """Draw the active composition as coloured bands, with names if there is room."""
     begin = 0.0
     for sample, later in zip(run.samples, [*run.samples[1:], None], strict=True):
         if later is None or later.composition != sample.composition:

@@ -63,7 +63,7 @@ def cells(name: str, row: Row) -> list[str]:
 
 
 def _spread(spread: Spread | None, median: float | None, digits: int) -> str:
-    """Mean ± standard deviation of several repetitions."""
+    """Return mean ± standard deviation of several repetitions."""
     if spread is None or spread.deviation is None:
         return _shown(median, digits)
     return f"{_shown(spread.mean, digits)} ± {_shown(spread.deviation, digits)}"

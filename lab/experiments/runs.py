@@ -41,7 +41,7 @@ def delivering(
 
 
 def check(status: Status) -> None:
-    """Raises: RecomposeError if the run has failed."""
+    """Check the run. Raises: RecomposeError if it has failed."""
     if status.state == "failed":
         raise RecomposeError(f"{status.app} failed: {str(status.health.failure).strip().splitlines()[-1]}")
 

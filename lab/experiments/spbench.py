@@ -17,17 +17,17 @@ from service.runner.wiring.run import Run
 from service.schemas.spec import RunSpec
 
 LEAST_PER_S = 1e-3
-"""At a frequency of 0 the source would sleep for ever."""
+"""Lowest frequency, as the source would sleep forever at 0."""
 
 
 class FrequencyManager:
-    """Algorithm 1 (section 3.2): before each item the source sleeps for what is left of ``1 / frequency`` since the
-    item before. A sleep that lasts too long, and a time in which the source is held back, lower the mean rate."""
+    """Algorithm 1 (section 3.2): before each item, the source sleeps for the rest of ``1 / frequency`` since the
+    previous item. Sleeps that last too long, and times in which the source is held back, lower the mean rate."""
 
     def __init__(self, source: Source, first_per_s: float, clock: Clock = time.monotonic) -> None:
         self._source, self._clock, self._stopping = source, clock, threading.Event()
         self.wait: Callable[[float], bool] = self._stopping.wait
-        """Sleep for so many seconds; True: the source is to stop."""
+        """Sleep for this time in seconds; return True if the source is to stop."""
         self.set_pattern(Fixed(first_per_s))
 
     def set_pattern(self, pattern: Rate) -> None:
@@ -55,7 +55,7 @@ class FrequencyManager:
 
 @dataclass(frozen=True, slots=True)
 class ReadBy(Overrides):
-    """A run that reads this source, not the one of its spec."""
+    """A run that reads this source instead of the one in its spec."""
 
     reader: Source | None = None
 
@@ -64,7 +64,7 @@ class ReadBy(Overrides):
 
 
 class UnorderedRunner(Runner):
-    """Note when the last stage of each item ended: SPBench's Ferret has a sink without order (section 5.3)."""
+    """Records when the last stage of each item ended: SPBench's Ferret has an unordered sink (section 5.3)."""
 
     def __init__(self, spec: RunSpec, overrides: Overrides = NO_OVERRIDES) -> None:
         super().__init__(spec, overrides)

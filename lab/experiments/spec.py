@@ -40,14 +40,14 @@ class StageSpec(Closed):
 
 
 class Load(Closed):
-    """Input rate: ``steps`` of [from s, items/s], a pattern, or ``full``: as items are taken. Rates are items/s,
-    or (``share``) shares of what ``composition`` sustains, which is measured first."""
+    """Input rate: ``steps`` of [from s, items/s], a pattern, or ``full``: as fast as items are accepted. Rates are
+    items/s, or (``share``) shares of the rate that ``composition`` sustains, which is measured first."""
 
     steps: tuple[tuple[float, float], ...] = ()
     pattern: str | None = Field(
         default=None, pattern=r"^(wave|binary|increasing|decreasing|spike|trace|custom:\w+:\w+)$"
     )
-    """``custom:module:function``: of a module in the folder ``path``."""
+    """Pattern; ``custom:module:function`` names a function of a module in the folder ``path``."""
     period_s: Positive | None = None
     min: float = Field(default=0.1, ge=0)
     max: Positive | None = None
@@ -56,18 +56,18 @@ class Load(Closed):
     """Path of a trace, of the folder of a custom pattern, or of the data that the app reads on real workers."""
     full: bool = False
     items: tuple[Annotated[int, Field(strict=True, ge=1)] | str, ...] = ()
-    """A run ends with so many items, or those of a class of input that the app has: ``small``, ``huge`` …; after
-    ``duration_s`` at the latest. Of several, every static composition runs once with each."""
+    """Number of items after which a run ends, or a class of input of the app: ``small``, ``huge`` …; it ends after
+    ``duration_s`` at the latest. With several values, every static composition runs once with each."""
     batches: tuple[Annotated[int, Field(ge=1, le=MOST_ITEMS)], ...] = ()
-    """Every static composition once with bundles of each of these sizes."""
+    """Bundle sizes; every static composition runs once with each."""
     batch_steps: tuple[tuple[float, Annotated[int, Field(ge=1, le=MOST_ITEMS)]], ...] = ()
     """Bundle sizes, each from a time on (s)."""
     share: bool = False
     composition: str | None = None
     arrivals: Literal["paced", "poisson"] = "paced"
-    """In virtual time: evenly, or at random times (Poisson)."""
+    """Arrivals in virtual time: evenly spaced, or at random times (Poisson)."""
     control: Literal["slots", "delays"] = "slots"
-    """On real workers: by the product's schedule, or by SPBench's delays (:mod:`lab.experiments.spbench`)."""
+    """Pace on real workers: by the product's schedule, or by SPBench's delays (:mod:`lab.experiments.spbench`)."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Load:
@@ -81,7 +81,7 @@ class Load(Closed):
 
     @property
     def place(self) -> Path | None:
-        """``path`` with ``$NAME`` of the environment in it."""
+        """Return ``path`` with environment variables ``$NAME`` replaced."""
         return Path(os.path.expandvars(self.path)) if self.path else None
 
     @property
@@ -91,7 +91,7 @@ class Load(Closed):
         return str(self.place) if self.place and not of_pattern else None
 
     def rate(self, sustainable_per_s: float) -> Rate | None:
-        """Return the rate; None: always full. Raises: RecomposeError when it is no rate."""
+        """Return the rate; None: always full. Raises: RecomposeError for an invalid rate."""
         if self.full:
             return None
         unit = sustainable_per_s if self.share else 1.0
@@ -114,11 +114,11 @@ def _checked(spec: RateSpec, folder: Path = Path()) -> Rate:
 
 
 class Together(Closed):
-    """Several objectives at once, and their budget."""
+    """Several objectives at once, with their budget."""
 
     all: tuple[str, ...]
     budget: str | None = None
-    """``workers=8``, ``cores=3`` or both."""
+    """Budget: ``workers=8``, ``cores=3`` or both."""
 
 
 class Experiment(Closed):
@@ -134,30 +134,30 @@ class Experiment(Closed):
     cores: int = Field(default=8, ge=1, le=1024)
     """Cores of the simulated machine."""
     threads: Threads | None = None
-    """Of the simulated machine, two on each core; none: all that compute share the cores evenly."""
+    """Threads of the simulated machine, two on each core; none: all computing workers share the cores evenly."""
     compositions: dict[str, str] = Field(default_factory=dict)
-    """Notations by name; none: those that come with the app."""
+    """Notations by name; none: the app's own compositions."""
     input: Load
     slo: Together | str | None = None
     strategies: tuple[Literal["expected-cost", "vogel", "pdp21", "spar", "two-sided"], ...] = ()
     static: tuple[str, ...] | Literal["all"] = ()
-    """Compositions that are kept fixed, to be compared with."""
+    """Compositions that are kept fixed, for comparison."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """Settings of the runs, by their plain names; in virtual time those of manager and dispatcher."""
+    """Settings of the runs by name; in virtual time, those of manager and dispatcher."""
     duration_s: Positive = 60.0
     warm_up_s: float = Field(default=0.0, ge=0)
-    """Left out of the figures of a table: start, profile, settling."""
+    """Time at the start that the figures of a table leave out: start, profile, settling."""
     monitor_ms: Annotated[float, Field(ge=50, le=60_000)] = 250.0
     """Time over which instantaneous figures are taken (SPBench's ``-monitor``)."""
     repetitions: int = Field(default=1, ge=1, le=100)
     seed: int = 1
     ordered: bool = True
-    """On real workers; if not, an item is out when its last stage has ended, as with SPBench's Ferret."""
+    """False only on real workers: an item leaves when its last stage has ended, as with SPBench's Ferret."""
     first: str | None = None
     """Composition that a strategy starts from; none: all stages sequential."""
     plot: Literal["time", "bars"] = "time"
     quick: dict[str, Any] = Field(default_factory=dict)
-    """Changes with ``--quick``."""
+    """Fields that ``--quick`` changes."""
 
     @field_validator("slo")
     @classmethod
@@ -165,7 +165,7 @@ class Experiment(Closed):
         try:
             _ = asked is None or _slo_of(asked)
         except RecomposeError as error:
-            raise ValueError(str(error)) from error  # what pydantic collects with the other faults
+            raise ValueError(str(error)) from error  # pydantic reports it together with the other faults
         return asked
 
     @model_validator(mode="after")
@@ -192,7 +192,7 @@ class Experiment(Closed):
 
 
 def _slo_of(asked: Together | str) -> Slo:
-    """Raises: RecomposeError."""
+    """Return the objective. Raises: RecomposeError."""
     if isinstance(asked, str):
         return parse_slo(asked)
     return together([parse_slo(each) for each in asked.all], parse_budget(asked.budget) if asked.budget else None)
@@ -206,7 +206,7 @@ def _taken(strategy: str, slo: Slo | None) -> None:
 
 
 def read_experiments(path: Path, quick: bool = False) -> dict[str, Experiment]:
-    """The experiments of a file by name: one, or with ``each`` one for every entry there, which says what is different.
+    """Read the experiments of a file by name: one, or with ``each`` one per entry there, which lists the differences.
 
     Raises: RecomposeError with every fault of the file.
     """
@@ -226,7 +226,7 @@ def read_experiments(path: Path, quick: bool = False) -> dict[str, Experiment]:
 
 
 def _merged(document: dict[str, Any], name: str, changes: dict[str, Any]) -> dict[str, Any]:
-    """``changes`` over ``document``; a mapping, such as the input, is merged and not replaced."""
+    """Return ``document`` with ``changes``; a mapping, such as the input, is merged, not replaced."""
     titled = {**document, "title": f"{document.get('title')}: {name}"}
     both = {key: {**titled[key], **value} for key, value in changes.items() if _are_mappings(titled.get(key), value)}
     return {**titled, **changes, **both}

@@ -20,22 +20,22 @@ from service.runner.loop import TICK_S
 from service.runner.validation.resolution import RunSettings
 
 FLOOD_PER_S = 1e5
-"""More than anything takes: how fast a composition is when it never waits for items."""
+"""A rate above any capacity, to measure a composition that never waits for items."""
 
 
 UNMANAGED_S = 1.0
-"""Between two turns of a manager that has nothing to decide: they are most of the price of a run."""
+"""Time between two turns of a manager without decisions, in seconds; turns take most of the time of a run."""
 
 
 class Scenarios:
-    """Scenarios of one experiment. Raises: SettingsError for unknown settings."""
+    """Creates the scenarios of one experiment. Raises: SettingsError for unknown settings."""
 
     def __init__(self, experiment: Experiment, compositions: Sequence[Composition]) -> None:
         self._experiment, self._compositions = experiment, tuple(compositions)
         self._settings = overridden(RunSettings(), experiment.settings)
 
     def of(self, contender: Contender, repetition: int, rate: Rate | None) -> Scenario:
-        """A run of ``contender``; without a ``rate`` items are always there."""
+        """Return a run of ``contender``; without a ``rate``, items are always available."""
         experiment, fixed = self._experiment, contender.composition
         return Scenario(
             stages=self._stages,
@@ -56,7 +56,7 @@ class Scenarios:
         )
 
     def flooded(self, composition: Composition, duration_s: float) -> Scenario:
-        """``composition`` when there is always an item."""
+        """Return a run of ``composition`` with a source that always has an item."""
         return replace(self.of(Contender(composition.name, composition=composition), 0, None), duration_s=duration_s)
 
     @property
@@ -82,7 +82,7 @@ class VirtualDriver:
         self._experiment, self._scenarios = experiment, Scenarios(experiment, compositions)
 
     def sustainable_per_s(self, composition: Composition) -> float:
-        """Throughput when there is always an item."""
+        """Return the throughput with a source that always has an item."""
         trace = simulate(self._scenarios.flooded(composition, CALIBRATE_S))
         counted = sum(item.at_s > CALIBRATE_FROM_S for item in trace.delivered)
         return counted / (CALIBRATE_S - CALIBRATE_FROM_S)

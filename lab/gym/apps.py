@@ -38,8 +38,8 @@ from lab.gym.tables import Table, read_table
 
 T = TypeVar("T")
 FERRET_FACTOR, PERSON_FACTOR, LANE_FACTOR, BZIP2_FACTOR = 40.0, 2.4, 22.0, 80.0
-"""Recorded costs are multiplied by these, so that an item takes 0.4 s or a little more: ten items/s need some
-five workers, and an hour of them has 36,000."""
+"""Factors of the recorded costs, so that an item takes 0.4 s or a little more: ten items/s need some five workers, and
+an hour has 36,000 items."""
 SLOW_HOP_S = 0.003
 _TYPICAL_ITEMS, _TYPICAL_S = 4000, 3600.0
 
@@ -52,7 +52,7 @@ class AppModel:
     stages: tuple[StageModel, ...]
     machine: Machine
     bound_s: float
-    """An item is in time if it is delivered within so long after it was due."""
+    """An item is in time if it is delivered within this time after it was due."""
     costs: Costs
     opening: tuple[int, ...] = ()
     """Replicas of the stages at the beginning; empty: one of each."""
@@ -137,7 +137,7 @@ _COMPOSED = (
 # --- costs that are hard to foresee -----------------------------------------------------------------------------------
 
 _DETECT = 1
-"""The stage that changes."""
+"""Index of the stage whose cost changes."""
 
 
 def _detection(

@@ -24,15 +24,15 @@ KEPT = Path(__file__).parent / "recorded" / "bounds.json"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Bounds on the least cost of a play: cost of the workers alive, on average over the judged time."""
+    """Bounds on the least cost of a play: mean cost of the workers alive over the judged time."""
 
     floor: float
-    """No schedule is below it."""
+    """A cost that no schedule can undercut."""
     found: float
-    """The cheapest that was found to hold the objective; infinite if none was."""
+    """Lowest cost that was found to hold the objective; infinite if none was found."""
     schedule: str
     fixed: float
-    """The cheapest fixed composition that was found."""
+    """Lowest cost of a fixed composition that was found."""
 
 
 def bound_of(play: Play) -> Bound:
@@ -48,7 +48,7 @@ def searched(play: Play) -> Bound:
 
 
 def digest(play: Play) -> str:
-    """Return what tells a play from all others."""
+    """Return a digest that distinguishes a play from all others."""
     decided_by = repr((VERSION, play.stages, play.machine, play.bound_s, play.share, play.duration_s, play.opening))
     sums = hashlib.sha256(decided_by.encode())
     for array in (play.work.due_s, play.work.cpu_s, play.work.wait_s):

@@ -1,4 +1,4 @@
-"""Play every policy in every pair, side by side in processes."""
+"""Play every policy on every pair, in parallel processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A policy in a pair."""
+    """The result of a policy on a pair."""
 
     pair: Pair
     policy: str
@@ -44,24 +44,24 @@ class Result:
 
     @property
     def over_best(self) -> float:
-        """Its cost over that of the cheapest schedule that was found."""
+        """Return its cost divided by the cost of the cheapest schedule that was found."""
         return self.score.cost / self.bound.found
 
     @property
     def over_floor(self) -> float:
-        """Its cost over the floor."""
+        """Return its cost divided by the floor."""
         return self.score.cost / self.bound.floor
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Policies and the pairs in which each of them plays."""
+    """Policies, and the pairs on which each of them plays."""
 
     policies: Sequence[str]
     pairs: Sequence[Pair]
 
     def play(self, tell: Callable[[Result], None] = lambda _: None) -> tuple[Result, ...]:
-        """Play all. Raises: RecomposeError for a policy, an app or a load that there is not, before anything runs."""
+        """Play all. Raises: RecomposeError for an unknown policy, app or load, before anything runs."""
         for name in self.policies:
             player(name)
         for pair in self.pairs:

@@ -19,7 +19,7 @@ from lab.gym.tables import read_table
 
 Costs = Callable[[int, int, Floats | None, Floats], tuple[Floats, Floats]]
 Change = Callable[[Floats, Floats, np.random.Generator], None]
-"""Changes seconds of computing in place, by when the items are due."""
+"""Function that changes seconds of computing in place, by the times when the items are due."""
 
 RECORDED = Path(__file__).parent / "recorded"
 COSTS, SIZES = RECORDED / "costs", RECORDED / "arrivals" / "azure_llm_code.csv"
@@ -29,7 +29,7 @@ SLOW_S = 120.0
 
 
 def in_order(name: str, cpu_s: Floats, wait_s: Floats) -> Costs:
-    """Read the rows on in their own order, from a drawn one on, in a circle."""
+    """Return the rows in their own order, from a random one on, in a circle."""
 
     def costs(items: int, seed: int, sizes: Floats | None, due_s: Floats) -> tuple[Floats, Floats]:
         begin = generator(name, seed).integers(len(cpu_s))
@@ -40,7 +40,7 @@ def in_order(name: str, cpu_s: Floats, wait_s: Floats) -> Costs:
 
 
 def recorded(file: str, stages: Sequence[str], factor: float) -> Costs:
-    """Return the costs of a recording, each multiplied by the factor. It is read when they are asked for."""
+    """Return the costs of a recording, each multiplied by the factor. The recording is read when costs are needed."""
 
     @cache
     def rows() -> Floats:
@@ -60,10 +60,10 @@ def _recorded_sizes() -> Floats:
 
 
 def by_tokens(name: str, prefill_s: float, decode_s: float) -> Costs:
-    """Cost in proportion to the sizes: reading to the first, the context, and writing to the last, what is generated.
+    """Return costs in proportion to the sizes: reading to the first (context), writing to the last (generated).
 
-    The means over the run are given, so that the app is as heavy for every load that has sizes. For another the sizes
-    of the recorded requests are read on in their own order.
+    The means over the run are given, so that the app is as heavy for every load with sizes. For other loads, the sizes
+    of the recorded requests are read in their own order.
     """
 
     def costs(items: int, seed: int, sizes: Floats | None, due_s: Floats) -> tuple[Floats, Floats]:
@@ -78,7 +78,7 @@ def by_tokens(name: str, prefill_s: float, decode_s: float) -> Costs:
 
 
 def drawn(name: str, means_s: Sequence[float], waits_s: Sequence[float] = (), change: Change | None = None) -> Costs:
-    """Draw each cost by itself (lognormal, coefficient of variation 0.3), and then change what is to be changed."""
+    """Draw each cost independently (lognormal, coefficient of variation 0.3), then apply ``change``."""
     means, waits = np.array(means_s), np.array(waits_s or [0.0] * len(means_s))
 
     def costs(items: int, seed: int, sizes: Floats | None, due_s: Floats) -> tuple[Floats, Floats]:
@@ -134,7 +134,7 @@ def regimes(stage: int, factor: float) -> Change:
 
 
 def slow_for_a_while(stage: int, factor: float) -> Change:
-    """Multiply what is due within two minutes from half time on."""
+    """Multiply the costs of items that are due within two minutes from half time on."""
 
     def change(cpu_s: Floats, due_s: Floats, rng: np.random.Generator) -> None:
         half_s = _end_s(due_s) / 2
@@ -144,7 +144,7 @@ def slow_for_a_while(stage: int, factor: float) -> Change:
 
 
 def slow_from_half(stage: int, factor: float) -> Change:
-    """Multiply what is due from half time on."""
+    """Multiply the costs of items that are due from half time on."""
 
     def change(cpu_s: Floats, due_s: Floats, rng: np.random.Generator) -> None:
         cpu_s[due_s >= _end_s(due_s) / 2, stage] *= factor

@@ -20,9 +20,9 @@ PARETO_SHAPE = 1.4
 """Tail index of the lengths of on and off: their variance is infinite, so the sum of sources is self-similar (Taqqu,
 Willinger and Sherman 1997), with a Hurst parameter of (3 - 1.4) / 2 = 0.8."""
 SETTLING_S = 600.0
-"""Sources begin all at once; this time is left out."""
+"""Time that is left out, in seconds, as all sources begin at once."""
 ALWAYS_ON = 0.1
-"""Least rate of a source, so that no run is empty."""
+"""Lowest rate of a source, so that no run is empty."""
 OUTAGE_S, CATCH_UP_S = 60.0, 4.0
 OUTAGE_EVERY_S = 1200.0
 TOGETHER = 20
@@ -72,7 +72,7 @@ def self_similar(duration_s: float, rate_per_s: float, rng: np.random.Generator)
 
 
 def _source(duration_s: float, on_s: float, off_s: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Return when a source changes, from 0 on, and whether it is on from then on (1) or off (0)."""
+    """Return the times at which a source changes, from 0 on, and its state from then on: on (1) or off (0)."""
     first = int(rng.integers(2))
     means_s = np.array((off_s, on_s)) * (PARETO_SHAPE - 1) / PARETO_SHAPE
 
@@ -95,7 +95,7 @@ def waves(duration_s: float, rate_per_s: float, rng: np.random.Generator) -> Flo
 
 
 def steps(duration_s: float, rate_per_s: float, rng: np.random.Generator) -> Floats:
-    """Draw how long each rate stays, and each rate."""
+    """Draw the duration of each rate, and each rate."""
     hold_s = rng.uniform(20, 120)
     edges_s = np.append(np.arange(0, duration_s, hold_s), duration_s)
     return by_weights(edges_s, rng.uniform(0.2, 1, len(edges_s) - 1), rate_per_s, rng)
@@ -133,7 +133,7 @@ def crowds_announced(duration_s: float, rate_per_s: float, rng: np.random.Genera
 
 
 def outage(duration_s: float, rate_per_s: float, rng: np.random.Generator) -> Floats:
-    """Draw outages: nothing comes for a minute, and then within seconds all that would have come."""
+    """Draw outages: no item comes for a minute; then all missing ones come within seconds."""
     at_s = constant(duration_s, rate_per_s, rng)
     parts = max(1, round(duration_s / OUTAGE_EVERY_S))
     part_s = duration_s / parts
@@ -146,7 +146,7 @@ def outage(duration_s: float, rate_per_s: float, rng: np.random.Generator) -> Fl
 
 
 def bundles(duration_s: float, rate_per_s: float, rng: np.random.Generator) -> Floats:
-    """Draw when many items come at once: every few seconds, each time up to a quarter of the gap early or late."""
+    """Draw the times when many items come at once: every few seconds, up to a quarter of the gap early or late."""
     count = max(1, round(duration_s * rate_per_s / TOGETHER))
     gap_s = duration_s / count
     return np.repeat((np.arange(count) + 0.5 + rng.uniform(-0.25, 0.25, count)) * gap_s, TOGETHER)
@@ -156,7 +156,7 @@ def _until(end_s: float, lengths: Callable[[int], Floats], mean_s: float) -> Flo
     """Return the edges of stretches whose lengths are drawn, from 0 to the end."""
     edges_s = np.zeros(1)
     while edges_s[-1] < end_s:
-        # An even number, for loads with two kinds of stretches that take turns.
+        # an even number, for loads with two alternating kinds of periods
         edges_s = np.append(edges_s, edges_s[-1] + np.cumsum(lengths(2 * int(end_s / mean_s / 2 + 4))))
     return np.append(edges_s[edges_s < end_s], end_s)
 
@@ -165,6 +165,6 @@ QUEUED_ITEMS = 6190
 
 
 def queued(duration_s: float, rate_per_s: float, rng: np.random.Generator) -> Floats:
-    """Return a queue that is there at the beginning, as in ray-project/ray#65540, and a constant rate."""
+    """Return a queue that exists at the beginning, as in ray-project/ray#65540, and a constant rate."""
     later = constant(duration_s, max(0.0, rate_per_s - QUEUED_ITEMS / duration_s), rng)
     return np.concatenate([np.zeros(QUEUED_ITEMS), later])

@@ -26,11 +26,11 @@ from lab.gym.model import Floats, Ints, Play, Windows, windows_of
 Choices = npt.NDArray[np.uint8]
 
 _QUANTA = 2
-"""Parts into which the work of one worker in a step is cut."""
+"""Number of parts into which the work of one worker in a step is divided."""
 _MOST_LEFT = 200
-"""Quanta of work; what exceeds them is forgotten, which lowers the floor."""
+"""Maximum quanta of work that are tracked; the excess is dropped, which lowers the floor."""
 _STARTS = (10.0, 1000.0)
-"""Prices to begin with, over the work of an item: a smooth load needs low ones, an outage with catch-up high ones."""
+"""Initial prices over the work of an item: a smooth load needs low ones, an outage with catch-up high ones."""
 _ROUNDS = 12
 
 
@@ -57,7 +57,7 @@ def _ascended(problem: _Problem, start: float) -> float:
 
 
 def _work_alone(play: Play, windows: Windows) -> float:
-    """Return what the work costs, on workers that do nothing else, up to the last item that has to be in time."""
+    """Return the cost of the work, on workers that do nothing else, up to the last item that must be in time."""
     rates = np.array([1 + stage.price for stage in play.stages], dtype=np.float64) / max(play.machine.speeds)
     work_s = (play.work.cpu_s + play.work.wait_s) @ rates
     judged = np.flatnonzero(windows.of_item >= 0)
@@ -67,7 +67,7 @@ def _work_alone(play: Play, windows: Windows) -> float:
 
 
 class _Problem:
-    """The easier problem of a play, for one price a late item in each window."""
+    """The easier problem of a play, for one price per late item in each window."""
 
     def __init__(self, play: Play, windows: Windows) -> None:
         machine, from_s = play.machine, windows.starts_s[0]

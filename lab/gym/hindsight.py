@@ -1,15 +1,14 @@
-"""Search for the cheapest schedule that holds the objective, with the load and all costs known beforehand.
+"""Search for the cheapest schedule that holds the objective, if the load and all costs are known in advance.
 
 Three kinds are tried on the plant itself, each by bisection over one number, as more workers hold what fewer do:
 
 - one composition all the time;
-- a plan: in each step so many workers as finish what is due from then on by its deadlines, times a room for what the
-  plan cannot know of queues;
+- a plan: in each step as many workers as finish the items due from then on by their deadlines, times a margin for
+  queues, which the plan does not know;
 - the square-root rule, with the safety that suits this load best.
 
-What is found can be carried out, so it is what a policy's cost is compared with; the floor says how much better
-anything could be. A policy that is cheaper than what was found shows that the search can be improved, not that the
-policy cheats.
+The cheapest found schedule can be carried out, so a policy's cost is compared with it; the floor limits what any
+schedule can reach. If a policy is cheaper than that, the search can be improved; the policy has not cheated.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from lab.gym.policies.square_root import SquareRoot, SquareRootSettings
 from lab.gym.score import score_of
 
 _ROOM = (0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.65, 1.8, 2.0, 2.3, 2.7)
-"""Room of a plan."""
+"""Margins of a plan that are tried, as factors of the need."""
 _BETA = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0, 1.3, 1.7, 2.2)
-"""Workers beyond the load, in square roots of the load."""
+"""Safety factors that are tried: workers beyond the load, in square roots of the load."""
 FIXED_ROOM = 1.25
-"""Workers of ``peak`` and ``mean`` over those that their work keeps busy."""
+"""Workers of ``peak`` and ``mean``, as a multiple of the workers that their work keeps busy."""
 _STEP_S = 0.25
 _HORIZON = 20
-"""A plan looks this many bounds ahead."""
+"""Number of bounds that a plan looks ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Found:
 
 
 def search(play: Play) -> Found:
-    """Return the cheapest of all that is tried."""
+    """Return the cheapest schedule of all that are tried."""
     forms = tuple(dict.fromkeys((play.merged, play.apart)))
     fixed = [(_cheapest_fixed(play, groups), groups) for groups in forms]
     (cost, name), groups = min(fixed, key=lambda found: found[0])
@@ -78,7 +77,7 @@ def _cheapest_fixed(play: Play, groups: Groups) -> tuple[float, str]:
 
 
 def _cheapest(play: Play, numbers: Sequence[float], make: Callable[..., MakePolicy], name: str) -> tuple[float, str]:
-    """Return the cheapest of these that holds, of numbers of which each holds if a smaller one does."""
+    """Return the cheapest of these schedules that holds; if one holds, so do those with larger numbers."""
     best = (math.inf, "none")
     least, most = 0, len(numbers) - 1
     while least <= most:
@@ -91,7 +90,7 @@ def _cheapest(play: Play, numbers: Sequence[float], make: Callable[..., MakePoli
 
 
 def shared(play: Play, groups: Groups, workers: int) -> Composition:
-    """Return the composition in which groups share so many workers by their work, each at least one."""
+    """Return the composition in which groups share this many workers by their work, each at least one."""
     work = dict(zip((stage.name for stage in play.stages), _work_s(play).sum(axis=0).tolist(), strict=True))
     stateful = {stage.name for stage in play.stages if stage.stateful}
     loads = [math.inf if stateful & set(group) else sum(work[stage] for stage in group) for group in groups]
@@ -105,7 +104,7 @@ def shared(play: Play, groups: Groups, workers: int) -> Composition:
 
 
 def fixed_for(play: Play, steps_s: float) -> MakePolicy:
-    """Return the fixed composition for the busiest stretch of this length, with merged groups and some room."""
+    """Return the fixed composition for the busiest period of this length, with merged groups and a margin."""
     work_s = _work_s(play).sum(axis=1)
     steps = np.bincount((play.work.due_s // steps_s).astype(np.int64), weights=work_s)
     workers = math.ceil(FIXED_ROOM * float(steps.max()) / min(steps_s, play.duration_s))
@@ -113,7 +112,7 @@ def fixed_for(play: Play, steps_s: float) -> MakePolicy:
 
 
 def _work_s(play: Play) -> Floats:
-    """Return the time that a worker of mean speed takes, a row an item, a column a stage."""
+    """Return the time that a worker of mean speed takes, with a row per item and a column per stage."""
     return play.work.cpu_s / float(np.mean(play.machine.speeds)) + play.work.wait_s
 
 
@@ -124,7 +123,7 @@ class Fixed(Policy):
         self._composition = composition
 
     def observe(self, measured: Measured) -> None:
-        """Nothing: it never changes."""
+        """Do nothing: the composition never changes."""
 
     def decide(self) -> Composition:
         return self._composition
@@ -165,9 +164,9 @@ class _Plan(Policy):
 
 
 def _need(play: Play, work_s: Floats) -> Floats:
-    """Return for each step the workers by which all that is due from it on is finished by its deadlines.
+    """Return, for each step, the workers with which all items due from it on are finished by their deadlines.
 
-    What is due within a time after the step has until the bound after that time.
+    Items that are due within a time after the step have until the bound after that time.
     """
     steps = math.ceil(play.duration_s / _STEP_S)
     due = np.minimum((play.work.due_s / _STEP_S).astype(np.int64), steps - 1)
@@ -180,13 +179,13 @@ def _need(play: Play, work_s: Floats) -> Floats:
 
 
 def _windowed_max(values: Floats, steps: int) -> Floats:
-    """Return the greatest of each value and so many after it."""
+    """Return the maximum of each value and this many values after it."""
     padded = np.concatenate([values, np.full(steps, values[-1])])
     greatest: Floats = np.lib.stride_tricks.sliding_window_view(padded, steps + 1).max(axis=1)
     return greatest
 
 
 def _cost(play: Play, make: MakePolicy) -> float:
-    """Return what it costs; infinite if the objective does not hold."""
+    """Return the cost of a schedule; infinite if the objective does not hold."""
     score = score_of(play_run(play, make, gives_up=True))
     return score.cost if score.holds else math.inf

@@ -1,8 +1,8 @@
-"""Define the loads: when items are due, recorded or drawn, by name.
+"""Define the loads by name: the times at which items are due, recorded or drawn.
 
 Times are seconds from the beginning of the run, not falling; items that come at once have the same time. The rate is
-the mean over the run. The same seed gives the same times, and another seed another load: parameters, beginnings and
-instants are drawn from it.
+the mean over the run. The same seed gives the same times, and another seed another load, with other parameters,
+beginnings and instants.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _azure(rng: np.random.Generator) -> Instants:
 
 
 MOONCAKE_STEP_S = 3.0
-"""The recording has times in steps of 3 s; within one the instants are drawn."""
+"""The recording has times in steps of 3 s; the times within a step are drawn."""
 
 
 def _mooncake(rng: np.random.Generator) -> Instants:
@@ -79,7 +79,7 @@ def _autothrottle(name: str) -> LoadModel:
 
 
 def _drawn(name: str, draw: drawn.Draw, announce: drawn.Announce | None = None) -> LoadModel:
-    """Return a load of which a seed draws the parameters too, the same for the times and for what is announced."""
+    """Return a load whose parameters are drawn by the seed, the same for its times and its announcements."""
 
     def times(duration_s: float, rate_per_s: float, seed: int) -> Floats:
         return draw(duration_s, rate_per_s, generator(name, seed))

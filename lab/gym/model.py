@@ -25,13 +25,13 @@ class StageModel:
 
     name: str
     stateful: bool = False
-    """It sees its items in order, one at a time: replicas add nothing."""
+    """True if the stage takes its items in order, one at a time, so that replicas add nothing."""
     servers: int | None = None
-    """Items that may be in it at once: connections of a database, licences, accelerators. None: no limit."""
+    """Maximum number of items in the stage at once, such as connections of a database or licences. None: no limit."""
     bandwidth: float = 0.0
     """The share of the machine's memory bandwidth that one worker takes while it computes this stage."""
     price: int = 0
-    """A worker that is to run it costs so much more than one, for its memory or accelerator."""
+    """Extra cost of a worker that can run the stage, for its memory or accelerator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class Machine:
     most_workers: int
     """Workers that may be alive at a time."""
     start_s: float = 1.0
-    """Time from the request for a worker until it joins; it costs from the request on."""
+    """Time from the request for a worker until it joins, in seconds; the worker costs from the request on."""
     hop_s: float = 0.0001
-    """Way to a worker and back, during which it has nothing to do."""
+    """Time on the way to a worker and back, in seconds; the worker is idle in it."""
     hop_cpu_s: float = 0.0001
-    """Computing time of each task besides its stages."""
+    """Computing time of each task in addition to its stages, in seconds."""
     speeds: tuple[float, ...] = (1.0,)
-    """Speed factors of workers, in the order of their start, again and again."""
+    """Speed factors of workers in the order of their start; after the last, the first follows."""
     taken: tuple[tuple[float, int], ...] = ()
     """Times (s) and the cores that other programs use from then on. No policy is informed."""
     deaths_s: tuple[float, ...] = ()
@@ -57,14 +57,14 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The items: when each is due, and what each stage takes for it. Arrays have a row an item, a column a stage."""
+    """The items: when each is due, and each stage's time for it. Arrays have a row per item, a column per stage."""
 
     due_s: Floats
-    """Rising, from the beginning of the run."""
+    """Times when the items are due, ascending, from the beginning of the run."""
     cpu_s: Floats
     """Seconds of one core at full speed."""
     wait_s: Floats
-    """Seconds in which the worker waits for something else, after computing."""
+    """Seconds for which the worker waits for something else, after computing."""
 
     def __len__(self) -> int:
         return len(self.due_s)
@@ -72,7 +72,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """A load that was announced to every policy before it came."""
+    """A load that every policy knew in advance."""
 
     from_s: float
     until_s: float
@@ -81,7 +81,7 @@ class Announced:
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """One app under one load on one machine: what a policy is put to."""
+    """One app under one load on one machine: the test of a policy."""
 
     name: str
     """``app/load``."""
@@ -89,13 +89,13 @@ class Play:
     machine: Machine
     work: Work
     bound_s: float
-    """An item is in time if it is delivered, in order, within so long after it was due."""
+    """An item is in time if it is delivered, in order, within this time after it was due."""
     share: float = 0.95
     """Share of the items of each window that have to be in time."""
     duration_s: float = 3600.0
     announced: tuple[Announced, ...] = field(default=())
     opening: tuple[int, ...] = ()
-    """Replicas of the stages at the beginning, each stage a group of its own; empty: one of each."""
+    """Replicas of the stages at the beginning, with each stage in its own group; empty: one of each."""
 
     @property
     def app_stages(self) -> tuple[Stage, ...]:
@@ -104,19 +104,19 @@ class Play:
 
     @property
     def apart(self) -> Groups:
-        """Each stage is a group of its own."""
+        """Return the grouping in which each stage has its own group."""
         return tuple((stage.name,) for stage in self.stages)
 
     @property
     def merged(self) -> Groups:
-        """As few groups as can have replicas: neighbours together, a stage with state by itself."""
+        """Return the grouping with the fewest groups that can have replicas: neighbours merged, stateful alone."""
         return merged_groups(
             [stage.name for stage in self.stages], [stage.name for stage in self.stages if stage.stateful]
         )
 
 
 def merged_groups(stages: Sequence[str], stateful: Sequence[str]) -> Groups:
-    """Return neighbours without state together, and each stage with state alone."""
+    """Merge neighbouring stages without state; each stage with state stays alone."""
     groups: list[list[str]] = []
     for stage in stages:
         if groups and stage not in stateful and groups[-1][-1] not in stateful:
@@ -134,30 +134,30 @@ def compose(groups: Groups, replicas: tuple[int, ...]) -> Composition:
 
 
 WINDOW_S = 300.0
-"""The objective is asked for in each stretch of so long; the first is for everybody to get to know the app."""
+"""Length of the windows in which the objective must hold, in seconds; in the first one, policies learn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows of the objective in a play: by when their items are due."""
+    """The windows of the objective in a play, by the times when their items are due."""
 
     starts_s: tuple[float, ...]
     end_s: float
     of_item: Ints
-    """Which one an item belongs to; −1: none."""
+    """Window of each item; −1: none."""
     items: Ints
-    """The number of each window's items."""
+    """Number of items in each window."""
 
     @property
     def judged_s(self) -> float:
-        """The length of all of them together."""
+        """Return the total length of the windows."""
         return self.end_s - self.starts_s[0]
 
 
 def windows_of(play: Play) -> Windows:
-    """Return the windows of a play; one that is too short for two has one, in its later half.
+    """Return the windows of a play; a play that is too short for two has one window, in its later half.
 
-    What is due so late that it need not be out at the end belongs to none.
+    Items that are due so late that they need not be delivered by the end belong to no window.
     """
     count = int(play.duration_s / WINDOW_S) - 1
     first_s, length_s = (WINDOW_S, WINDOW_S) if count > 0 else (play.duration_s / 2, play.duration_s / 2)

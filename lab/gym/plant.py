@@ -1,10 +1,10 @@
-"""Simulate the workers and the machine, in virtual time: the plant on which every policy is judged.
+"""Simulate the workers and the machine in virtual time: the plant on which every policy is tested.
 
-It shares no code with the capacity model, by which the product predicts. An item's stages run one after the other on
-the worker that has its task; each first waits for one of the stage's servers, then computes, then waits. All that
-compute share the cores evenly (processor sharing), and those that move much memory share its bandwidth as well.
+It shares no code with the capacity model, by which the product predicts. The stages of an item run one after the other
+on the worker with its task; at each stage, the item waits for a server, computes, and then waits. All computing workers
+share the cores evenly (processor sharing), and the memory bandwidth too.
 
-A version never changes: figures name it, and a plant that behaves in another way gets the next number.
+A version never changes: results name it, and a plant with another behaviour gets the next number.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class _Worker:
     asked_s: float
     tasks: deque[Task] = field(default_factory=deque)
     stage: int = -1
-    """Which of its task's stages it is at."""
+    """Index of the present stage within its task."""
     entered_s: float = 0.0
-    """Time at which it came to that stage."""
+    """Time when it came to that stage."""
     held_s: float = 0.0
-    """The clock of ``_Sharing.held_s`` when it began to compute, and afterwards the time on a core that this took."""
+    """The clock of ``_Sharing.held_s`` when it began to compute; afterwards the time on a core that this took."""
     timings: list[StageTiming] = field(default_factory=list)
     holds: deque[_Worker] | None = None
-    """The queue of the stage that it has a server of."""
+    """The queue of the stage whose server it holds."""
     computes: _Sharing | None = None
     step: int = 0
-    """Counts what it began and ended: what was planned for an earlier step is void."""
+    """Counts begun and ended steps; events that were planned for an earlier step are void."""
     alive: bool = False
 
 
@@ -51,9 +51,9 @@ class _Sharing:
 
     def __init__(self) -> None:
         self.got_s = 0.0
-        """Seconds of work."""
+        """Seconds of work so far."""
         self.held_s = 0.0
-        """Seconds on a core: more than that of work, where the memory's bandwidth is short."""
+        """Seconds on a core; more than the work if the memory's bandwidth is short."""
         self.rate = self.core = 1.0
         """Speeds of the two clocks."""
         self.count = 0
@@ -69,7 +69,7 @@ class _Sharing:
         heapq.heappush(self._ends, (end_s, next(self._order), worker, worker.step))
 
     def next_in_s(self) -> float:
-        """Return the time until the first is done if no other worker begins."""
+        """Return the time until the first worker is done, if no other worker begins."""
         ends = self._ends
         while ends and ends[0][2].step != ends[0][3]:
             heapq.heappop(ends)
@@ -96,7 +96,7 @@ class Plant:
         self._order, self._numbers = itertools.count(), itertools.count()
         self._workers: dict[WorkerId, _Worker] = {}
         self.lives_s: list[tuple[float, float]] = []
-        """Request and end of each worker that has ended."""
+        """Request and end of each worker that has ended, in seconds."""
         for at_s, taken in machine.taken:
             self._at(at_s, lambda taken=taken: self._take(taken))  # type: ignore[misc]
         for at_s in machine.deaths_s:
@@ -160,13 +160,13 @@ class Plant:
     # --- time and cores ---------------------------------------------------------------------------------------------
 
     def alive_s(self, from_s: float, until_s: float) -> float:
-        """Return the seconds of workers between two times, each counted from asked for to ended."""
+        """Return the seconds of workers between two times, each counted from its request to its end."""
         lives = [*self.lives_s, *((worker.asked_s, math.inf) for worker in self._workers.values())]
         return sum(max(0.0, min(end_s, until_s) - max(begin_s, from_s)) for begin_s, end_s in lives)
 
     @property
     def alive(self) -> int:
-        """The number of workers that were asked for and have not ended."""
+        """Return the number of workers that were requested and have not ended."""
         return len(self._workers)
 
     def _at(self, at_s: float, action: Callable[[], Event | None]) -> None:
@@ -181,7 +181,7 @@ class Plant:
             self._now_s = at_s
 
     def _share(self) -> None:
-        """Set how fast those go that compute."""
+        """Set the speed of the computing workers."""
         busy = self._plain.count + self._moving.count
         core = min(1.0, self._cores / busy) if busy else 1.0
         self._plain.rate = self._plain.core = self._moving.core = core
@@ -287,7 +287,7 @@ class Plant:
         return self._next_stage(worker)
 
     def _release(self, worker: _Worker) -> None:
-        """Give back the server that it holds; who waits longest gets it."""
+        """Release the server that a worker holds; the longest-waiting worker gets it."""
         queue, worker.holds = worker.holds, None
         if queue is None:
             return
@@ -301,7 +301,7 @@ class Plant:
 
 
 def _total(costs_s: Sequence[Sequence[float]], task: Task, stage: int) -> float:
-    """Return what a stage takes for all items of a task."""
+    """Return the time that a stage takes for all items of a task."""
     if task.items == 1:
         return costs_s[task.serial][stage]
     return sum(costs_s[serial][stage] for serial in range(task.serial, task.serial + task.items))

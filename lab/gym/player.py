@@ -25,13 +25,13 @@ STEP_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A strategy of the product, as its users get it: its own list of compositions, its own warm workers."""
+    """A strategy of the product in its users' form: with its own list of compositions and its own warm workers."""
 
     name: str
     first: str = "apart"
-    """``merged``: it begins so, as its paper asks."""
+    """Composition at the beginning; ``merged`` as the strategy's paper requires."""
     make: Callable[[], base.Strategy] | None = None
-    """Makes it with other settings than users get."""
+    """Function that creates it with other settings than users get."""
 
     def made(self) -> base.Strategy:
         return self.make() if self.make else make_strategy(self.name)
@@ -39,7 +39,7 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Knowing:
-    """A policy that is made with knowledge of the play: a bound for the others, not a rival."""
+    """A policy that knows the play: a bound for the others, not a competitor."""
 
     make: Callable[[Play], Callable[[Given], Policy]]
 
@@ -54,9 +54,9 @@ class Run:
 
     play: Play
     latency_s: Floats
-    """Time from due to delivered; infinite for items that have not come out."""
+    """Time from due to delivered; infinite for items that were not delivered."""
     alive: Floats
-    """Workers that were asked for and have not ended."""
+    """Workers that were requested and have not ended."""
     extra: Floats
     """Extra cost of workers for the stages they are bound to."""
     alive_s: float
@@ -66,9 +66,9 @@ class Run:
 
 
 def play_run(play: Play, player: Player, *, gives_up: bool = False) -> Run:
-    """Play to the end, or ``gives_up`` when the objective does not hold any more; what follows is late then.
+    """Play to the end, or until the objective can no longer hold if ``gives_up``; later items then count as late.
 
-    Raises: RecomposeError if a policy fails, or wants what cannot be.
+    Raises: RecomposeError if a policy fails, or requests something impossible.
     """
     run = _Playing(play, player)
     while run.engine.now_s < play.duration_s and not (gives_up and run.failed):
@@ -100,7 +100,7 @@ class _Playing:
         self._window = windows.of_item.tolist()
         self._may_be_late = (np.floor((1 - play.share) * windows.items + 1e-9)).tolist()
         self.failed = False
-        """More items of a window were late than may be."""
+        """True if more items of a window were late than allowed."""
         self._prices = {stage.name: stage.price for stage in play.stages if stage.price}
         steps = int(play.duration_s / STEP_S)
         self._alive, self._extra = np.zeros(steps), np.zeros(steps)
@@ -161,7 +161,7 @@ class _Source:
         self._came = self._admitted = 0
 
     def feed(self) -> float:
-        """Admit what is due, and return when the next is."""
+        """Admit items that are due; return the time when the next one is."""
         now_s, due_s = self._engine.now_s, self._due_s
         while self._came < len(due_s) and due_s[self._came] <= now_s:
             self._steering.came((due_s[self._came],))

@@ -1,4 +1,4 @@
-"""Find who plays by name: strategies of the product, policies of other systems, and a user's own."""
+"""Find players by name: strategies of the product, policies of other systems, and a user's own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIXED: Mapping[str, Knowing] = {
     "peak": Knowing(partial(fixed_for, steps_s=60.0)),
     "mean": Knowing(partial(fixed_for, steps_s=math.inf)),
 }
-"""Compositions that never change and know the load: for its busiest minute, and for its mean."""
+"""Fixed compositions that know the load: for its busiest minute, and for its mean."""
 PLAYERS: Mapping[str, Player] = {**STRATEGIES, **PORTS, **TUNED, **FIXED}
 
 
@@ -60,7 +60,7 @@ def _checked(place: str, make: MakePolicy) -> MakePolicy:
     def made(given: Given) -> Policy:
         try:
             return make(given)
-        except Exception as error:  # the user's own code may raise anything
+        except Exception as error:  # code of the user, which may raise anything
             said = f"{type(error).__name__}: {error}"
             raise RecomposeError(f"policy {place!r} cannot be made with what is given: {said}") from error
 
@@ -74,6 +74,6 @@ def _module(path: Path) -> object:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # the user's own code may raise anything
+    except Exception as error:  # code of the user, which may raise anything
         raise RecomposeError(f"policy file {str(path)!r} fails: {type(error).__name__}: {error}") from error
     return module

@@ -27,18 +27,18 @@ from compositions.errors import RecomposeError
 from compositions.model import StageKind
 
 WARM_UP = 20
-"""First items that are left out: caches, lazy tables and the branch predictor are cold for them."""
+"""Number of first items that are left out, because caches, lazy tables and the branch predictor are still cold."""
 _MICROSECONDS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The rows of a table: of each item and stage the computing time and the time that passed, in microseconds."""
+    """The rows of a table: computing time and elapsed time of each item and stage, in microseconds."""
 
     stages: tuple[str, ...]
     rows: tuple[tuple[int, ...], ...]
     inputs: int
-    """Different inputs that were read, those of the first items among them."""
+    """Number of different inputs that were read, including those of the first items."""
     failed: int
 
     def text(self, comments: Mapping[str, str]) -> str:
@@ -115,7 +115,7 @@ def _processor() -> str:
 
 
 def main(words: Sequence[str]) -> None:
-    """Record one app as the command line says."""
+    """Record one app as requested on the command line."""
     parser = argparse.ArgumentParser(prog="python -m lab.gym.record", description="Record the costs of an app's items.")
     parser.add_argument("app", help="name of a built-in app with stages that keep no state")
     parser.add_argument("--data", type=Path, help="file or folder of its inputs (default: the app's own)")

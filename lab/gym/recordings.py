@@ -1,4 +1,4 @@
-"""Define loads, and play recordings of arrivals at another rate and for another time than their own."""
+"""Define loads, and play recordings of arrivals at another rate, or for another time, than they were recorded."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class LoadModel:
     times: Make
     """Times at which items are due, within [0, duration)."""
     sizes: Make | None = None
-    """The recorded sizes of these items, a row an item; None: the recording has none."""
+    """Recorded sizes of these items, with a row per item; None: not recorded."""
     announced: Announce = _nothing
 
 
 def generator(name: str, seed: int) -> np.random.Generator:
-    """Return the random numbers of this seed for what has this name: two loads share none."""
+    """Return the random numbers of this seed and name, so that two loads share none."""
     return np.random.default_rng([crc32(name.encode()), seed])
 
 
 class Instants(NamedTuple):
-    """Arrivals at their own times, rising from 0 on, read on in a circle."""
+    """Arrivals at their recorded times, ascending from 0; after the last, the first follows."""
 
     at_s: Floats
     sizes: Floats
-    """A row an arrival; no columns: not recorded."""
+    """Sizes with a row per arrival; without columns: not recorded."""
     length_s: float
     """Length of the circle."""
 

@@ -23,24 +23,24 @@ from lab.gym.plant import VERSION
 
 matplotlib.use("Agg")
 EXPLAINED = (
-    "Holds: share of the (app, load) pairs in which, in every window of five minutes, the share of items in time was "
-    "what the objective asks for. Cost: workers alive by what they cost, over those of the cheapest schedule that a "
-    "search in hindsight found, median over the pairs that hold; beside it over the floor, below which no schedule "
-    "can be. In time: share of all items. Worst minute: the least share of one, median. Changes: an hour, median."
+    "Holds: share of the (app, load) pairs in which the share of items in time reached the objective in every window "
+    "of five minutes. Cost: cost of the workers alive divided by that of the cheapest schedule that a search in "
+    "hindsight found, and by the floor, which no schedule undercuts; medians over the pairs that hold. In time: share "
+    "of all items in time. Worst minute: lowest share of a minute, median. Changes: changes per hour, median."
 )
 HEADS = ("policy", "holds", "cost / best found", "cost / floor", "in time", "worst minute", "changes / h")
 _DRAWN = 4
-"""Policies in a picture."""
+"""Maximum number of policies in a picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A policy over several pairs, each of which counts the same."""
+    """The results of a policy over several pairs, each with the same weight."""
 
     policy: str
     holds: float
     over_best: float
-    """Median over the pairs in which it holds; infinite if there is none."""
+    """Median over the pairs on which the objective holds; infinite if there are none."""
     over_floor: float
     in_time: float
     worst_minute: float
@@ -53,7 +53,7 @@ class Standing:
 
 
 def standings(results: Sequence[Result]) -> tuple[Standing, ...]:
-    """Return a row for each policy: who holds most first, then who pays least."""
+    """Return a row for each policy, ordered by the number of pairs on which it holds, then by cost."""
     rows = [
         _standing(name, [each for each in results if each.policy == name])
         for name in dict.fromkeys(each.policy for each in results)
@@ -137,7 +137,7 @@ def _tables(results: Sequence[Result]) -> dict[str, list[tuple[str, ...]]]:
 
 
 def _by_pair(results: Sequence[Result]) -> list[tuple[str, ...]]:
-    """For each policy its cost over the best found, in brackets where the objective does not hold."""
+    """Return for each policy its cost over the best found, in brackets if the objective does not hold."""
     pairs = list(dict.fromkeys(each.pair for each in results))
     found = {(each.policy, each.pair): each for each in results}
     rows: list[tuple[str, ...]] = [("policy", *(pair.name for pair in pairs))]

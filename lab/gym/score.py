@@ -15,17 +15,17 @@ class Score:
     """Figures of one run."""
 
     holds: bool
-    """In each window the share of items in time was what is asked for."""
+    """True if the share of items in time reached the objective in each window."""
     cost: float
-    """Workers alive, by what they cost, on average over the judged time."""
+    """Mean cost of the workers alive over the judged time."""
     in_time: float
-    """Share of all judged items."""
+    """Share of all judged items that were in time."""
     worst_window: float
-    """The least share of a window."""
+    """Lowest share of a window."""
     worst_minute: float
     changes_per_h: float
     late: int
-    """Judged items that were not in time."""
+    """Number of judged items that were not in time."""
 
 
 def score_of(run: Run) -> Score:

@@ -1,4 +1,4 @@
-"""Let a player steer a run: a strategy of the product by its own loop, or a policy by what the port shows it."""
+"""Let a player steer a run: a strategy of the product in its own loop, or a policy through its port."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Take = Callable[[Delivered | Shed], None]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of the composition that was begun."""
+    """A change of the composition that has begun."""
 
     at_s: float
     composition: str
@@ -43,22 +43,22 @@ class Change:
 
 
 class Steering(Protocol):
-    """Whatever moves the engine on and changes its composition."""
+    """The part that advances the engine and changes its composition."""
 
     changes: list[Change]
 
     def came(self, times_s: Sequence[float]) -> None:
-        """Note items that were due at these times."""
+        """Record items that were due at these times."""
 
     def asked(self, now_s: float, demand: Demand) -> None:
-        """Note what has come and what was admitted so far."""
+        """Record the numbers of items that have come and that were admitted."""
 
     def step(self, until_s: float) -> None:
-        """Go on until something happens, or ``until_s``."""
+        """Advance until an event happens, or until ``until_s``."""
 
 
 class ByStrategy:
-    """The product's own monitor, manager and loop, with the list of compositions that its users get."""
+    """The product's own monitor, manager and loop, with the compositions that its users get."""
 
     def __init__(self, play: Play, strategy: Strategy, engine: Engine, first: Composition, take: Take) -> None:
         stages, machine = play.app_stages, play.machine
@@ -93,7 +93,7 @@ class ByStrategy:
 
 
 def given_of(play: Play) -> Given:
-    """Return what a policy knows of a play before it begins: nothing of its load or its costs."""
+    """Return what a policy knows of a play in advance; its load and its costs are not part of it."""
     return Given(
         stages=tuple(stage.name for stage in play.stages),
         bound_s=play.bound_s,
@@ -107,9 +107,9 @@ def given_of(play: Play) -> Given:
 
 
 class ByPolicy:
-    """Ask a policy four times a second, and carry out its answer as soon as no change is under way.
+    """Ask a policy four times a second, and carry out its answer when no change is in progress.
 
-    A change of groups feeds the new composition at once: a policy has no estimate of the drain.
+    After a change of groups, items go to the new composition at once, as a policy has no estimate of the drain.
     """
 
     def __init__(self, play: Play, policy: Policy, engine: Engine, first: Composition, take: Take) -> None:
@@ -130,10 +130,10 @@ class ByPolicy:
         self._arrived += len(times_s)
 
     def asked(self, now_s: float, demand: Demand) -> None:
-        """Nothing: a policy sees what waits in the backlog."""
+        """Do nothing: a policy sees waiting items in the backlog."""
 
     def step(self, until_s: float) -> None:
-        """Raises: RecomposeError if the policy fails, or asks for what is impossible."""
+        """Take a turn. Raises: RecomposeError if the policy fails, or requests something impossible."""
         for outcome in self._engine.advance(min(until_s, self._next_turn_s)):
             self._note(outcome)
         now_s = self._engine.now_s
@@ -171,7 +171,7 @@ class ByPolicy:
             asked = self._policy.decide()
         except RecomposeError:
             raise
-        except Exception as error:  # the user's own code, whatever it raises
+        except Exception as error:  # code of the user, which may raise anything
             raise RecomposeError(f"it fails at {measured.at_s:g} s: {type(error).__name__}: {error}") from error
         if not isinstance(asked, Composition):
             return None

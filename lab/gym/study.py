@@ -1,7 +1,7 @@
-"""Show what the numbers and the parts of the rule are worth: ``python -m lab.gym.study [NAME …] [--out FILE]``.
+"""Show the value of each number and part of the rule: ``python -m lab.gym.study [NAME …] [--out FILE]``.
 
 Each number of :class:`control.rule.settings.RuleSettings` is played at half and at double its value, and each part is
-left out once, for twenty minutes of some pairs of the training part. A name is that of a number or of a part.
+left out once, for twenty minutes on some pairs of the training part. A NAME is a number or a part.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ HEAD = ("setting", "pairs held", "worst window, mean", "cost, mean", "changes/h,
 
 
 def variants() -> Iterator[tuple[str, RuleSettings]]:
-    """Yield the rule as it is, without each part, and with each number at half and double."""
+    """Yield the unchanged rule, the rule without each part, and the rule with each number at half and at double."""
     yield "as it is", USUAL
     yield from ((f"without {part}", settings) for part, settings in WITHOUT.items())
     for field in fields(USUAL):

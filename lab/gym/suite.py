@@ -1,7 +1,7 @@
-"""List what is played: pairs of an app and a load, split into a training part and a test part.
+"""List the plays: pairs of an app and a load, divided into a training part and a test part.
 
-Rules are made and tuned on the training part only. The test part is played for a release and recorded with the commit;
-who has looked at it, draws another one: it becomes training, and ``SPLIT`` another number.
+Rules are developed and tuned on the training part only. The test part is played for a release and recorded with the
+commit. Anyone who has looked at it must draw another one: it becomes training, and ``SPLIT`` gets another number.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Part = Literal["training", "test"]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An app under a load, by names or files; every process makes the same items of it."""
+    """An app under a load, by names or files; every process creates the same items of it."""
 
     app: str
     load: str
     busy: float
-    """Workers that the work keeps busy on average: it sets the mean rate."""
+    """Mean number of workers that the work keeps busy; it determines the mean rate."""
     group: str
     seed: int = 0
     duration_s: float = HOUR_S
     speed: float = 0.0
-    """Speed-up of a load from a file; 0: it is scaled to the rate of the pair."""
+    """Speed-up of a load from a file; 0: the load is scaled to the rate of the pair."""
     factor: float = 1.0
-    """Factor on the costs of an app for such a load."""
+    """Factor that multiplies the app's costs for such a load."""
 
     @property
     def name(self) -> str:
@@ -44,11 +44,11 @@ class Pair:
 
     @property
     def part(self) -> Part:
-        """Return the part, which the names decide."""
+        """Return the part, which follows from the names."""
         return "test" if crc32(f"{SPLIT} {self.app} {self.load} {self.seed}".encode()) % 5 < 2 else "training"
 
     def play(self) -> Play:
-        """Make the items. Raises: RecomposeError for an app or a load that there is not, or that cannot be read."""
+        """Create the items. Raises: RecomposeError for an unknown or unreadable app or load."""
         app, load = app_of(self.app), load_of(self.load, self.speed)
         rate_per_s = self.busy / mean_item_s(app)
         work = work_of(app, load, self.duration_s, rate_per_s, self.seed)
@@ -145,9 +145,9 @@ QUICK = ("wide/crowds", "accel/steps")
 
 
 def chosen(part: Part | None, names: Sequence[str], duration_s: float, seeds: int) -> tuple[Pair, ...]:
-    """Return the pairs of a part that have one of these names or groups; all without names.
+    """Return the pairs of a part that have one of these names or groups; without names, all.
 
-    Raises: RecomposeError for a name that there is not.
+    Raises: RecomposeError for an unknown name.
     """
     for name in names:
         if name not in GROUPS and name not in {pair.name for pair in SUITE}:
@@ -161,7 +161,7 @@ def chosen(part: Part | None, names: Sequence[str], duration_s: float, seeds: in
 def of_users(
     traces: Sequence[Path], apps: Sequence[Path], *, speed: float, busy: float, factor: float, duration_s: float
 ) -> tuple[Pair, ...]:
-    """Return a user's loads with a user's apps; without apps with ``wide``, without loads under ``waves``."""
+    """Return a user's loads with a user's apps; without apps, with ``wide``; without loads, with ``waves``."""
     loads = [str(path) for path in traces] or ["waves"]
     return tuple(
         Pair(app, load, busy, "own", 0, duration_s, speed if traces else 0.0, factor)

@@ -16,13 +16,13 @@ from lab.gym.model import Floats
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as it was read."""
+    """The content of a table."""
 
     place: str
-    """The file, for sentences about it."""
+    """The file, for error messages."""
     columns: tuple[str, ...]
     values: Floats
-    """A row a line, a column each."""
+    """Values, with a row per line and a column each."""
     comments: tuple[tuple[str, str], ...] = ()
 
     def column(self, name: str) -> Floats:

@@ -1,8 +1,8 @@
 """Tune the rules of other systems on the training part: ``python -m lab.gym.tune [RULE …]``.
 
-Each setting of a grid is played in both forms, for twenty minutes of some pairs of the training part. The best is the
-one with which the objective holds on most of these pairs, and among equals the one that costs least over all of them.
-``lab.gym.policies.TUNED`` has what came out; the test part is not looked at.
+Each setting of a grid is played in both forms, for twenty minutes on some pairs of the training part. The best setting
+is the one with which the objective holds on most of these pairs; among equals, the one with the lowest cost over all of
+them. ``lab.gym.policies.TUNED`` contains the result; the test part is not used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compare the experiments on SPBench with Garcia et al. 2023, figure by figure.
 
-The paper prints curves of C++ programs on up to 40 threads; numbers of them are in the text only. What is compared is
-therefore what the text says of each curve.
+The paper prints curves of C++ programs on up to 40 threads; numbers are in the text only. So the comparison uses the
+statements of the text about each curve.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from lab.papers.report import Finding, Verdict, command
 
 RECORDED = Path(__file__).with_suffix(".json")
 FLAT = 0.15
-"""Change of a throughput that counts as none; several times the spread of repetitions on a quiet machine."""
+"""Change of a throughput that counts as no change; several times the spread of repetitions on a quiet machine."""
 FOLLOWS = 0.15
 """Root mean square error of the entering rate, relative to the mean rate, up to which a pattern is followed."""
 BUSY_PERCENT = 90.0
 """CPU of a sequential program that "quickly reaches 100 %"."""
 AFTER_S = 0.5
-"""After a spike latency is back within this time."""
+"""Maximum time after a spike until latency is back, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs of one experiment by contender, and of the first one how near its input rate was (``Tracking``)."""
+    """Runs of one experiment by contender, and how closely the first one followed its input rate (``Tracking``)."""
 
     by_contender: Mapping[str, Sequence[Measurement]]
     shape_error: float | None
@@ -37,7 +37,7 @@ class Runs:
 
     @property
     def samples(self) -> Sequence[Point]:
-        """The samples of the first run of the first contender, without the first two seconds."""
+        """Return the samples of the first run of the first contender, without the first two seconds."""
         first = next(iter(self.by_contender.values()))[0]
         return [sample for sample in first.samples if sample.at_s > 2.0]
 
@@ -84,12 +84,12 @@ def runs_in(folder: Path) -> Runs:
 
 
 def findings(folder: Path) -> list[Finding]:
-    """Return what the experiments in ``folder`` say of figures 6 to 16."""
+    """Return the findings of the experiments in ``folder`` on figures 6 to 16."""
     return [figure.finding(folder) for figure in FIGURES]
 
 
 def record(folder: Path) -> None:
-    """Store the findings on the experiments in ``folder``; a figure that was not run there keeps what it had."""
+    """Store the findings on the experiments in ``folder``; figures that were not run there keep their findings."""
     known = {each.item: each for each in recorded()}
     found = [known.get(each.item, each) if each.verdict == "not run" else each for each in findings(folder)]
     RECORDED.write_text(json.dumps([asdict(each) for each in found], indent=1, ensure_ascii=False) + "\n")
@@ -104,7 +104,7 @@ def recorded() -> list[Finding]:
 
 
 def _sequential(found: Mapping[str, Runs]) -> Iterable[Check]:
-    """Order of memory and of variation, and the CPU."""
+    """Check the order of memory and of variation, and the CPU."""
     whole = {name.removeprefix("spbench_fig06_sequential-"): runs.samples for name, runs in found.items()}
     cpu = {app: fmean(s.cpu_percent or 0.0 for s in samples) for app, samples in whole.items()}
     memory = {app: max(s.memory_mb or 0.0 for s in samples) for app, samples in whole.items()}
@@ -120,7 +120,7 @@ def _sequential(found: Mapping[str, Runs]) -> Iterable[Check]:
 
 
 def _workers(found: Mapping[str, Runs]) -> Iterable[Check]:
-    """Throughput grows up to the cores and latency from there on."""
+    """Check that throughput grows up to the number of cores, and latency from there on."""
     for name, runs in found.items():
         rates = {int(n): fmean(run.achieved_per_s for run in each) for n, each in runs.by_contender.items()}
         latencies = {int(n): fmean(run.latency_ms or 0.0 for run in each) for n, each in runs.by_contender.items()}
@@ -161,7 +161,7 @@ def _batches(found: Mapping[str, Runs]) -> Iterable[Check]:
 
 
 def _follows(found: Mapping[str, Runs]) -> Iterable[Check]:
-    """The input follows the pattern while it can be sustained, and latency is highest where the rate is."""
+    """Check that the input follows a sustainable pattern, and that latency is highest at the highest rate."""
     for name, runs in found.items():
         samples = runs.samples
         app = name.removeprefix("patterns_").split("-")[0]
@@ -175,7 +175,7 @@ def _follows(found: Mapping[str, Runs]) -> Iterable[Check]:
 
 
 def _spikes(found: Mapping[str, Runs]) -> Iterable[Check]:
-    """Latency returns as soon as what the spike left is out."""
+    """Check that latency returns to normal as soon as the items of a spike are delivered."""
     for name, runs in found.items():
         samples = runs.samples
         app = name.removeprefix("patterns_").split("-")[0]

@@ -33,7 +33,7 @@ class Paper:
     about: str
     """Tolerances and assumptions of several rows."""
     pictures: Mapping[str, str]
-    """Captions, and where ``run_all`` and the experiments leave the pictures."""
+    """Captions by the name of a picture that ``run_all`` or the experiments make."""
 
 
 PAPERS = (
@@ -88,7 +88,7 @@ PAPERS = (
 
 
 def run_all(out: Path, tell: Callable[[str], None]) -> None:
-    """Run what has to run beside the experiments in ``out``, and store what all findings rest on.
+    """Run everything else that has to run, in ``out``, and store the data of all findings.
 
     Raises: subprocess.CalledProcessError if a command fails.
     """
@@ -106,7 +106,7 @@ def run_all(out: Path, tell: Callable[[str], None]) -> None:
 
 
 def write(out: Path, page: Path, images: Path) -> None:
-    """Write the page to a file, and copy those of its pictures that are in ``out`` to the folder ``images``."""
+    """Write the page to a file, and copy its pictures in ``out`` to the folder ``images``."""
     images.mkdir(parents=True, exist_ok=True)
     for path in (path for paper in PAPERS for path in paper.pictures.values()):
         if (out / path).exists():

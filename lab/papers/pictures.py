@@ -21,7 +21,7 @@ matplotlib.use("Agg")
 
 
 class Shape(NamedTuple):
-    """The columns of a figure that are its panels (empty: one panel), its horizontal axis and its lines."""
+    """Columns of a figure for its panels (empty: one panel), its horizontal axis and its lines."""
 
     panel: str
     across: str

@@ -22,7 +22,7 @@ Verdict = Literal["reproduced", "trend only", "not reproduced", "not run"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A figure or table of a paper: the printed result beside ours, and a verdict that was computed from them."""
+    """A figure or table of a paper: the printed result, ours, and a verdict computed from both."""
 
     item: str
     printed: str
@@ -44,7 +44,7 @@ def of_findings(found: Iterable[Finding]) -> str:
 
 
 NEAR = 1 / 3
-"""Share of a printed difference by which ours may be off and count as reproduced."""
+"""Share of a printed difference by which ours may differ and still count as reproduced."""
 EQUAL = 0.05
 """Share within which throughputs count as equal."""
 
@@ -54,13 +54,13 @@ def command(experiment: str) -> str:
 
 
 def shown(found: Sequence[float], digits: int = 0, times: float = 1.0) -> str:
-    """Mean ± standard deviation."""
+    """Return mean ± standard deviation."""
     spread = f" ± {times * _spread(found):.{digits}f}" if len(found) > 1 else ""
     return f"{times * fmean(found):.{digits}f}{spread}"
 
 
 def less(small: Sequence[float], large: Sequence[float]) -> Verdict:
-    """Return the verdict on a mean that is printed as smaller than the other."""
+    """Return the verdict on a mean that the paper prints as smaller than another."""
     margin = fmean(large) - fmean(small)
     if margin <= 0:
         return "not reproduced"
@@ -82,7 +82,7 @@ def holds(found: bool) -> Verdict:
 
 
 def near(found: float, printed: float) -> Verdict:
-    """Return the verdict on a printed difference in per cent."""
+    """Return the verdict on a difference printed in per cent."""
     if abs(found - printed) <= NEAR * abs(printed):
         return "reproduced"
     return "trend only" if found * printed > 0 else "not reproduced"

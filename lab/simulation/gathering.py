@@ -23,7 +23,7 @@ class SimulatedInlet:
     rate: Rate
     limits: BundleLimits = field(default_factory=BundleLimits)
     behind: Callable[[], int] = lambda: 0
-    """Items that are due and not read; the source says it."""
+    """Function that returns the number of items that are due and not read."""
 
     def set_batching(self, limits: BundleLimits) -> None:
         self.limits = limits
@@ -37,17 +37,17 @@ class SimulatedInlet:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedDoor:
-    """What a source needs: the engine, when to close a bundle, and who hears of it (serial number, items, s)."""
+    """What a source needs: the engine, the limits of a bundle, and a listener (serial number, items, s)."""
 
     engine: Engine
     inlet: SimulatedInlet
     admitted: Callable[[int, int, float], None] = lambda *_: None
     tell: Callable[[Demand], Demand] = lambda demand: demand
-    """Adds to what was asked for how many items may travel together."""
+    """Function that adds the maximum bundle size to the demand."""
 
 
 class SimulatedGathering:
-    """Between a source and the engine."""
+    """Gathers items between a source and the engine."""
 
     def __init__(self, door: SimulatedDoor) -> None:
         self._engine, self._door = door.engine, door
@@ -60,14 +60,14 @@ class SimulatedGathering:
         return self._takes if self._limits.items == 1 else len(self._arrived_s) < self._limits.items
 
     def put(self, arrived_s: float, due_s: float) -> None:
-        """Ask ``has_room`` first."""
+        """Add an item; call ``has_room`` first."""
         self._arrived_s.append(arrived_s)
         self._due_s.append(due_s)
         if len(self._arrived_s) >= self._limits.items:
             self.settle()
 
     def settle(self) -> float:
-        """Close what is to be closed, and say when there will be more: infinite if that is no matter of time."""
+        """Close bundles that are due; return the time of the next one, or infinity if time alone closes none."""
         if not self._arrived_s or not self._takes:
             return math.inf
         closes_s = self._arrived_s[0] + self._limits.linger_s

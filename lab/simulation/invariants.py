@@ -21,15 +21,15 @@ from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 
 DEEPEST = 2
-"""Tasks that a worker may have, the one it runs and one prefetched; where calls wait, as many as run at once."""
+"""Maximum number of tasks of a worker: one running and one prefetched; with waiting calls, as many as run at once."""
 
 
 class CheckedDispatcher(Dispatcher):
-    """Check after each event what must hold; far too slow for work."""
+    """A dispatcher that checks its invariants after each event; far too slow for production."""
 
     @classmethod
     def resumed(cls, state: State, settings: DispatcherSettings, size_of: SizeOf) -> CheckedDispatcher:
-        """Return a dispatcher that goes on from ``state``, which becomes its own."""
+        """Return a dispatcher that continues from ``state``, and changes it."""
         made = cls.__new__(cls)
         made._set_up(state, settings, size_of)
         return made
@@ -39,7 +39,7 @@ class CheckedDispatcher(Dispatcher):
         super()._set_up(state, settings, size_of)
 
     def handle_all(self, events: Iterable[Event]) -> tuple[list[Instruction], list[Outcome]]:
-        """Raises: DispatcherError also where something does not hold."""
+        """Handle the events. Raises: DispatcherError also if an invariant is violated."""
         instructions: list[Instruction] = []
         outcomes: list[Outcome] = []
         for event in events:
@@ -52,14 +52,14 @@ class CheckedDispatcher(Dispatcher):
 
 
 class Invariants:
-    """Remembers how far the counters had come, for they never go back."""
+    """Remembers the values of the counters, which must never decrease."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._marks = _marks(state)
 
     def faults(self) -> list[str]:
-        """One sentence for each thing that does not hold."""
+        """Yield a sentence for each violated invariant."""
         state, marks = self._state, _marks(self._state)
         back = [
             f"{name} fell from {self._marks[name]} to {count}"
@@ -83,7 +83,7 @@ class Invariants:
 
 
 def _marks(state: State) -> dict[str, int]:
-    """Counters that only grow."""
+    """Return counters that only grow."""
     gates = {f"the gate of stage {index}": gate.expected for index, gate in state.stateful.gates.items()}
     return {
         "accepted": state.admission.accepted,
@@ -95,7 +95,7 @@ def _marks(state: State) -> dict[str, int]:
 
 
 def _places(state: State) -> Iterator[str]:
-    """Every accepted item that is not out is in exactly one place, and nothing else is anywhere."""
+    """Check that every accepted item that has not left is in exactly one place, and that nothing else is anywhere."""
     places: dict[int, list[str]] = {}
     for bundle, where in _whereabouts(state):
         for serial in range(bundle.serial, bundle.serial + bundle.count):
@@ -126,7 +126,7 @@ def _whereabouts(state: State) -> Iterator[tuple[Bundle, str]]:
 
 
 def _order(state: State) -> Iterator[str]:
-    """Queue and outbox keep the order of the serial numbers, and what left was counted once."""
+    """Check that queue and outbox keep the order of the serial numbers, and that delivered items were counted once."""
     serials = [bundle.serial for bundle in state.admission.queue]
     if serials != sorted(serials):
         yield f"the queue is out of order: {serials}"
@@ -140,7 +140,7 @@ def _order(state: State) -> Iterator[str]:
 
 
 def _counts(state: State) -> Iterator[str]:
-    """The counters of a pipeline and its groups say what is there."""
+    """Check that the counters of a pipeline and its groups agree with its content."""
     waiting = [(bundle, group) for group in _groups(state) for bundle in group.listed]
     in_work = [(task.bundle, task.group) for task in _all_tasks(state) if task.picked is None]
     in_work += [
@@ -164,7 +164,7 @@ def _counts(state: State) -> Iterator[str]:
 
 
 def _memory(state: State) -> Iterator[str]:
-    """What is counted of the memory is there."""
+    """Check that the counted memory agrees with the content."""
     queued_bytes = sum(bundle.size_bytes for bundle in state.admission.queue)
     if queued_bytes != state.admission.queued_bytes:
         yield f"the queue counts {state.admission.queued_bytes} bytes; {queued_bytes} are in it"
@@ -176,7 +176,7 @@ def _memory(state: State) -> Iterator[str]:
 
 
 def _bindings(state: State) -> Iterator[str]:
-    """Worker and group agree on who is bound to whom."""
+    """Check that worker and group agree on their binding."""
     groups = {id(group) for group in _groups(state)}
     for worker in state.crew.workers.values():
         if worker.group is not None and id(worker.group) not in groups:
@@ -194,12 +194,12 @@ def _bindings(state: State) -> Iterator[str]:
 
 
 def _replicas(state: State) -> Iterator[str]:
-    """A group has the replicas that its composition says, but for a resize under way, and no more workers than that."""
+    """Check that a group has the replicas of its composition, except during a resize, and no more workers than that."""
     for group in _groups(state):
         told = group.pipeline.composition.groups[group.index]
         if group.group != told and not isinstance(state.course.phase, Resizing):
             yield f"{_name(group)} has {group.group.replicas} replicas; its composition says {told.replicas}"
-        if len(group.workers) > group.group.replicas + group.keyed:  # plus one for values that killed two
+        if len(group.workers) > group.group.replicas + group.keyed:  # plus one for values that killed two workers
             yield f"{_name(group)} has {len(group.workers)} workers for {group.group.replicas} replicas"
     active = state.course.active
     bound = sum(len(group.workers) for group in active.groups)
@@ -208,7 +208,7 @@ def _replicas(state: State) -> Iterator[str]:
 
 
 def _tasks(state: State) -> Iterator[str]:
-    """A worker has no more tasks than may be given to it, each with a number of its own, in the order given."""
+    """Check that a worker has at most the allowed tasks, with unique numbers, in the order in which they were given."""
     numbers = Counter(task.task_id for task in _all_tasks(state))
     for number, count in numbers.items():
         if count > 1 or number >= state.tasks.given:
@@ -225,7 +225,7 @@ def _tasks(state: State) -> Iterator[str]:
 
 
 def _gates(state: State) -> Iterator[str]:
-    """A stateful stage has one bundle at a time, the next one; its gate is never behind what has left."""
+    """Check that a stateful stage has one bundle at a time, the next one, and a gate not behind what left."""
     for index, gate in state.stateful.gates.items():
         inside = [task.bundle.turn for task in _all_tasks(state) if task.picked is None and _covers(task, index)]
         if inside not in ([], [gate.expected]):
@@ -235,7 +235,7 @@ def _gates(state: State) -> Iterator[str]:
 
 
 def _keys(state: State) -> Iterator[str]:
-    """A partition is in work at one worker, while its tasks are; its bundles are in order, of one group, not done."""
+    """Check that a partition is at one worker while its tasks are; its bundles are in order, of one group, not done."""
     for index, keys in state.stateful.partitioned.items():
         busy = {
             worker.worker: marks
@@ -262,7 +262,7 @@ def _keys(state: State) -> Iterator[str]:
 
 
 def _phase(state: State) -> Iterator[str]:
-    """A drain has something to drain, and it is not the active composition."""
+    """Check that a drain has items to drain, and that its composition is not the active one."""
     phase = state.course.phase
     if isinstance(phase, Draining):
         if phase.pipeline is state.course.active:

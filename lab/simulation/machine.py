@@ -31,23 +31,23 @@ class Threads:
     """Simultaneous multithreading: each core has two hardware threads."""
 
     pair_speed: float
-    """Speed of each of two that compute on one core; 1 is that of one alone."""
+    """Speed of each of two threads that compute on one core; 1 is the speed of a single one."""
     beside: int = 0
-    """Threads of the app other than its workers, its source and its sink, that compute all the time."""
+    """Threads of the app besides its workers, its source and its sink, that compute all the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The simulated machine. A hop delays a task that its worker was idle for, and always takes CPU."""
+    """The simulated machine. A hop delays a task if its worker was idle, and always takes CPU time."""
 
     cores: int = 2
     hop_s: float = 0.0001
     hop_cpu_s: float = 0.0001
     start_s: float = 1.0
     load_s: Mapping[str, float] = field(default_factory=dict)
-    """Time to load a stage that not all workers load."""
+    """Time to load a stage, for stages that not all workers load."""
     threads: Threads | None = None
-    """None: all that compute share the cores evenly."""
+    """None: all computing workers share the cores evenly."""
 
 
 def constant_cost(service_s: Mapping[str, float], *, wait: bool = False) -> CostFunction:
@@ -61,7 +61,7 @@ class Computing(Protocol):
 
     computing: bool
     steps: int
-    """Counts what it began and ended to compute: what was planned for an earlier step is void."""
+    """Counts begun and ended computations; events that were planned for an earlier step are void."""
 
 
 W = TypeVar("W", bound=Computing)
@@ -69,7 +69,7 @@ R = TypeVar("R")
 
 
 class Cores(Generic[W]):
-    """Processor sharing: all that compute share the cores evenly, on a clock of the CPU seconds each has got."""
+    """Processor sharing: all computing workers share the cores evenly, on a clock of each one's CPU seconds."""
 
     def __init__(self, cores: float) -> None:
         self._cores = cores
@@ -100,13 +100,13 @@ class Cores(Generic[W]):
             self._busy -= 1
 
     def first_done(self) -> W:
-        """Return the worker that has just got what it needs."""
+        """Return the worker that has just received the CPU time it needs."""
         worker = heapq.heappop(self._ends)[2]
         self.stop(worker)
         return worker
 
     def next_in_s(self) -> float:
-        """Return the time until the first is done, if no other begins."""
+        """Return the time until the first worker is done, if no other begins."""
         while self._ends and self._ends[0][2].steps != self._ends[0][3]:
             heapq.heappop(self._ends)
         return max(0.0, self._ends[0][0] - self._got_s) / self._speed() if self._ends else math.inf
@@ -119,8 +119,8 @@ class Cores(Generic[W]):
 
 
 class PairedCores(Cores[W]):
-    """Cores of two hardware threads. Who begins takes the core with the fewest, and stays there to the end; so two
-    workers may have different speeds at the same time. More than two on a core share what two have."""
+    """Cores with two hardware threads. A worker begins on the core with the fewest workers and stays there, so two
+    workers may have different speeds at the same time. More than two on a core share its two threads."""
 
     def __init__(self, cores: int, threads: Threads) -> None:
         super().__init__(cores)
@@ -130,7 +130,7 @@ class PairedCores(Cores[W]):
         self._left_s: dict[int, tuple[float, W]] = {}
 
     def share(self, cores: float) -> None:
-        """Raises: ValueError: the number of such cores is fixed."""
+        """Refuse the call. Raises: ValueError, because the number of such cores is fixed."""
         raise ValueError("cores of two hardware threads cannot be shared with others")
 
     def begin(self, worker: W, cpu_s: float) -> None:
@@ -167,7 +167,7 @@ class PairedCores(Cores[W]):
 
 
 class VirtualTime(Generic[R]):
-    """A clock that moves when it is told to, and what is to be done at which time."""
+    """A clock that is advanced explicitly, with actions at planned times."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -175,12 +175,12 @@ class VirtualTime(Generic[R]):
         self._timers: list[tuple[float, int, Callable[[], R]]] = []
 
     def at(self, at_s: float, action: Callable[[], R]) -> None:
-        """``action`` is due then; of equal times the first planned comes first."""
+        """Plan ``action`` for this time; of equal times, the first planned comes first."""
         heapq.heappush(self._timers, (at_s, next(self._order), action))
 
     @property
     def next_s(self) -> float:
-        """When the next action is due; infinite when none is."""
+        """Return the time of the next action; infinite if there is none."""
         return self._timers[0][0] if self._timers else math.inf
 
     def do_next(self) -> R:

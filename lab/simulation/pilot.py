@@ -18,17 +18,17 @@ from runtime.dispatch.views import DispatcherView
 
 
 class Pilot(Protocol):
-    """Asked at every turn of the manager."""
+    """A pilot, which is called at every turn of the manager."""
 
     def observe(self, outcome: Outcome) -> None:
-        """Observe what happened since."""
+        """Observe the events since the last turn."""
 
     def decide(self, snapshot: Snapshot, view: DispatcherView) -> Composition | None:
         """Return the composition from now on; None: no change."""
 
 
 class Piloted(Manager):
-    """A manager that applies what its pilot wants, as soon as no change is under way; ``look`` reads the dispatcher."""
+    """A manager that applies its pilot's choice as soon as no change is in progress; ``look`` reads the dispatcher."""
 
     def __init__(
         self, settings: Settings, choices: Choices, slo: Slo | None, pilot: Pilot, look: Callable[[], DispatcherView]

@@ -45,7 +45,7 @@ class _Worker:
     costs: tuple[Cost, ...] = ()
     computing: bool = False
     steps: int = 0
-    """Counts what it began and ended to compute: what was planned for an earlier step is void."""
+    """Counts begun and ended computations; events that were planned for an earlier step are void."""
 
     def timings(self, task: Task, now_s: float, hop_cpu_s: float) -> tuple[StageTiming, ...]:
         """Return each stage's time: its CPU work stretched by the contention, plus its waiting."""
@@ -112,7 +112,7 @@ class SimulatedPool:
                 return [event]
 
     def wake(self) -> None:
-        """Nothing to wake: ``wait`` never blocks."""
+        """Do nothing: ``wait`` never blocks."""
 
     def close(self) -> None:
         self._workers.clear()
@@ -131,7 +131,7 @@ class SimulatedPool:
     # --- time -------------------------------------------------------------------------------------------------------
 
     def _next(self) -> tuple[float, bool]:
-        """Return the time of the next event, and if it is the end of a computation."""
+        """Return the time of the next event, and whether it is the end of a computation."""
         compute_s = self._time.now_s + self.cores.next_in_s()
         timer_s = self._time.next_s
         return (compute_s, True) if compute_s < timer_s else (timer_s, False)
@@ -174,13 +174,13 @@ class SimulatedPool:
         at_once = 1 if calls is None else calls.at_once(task.stages)
         if calls is not None and not calls.alone(task.stages):
             self._wait_aside(worker, wait_s, at_once)
-        else:  # its items may wait together; the next task does not begin before it is done, for it may need its state
+        else:  # its items may wait together; the next task begins only after it, because it may need its state
             at_s = self._time.now_s + wait_s / min(task.items, at_once)
             self._time.at(at_s, lambda: self._done(worker) if worker.worker in self._workers else None)
         return None
 
     def _wait_aside(self, worker: _Worker, wait_s: float, at_once: int) -> None:
-        """Let its items wait ``at_once`` at a time, while the worker goes on with the next task."""
+        """Let its items wait, ``at_once`` at a time, while the worker continues with the next task."""
         task, _ = worker.tasks.popleft()
         timings = worker.timings(task, self._time.now_s + wait_s, self._machine.hop_cpu_s)
         at_s = self._time.now_s + wait_s / min(task.items, at_once)
@@ -211,7 +211,7 @@ def cores_of(machine: Machine) -> Cores[_Worker]:
 
 
 def _cost_of(cost_of: CostFunction, stage: str, task: Task) -> Cost:
-    """Return the cost of all its items; of a piece its share, by values."""
+    """Return the cost of all its items; for a part of an item, its share by number of values."""
     costs = [cost_of(stage, serial) for serial in range(task.serial, task.serial + task.items)]
     picked = task.keyed.picked if task.keyed else None
     share = 1.0 if picked is None else picked.count(1) / len(picked)

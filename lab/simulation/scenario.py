@@ -31,12 +31,12 @@ class SimulatedStage:
     """Share of the service time spent waiting for something other than a core."""
     factors: tuple[tuple[float, float], ...] = ()
     load_s: float = 0.0
-    """Time to load it; 0: nothing is loaded. Only workers of its group do."""
+    """Time to load the stage; 0: nothing is loaded. Only workers of its group load it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Something done to the running app at a time."""
+    """An event in the running app at a given time."""
 
     at_s: float
     action: Literal["lose_worker", "slo", "compositions", "pin", "auto", "observe", "batch", "announce", "cores"]
@@ -46,12 +46,12 @@ class Happening:
     announcement: Announcement | None = None
     batching: Batching = field(default_factory=Batching)
     cores: int = 0
-    """That are left to the workers from now on: others take the rest, and nobody says so."""
+    """Number of cores left to the workers from then on; other programs use the rest, without notice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Everything a simulated run depends on; the same scenario gives the same trace."""
+    """All inputs of a simulated run; the same scenario gives the same trace."""
 
     stages: tuple[SimulatedStage, ...]
     compositions: tuple[Composition, ...]
@@ -71,13 +71,13 @@ class Scenario:
     happenings: tuple[Happening, ...] = ()
     seed: int = 0
     until_settled_s: float | None = None
-    """End early once nothing but "no change" was said for so long."""
+    """End early after this time without any decision but "no change"."""
     items: int | None = None
-    """End early once so many are delivered."""
+    """End early after this number of delivered items."""
     pilot: Callable[[], Pilot] | None = None
-    """Makes the pilot that decides instead of the strategy, anew for each run."""
+    """Function that creates the pilot, which decides instead of the strategy, for each run."""
     tick_s: float = TICK_S
-    """Between two turns of the manager, which are most of the price of a run."""
+    """Time between two turns of the manager; turns take most of the time of a run."""
 
     @property
     def app_stages(self) -> tuple[Stage, ...]:
@@ -97,12 +97,12 @@ class Scenario:
 
     @property
     def from_due(self) -> bool:
-        """Judged by what was due, not by what was read."""
+        """True if latency is judged from when items were due, not from when they were read."""
         return self.settings.measuring.latency_from is LatencyFrom.DUE
 
 
 def steps(values: Sequence[tuple[float, float]]) -> Rate:
-    """A rate that jumps: (from time s, items/s), times rising from 0."""
+    """Return a rate that jumps: (from time s, items/s), times rising from 0."""
 
     def rate(at_s: float) -> float:
         return next((per_s for from_s, per_s in reversed(values) if from_s <= at_s), values[0][1])

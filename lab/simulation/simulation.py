@@ -30,7 +30,7 @@ from service.runner.bundling import Bundling
 from service.runner.loop import Bundler, ControlLoop, LoopSettings, Sink
 
 _DRAWS = 4096
-"""Service-time factors drawn for each stage; serial numbers go round in them."""
+"""Number of service-time factors drawn for each stage; serial numbers use them in a circle."""
 
 
 def costs_of(stages: Sequence[SimulatedStage], seed: int, now_s: Callable[[], float]) -> CostFunction:
@@ -62,7 +62,7 @@ def drift(factors: tuple[tuple[float, float], ...], at_s: float) -> float:
 
 
 def pool_of(scenario: Scenario) -> SimulatedPool:
-    """Return a pool whose workers take the times of the scenario."""
+    """Return a pool whose workers take the times that the scenario defines."""
 
     def now_s() -> float:
         return pool.now_s()
@@ -129,7 +129,7 @@ class SimulatedRun:
         return self._pool
 
     def advance(self, until_s: float) -> None:
-        """Advance until then, or until it is over."""
+        """Advance to this time, or until the run is over."""
         while self._engine.now_s < until_s and not self._over():
             self._happen()
             due_s = self._source.feed()
@@ -137,7 +137,7 @@ class SimulatedRun:
             self._note()
 
     def finish(self) -> Trace:
-        """Return its trace."""
+        """Return the trace of the run."""
         self._trace.accepted = self._engine.view().accepted
         snapshot = self._loop.snapshot
         self._trace.offered = snapshot.demand.offered if snapshot is not None and snapshot.demand is not None else None

@@ -16,27 +16,27 @@ from profiler.snapshot import Demand
 
 _GAP_STEP_S, _LONGEST_GAP_S = 0.25, 3600.0
 _CATCH_UP_S = 10.0
-"""As a runner does (:mod:`service.runner.validation.resolution`)."""
+"""The same time as of a runner (:mod:`service.runner.validation.resolution`)."""
 _COUNT_EVERY_S = 0.25
 _LOOK_S = 0.05
-"""Longest time between two looks at a rate that may change."""
+"""Maximum time between two checks of a rate that may change, in seconds."""
 
 
 class SimulatedSource(Protocol):
     def feed(self) -> float:
-        """Admits what is due, and says when to look again: infinite while the buffer is full."""
+        """Admit items that are due; return the time of the next check: infinite while the buffer is full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Items by a rate: evenly, or (not ``paced``) of independent users, drawn with the ``seed``."""
+    """Items at a rate: evenly spaced, or (not ``paced``) at random times of independent users, by ``seed``."""
 
     rate: Rate
     paced: bool
     seed: int
 
     def source(self, door: SimulatedDoor, monitor: Monitor, *, from_due: bool) -> SimulatedSource:
-        """``from_due``: what cannot be read is late, and tells so; else it is as the papers measure."""
+        """Return the source. ``from_due``: late items count as late; otherwise latency is as in the papers."""
         if not from_due:
             return _ReadSource(self, door, monitor)
         return _PacedSource(self, door, monitor) if self.paced else _VisitedSource(self, door, monitor)
@@ -68,7 +68,7 @@ class _ReadSource:
         if not self._paced:
             return float(self._random.exponential(1 / max(self._rate_at(now_s), 1e-6)))
         waited_s, part = 0.0, 1.0
-        while waited_s < _LONGEST_GAP_S:  # in steps, for a slow rate may be a fast one before its next item is due
+        while waited_s < _LONGEST_GAP_S:  # in steps: a slow rate may be fast before its next item is due
             rate = self._rate_at(now_s + waited_s)
             if rate * _GAP_STEP_S >= part:
                 return waited_s + part / rate
@@ -116,7 +116,7 @@ class _PacedSource:
 
 
 class _VisitedSource:
-    """Independent users; those that come while there is no room wait outside."""
+    """Independent users; those that come without room wait outside."""
 
     def __init__(self, arrivals: Arrivals, door: SimulatedDoor, monitor: Monitor) -> None:
         self._rate, self._random = arrivals.rate, np.random.default_rng(arrivals.seed)

@@ -11,7 +11,7 @@ from apps.synthetic.app import Synthetic, SyntheticOptions, next_link
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Counts over a result stream; ``failed`` are dead letters in their place, which are no fault of the stream."""
+    """Counts over a stream of results; ``failed`` are dead letters in their place, which are no fault of the stream."""
 
     delivered: int = 0
     failed: int = 0
@@ -19,7 +19,7 @@ class Verdict:
     doubled: int = 0
     misordered: int = 0
     wrong: int = 0
-    """Results of another item, or of stages skipped, repeated or out of order."""
+    """Number of results of another item, or of stages that were skipped, repeated or out of order."""
 
     @property
     def ok(self) -> bool:
@@ -27,7 +27,7 @@ class Verdict:
 
 
 def expected_result(index: int, options: SyntheticOptions | None = None) -> dict[str, Any]:
-    """The value that item ``index`` of the stream must have; a looped data set begins anew."""
+    """Return the correct value of item ``index`` of the stream; a looped data set begins anew."""
     app = Synthetic(options)
     return _expected(app, index)
 
@@ -35,7 +35,7 @@ def expected_result(index: int, options: SyntheticOptions | None = None) -> dict
 def verify(
     results: Iterable[Mapping[str, Any]], options: SyntheticOptions | None = None, *, accepted: int | None = None
 ) -> Verdict:
-    """Checks lines of ``--out`` or ``/results`` (``{"serial", "value"}`` or ``{"serial", "error"}``), from serial 0 on,
+    """Check lines of ``--out`` or ``/results`` (``{"serial", "value"}`` or ``{"serial", "error"}``), from serial 0 on,
     of a replay that sheds nothing. ``accepted`` items must be there, or as many as the highest serial number says."""
     app = Synthetic(options)
     seen: set[int] = set()

@@ -39,7 +39,7 @@ class Left:
     serial: int
     arrived_s: float
     since_s: float
-    """Since when a user waited for it."""
+    """Time from which on a user waited for it."""
     started_s: float
     composition: str
 
@@ -61,9 +61,9 @@ class Trace:
     """Items in the order of delivery."""
     accepted: int = 0
     offered: int | None = None
-    """Items that were due or came, read or not; None where nobody counts them."""
+    """Number of items that were due or came, read or not; None if they are not counted."""
     quiet_since_s: float = 0.0
-    """Since when nothing but "no change" was said."""
+    """Time since which the manager has decided nothing but "no change"."""
 
     @property
     def decisions(self) -> list[Decision]:
@@ -80,19 +80,19 @@ class Trace:
 
     @property
     def in_order(self) -> bool:
-        """Return if every item was delivered once, in the order of arrival."""
+        """Return whether every item was delivered once, in the order of arrival."""
         return [item.serial for item in self.delivered] == list(range(len(self.delivered)))
 
     def between(self, start_s: float, end_s: float) -> list[Moment]:
         return [moment for moment in self.moments if start_s <= moment.at_s < end_s]
 
     def switches_between(self, start_s: float, end_s: float) -> int:
-        """Switches that ended without an error."""
+        """Return the number of switches that ended without an error."""
         ended = [record.ended for record in self.journal.switches]
         return sum(e is not None and e.error is None and start_s <= e.at_s < end_s for e in ended)
 
     def met_share(self, start_s: float, end_s: float) -> float:
-        """Share of the ticks with a known answer at which the SLO was met."""
+        """Return the share of the ticks with a verdict at which the SLO was met."""
         known = [m.slo_status for m in self.between(start_s, end_s) if m.slo_status is not SloStatus.UNKNOWN]
         return sum(status is SloStatus.MET for status in known) / len(known) if known else 0.0
 

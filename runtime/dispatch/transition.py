@@ -40,7 +40,7 @@ class Transition:
             if course.phase is not None:
                 if not isinstance(asked, Resizing):  # a resize starts from the numbers of the cancelled one
                     self._restore(course.phase)
-                self._give_way(course.phase, f"a {asked.kind} to {event.composition.name} was asked for")
+                self._give_way(course.phase, f"a {asked.kind} to {event.composition.name} was requested")
             course.phase = asked
             self._staffing.start_missing()
             if isinstance(asked, Resizing):
@@ -54,7 +54,7 @@ class Transition:
             self._give_way(self._course.phase, event.reason)
 
     def _give_way(self, phase: Awaiting, reason: str) -> None:
-        told = phase.ended(self._turn.now_s, f"called off before anything moved: {reason}")
+        told = phase.ended(self._turn.now_s, f"cancelled before any worker changed: {reason}")
         self._close(replace(told, called_off=True))
 
     def _asked(self, event: SwitchRequested) -> Preparing | Resizing:

@@ -20,17 +20,17 @@ from service.logs import Recent
 
 
 def create_app(daemon: Daemon, access: Access | None = None, recent: Recent | None = None) -> FastAPI:
-    """The control plane of ``daemon``; its lifespan restores the apps and, at the end, stops them with drain."""
+    """Return the API of ``daemon``; its lifespan restores the apps and, at the end, stops them with a drain."""
     app = FastAPI(
         title="Recompose",
         version=version("recompose"),
-        description="Keeps stream applications at their service-level objectives.",
+        description="Keep stream applications at their service-level objectives.",
         lifespan=_lifespan,
         default_response_class=problems.Body,
-        docs_url=None,  # FastAPI's page loads its scripts from the internet
+        docs_url=None,  # FastAPI's own page loads its scripts from the internet
         swagger_ui_oauth2_redirect_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # it would lead to whatever name the Host header gives
+        redirect_slashes=False,  # a redirect would lead to any name that the Host header gives
     )
     app.state.daemon, seen = daemon, daemon.observation
     app.state.recent = recent or Recent()
@@ -59,7 +59,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _complete_document(app: FastAPI, daemon: Daemon, access: Access) -> None:
-    """Adds to the generated OpenAPI document what the routes' types cannot say."""
+    """Add to the generated OpenAPI document what the routes' types cannot express."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Serve the page at ``/`` and its files."""
+"""Serve the dashboard's page at ``/`` and its files."""
 
 import hashlib
 from functools import cache
@@ -26,13 +26,13 @@ HEADERS = {
 
 @router.get("/", response_class=HTMLResponse, responses=documented())
 async def page(request: Request) -> Response:
-    """The dashboard. The page itself holds no data and needs no token; what it shows it asks of this API."""
+    """Return the dashboard. The page contains no data and needs no token; it requests data from this API."""
     return _file("index.html", request)
 
 
 @router.get("/docs", include_in_schema=False)
 async def api_page(request: Request) -> Response:
-    """Return the page about this API: Swagger UI from a package, as there may be no internet."""
+    """Return the page about this API: Swagger UI from a Python package, as the browser may have no internet access."""
     return get_swagger_ui_html(
         openapi_url="openapi.json",
         title=request.app.title,
@@ -49,7 +49,7 @@ async def asset(name: str, request: Request) -> Response:
 
 @router.get("/dashboard/{version}/{name}", include_in_schema=False)
 async def versioned(version: str, name: str, request: Request) -> Response:
-    """Serve a file of the page under its version, so that browsers keep it."""
+    """Serve a file of the page under its version, so that browsers may cache it."""
     if version != _version():
         raise HTTPException(404)
     return _file(name, request, "public, max-age=31536000, immutable")
@@ -70,7 +70,7 @@ def _file(name: str, request: Request, kept: str = "no-cache") -> Response:
 
 @cache
 def _bodies() -> dict[str, bytes]:
-    """Every file, read once: some 100 KB."""
+    """Read every file once, some 100 KB together."""
     return {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in TYPES}
 
 

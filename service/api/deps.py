@@ -24,12 +24,12 @@ YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yam
 
 
 async def get_daemon(request: Request) -> Daemon:
-    # async, though it awaits nothing: FastAPI gives what is not to a thread, at each request
+    # declared async although it awaits nothing: FastAPI would run a plain function in a thread at each request
     return cast(Daemon, request.app.state.daemon)
 
 
 async def expect_json(request: Request) -> None:
-    """Refuses a body that does not call itself JSON, with 415."""
+    """Refuse a body whose media type is not JSON, with 415."""
     if await request.body() and not is_json(request.headers):
         raise unsupported(request, "application/json")
 
@@ -46,11 +46,11 @@ def unsupported(request: Request, accepted: str) -> HTTPException:
 
 
 async def known_query(request: Request) -> None:
-    """Refuse unknown query parameters: ignoring them would answer another question. Raises: BadValueError."""
+    """Refuse unknown query parameters, as an answer that ignores them would be wrong. Raises: BadValueError."""
     asked = request.query_params.keys()
     if not asked:
         return
-    # not from the OpenAPI document: to generate it takes a second, in which no other request is answered
+    # not read from the OpenAPI document: generating it takes a second, in which no other request is answered
     parameters = get_flat_params(request.scope["route"].dependant)
     taken = {each.alias for each in parameters if isinstance(each.field_info, params.Query)}
     for name in sorted(asked - taken):
@@ -77,7 +77,7 @@ WHEN = {
     507: "there is no room on the disk of the state; nothing was changed",
 }
 MODELS: dict[int, type[Problem]] = {410: ResultsGone, 422: ValidationProblem}
-"""Of those problems that say more."""
+"""Models of the problems that have additional fields."""
 ALWAYS = (400, 401, 403, 413, 422)
 Json = dict[str, Any]
 _REFERENCE = re.compile(r"#/components/schemas/(\w+)")
@@ -85,12 +85,12 @@ Responses = dict[int | str, Json]
 
 
 def documented(*statuses: int) -> Responses:
-    """Documentation of the problems a route may answer, beside those that any request may meet."""
+    """Document the problems that a route may answer, in addition to those that any request may meet."""
     return {status: _problem(status) for status in sorted({*ALWAYS, *statuses})}
 
 
 def answers(model: object, *statuses: int) -> Responses:
-    """Documentation of an answer of this ``model``, and of the problems."""
+    """Document an answer of this ``model``, and the problems."""
     return {200: {"model": model}, **documented(*statuses)}
 
 
@@ -102,7 +102,7 @@ def _problem(status: int) -> Json:
 
 
 def add_schemas(document: Json) -> None:
-    """The schemas that ``documented`` refers to."""
+    """Add the schemas that ``documented`` refers to."""
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     models: tuple[type[Problem], ...] = (Problem, *MODELS.values())
     for model in models:
@@ -112,7 +112,7 @@ def add_schemas(document: Json) -> None:
 
 
 def remove_unused(document: Json) -> None:
-    """Remove the schemas that nothing refers to: topics of a body, whose fields stand in the body itself."""
+    """Remove schemas without a reference: topics of a body, whose fields stand in the body itself."""
     schemas = document["components"]["schemas"]
     texts = {name: json.dumps(schema) for name, schema in schemas.items()}
     used, found = set[str](), set(_REFERENCE.findall(json.dumps(document["paths"])))
@@ -124,7 +124,7 @@ def remove_unused(document: Json) -> None:
 
 
 def add_security(document: Json) -> None:
-    """Says that every call but the liveness probe needs the token."""
+    """Document that every call except the probes needs the token."""
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"token": []}]
     for probe in ("/healthz", "/readyz"):
@@ -132,17 +132,17 @@ def add_security(document: Json) -> None:
 
 
 def item_body() -> Json:
-    """Any JSON value, JSON lines, bytes or an array; the app says which it takes."""
+    """Document the body: any JSON value, JSON lines, bytes or an array; the app defines what it accepts."""
     value = {"schema": {"description": "The item: any JSON value that the app accepts; or an array of items."}}
     lines = {"schema": {"description": "An item a line, each any JSON value."}}
-    binary: Json = {"schema": {}}  # as OpenAPI 3.1 has it for what is no JSON
+    binary: Json = {"schema": {}}  # the form in which OpenAPI 3.1 describes non-JSON content
     kinds = {"application/json": value, "application/x-ndjson": lines}
     kinds |= {"application/octet-stream": binary, "application/x-npy": binary}
     return {"requestBody": {"required": True, "content": kinds}}
 
 
 def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> Json:
-    """COMPOSITIONS.md as a schema, with the apps that are registered here."""
+    """Document a compositions file in YAML, with the apps that are registered here."""
     text: Json = {"type": "string", "minLength": 1, "maxLength": 100}
     count = {"type": "integer", "minimum": 1, "maximum": MAX_REPLICAS}
     group = _object({"stages": {"type": "array", "items": text, "minItems": 1}, "replicas": count}, "stages")
@@ -164,6 +164,6 @@ def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> Json:
 
 
 def _object(properties: Json, *required: str) -> Json:
-    """One with these fields and no other."""
+    """Return the schema of an object with exactly these fields."""
     needed = {"required": [*required]} if required else {}
     return {"type": "object", "additionalProperties": False, **needed, "properties": properties}

@@ -1,4 +1,4 @@
-"""Checks of every request in plain ASGI, so that it is refused before its body is read: sender, origin, size, form."""
+"""Check sender, origin, size and form of every request, in plain ASGI, so that a refusal precedes reading the body."""
 
 import asyncio
 import hmac
@@ -24,14 +24,14 @@ T = TypeVar("T")
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 OPEN_PATHS = ("/healthz", "/readyz", "/")
 OPEN_FOLDER = "/dashboard/"
-"""The page and its scripts hold no data: what they show they ask for, with the token."""
+"""The page and its scripts contain no data, so they need no token; the page requests data with the token."""
 MAX_BODY_BYTES = 1024 * 1024
 PARSED_AT_ONCE_BYTES = 16 * 1024
 LARGER_ITEMS = ", or in several requests; recompose serve --max-item-bytes allows more"
 USER = "recompose.user"
 """Key in a request's scope: a function that returns the id of the local user who sent the request, or None."""
 BODY_S = 60.0
-"""For a whole body, whatever its size: who needs longer sends it in parts."""
+"""Maximum time to receive a body of any size, in seconds; slower clients send it in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ class Access:
     """Ids of the users who may use the service without a token; None: anyone who can connect, for tests."""
     max_body_bytes: int = MAX_BODY_BYTES
     max_item_bytes: int = MAX_BODY_BYTES
-    """Largest item that is pushed with ``POST /apps/{app}/items``."""
+    """Maximum size of an item pushed with ``POST /apps/{app}/items``, in bytes."""
     body_s: float = BODY_S
     named: Tokens | None = None
-    """Named tokens, each with a role, beside ``token``, which may do everything."""
+    """Named tokens, each with a role; ``token`` itself allows everything."""
     audit: Audit | None = None
 
 
@@ -94,7 +94,7 @@ class Guard:
         return refused or Token("unknown" if user is None else f"user {user}", Role.ADMIN)
 
     def _recorded(self, sender: Token, scope: Scope, body: bytes, send: Send) -> Send:
-        """Return ``send``, which also records the status of a change; items are data, and none."""
+        """Return ``send``, extended to log the status of a change; pushed items are not logged."""
         audit = self._access.audit
         if audit is None or scope["method"] in SAFE_METHODS or _pushes(scope):
             return send
@@ -152,7 +152,7 @@ def _check_user(user: int | None, users: frozenset[int] | None) -> Response | No
 
 
 def _check_host(headers: Headers) -> Response | None:
-    """Refuses names that a web page could have pointed here (DNS rebinding)."""
+    """Refuse host names that a web page could have pointed here (DNS rebinding)."""
     host, *others = headers.getlist("host") or [""]
     if others:
         return problem(400, "the request has several Host headers; send one")
@@ -163,7 +163,7 @@ def _check_host(headers: Headers) -> Response | None:
 
 
 def _check_origin(method: str, headers: Headers) -> Response | None:
-    """Refuses changes that a web page of another origin sends with the user's browser."""
+    """Refuse changes that a web page of another origin sends through the user's browser."""
     origin = headers.get("origin")
     if method in SAFE_METHODS or origin is None or origin.partition("://")[2] == headers.get("host"):
         return None
@@ -171,7 +171,7 @@ def _check_origin(method: str, headers: Headers) -> Response | None:
 
 
 async def _read(receive: Receive, headers: Headers, limit: int, advice: str) -> bytes | Response:
-    """The body, or 413 as soon as it is known to be too large, also without Content-Length."""
+    """Return the body, or refuse it with 413 as soon as it is known to be too large, also without Content-Length."""
     too_large = f"the body is larger than {limit:,} bytes; send at most that much{advice}"
     announced = headers.get("content-length", "0")
     if announced.isdecimal() and int(announced[:20]) > limit:
@@ -190,7 +190,7 @@ async def _read(receive: Receive, headers: Headers, limit: int, advice: str) -> 
 
 
 async def read_aside(read: Callable[[bytes], T], body: bytes) -> T:
-    """Return ``read(body)``, computed in a thread if the body is large, so that no other request waits for it."""
+    """Return ``read(body)``; a large body is read in a thread, so that other requests need not wait."""
     return await run_in_threadpool(read, body) if len(body) > PARSED_AT_ONCE_BYTES else read(body)
 
 
@@ -213,7 +213,7 @@ def is_json(headers: Headers) -> bool:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Hands the body on in one message; after it, whatever comes (a disconnect)."""
+    """Pass the body on in one message, and after it the messages that follow, such as a disconnect."""
     messages: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def replayed() -> Message:

@@ -1,4 +1,4 @@
-"""``POST /apps/{app}/items``: items pushed in, one a request or many, as JSON, bytes or an array."""
+"""``POST /apps/{app}/items``: push one item or many per request, as JSON, bytes or an array."""
 
 import io
 import json
@@ -29,7 +29,7 @@ class Pushed:
 
 
 async def pushed(request: Request, many: Many = False) -> Pushed:
-    """Raises: BadValueError for a body that is not what its media type says; HTTPException (415) for another type."""
+    """Return the items of a body. Raises: BadValueError for a bad body; HTTPException (415) for another media type."""
     kind, body = media_type(request.headers), await request.body()
     if not body:
         raise BadValueError("the body is empty; send the item as JSON")
@@ -68,7 +68,7 @@ def _array(body: bytes) -> Any:
     """Read a NumPy array; pickles and archives are refused."""
     try:
         return np.lib.format.read_array(io.BytesIO(body), allow_pickle=False)
-    except Exception as error:  # its head may be malformed, or claim more numbers than fit into memory
+    except Exception as error:  # its header may be malformed, or claim more numbers than fit into memory
         raise BadValueError(f"the body is not an array in NumPy's format npy: {error}") from error
 
 
@@ -79,9 +79,9 @@ def _array(body: bytes) -> Any:
     responses={202: {"model": Accepted | AcceptedMany}, **documented(404, 409, 415, 429, 503)},
 )
 def push(app: str, daemon: ThisDaemon, body: Annotated[Pushed, Depends(pushed)]) -> Response:
-    """Pushes one item, the body itself, into an app whose source is push; or many, as an array with ``many=true`` or
-    as JSON lines (``application/x-ndjson``). Of many, those before one that is refused are taken: the refusal names
-    their ``serials``. A body is at most 1 MiB, or what ``recompose serve --max-item-bytes`` says."""
+    """Push items into an app whose source is push: one item (the body itself), or many, as an array with ``many=true``
+    or as JSON lines (``application/x-ndjson``). If one of many is refused, those before it are accepted: the refusal
+    lists their ``serials``. A body has at most 1 MiB, or ``recompose serve --max-item-bytes``."""
     taken = daemon.apps.push(app, body.items)
     if not body.many:
         return problems.Body(Accepted(serial=taken.serial, run=taken.run), 202)

@@ -24,14 +24,14 @@ LATENCY = "recompose_item_latency_seconds"
 
 
 class Exposition:
-    """The metrics of a service: of its apps, read once at each scrape, its nodes, and its own process."""
+    """The metrics of a service's apps, nodes and own process; the apps are read once per scrape."""
 
     def __init__(self, statuses: Callable[[], list[Status]], nodes: Callable[[], list[NodeBody]] = list) -> None:
         self._statuses, self._nodes = statuses, nodes
         self._registry = prometheus_client.CollectorRegistry(auto_describe=False)
         self._calls = prometheus_client.Histogram(
             "recompose_status_call_seconds",
-            "Time until all runners had told their status, or a second was over. Unit: seconds.",
+            "Time until all runners had reported their status, at most one second. Unit: seconds.",
             registry=self._registry,
         )
         self._registry.register(self)
@@ -42,7 +42,7 @@ class Exposition:
         return prometheus_client.generate_latest(self._registry)
 
     def collect(self) -> Iterator[Family]:
-        """As a collector of the registry."""
+        """Collect the metrics; the registry calls this."""
         with self._calls.time():
             statuses = self._statuses()
         for metric in METRICS:
@@ -58,7 +58,7 @@ class Exposition:
 
 
 def _family(metric: Metric, name: str, of: list[str], told: Iterable[tuple[list[str], Iterable[Sample]]]) -> Family:
-    """``of``: the labels of what tells, whose values stand before its samples in ``told``."""
+    """Return a metric with its samples. ``of``: label names of the apps or nodes, whose values precede ``told``'s."""
     make = CounterMetricFamily if metric.name.endswith("_total") else GaugeMetricFamily
     meaning = metric.meaning if name == metric.name else f"Earlier name of {metric.name}."
     family = make(name, f"{meaning} Unit: {metric.unit}.", labels=[*of, *metric.labels])
@@ -70,7 +70,7 @@ def _family(metric: Metric, name: str, of: list[str], told: Iterable[tuple[list[
 
 
 def _samples(metric: Metric, status: Status) -> Iterator[Sample]:
-    """Return the samples of an app; only its state unless it runs, so that many stopped apps add few series."""
+    """Return the samples of an app; if it does not run, only its state, so that stopped apps add few series."""
     if status.state is not State.STOPPED:
         yield from metric.samples(status)
     elif metric.name == "recompose_app_state":
@@ -78,7 +78,7 @@ def _samples(metric: Metric, status: Status) -> Iterator[Sample]:
 
 
 def _latencies(statuses: list[Status]) -> Family:
-    told = "From when an item was due, or came, to its delivery, of all items since the runner started. Unit: seconds."
+    told = "Time from when an item was due, or arrived, to its delivery, since the runner started. Unit: seconds."
     family = HistogramMetricFamily(LATENCY, told, labels=["app"])
     for status in statuses:
         counted = status.demand.latency_histogram
@@ -89,7 +89,7 @@ def _latencies(statuses: list[Status]) -> Family:
 
 
 router = APIRouter(tags=["operation"], dependencies=[KnownQuery])
-After = Annotated[int, Query(ge=0, description="Lines with a higher id.")]
+After = Annotated[int, Query(ge=0, description="Only lines with a higher id.")]
 Most = Annotated[int, Query(ge=1, le=2000)]
 TEXT: Responses = {
     200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}}
@@ -98,14 +98,14 @@ TEXT: Responses = {
 
 @router.get("/metrics", response_class=PlainTextResponse, responses={**TEXT, **documented()})
 def prometheus(request: Request) -> Response:
-    """Metrics for Prometheus; their names are a contract (docs/operate/metrics.md explains each)."""
+    """Return metrics for Prometheus, with stable names (docs/operate/metrics.md explains each metric)."""
     metrics: Exposition = request.app.state.metrics
     return Response(metrics.text(), media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
 
 @router.get("/logs", responses=answers(list[LogLine], 404))
 def logs(request: Request, daemon: ThisDaemon, app: str | None = None, after: After = 0, limit: Most = 100) -> Response:
-    """The latest lines of the service's log, oldest first: of all, or what is about one app and what it printed."""
+    """Return the latest lines of the service's log, oldest first; with ``app``, those about it and its prints."""
     if app is not None:
         daemon.observation.status(app)
     recent: Recent = request.app.state.recent
@@ -114,7 +114,7 @@ def logs(request: Request, daemon: ThisDaemon, app: str | None = None, after: Af
 
 @router.get("/healthz", responses=answers(Health))
 async def alive() -> Response:
-    """The process answers. Needs no token. Answered by the event loop itself, however busy the threads are."""
+    """Report that the process is alive. Needs no token. The event loop answers, even if all threads are busy."""
     return problems.Body(Health(status="alive"))
 
 
@@ -133,12 +133,12 @@ nodes = APIRouter(tags=["nodes"], dependencies=[KnownQuery, ExpectJson])
 
 @nodes.get("/nodes", responses=answers(list[NodeBody], 503))
 def all_nodes(daemon: ThisDaemon) -> Response:
-    """Return the nodes on which workers may be: cores, GPUs, memory, state, and workers of each app."""
+    """Return the nodes that may have workers: their cores, GPUs, memory and state, and each app's workers."""
     return problems.Body(daemon.nodes.all())
 
 
 @nodes.post("/nodes/{node}/drain", responses=answers(NodeBody, 404, 409, 503))
 def drain_node(node: str, daemon: ThisDaemon, asked: DrainRequest | None = None) -> Response:
-    """Empties a node, given by its id or address: workers elsewhere take over, then those there end. At the deadline
-    Ray ends the node."""
+    """Empty a node, given by its id or address: workers on other nodes take over, then its workers end. At the
+    deadline, Ray ends the node."""
     return problems.Body(daemon.nodes.drain(node, asked or DrainRequest(deadline_s=30.0)))

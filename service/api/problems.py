@@ -32,10 +32,10 @@ class Body(JSONResponse):
 
 
 def json_text(content: object) -> str:
-    """A body as JSON that every parser reads: ASCII only (lone surrogates escaped), NaN and infinities as null."""
+    """Return a body as JSON that all parsers read: ASCII (lone surrogates escaped), NaN and infinities as null."""
     try:
         return json_of(content)
-    except ValueError:  # a lone surrogate, which Pydantic does not write
+    except ValueError:  # the body has a lone surrogate, which Pydantic does not write
         return json.dumps(_finite(plain(content)), separators=(",", ":"))
 
 
@@ -56,7 +56,7 @@ def problem(
 
 
 def cut_short(error: RecomposeError, detail: str, taken: Taken) -> Response:
-    """Return the answer to a push of many items of which one is refused: it names those that were taken before."""
+    """Return the refusal of one of many pushed items; it names the items that were accepted before."""
     status = status_of(error)
     body = _about(status, detail).model_copy(update={"serials": taken.serials, "run": taken.run})
     return Body(body, status, headers=_retry_after(status), media_type=MEDIA_TYPE)
@@ -70,11 +70,11 @@ STATUSES: Mapping[type[Exception], int] = {
     **{NotFoundError: 404, UnknownApp: 404, ConflictError: 409, SourceClosed: 409, ResultsGoneError: 410},
     **{BufferFull: 429, DiskFullError: 507, UnavailableError: 503},
 }
-"""HTTP statuses of refusals; the first that fits counts."""
+"""HTTP statuses of refusals; the first class that matches counts."""
 
 
 def status_of(error: RecomposeError) -> int:
-    """The HTTP status of a refusal; what has no status of its own is a bad value."""
+    """Return the HTTP status of a refusal; a refusal without its own status is a bad value."""
     return next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 422)
 
 
@@ -89,12 +89,12 @@ def refusal(request: Request, error: Exception) -> Response:
 
 
 def _retry_after(status: int) -> dict[str, str]:
-    """In seconds, where the same request may succeed later."""
+    """Return the seconds after which the same request may succeed, if it may."""
     return {"Retry-After": "1"} if status in (429, 503) else {}
 
 
 def refused(error: RecomposeError, lines: Mapping[Fault, int | None] | None = None) -> Response:
-    """422 with every fault of ``error``, and the ``lines`` that were looked for."""
+    """Return 422 with every fault of ``error``, and with their ``lines`` if known."""
     faults: Sequence[Fault] = error.faults or (Fault("", str(error)),)
     return problem(422, str(error), errors=[_of_fault(each, lines or {}) for each in faults])
 
@@ -123,7 +123,7 @@ def http_error(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> set[str]:
-    """Return the methods of all routes at this path; the router itself names those of the first one only."""
+    """Return the methods of all routes at this path; the router itself names those of the first route only."""
     found: set[str] = set()
     for route in request.app.state.routes:
         if route.matches(request.scope)[0] is not Match.NONE:

@@ -1,4 +1,4 @@
-"""Parse JSON strictly and in linear time: RFC 8259, without the texts that parsers read in different ways."""
+"""Parse JSON strictly and in linear time: RFC 8259, without texts that different parsers read differently."""
 
 import json
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ class JsonRefusedError(ValueError):
 
 
 def parse_json(text: bytes, decoder: json.JSONDecoder | None = None) -> Any:
-    """Return the value of a text that is JSON as RFC 8259 and I-JSON define it, in a time linear in its length. Raises:
-    JsonRefusedError for bad syntax or UTF-8, NaN, infinities, numbers that overflow, repeated keys, lone surrogates,
-    nesting beyond ``MAX_DEPTH``."""
+    """Return the value of a JSON text (RFC 8259, I-JSON), in a time linear in its length. Raises: JsonRefusedError for
+    bad syntax or UTF-8, NaN, infinities, numbers that overflow, repeated keys, lone surrogates, or nesting beyond
+    ``MAX_DEPTH``."""
     try:
         decoded = text.decode("utf-8")
         value = (decoder or _DECODER).decode(decoded)
@@ -30,10 +30,10 @@ def parse_json(text: bytes, decoder: json.JSONDecoder | None = None) -> Any:
         raise JsonRefusedError(_too_deep()) from error
     except JsonRefusedError:
         raise
-    except ValueError as error:  # integers of thousands of digits
+    except ValueError as error:  # an integer of thousands of digits
         raise JsonRefusedError(f"the body has a number that cannot be read: {error}") from error
     if "\\u" in decoded or decoded.count("[") + decoded.count("{") > MAX_DEPTH:
-        _check_values(value)  # only then can there be a lone surrogate, or too many levels
+        _check_values(value)  # only such texts can have a lone surrogate, or too many levels
     return value
 
 
@@ -65,13 +65,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 _STRICT: dict[str, Any] = {"parse_constant": _constant, "parse_float": _float, "object_pairs_hook": _object}
 _DECODER = json.JSONDecoder(**_STRICT)
-"""One decoder for all texts: creating one costs more than reading a line with it."""
+"""One decoder for all texts, because creating a decoder takes longer than reading a line with it."""
 _WITHOUT_ITEMS = json.JSONDecoder(**_STRICT, parse_int=_short_int)
-"""For bodies without items. The time to read an integer grows with the square of its length."""
+"""Decoder for bodies without items; it refuses long integers, as reading one takes time quadratic in its length."""
 
 
 def _check_values(value: Any) -> None:
-    """Level by level, without recursion."""
+    """Check the values level by level, without recursion."""
     level, depth = [value], 0
     while level:
         depth += 1
@@ -97,7 +97,7 @@ def _too_deep() -> str:
 
 
 def parse_without_items(body: bytes) -> Any:
-    """Return a body without items. Raises: JsonRefusedError as ``parse_json``, and for too many commas or digits."""
+    """Parse a body without items. Raises: JsonRefusedError as ``parse_json``, or for too many commas or digits."""
     if (commas := body.count(b",")) > MAX_COMMAS:
         raise JsonRefusedError(f"the body lists too many values: it has {commas:,} commas; at most {MAX_COMMAS:,}")
     return parse_json(body, _WITHOUT_ITEMS)

@@ -33,8 +33,8 @@ def backup(target: Path, state: Path | None, telemetry: bool) -> None:
 
 
 def copied(source: Path, target: Path, *, telemetry: bool = True) -> int:
-    """Copy the state; return the number of journals. The state file is first: each run that it names then has a journal
-    at least as new. Raises: RecomposeError for no state, an old target, or a file that cannot be copied."""
+    """Copy the state; return the number of journals. The state file comes first, so the journal of each run that it
+    names is at least as new. Raises: RecomposeError for no state, an old target, or a file that cannot be copied."""
     if not (source / FILE).is_file():
         raise RecomposeError(f"{source} has no {FILE}; give the state directory of the service with --state")
     if target.exists():
@@ -56,7 +56,7 @@ def copied(source: Path, target: Path, *, telemetry: bool = True) -> int:
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """Copy a database as of one moment, whoever writes to it. Raises: sqlite3.Error."""
+    """Copy a consistent snapshot of a database, even while it is written to. Raises: sqlite3.Error."""
     target.touch(mode=0o600)
     with (
         closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as reading,
@@ -66,7 +66,7 @@ def _copy_database(source: Path, target: Path) -> None:
 
 
 def _copy_journal(source: Path, target: Path) -> bool:
-    """Return False for a journal that is gone, as its run has ended. Raises: sqlite3.Error."""
+    """Copy a journal; return False if it is gone because its run has ended. Raises: sqlite3.Error."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         _copy_database(source, target)
@@ -79,13 +79,13 @@ def _copy_journal(source: Path, target: Path) -> bool:
 
 
 def _finished(folder: Path) -> Iterator[Path]:
-    """Files that nobody writes to any more: those under a final name."""
+    """List files that are complete, so that nobody writes to them any more: those with a final name."""
     return (file for file in sorted(folder.rglob("*")) if file.is_file() and not file.name.startswith((".", "_")))
 
 
 def _copy_file(source: Path, target: Path) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with suppress(FileNotFoundError):  # it was too old to keep, and is gone
+    with suppress(FileNotFoundError):  # it was too old to keep, so the service has removed it meanwhile
         shutil.copy2(source, target)
 
 
@@ -99,10 +99,10 @@ def tokens(context: click.Context, state: Path | None) -> None:
 
 @tokens.command()
 @click.argument("name")
-@click.option("--role", type=click.Choice(list(Role)), default=Role.VIEWER, help="Role that limits its rights.")
+@click.option("--role", type=click.Choice(list(Role)), default=Role.VIEWER, help="Role that limits the token's rights.")
 @click.pass_obj
 def add(found: Tokens, name: str, role: str) -> None:
-    """Make the token NAME and print its secret, which is stored nowhere."""
+    """Create the token NAME and print its secret, which cannot be read again later."""
     click.echo(found.add(name, Role(role)))
 
 
@@ -119,5 +119,5 @@ def list_(found: Tokens, as_json: bool) -> None:
 @click.argument("name")
 @click.pass_obj
 def revoke(found: Tokens, name: str) -> None:
-    """Remove the token NAME: its next request is refused."""
+    """Remove the token NAME; from then on, requests with it are refused."""
     found.revoke(name)

@@ -29,7 +29,7 @@ apps_option = click.option(
 def check(file: Path | None, apps_dirs: tuple[Path, ...]) -> None:
     """Check a FILE without a service: compositions in YAML, or an app in Python; without FILE the apps of --apps.
 
-    Each fault is printed with its place; the exit code is 1 if there are any.
+    Each fault is printed with its place; if there are any, the exit code is 1.
     """
     if file is None and not apps_dirs:
         raise click.UsageError("give a FILE (compositions in YAML, or an app in Python), or --apps FOLDER")
@@ -67,7 +67,7 @@ def _check_apps(places: Sequence[Path]) -> None:
         stages = ", ".join(stage.name for stage in app.stages)
         click.echo(f"{name}: stages {stages}; {f'{listed} compositions' if listed else 'no list of compositions'}")
     if not found.apps and not faults:
-        faults = [f"{', '.join(map(str, places))}: there is no app; a subclass of App with a name and stages is one"]
+        faults = [f"{', '.join(map(str, places))}: no app found; an app is a subclass of App with a name and stages"]
     _tell(faults)
     if faults:
         raise SystemExit(1)

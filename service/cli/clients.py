@@ -27,13 +27,14 @@ client_option = click.option(
     "client",
     envvar="RECOMPOSE_URL",
     default=DEFAULT_URL,
+    help="Address of the service; the default is RECOMPOSE_URL if it is set.",
     callback=lambda ctx, _, url: ctx.with_resource(closing(Client(url))),
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the service's answer as JSON.")
 
 
 def answered(view: Callable[[Any], RenderableType]) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """Return a decorator that prints what a command returns as ``view`` draws it, or with --json as it is."""
+    """Return a decorator that prints a command's answer as ``view`` draws it, or with --json unchanged."""
 
     def decorate(ask: Callable[..., Any]) -> Callable[..., None]:
         @client_option
@@ -69,12 +70,12 @@ class Which:
         return client.get(f"/decisions/{segment(app)}", limit=self.limit, kind=list(self.kind), **before)
 
     def entries(self, client: Client, app: str) -> list[Entry]:
-        """Raises: ServiceError."""
+        """Return the entries. Raises: ServiceError."""
         return read(list[Entry], self.answer(client, app))
 
 
 def which_decisions(most: int) -> Callable[[F], F]:
-    """``--kind``, ``--before`` and ``--limit`` (``most`` where it is not given): the fields of ``Which``."""
+    """Return the options ``--kind``, ``--before`` and ``--limit`` (default ``most``): the fields of ``Which``."""
     kinds, of_kind = click.Choice(KINDS), "Only decisions of this kind; may be given several times."
     return options(
         click.option("--limit", type=click.IntRange(1, 1000), default=most, help="Maximum number of decisions."),
@@ -126,7 +127,7 @@ def watch(app: str, client: Client, as_json: bool, **which: Any) -> None:
 
 def _watch(client: Client, app: str, which: Which, as_json: bool) -> None:
     statuses = client.stream(f"/status/{segment(app)}/stream")
-    with suppress(KeyboardInterrupt):  # the way to end it
+    with suppress(KeyboardInterrupt):  # Ctrl-C is the way to end it
         if as_json:
             for status in statuses:
                 click.echo(json.dumps(status))
@@ -165,14 +166,14 @@ MOST = 2000
 @click.command()
 @client_option
 @json_option
-@click.option("--all", "everything", is_flag=True, help="List the bundled apps too, beside your own.")
+@click.option("--all", "everything", is_flag=True, help="List the bundled apps as well as your own.")
 def apps(client: Client, as_json: bool, everything: bool) -> None:
     """List the apps that the service can run: their stages, their compositions, and whether they run."""
     show(client.get("/apps"), as_json, lambda found: _table(read(list[AppInfo], found), everything))
 
 
 def items_of_service(client: Client, name: str, asked: Amount) -> int:
-    """Return how many items are asked for of an app. Raises: RecomposeError for an unknown class of input."""
+    """Return the requested number of items of an app. Raises: RecomposeError for an unknown class of input."""
     if isinstance(asked, int):
         return asked
     found = read(list[AppInfo], client.get("/apps"))
@@ -180,7 +181,7 @@ def items_of_service(client: Client, name: str, asked: Amount) -> int:
 
 
 def _table(found: Sequence[AppInfo], everything: bool) -> RenderableType:
-    """A user's own apps and those that run; all if there are no own ones."""
+    """Return a user's own apps and running apps; if there are no own apps, all."""
     made = render.table("app", "state", "stages", "compositions", "description")
     everything = everything or all(app.bundled for app in found)
     for app in (app for app in found if everything or app.running or not app.bundled):
@@ -192,12 +193,12 @@ def _table(found: Sequence[AppInfo], everything: bool) -> RenderableType:
 @click.command()
 @click.argument("app", required=False, shell_complete=known_apps)
 @click.option("--follow", "-f", is_flag=True, help="Wait for further lines until Ctrl-C.")
-@click.option("--limit", type=click.IntRange(1, MOST), default=100, help="Maximum number of lines that exist already.")
+@click.option("--limit", type=click.IntRange(1, MOST), default=100, help="Maximum number of past lines.")
 @client_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def logs(app: str | None, follow: bool, limit: int, client: Client, as_json: bool) -> None:
-    """Print the latest lines of the service's log: all of them, or those about APP and the prints of its stages."""
-    with suppress(KeyboardInterrupt):  # the way to end it
+    """Print the latest lines of the service's log. With APP, print those about APP and the prints of its stages."""
+    with suppress(KeyboardInterrupt):  # Ctrl-C is the way to end it
         for line in _lines(client, app, limit, follow):
             click.echo(json.dumps(line, ensure_ascii=False) if as_json else _told(read(LogLine, line)))
 
@@ -216,7 +217,7 @@ def _lines(client: Client, app: str | None, limit: int, follow: bool) -> Iterato
 
 
 def _told(line: LogLine) -> str:
-    """Return what an app printed, or the event with its fields."""
+    """Return the line that an app printed, or the event with its fields."""
     printed = line.about.get("line")
     if printed is not None:
         return f"{render.clock(line.at)} ({line.about.get('by')}) {printed}"

@@ -47,9 +47,9 @@ class ServeConfig(Frozen):
 class ServiceConfig(Frozen):
     service: ServeConfig = ServeConfig()
     alerts: AlertsRequest | None = None
-    """Alert rules; null: the present ones stay."""
+    """Alert rules; null: keep the present ones."""
     budget: MachineBudgetRequest | None = None
-    """Budget for all apps together; null: the present one stays."""
+    """Budget for all apps together; null: keep the present one."""
     apps: dict[str, StartRequest] = {}
     """Apps to start, by name, each with its start body."""
 
@@ -60,7 +60,7 @@ PATHS = ("apps", "compositions", "state")
 
 
 class ConfigRefused(RecomposeError):  # noqa: N818 - says what happened
-    """A file was refused; carries every fault."""
+    """A configuration file was refused; the error carries every fault."""
 
     def __init__(self, file: Path, faults: list[Fault]) -> None:
         self.faults = tuple(faults)
@@ -68,7 +68,7 @@ class ConfigRefused(RecomposeError):  # noqa: N818 - says what happened
 
 
 def read_config(file: Path) -> ServiceConfig:
-    """Raises: ConfigRefused with every fault and its path."""
+    """Read the file. Raises: ConfigRefused with every fault and its path."""
     try:
         document = read_yaml(file.read_bytes())
         config = ServiceConfig.model_validate({} if document is None else document)
@@ -126,28 +126,28 @@ config_option = click.option(
     type=FILE,
     is_eager=True,
     callback=_as_defaults,
-    help="YAML file with these options, apps to run and their objectives; read again when it changes.",
+    help="YAML file with these options, apps to run and their objectives; changes are applied.",
 )
 log = structlog.get_logger()
 LIVE = frozenset({"input", "batching"})
 """Fields that can change in a running app; other changes restart it."""
 LOOK_S = 0.1
 EVERY_MS = 2000
-"""Interval of checks for file systems that send no change notices, in milliseconds."""
+"""Interval of checks on file systems that do not report changes, in milliseconds."""
 
 
 class Configured:
-    """Apply a configuration file to one daemon. Apps that the file never named are not changed."""
+    """Apply a configuration file to one daemon. Apps that the file never named remain unchanged."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._done: dict[str, StartRequest] = {}
-        """Entries that were applied, by app; an entry that has not changed since is not applied again."""
+        """Entries that were applied, by app; an unchanged entry is not applied again."""
         self._alerts: AlertsRequest | None = None
         self._budget: MachineBudgetRequest | None = None
 
     def bring_about(self, config: ServiceConfig) -> None:
-        """Apply as much as possible: a refused part is logged with its reason, and the rest goes on."""
+        """Apply as much as possible: a refused part is logged with its reason, the others are applied."""
         alerts, budget = config.alerts, config.budget
         if alerts not in (None, self._alerts) and self._try("alerts", partial(self._daemon.alerts.set, alerts)):
             self._alerts = alerts
@@ -164,17 +164,17 @@ class Configured:
         try:
             change()
         except (RecomposeError, ConnectionError, TimeoutError) as error:
-            log.warning("not as the configuration says", app=name, reason=str(error))
+            log.warning("configuration not applied", app=name, reason=str(error))
             return False
         return True
 
     def _stop(self, name: str) -> None:
         if self._daemon.apps.running_spec(name) is not None:
             self._daemon.apps.stop(name)
-            log.info("stopped, as the configuration says", app=name)
+            log.info("stopped by the configuration", app=name)
 
     def _set(self, name: str, app: StartRequest) -> None:
-        """Apply an app's entry: first the objective, so that a start has it."""
+        """Apply an app's entry: first the objective, so that a start finds it."""
         self._want(name, app.objective)
         apps, spec = self._daemon.apps, app.spec(name)
         running = apps.running_spec(name)
@@ -183,7 +183,7 @@ class Configured:
             apps.stop(name)
         if running is None or changed - LIVE:
             apps.start(spec)
-            log.info("started, as the configuration says", app=name)
+            log.info("started by the configuration", app=name)
             return
         if "input" in changed:
             apps.set(name, SetInput(spec.input))
@@ -199,7 +199,7 @@ class Configured:
 
 
 def differing(running: RunSpec, wanted: RunSpec) -> set[str]:
-    """The fields of a start body in which they do. Where no composition is named, any may be the first one."""
+    """Return the fields in which two start bodies differ; a composition counts only if the new body names one."""
     named = RUN_FIELDS - ({"composition"} if wanted.composition is None else set())
     has, wants = running.model_dump(), wanted.model_dump()
     return {field for field in named if has[field] != wants[field]}
@@ -245,7 +245,7 @@ def _hold(file: Path, daemon: Daemon, stop: threading.Event) -> None:
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """Return the time of change and the size of the file; None while there is none."""
+    """Return the time of change and the size of the file, or None if it does not exist."""
     with suppress(OSError):
         status = file.stat()
         return status.st_mtime_ns, status.st_size

@@ -1,5 +1,5 @@
-"""``recompose demo``: an app kept at an objective while its input rises and falls, in this process. On Ray, rates and
-objective follow from a profile of this machine; in threads the stages only wait."""
+"""``recompose demo``: keep an app at an objective while its input rises and falls, in this process. On Ray, rates and
+objective follow from a profile of this machine; in threads, the stages only wait."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from service.schemas.spec import InputSpec, RunSpec
 from service.schemas.status import Status
 
 OPTIONS: Mapping[str, Mapping[str, object]] = {"ferret": {"top_k": 30}, "synthetic": {"compute": "wait"}}
-"""So that there is something to see on two cores: Ferret's rank has three quarters of the work, as in Vogel et al.;
-stages that wait scale beyond the cores."""
+"""Options with which two cores show a difference: Ferret's stage rank has three quarters of the work, as in Vogel et
+al.; stages that wait scale beyond the number of cores."""
 STEPS_S = (10.0, 45.0, 25.0)
-"""On Ray."""
+"""Durations of low, high and low input on Ray, in seconds."""
 LIMIT_S = 150.0
-"""The steps on Ray end by then, start and profile included."""
+"""Latest end of the scenes on Ray, in seconds from the start, which includes start and profile."""
 PROFILE_BY_S = 90.0
-"""Latest end of the profile: what comes after needs the rest."""
+"""Latest end of the profile, in seconds: the scenes need the remaining time."""
 WARM_S = 10.0
-"""At the first guess of the low rate, for a profile that the plan can rest on."""
+"""Time at the first guess of the low rate, in seconds, so that the profile is reliable enough for the plan."""
 SAMPLES = 3
-"""Executions of each stage until a first guess of the rates is possible."""
+"""Executions of each stage after which the rates can first be guessed."""
 WATCHED = 0.2
 """Share of the time with high input in which the manager only watches."""
 HIGH_SHARE, OVERLOAD = 0.85, 1.2
-"""High input, as a share of the best composition's capacity and of the first one's: whichever is less."""
+"""High input as a share of the best composition's capacity and of the first one's; the lower value counts."""
 BAR_COLUMNS, BAR_TARGETS = 40, 4
 """Width of a latency bar, and the latency that fills it, in multiples of the target."""
 LINE_EVERY_S = 1.0
@@ -59,7 +59,7 @@ Steps = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A stretch of the demo, with its input in items/s."""
+    """A part of the demo with one input rate, in items/s."""
 
     rate_per_s: float
     seconds: float
@@ -76,11 +76,11 @@ class Plan:
 
 
 def scenes_of(low_per_s: float, high_per_s: float, steps_s: Steps) -> list[Scene]:
-    """Under the high input the manager may first only watch, so that the first composition is seen too."""
+    """Return the scenes. Under high input the manager first only watches, so that the first composition is seen too."""
     low_s, high_s, last_s = steps_s
     return [
-        Scene(low_per_s, low_s, Mode.OBSERVE, "A light load. The manager may only watch"),
-        Scene(high_per_s, WATCHED * high_s, Mode.OBSERVE, "A high load. The manager may still only watch"),
+        Scene(low_per_s, low_s, Mode.OBSERVE, "A light load. The manager only watches"),
+        Scene(high_per_s, WATCHED * high_s, Mode.OBSERVE, "A high load. The manager still only watches"),
         Scene(high_per_s, (1 - WATCHED) * high_s, Mode.AUTO, "The same load. Now the manager may change the app"),
         Scene(low_per_s, last_s, Mode.AUTO, "The light load again"),
     ]
@@ -90,11 +90,11 @@ IN_THREADS = Plan(scenes_of(50.0, 160.0, (4.0, 15.0, 7.0)), 100.0)
 
 
 def plan_for(status: Status, choices: Sequence[Choice], steps_s: Steps) -> Plan:
-    """Rates and SLO from a profile at rest.
+    """Plan rates and SLO from a profile at rest.
 
-    ``x1`` is the most that the active composition could do, ``x`` the most that any is predicted to do. Low input is
-    half of x1. High input lies above x1, where latency grows without bound if nothing changes, but leaves the best
-    composition some room; where no composition can do more than the active one, it lies below x1.
+    ``x1`` is the capacity of the active composition, ``x`` the highest predicted capacity of any composition. Low input
+    is half of x1. High input lies above x1, where latency grows without bound if nothing changes, but leaves the best
+    composition a margin. If no composition has more capacity than the active one, high input lies below x1.
     """
     assert status.composition is not None, "an app with a profile has an active composition"
     times_ms = {stage.name: stage.service_time_ms or 0.0 for stage in status.stages}
@@ -113,7 +113,7 @@ def plan_for(status: Status, choices: Sequence[Choice], steps_s: Steps) -> Plan:
 def demo(app: str | None, apps_dirs: tuple[Path, ...], options: dict[str, Any], steps: Steps) -> None:
     """Show on this machine how APP (default ferret) is kept at an SLO while its input rises and falls.
 
-    Without APP and without Ray, show for half a minute an app whose stages wait in threads.
+    If APP is not given and Ray is not installed, show for half a minute an app whose stages wait in threads.
     """
     if app is None and not all(map(find_spec, ("ray", "zmq"))):
         in_threads()
@@ -125,8 +125,8 @@ def demo(app: str | None, apps_dirs: tuple[Path, ...], options: dict[str, Any], 
 
 def in_threads(plan: Plan = IN_THREADS) -> None:
     say = render.console().print
-    say("Ray is not installed: three stages that wait 8 ms each run in threads.")
-    say("The same on Ray, with image search: pip install 'recompose[ray,apps,samples]'")
+    say("Ray is not installed, so three stages run in threads; each waits 8 ms for an item.")
+    say("To see the demo on Ray, with image search: pip install 'recompose[ray,apps,samples]'")
     show("synthetic", OPTIONS["synthetic"], "local", lambda _: plan)
 
 
@@ -136,7 +136,7 @@ def show(
     """Run the app through the scenes of a plan, and print the summary. Raises: Ending if something went wrong."""
     logs.configure("warning")
     console = render.console()
-    console.file = sys.stdout  # what the app prints meanwhile goes to stderr
+    console.file = sys.stdout  # prints of the app go to stderr meanwhile
     spec = RunSpec.model_validate(
         {
             "app": app, "options": dict(options), "pool": pool, "apps_dirs": apps_dirs, "mode": Mode.OBSERVE,
@@ -159,7 +159,7 @@ def show(
 
 
 class Follow:
-    """Prints a line a second, and each change of the composition once. A Ctrl-C ends all that it does."""
+    """Prints a line per second, and each change of the composition once. A Ctrl-C ends the demo."""
 
     def __init__(self, runner: Runner, console: Console, interrupted: Callable[[], bool]) -> None:
         self._runner, self._interrupted = runner, interrupted
@@ -169,11 +169,11 @@ class Follow:
         self._target_ms: float | None = None
         self._printed = 0
         self._high: dict[Mode, str] = {}
-        """Composition and latency at the end of the high input, while the manager watched and when it had chosen."""
+        """Composition and latency at the end of the high input, by mode: only watching, or after choosing."""
 
     def planned(self, steps_s: Steps) -> Plan:
-        """Look for the rates between which adapting pays. Raises: RecomposeError if there is no profile in time."""
-        self._say("Measuring the stages at a gentle rate.")
+        """Find rates between which adapting pays, and plan. Raises: RecomposeError without a profile in time."""
+        self._say("Measuring the stages at a low rate.")
         while any(stage.samples < SAMPLES for stage in self._for_s(LINE_EVERY_S).stages) and not self._over:
             if time.monotonic() - self._began_s > PROFILE_BY_S:
                 raise RecomposeError(f"{self._runner.spec.app} gave no profile within {PROFILE_BY_S:.0f} s")
@@ -213,7 +213,7 @@ class Follow:
         return self._interrupted() or self._runner.wait(0)
 
     def _for_s(self, seconds: float) -> Status:
-        """Show the app for so long; return its last status."""
+        """Show the app for this time, in seconds; return its last status."""
         until_s = time.monotonic() + seconds
         while (left_s := until_s - time.monotonic()) > 0 and not self._over:
             self._runner.wait(min(LINE_EVERY_S, left_s))

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 Grade = Literal["good", "note", "bad"]
 CLOCK_S = 1.0
-"""Times in results and telemetry are of different machines; more than this is seen in them."""
+"""Maximum clock difference, in seconds: times in results and telemetry come from different machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``note``: something will not go, or not well; ``bad``: nothing will."""
+    """A finding. ``note``: something will not work, or not well; ``bad``: nothing will work."""
 
     about: str
     grade: Grade
@@ -79,7 +79,7 @@ GIB = 2**30
 
 
 def findings(port: int, state: Path) -> list[Finding]:
-    """Return what is found on this machine for a service with this port and state directory."""
+    """Return the findings on this machine, for a service with this port and state directory."""
     python = Finding("Python", "good", ".".join(map(str, sys.version_info[:3])))
     looks = (_libraries, _ray, _java, _cores, _memory, _shared_memory, _files)
     return [python, *(look() for look in looks), _port(port), _disk(state), _sockets()]
@@ -89,11 +89,11 @@ def _libraries() -> Finding:
     faults = list(_unmet())
     if faults:
         return Finding("libraries", "bad", "; ".join(faults), "install Recompose again into an environment of its own")
-    return Finding("libraries", "good", f"Recompose {version('recompose')}, and all that it needs")
+    return Finding("libraries", "good", f"Recompose {version('recompose')} and all packages that it needs")
 
 
 def _unmet() -> Iterator[str]:
-    """By name and the one version that is pinned; ranges are pip's to judge."""
+    """Yield required packages that are missing or have another version than the pinned one; pip checks ranges."""
     for requirement in requires("recompose") or ():
         if "extra ==" in requirement:
             continue
@@ -137,10 +137,10 @@ def _java() -> Finding:
 def _cores() -> Finding:
     cores, load = available_cores(), os.getloadavg()[0]
     if cores < 2:
-        return Finding("cores", "note", "one core", "replicas pay only for stages that wait; give it two cores or more")
+        return Finding("cores", "note", "one core", "replicas help only stages that wait; use two cores or more")
     if load > cores:
         busy = f"{cores}, with a load of {load:.1f}"
-        return Finding("cores", "note", busy, "what else runs takes part of the cores: figures will scatter")
+        return Finding("cores", "note", busy, "other programs use the cores too: measurements will scatter")
     return Finding("cores", "good", str(cores))
 
 
@@ -175,8 +175,8 @@ def _port(port: int) -> Finding:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            cure = "is Recompose running already? Else give recompose serve another --port"
-            return Finding("port", "note", f"{port} cannot be had: {error.strerror}", cure)
+            cure = "is Recompose running already? If not, give recompose serve another --port"
+            return Finding("port", "note", f"{port} cannot be used: {error.strerror}", cure)
     return Finding("port", "good", f"{port} is free")
 
 
@@ -185,14 +185,14 @@ def _disk(state: Path) -> Finding:
     folder = next(each for each in (state, *state.parents) if each.exists())
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
-        return Finding("disk", "bad", f"{str(folder)!r} cannot be written", "give recompose serve another --state")
+        return Finding("disk", "bad", f"{str(folder)!r} cannot be written", "give recompose serve a --state that can")
     if free < GIB:
         return Finding("disk", "note", f"{free / GIB:.1f} GiB free at {folder}", "free some, or give another --state")
     return Finding("disk", "good", f"{free / GIB:.1f} GiB free at {folder}")
 
 
 def _sockets() -> Finding:
-    """Workers reach their runner by sockets below it, whose path may have 107 bytes."""
+    """Check the folder of the sockets between workers and runner; a socket's path may have 107 bytes."""
     folder = os.environ.get("RAY_TMPDIR") or "/tmp"
     if not os.access(folder, os.W_OK | os.X_OK):
         return Finding("sockets", "bad", f"{folder!r} cannot be written", "set RAY_TMPDIR to a folder that can")
@@ -202,8 +202,8 @@ def _sockets() -> Finding:
 
 
 def findings_of(address: str) -> list[Finding]:
-    """Connect to the Ray at ``address`` and say what is wrong with its nodes, a sentence each."""
-    from runtime.pools.ray import checkup  # imported here: to load Ray takes a second
+    """Connect to the Ray cluster at ``address`` and report what is wrong with its nodes, one sentence each."""
+    from runtime.pools.ray import checkup  # imported here: Ray takes a second to load
 
     try:
         reports = checkup.examine(address)
@@ -236,15 +236,15 @@ def _judged(reports: Sequence[Report], seen: Sequence[Report], here: dict[str, A
     yield _finding("cluster versions", wrong, "bad", "the same Ray, Python and Recompose on each node", cure)
     late = [each for each in seen if abs(each.clock_off_s) > CLOCK_S]
     wrong = [f"{each.address} is off by {figure(each.clock_off_s)} s" for each in late]
-    cure = "run NTP or chrony on each node; durations are not affected, times of day are"
+    cure = "run NTP or chrony on each node; times of day are affected, durations are not"
     yield _finding("cluster clocks", wrong, "note", f"within {CLOCK_S:g} s of this machine", cure)
-    cure = "start Ray there with --num-cpus; Recompose plans with the quota, other programs in the same Ray do not"
+    cure = "start Ray there with --num-cpus; Recompose keeps to the quota, other programs in the same Ray do not"
     pairs = [(each, cores_of(each.cpus, each.seen.get("cpus"))) for each in seen]
     told = "{} may use {} CPUs, and Ray counts {}"
     wrong = [told.format(each.address, figure(most), figure(each.cpus)) for each, most in pairs if most < each.cpus]
     yield _finding("cluster CPUs", wrong, "note", "Ray counts no more than each node may use", cure)
     cure = "set RAY_AUTH_MODE=token for each node and each client"
-    wrong = _without(seen, "token", "takes calls of anybody who reaches its Ray")
+    wrong = _without(seen, "token", "accepts calls from anybody who reaches its Ray")
     yield _finding("cluster token", wrong, "note", "Ray asks for a token", cure)
     if len(seen) > 1:
         cure = "keep Ray in a private network, or set RAY_USE_TLS=1 on each node"

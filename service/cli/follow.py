@@ -19,9 +19,9 @@ from service.schemas.results import CheckedItems, Summary
 from service.schemas.status import Status
 
 FAILED, ALL_ITEMS_FAILED, UNWRITTEN, SLO_MISSED, INTERRUPTED = 1, 3, 4, 5, 130
-CODES = """Exit codes: 0 done; 1 the run failed; 2 usage; 3 every item failed; 4 results that are no JSON data could not
-be written; 5 the objective was not met at the end (with --fail-on-slo); 130 interrupted: accepted items are
-delivered, unless it was interrupted twice."""
+CODES = """Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 every item failed; 4 results could not be written, as
+they are not JSON data; 5 the objective was not met at the end (with --fail-on-slo); 130 interrupted: accepted items
+were delivered, unless the run was interrupted twice."""
 
 
 class Ending(click.ClickException):
@@ -34,7 +34,7 @@ class Ending(click.ClickException):
 
 @contextmanager
 def first_is_noted() -> Iterator[Callable[[], bool]]:
-    """Yield a function that says if there was a Ctrl-C, where nobody else handles it; a second one interrupts."""
+    """Yield a function that returns whether there was a Ctrl-C, if nothing else handles it; a second one interrupts."""
     noted = False
 
     def note(*_: Any) -> None:
@@ -75,7 +75,7 @@ def ending(summary: Summary, *, interrupted: bool, fail_on_slo: bool) -> Ending 
 def _left(items: CheckedItems) -> str:
     """Return the numbers of delivered items, and of accepted items that a second interruption gave up."""
     given_up = items.accepted - items.delivered - items.failed - items.shed
-    more = f", {given_up} that were accepted given up" if given_up else ""
+    more = f", {given_up} accepted items given up" if given_up else ""
     return f"{items.delivered} items delivered{more}"
 
 
@@ -87,7 +87,7 @@ LOOK_S = 0.25
 
 
 def follow(runner: Runner, quiet: bool) -> bool:
-    """Run it; return whether it was interrupted: the first Ctrl-C or SIGTERM drains, the second gives up the rest."""
+    """Run it; return whether it was interrupted. The first Ctrl-C or SIGTERM drains, the second gives up the rest."""
     interrupted = 0
 
     def interrupt(*_: Any) -> None:
@@ -98,7 +98,7 @@ def follow(runner: Runner, quiet: bool) -> bool:
         threading.Thread(target=runner.ask, args=(Stop(),), daemon=True).start()
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    settle()  # the process is for this run alone
+    settle()  # the process serves this run alone
     runner.ask(Start())
     asked = Patient(runner)
     try:
@@ -106,7 +106,7 @@ def follow(runner: Runner, quiet: bool) -> bool:
             while not runner.wait(LOOK_S):
                 look()
     except KeyboardInterrupt:
-        pass  # the second; the summary says what was given up
+        pass  # the second interrupt; the summary says what was given up
     finally:
         runner.ask(Stop(drain=False, timeout_s=5))
         for number, handler in before.items():
@@ -116,11 +116,11 @@ def follow(runner: Runner, quiet: bool) -> bool:
 
 @contextmanager
 def progress(quiet: bool, total: int | None, status: Callable[[], Status]) -> Iterator[Callable[[], None]]:
-    """Show a line on a terminal's stderr, nothing elsewhere. What is yielded asks ``status`` as often as one sees."""
+    """Show a line on a terminal's stderr. The yielded function asks ``status`` only as often as a user can see."""
     if quiet or not sys.stderr.isatty():
         yield lambda: None
         return
-    from service.cli import render  # here: a run that shows nothing loads no library for it
+    from service.cli import render  # imported here: a run without a display needs no library for it
 
     shown_s = -math.inf
     with render.spinner() as bar:

@@ -1,4 +1,4 @@
-"""A thin client of the REST API, which turns refusals of the service into errors with a sentence."""
+"""A thin client of the REST API. It turns the service's refusals into errors whose text is a sentence."""
 
 import json
 import os
@@ -15,11 +15,11 @@ from compositions.errors import RecomposeError
 T = TypeVar("T")
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_S = 60.0
-"""Timeout of a request, in seconds: longer than a stop with its drain."""
+"""Timeout of a request, in seconds; a stop with its drain takes less."""
 
 
 class ServiceError(RecomposeError):
-    """The service refused, with its ``problem`` and the time after which to ask again; or it could not be reached."""
+    """The service refused, with its ``problem`` and the time after which to retry, or it could not be reached."""
 
     def __init__(
         self, sentence: str, problem: Mapping[str, Any] = MappingProxyType({}), retry_after_s: float | None = None
@@ -29,7 +29,7 @@ class ServiceError(RecomposeError):
 
 
 class Client:
-    """``url`` of the service; the token comes from ``RECOMPOSE_TOKEN``. Raises: ServiceError on every refusal."""
+    """Client of the service at ``url``; the token comes from ``RECOMPOSE_TOKEN``. Raises: ServiceError on a refusal."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         given = token or os.environ.get("RECOMPOSE_TOKEN")

@@ -18,7 +18,7 @@ from service.cli.check import apps_option
 from service.cli.texts import FOLDER, app_options, spark_option
 
 NAMED = 20
-"""Files that were skipped and are named; the rest is counted."""
+"""Number of skipped files that are named; the others are only counted."""
 
 if TYPE_CHECKING:
     from apps.data_sets.files import Place
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @app_options
 @apps_option
 @spark_option
-@click.option("--no-spark", is_flag=True, help="Run in this process: for few files, or without Java.")
+@click.option("--no-spark", is_flag=True, help="Run in this process: for few files, or if Java is missing.")
 def ingest(
     app: str,
     folder: str | None,
@@ -48,7 +48,7 @@ def ingest(
 
     A repeated call computes only new and changed files.
     """
-    from apps.data_sets.files import Place  # imported here, as Arrow takes a moment
+    from apps.data_sets.files import Place  # imported here, as Arrow takes a moment to load
     from apps.data_sets.ingest import ingest as run
     from datapipe.datasets.ingest import recipe_of
 
@@ -56,7 +56,7 @@ def ingest(
     make_recipe = partial(recipe_of, app, options, apps_dirs)
     recipe = make_recipe()
     place = Place(folder if folder is not None else recipe.folder)
-    place.list(recipe.suffixes)  # what is no data set is said before Spark takes its seconds to start
+    place.list(recipe.suffixes)  # a folder that cannot be a data set is refused before Spark takes seconds to start
     out = out or Path("data-sets") / app
     with _engine(make_recipe, place, master, no_spark) as engine, _progress() as tell:
         done = run(recipe, place, out, engine, tell)
@@ -69,7 +69,7 @@ def ingest(
 
 @contextmanager
 def _engine(make_recipe: MakeRecipe, place: Place, master: str | None, no_spark: bool) -> Iterator[Engine]:
-    """Spark, unless it is not wanted; where it is not there either, this process, with a notice."""
+    """Yield Spark if it is wanted; if it is not available, use this process and say so."""
     from apps.data_sets.work import in_process
     from datapipe.datasets.ingest import on_spark
     from datapipe.spark.session import FIRST_COMPILER, SETTINGS, NoJava, NoSpark, open_session
@@ -133,7 +133,7 @@ def backfill(
 
     An interrupted job continues at the next call.
     """
-    from datapipe.datasets.backfill import Into, Range, column_of  # imported here, as Arrow takes a moment
+    from datapipe.datasets.backfill import Into, Range, column_of  # imported here, as Arrow takes a moment to load
     from datapipe.datasets.backfill import backfill as run
     from datapipe.spark.session import FIRST_COMPILER, SETTINGS, open_session, told_in_a_sentence
     from service.runner.backfill import Stages

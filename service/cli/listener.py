@@ -1,4 +1,4 @@
-"""The daemon's HTTP listener: a socket that answers at once, and a limit to every wait that a client could cause."""
+"""The daemon's HTTP listener: a socket that accepts at once, and limits to all waits that a client could cause."""
 
 import asyncio
 import ipaddress
@@ -19,24 +19,24 @@ from service.api.guard import USER
 from service.api.problems import problem
 
 GRACE_S = 5
-"""Requests under way at shutdown get this long; the drain of the apps comes after, with its own limit."""
+"""Time in which requests may end at shutdown, in seconds; then the drain of the apps begins, with its own limit."""
 HEAD_S = 10.0
-"""From the first byte of a connection, or of its next request, to the end of the headers."""
+"""Maximum time from the first byte of a connection, or of its next request, to the end of the headers."""
 MAX_HEAD_BYTES = 64 * 1024
 MAX_CONNECTIONS = 500
-"""Streams of the dashboard included; below the 1,024 files that a process may open by default."""
+"""Maximum number of connections, including streams of the dashboard; a process may open 1,024 files by default."""
 log = structlog.get_logger()
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises: RecomposeError when the address is taken or not ours."""
+    """Return a listening socket. Raises: RecomposeError if the address is taken or not of this machine."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
         why = str(error.strerror).partition(" (while attempting")[0]
         raise RecomposeError(f"cannot listen on {host}:{port}: {why}; give another --port") from error
-    # With the protocol named, asyncio sets TCP_NODELAY on what is accepted here. Without, the second write of an answer
+    # With the protocol named, asyncio sets TCP_NODELAY on accepted connections. Without, the second write of an answer
     # (its body) waits for the acknowledgement of the first: 40 ms on every kept-alive connection.
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, listener.detach())
 
@@ -53,8 +53,8 @@ End = tuple[str, int]
 
 
 def user_behind(client: End, server: End) -> int | None:
-    """Return the id of the local user at the ``client`` end of a connection to ``server``; None if unknown: it is on
-    another machine, was closed (the kernel then shows user 0), is of another namespace, or this is no Linux."""
+    """Return the id of the local user at the ``client`` end of a connection to ``server``; None if unknown: on another
+    machine or namespace, a closed connection (the kernel then shows user 0), or not on Linux."""
     found = _asked(client, server) or _in_tables(client, server)
     if found is None:
         return None
@@ -63,7 +63,7 @@ def user_behind(client: End, server: End) -> int | None:
 
 
 def _asked(client: End, server: End) -> tuple[int, int, int] | None:
-    """Return state, user and inode of the client's socket, by ``inet_diag`` (man 7 sock_diag), in constant time."""
+    """Return state, user and inode of the client's socket by ``inet_diag`` (man 7 sock_diag), in constant time."""
     addresses = [ipaddress.ip_address(host.partition("%")[0]).packed for host in (client[0], server[0])]
     family = socket.AF_INET if len(addresses[0]) == 4 else socket.AF_INET6
     ends = struct.pack("!HH", client[1], server[1]) + b"".join(each.ljust(16, b"\0") for each in addresses)
@@ -77,13 +77,13 @@ def _asked(client: End, server: End) -> tuple[int, int, int] | None:
             answer = kernel.recv(4096)
         kind, state = struct.unpack_from("=4xH", answer)[0], answer[17]
         user, inode = struct.unpack_from("=II", answer, 80)
-    except (OSError, AttributeError, IndexError, struct.error):  # not Linux, or no such question there
+    except (OSError, AttributeError, IndexError, struct.error):  # not Linux, or this kernel does not answer it
         return None
     return (state, user, inode) if kind == BY_FAMILY else None
 
 
 def _in_tables(client: End, server: End) -> tuple[int, int, int] | None:
-    """Return the same from ``/proc/net/tcp`` and ``tcp6``, in a time that grows with the number of connections."""
+    """Return the same from ``/proc/net/tcp`` and ``tcp6``, in time that grows with the number of connections."""
     for table, size in (("tcp", 4), ("tcp6", 16)):
         wanted = (_in_table(*client, size), _in_table(*server, size))
         try:
@@ -97,7 +97,7 @@ def _in_tables(client: End, server: End) -> tuple[int, int, int] | None:
 
 
 def _in_table(host: str, port: int, size: int) -> str:
-    """Return an address as the tables write it: words of 32 bits in the machine's byte order; IPv4 within IPv6."""
+    """Return an address as in these tables: words of 32 bits in the machine's byte order; IPv4 within IPv6."""
     packed = ipaddress.ip_address(host.partition("%")[0]).packed
     if size == 16 and len(packed) == 4:
         packed = bytes(10) + b"\xff\xff" + packed
@@ -106,7 +106,7 @@ def _in_table(host: str, port: int, size: int) -> str:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits to connections and heads; ``USER`` in a scope tells who is connected."""
+    """uvicorn's protocol with limits for connections and headers; ``USER`` in a scope names the connected user."""
 
     _head_due: asyncio.TimerHandle | None = None
     _head_bytes = 0
@@ -160,7 +160,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_due, self._head_bytes = None, 0
 
     def _refuse(self, status: int, detail: str) -> None:
-        """Answers before there is a request, and ends the connection; into an answer under way it says nothing."""
+        """Answer without a request, and end the connection; while another answer is under way, only end it."""
         if self.transport.is_closing():
             return
         self._head_is_there()
@@ -171,7 +171,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _may_answer(self) -> bool:
-        """No answer is under way: nothing was asked, all is answered, or the only request is not whole yet."""
+        """Return whether no answer is under way: no request, all answered, or the only request is not complete."""
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
             return True
@@ -179,14 +179,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def serve_on(listener: socket.socket, app: Any) -> None:
-    """Until a signal; uvicorn raises it again at its end, and exit code 0 needs that to do nothing."""
+    """Serve until a signal. uvicorn raises the signal again at its end; a handler without effect gives exit code 0."""
     short_turns()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     config = uvicorn.Config(
         app,
         http=BoundedProtocol,
-        ws="none",  # there are no WebSockets here; uvicorn would log a refused handshake with its query
+        ws="none",  # the service has no WebSockets; uvicorn would log a refused handshake with its query
         loop="uvloop",
         log_config=None,
         access_log=False,

@@ -94,7 +94,7 @@ class Commands(click.Group):
             _end(error.format_message(), error.exit_code)
         except RecomposeError as error:
             _end(str(error), 1)
-        except UnicodeEncodeError as error:  # an argument; only file names may contain such bytes
+        except UnicodeEncodeError as error:  # raised for an argument; only file names may contain such bytes
             _end(f"{error.object!r} is not text in UTF-8", 2)
         except (click.Abort, KeyboardInterrupt):
             _end("interrupted", 128 + signal.SIGINT)

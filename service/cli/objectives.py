@@ -47,7 +47,7 @@ def slo(
 
 
 def _with(slo: Slo, statistic: Statistic | None) -> Slo:
-    """Where ``--statistic`` says so. Raises: click.UsageError when the objective says another."""
+    """Return the objective with ``--statistic``. Raises: click.UsageError if the objective names another statistic."""
     if not statistic or statistic == slo.statistic:
         return slo
     if slo.statistic != "mean":
@@ -67,7 +67,7 @@ _AT = click.DateTime(FORMATS)
     "begins",
     type=_AT,
     help="Start, in local time unless it has an offset. "
-    "18:30 means the next 18:30, or the latest one if that is nearer and the load is not over.",
+    "18:30 means the next 18:30, or the last 18:30 if that is nearer and the load has not ended.",
 )
 @click.option("--until", "ends", type=_AT, help="End of the load.")
 @click.option("--take-back", is_flag=True, help="Remove all planned loads.")
@@ -86,7 +86,7 @@ def announce(
 
 
 def _asked(rate_per_s: float | None, begins: datetime | None, ends: datetime | None, now: datetime) -> AnnounceRequest:
-    """Raises: click.UsageError."""
+    """Return the request. Raises: click.UsageError."""
     if rate_per_s is None or ends is None:
         raise click.UsageError("give RATE and --until, such as 80 --until 18:30, or --take-back")
     from_ = None if begins is None else _next(begins, now)
@@ -100,7 +100,7 @@ def _asked(rate_per_s: float | None, begins: datetime | None, ends: datetime | N
 
 
 def _begun(begins: datetime | None, ends: datetime, coming: datetime, now: datetime) -> bool:
-    """Who says 18:30 at 18:35 means five minutes ago, unless it was over before now."""
+    """Return whether 18:30, said at 18:35, means five minutes ago; not if the load had ended by now."""
     if begins is None or begins.year > 1900:
         return False
     last = coming - timedelta(days=1)
@@ -115,12 +115,12 @@ def _next(at: datetime, after: datetime) -> datetime:
     return today if today > after else today + timedelta(days=1)
 
 
-_ACCEPTED = "accepted are ferret=2 (priority 2) and ferret=2:1 (and 1 worker in any case)"
+_ACCEPTED = "give ferret=2 for priority 2, or ferret=2:1 to guarantee 1 worker as well"
 Terms = tuple[str, TermsBody]
 
 
 def parse_terms(text: str) -> Terms:
-    """Raises: ValueError with a sentence."""
+    """Parse ``APP=PRIORITY[:FLOOR]``. Raises: ValueError with a sentence."""
     app, _, given = text.partition("=")
     priority, colon, floor = given.partition(":")
     try:
@@ -155,7 +155,7 @@ def budget(client: Client, terms: tuple[Terms, ...], workers: int | None, cores:
 
 
 @click.command()
-@click.option("--set", "file", type=FILE, help="YAML file with rules (and webhook) that replace those in force.")
+@click.option("--set", "file", type=FILE, help="YAML file with rules and webhook that replace the present ones.")
 @answered(lambda found: _view(read(AlertsInForce, found)))
 def alerts(client: Client, file: Path | None) -> Any:
     """Show the alert rules and the latest alerts; --set replaces the rules."""
@@ -163,7 +163,7 @@ def alerts(client: Client, file: Path | None) -> Any:
 
 
 def _read(file: Path) -> AlertsRequest:
-    """Raises: RecomposeError with the first fault and its place."""
+    """Read the alert rules. Raises: RecomposeError with the first fault and its place."""
     try:
         return AlertsRequest.model_validate(read_yaml(file.read_bytes()) or {})
     except ValidationError as error:

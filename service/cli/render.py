@@ -18,7 +18,7 @@ from service.schemas.status import Status
 
 SLO_COLORS = {"met": "green", "violated": "red", "infeasible": "yellow"}
 WIDE = 160
-"""Width in columns if the output is no terminal."""
+"""Width in columns if the output is not a terminal."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -27,7 +27,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def number(value: float | None, unit: str = "", digits: int = 1) -> str:
-    """Return the value with its unit; a dash if it was not measured."""
+    """Return the value with its unit, or a dash if it was not measured."""
     return "–" if value is None else f"{value:,.{digits}f}{unit}"
 
 
@@ -60,7 +60,7 @@ _UNITS = {"latency": "ms", "throughput": "/s"}
 
 
 def judged_latency(status: Status) -> str:
-    """Return the latency in the objective's statistic; the mean if it names none."""
+    """Return the latency in the objective's statistic, or the mean if the objective names none."""
     slo = status.requested.slo
     statistic = slo.statistic if slo is not None and slo.statistic else "mean"
     value = number(dict(status.latency_ms)[statistic], " ms", 0)
@@ -110,8 +110,8 @@ def objective_text(slo: ObjectiveInForce) -> str:
 def budget_table(found: MachineShares) -> RenderableType:
     """Return the machine's budget, and a line for each app with a priority, a floor or a share."""
     if found.workers is None and found.cores is None:
-        return Text("no budget: each app plans with all that there is")
-    made = table("app", "priority", "floor", "share", "of its objective", "why")
+        return Text("no budget: each app plans with all cores")
+    made = table("app", "priority", "floor", "share", "objective reached", "why")
     for app in sorted({*found.apps, *found.shares}):
         terms, share = found.apps.get(app, TermsBody()), found.shares.get(app)
         figures = ("–", "–", "–") if share is None else (share.told(), f"{share.reached:.0%}", share.reason)
@@ -130,7 +130,7 @@ def _figures(status: Status) -> Text:
     switches = f"{changes.switches} ({changes.resizes} in place)" if changes.resizes else f"{changes.switches}"
     line = f"items: {counts}; queued {status.queued}, in flight {status.in_flight}, switches {switches}"
     bundle = batching_text(status)
-    line += f"\nin a bundle: {bundle}" if bundle else ""
+    line += f"\nbundle size: {bundle}" if bundle else ""
     line += f"\nannounced: {planned_text(status)}" if status.requested.announced else ""
     shared = None if status.resources.grant is None else status.resources.grant.reason
     alerts = ((f"alert since {clock(each.at)}: {each.told}", "red") for each in status.supervision.alerts or ())
@@ -153,7 +153,7 @@ def _instant(text: str) -> str:
 
 
 def batching_text(status: Status) -> str | None:
-    """Return the maximum bundle size and its reason; None while nothing runs."""
+    """Return the maximum bundle size and its reason; None if no run is active."""
     batching = status.requested.batching
     if batching is None or batching.size is None:
         return None
@@ -162,7 +162,7 @@ def batching_text(status: Status) -> str | None:
 
 
 def _begin(status: Status) -> str:
-    """Describe the present runner, and why it is not the first one."""
+    """Describe the present runner, and why it replaced the first one."""
     origin = status.origin
     if origin.run is None:
         return ""
@@ -181,7 +181,7 @@ def stages_table(status: Status) -> Table:
 
 
 def decisions_table(entries: Sequence[Entry], *, short: bool = False) -> Table:
-    """``short``: a line for each, however long its reason."""
+    """Return the decisions as a table. ``short``: cut each reason, so that an entry takes one line."""
     made = table("at", "trigger", "from → to", "reason")
     if short:
         made.expand, made.columns[-1].ratio = True, 1
@@ -211,31 +211,31 @@ def compositions_table(choices: Sequence[Choice]) -> Table:
 
 
 def progress(*columns: ProgressColumn, quiet: bool = False) -> Progress:
-    """A progress display on a terminal's stderr; nothing elsewhere."""
+    """Return a progress display on a terminal's stderr; without a terminal, it shows nothing."""
     output = console(stderr=True)
     return Progress(*columns, console=output, transient=True, disable=quiet or not output.is_terminal)
 
 
 def spinner(*, quiet: bool = False) -> Progress:
-    """A line with a spinner, the description of its task, and the time passed."""
+    """Return a line with a spinner, the description of the task, and the elapsed time."""
     return progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), quiet=quiet)
 
 
 @contextmanager
 def doing(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Show on a terminal's stderr what is under way, until it is done; what is yielded shows other words."""
+    """Show on a terminal's stderr what is being done, until it is done; the yielded function changes the text."""
     with spinner(quiet=quiet) as bar:
         task = bar.add_task(what, total=None)
         yield lambda words: bar.update(task, description=words)
 
 
 def progress_text(status: Status) -> str:
-    """What a run is doing, in a line."""
+    """Return the progress of a run in one line."""
     composition = status.composition.name if status.composition else "–"
     rate, latency = number(status.throughput_per_s, "/s"), number(status.latency_ms.mean, " ms")
     return f"{status.state}: composition {composition}, {status.items.delivered:,} items, {rate}, {latency}"
 
 
 def clock(at: str) -> str:
-    """The time of day of an RFC 3339 time stamp."""
+    """Return the time of day of an RFC 3339 time stamp."""
     return at[11:19]

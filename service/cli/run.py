@@ -21,7 +21,7 @@ from service.schemas.base import plain
 from service.schemas.results import Summary
 
 
-@click.command(help=f"Run APP once, until its data set is read, or for --items or --duration.\n\n{CODES}")
+@click.command(help=f"Run APP once, until its data set is read, or up to --items or --duration.\n\n{CODES}")
 @options(*RUN)
 def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
     logs.configure("warning")
@@ -62,26 +62,26 @@ def summary_rows(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _bundles(summary: Summary) -> list[tuple[str, str]]:
-    """Where not every item travelled alone."""
+    """Return a row with the bundle sizes, unless every item travelled alone."""
     sizes = [f"{each:,}" for each in summary.bundle_sizes]
     shown = ", then ".join(sizes if len(sizes) < 6 else [*sizes[:2], f"{len(sizes) - 3} others", sizes[-1]])
-    return [("items in a bundle, at most", shown)] if max(summary.bundle_sizes, default=1) > 1 else []
+    return [("maximum bundle sizes", shown)] if max(summary.bundle_sizes, default=1) > 1 else []
 
 
 def _asked_for(summary: Summary) -> list[tuple[str, str]]:
-    """Where not all that was asked for came out."""
+    """Return a row with the offered load, unless all of it was delivered."""
     delivered = summary.items.delivered if summary.items else 0
     if summary.offered is None or summary.offered == summary.admitted == delivered:
         return []
     counts = {"offered": summary.offered, "admitted": summary.admitted, "missed": summary.missed}
     told = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count is not None)
-    late = f"; the next item overdue by {number(summary.lag_s, ' s')}" if summary.lag_s else ""
-    return [("asked for", told + late)]
+    late = f"; the next item is overdue by {number(summary.lag_s, ' s')}" if summary.lag_s else ""
+    return [("load", told + late)]
 
 
 @contextmanager
 def prints_on_stderr(pool: str) -> Iterator[None]:
-    """Redirect the prints of this process and, with pool ``ray``, of the Ray that is joined for it."""
+    """Redirect the prints of this process and, with pool ``ray``, of the Ray cluster that it joins."""
     printed = Printed(lambda who, line: click.echo(f"({who}) {line}", err=True))
     try:
         with redirect_stdout(PrintedHere(printed)):

@@ -24,16 +24,16 @@ Options = tuple[Callable[[Any], Any], ...]
 
 
 class _Strategies(click.Choice[str]):
-    """Takes the name of a strategy that is gone, with a warning."""
+    """Replaces the name of a removed strategy, with a warning."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == FORMER:
-            click.echo(f"strategy {FORMER} is gone, {DEFAULT} runs instead; the name is refused from 0.3 on", err=True)
+            click.echo(f"strategy {FORMER} was removed, {DEFAULT} runs instead; 0.3 will refuse the name", err=True)
         return super().convert(present_name(value), param, ctx)
 
 
 def _slo_text(text: str) -> str:
-    """Raises: SloError for a text that is no objective."""
+    """Return the text unchanged. Raises: SloError if it is not an objective."""
     parse_slo(text)
     return text
 
@@ -41,12 +41,12 @@ def _slo_text(text: str) -> str:
 STREAM: Options = (
     texts.app_argument,
     click.option("--slo", multiple=True, type=texts.Parsed(_slo_text),
-                 help="Objective: latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; several must hold "
-                      "together."),
+                 help="Objective: latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; if several are given, "
+                      "all must be met."),
     texts.budget_option,
     texts.threshold_option,
     click.option("--composition",
-                 help="First composition (without --slo the only one): a name, or a notation, Par*4(decode,resize)."),
+                 help="First composition: a name, or a notation such as Par*4(decode,resize). Fixed without --slo."),
     click.option("--strategy", type=_Strategies(list(STRATEGIES)), default=DEFAULT, help="Strategy of the manager."),
     click.option("--rate", type=texts.Parsed(texts.parse_rate),
                  help="Input rate in items/s (default: as fast as the app accepts them)."),
@@ -54,12 +54,12 @@ STREAM: Options = (
                  help="Input pattern: wave:period=60,min=1,max=10, binary:…, or "
                   "custom:MODULE:FUNCTION, a function from an apps folder."),
     click.option("--batch", type=texts.Parsed(texts.parse_batch),
-                 help="Bundle size: 64, pid:kp=10, slo-batch … (default auto: larger if this raises the throughput)."),
+                 help="Bundle size: 64, pid:kp=10, slo-batch …; auto (default) enlarges it if this raises throughput."),
     click.option("--batch-bytes", type=click.IntRange(1, MOST_BYTES), help="Maximum bytes per bundle (default 4 MiB)."),
     click.option("--linger-ms", type=click.FloatRange(0, MOST_LINGER_MS),
                  help="Maximum time to wait for a bundle to fill, in milliseconds (default 0)."),
     click.option("--items", type=texts.Parsed(texts.parse_amount),
-                 help="Number of items after which the run ends, or a class of input of the app: small, huge …"),
+                 help="Number of items after which the run ends, or an input class of the app, such as small or huge."),
     click.option("--duration", type=texts.POSITIVE, help="Time after which the run ends, in seconds."),
     click.option("--source", type=texts.Parsed(texts.parse_source),
                  help="Source, as KIND:PATH (default: the app's own data)."),
@@ -68,10 +68,10 @@ STREAM: Options = (
                       "or a table that Spark writes, spark+FORMAT:PATH."),
     texts.app_options,
 )  # fmt: skip
-"""Of a run here and of one in the service."""
+"""Options of both ``recompose run`` and ``recompose start``."""
 RUN: Options = (
     *STREAM,
-    click.option("--in-memory", is_flag=True, help="Read all items of a data set before the first one leaves."),
+    click.option("--in-memory", is_flag=True, help="Read the whole data set before the first item is processed."),
     click.option("--out", type=click.Path(dir_okay=False), help="File for results as JSON lines, in input order."),
     click.option("--telemetry", type=click.Path(file_okay=False), help="Folder for telemetry."),
     click.option("--dead-letters", type=click.Path(dir_okay=False),
@@ -89,7 +89,7 @@ START: Options = (
     click.option("--durability", type=click.Choice(get_args(DurabilityName)),
                  help="Guarantee if the runner crashes: none, restart or exactly-once (default none)."),
     click.option("--mode", type=click.Choice([mode.value for mode in Mode]),
-                 help="Mode of the manager; observe decides and does not act (default auto)."),
+                 help="Mode of the manager; with observe, it decides but does not act (default auto)."),
 )  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def _source(given: SourceSpec, *, in_memory: bool) -> SourceSpec:
 
 
 def _choices(app: App, wanted: str | None) -> tuple[Composition, ...]:
-    """Return the compositions of an app, with ``wanted`` if that is a notation and no name."""
+    """Return the compositions of an app, and ``wanted`` if it is a notation instead of a name."""
     known = choices_for(app)
     if wanted is None or wanted in {each.name for each in known} or not re.match(r"(Seq|Par|Dyn)\b", wanted):
         return known
@@ -111,7 +111,7 @@ def _choices(app: App, wanted: str | None) -> tuple[Composition, ...]:
 
 
 def fields_of(given: dict[str, Any]) -> dict[str, Any]:
-    """Take the options that are given out of ``given``, as fields of a start body. Raises: click.UsageError."""
+    """Move the options of a start body out of ``given``, and return its fields. Raises: click.UsageError."""
     rate, pattern = given.pop("rate"), given.pop("pattern")
     if rate and pattern:
         raise click.UsageError("--rate and --pattern exclude each other")
@@ -129,7 +129,7 @@ def fields_of(given: dict[str, Any]) -> dict[str, Any]:
 def spec_of(
     app: str, slo: Slo | None, items: texts.Amount | None, apps_dirs: tuple[Path, ...], in_memory: bool, **given: Any
 ) -> RunSpec:
-    """Return the spec of a run here."""
+    """Return the spec of a run in this process."""
     fields, duration = fields_of(given), given.pop("duration")
     source, composition = fields.pop("source", SourceSpec()), fields.get("composition")
     instance = registry.create(app, fields.get("options", {}), apps_dirs)

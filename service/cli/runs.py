@@ -20,7 +20,7 @@ from service.schemas.runs import KnownRun, RunFigures, Trace
 @client_option
 @json_option
 def runs(app: str | None, owing: bool, client: Client, as_json: bool) -> None:
-    """List the runs of APP that have telemetry, the latest first, or durable runs with undelivered data."""
+    """List the runs of APP that have telemetry, the latest first; with --owing, runs with undelivered data."""
     if app is None and not owing:
         raise click.UsageError("give an APP, or --owing")
     if owing:
@@ -38,7 +38,7 @@ def runs(app: str | None, owing: bool, client: Client, as_json: bool) -> None:
 @click.argument("run", nargs=-1)
 @answered(lambda found: _beside(read(list[RunFigures], found)))
 def compare(client: Client, app: str, run: tuple[str, ...]) -> Any:
-    """Compare runs of APP: each RUN, or the two latest. Telemetry lags by some ten seconds."""
+    """Compare the given runs of APP, or its two latest. A run's data appear there some ten seconds late."""
     return client.get(f"/comparison/{segment(app)}", run=list(run))
 
 
@@ -56,7 +56,7 @@ def _beside(found: Sequence[RunFigures]) -> RenderableType:
 
 
 def _items(run: RunFigures) -> str:
-    looked_at = "" if run.items.all_of_them else " of those looked at"
+    looked_at = "" if run.items.all_of_them else " of the items read"
     return f"{run.items.delivered:,}, {run.items.failed:,} failed, {run.items.shed:,} shed{looked_at}"
 
 
@@ -74,7 +74,7 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
     ("p99", lambda run: render.number(run.latency_ms.p99, " ms")),
     ("workers", lambda run: render.number(run.workers)),
     ("worker time", lambda run: render.number(run.worker_s, " s", 0)),
-    ("CPU an item", lambda run: render.number(run.cpu_ms_per_item, " ms")),
+    ("CPU per item", lambda run: render.number(run.cpu_ms_per_item, " ms")),
     ("decisions", lambda run: str(run.decisions)),
     ("switches", lambda run: str(run.switches)),
     ("compositions", lambda run: ", ".join(f"{each.name} {each.share:.0%}" for each in run.compositions)),
@@ -85,13 +85,13 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
 @app_argument
 @click.argument("serial", type=click.IntRange(0), required=False)
 @click.option("--run", help="Run that SERIAL belongs to (default: the latest run that has this serial number).")
-@click.option("--slowest", type=click.IntRange(1, 100), default=10, help="Number of slowest items, without SERIAL.")
+@click.option("--slowest", type=click.IntRange(1, 100), default=10, help="Number of items, if SERIAL is not given.")
 @click.option(
-    "--last", "last_s", type=click.IntRange(1, 3600), default=300, help="Seconds back from now, for the slowest items."
+    "--last", "last_s", type=click.IntRange(1, 3600), default=300, help="Range of --slowest, in seconds before now."
 )
 @answered(lambda found: _table(read(list[Trace], found)))
 def trace(client: Client, app: str, serial: int | None, run: str | None, slowest: int, last_s: int) -> Any:
-    """Show where item SERIAL of APP spent its time, or the slowest of the last minutes, some ten seconds late."""
+    """Show where item SERIAL of APP spent its time, or list the slowest recent items. Data lag by some ten seconds."""
     of_run = {} if run is None else {"run": run}
     asked = {"slowest": slowest, "last_s": last_s} if serial is None else {"serial": serial, **of_run}
     return client.get(f"/traces/{segment(app)}", **asked)

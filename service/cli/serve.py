@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 @click.command()
 @config_option
-@click.option("--host", default="127.0.0.1", help="Address to listen on; other than loopback needs RECOMPOSE_TOKEN.")
+@click.option("--host", default="127.0.0.1", help="Address to listen on; all but loopback need RECOMPOSE_TOKEN.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, help="Port to listen on; 0: any free port.")
 @apps_option
 @click.option(
@@ -115,7 +115,7 @@ def serve(
 
 
 def _base(pool: str, apps_dirs: Sequence[Path], directory: Path, telemetry: TelemetrySpec | None) -> RunSpec:
-    """Return what all runs share."""
+    """Return the part of the spec that all runs share."""
     return RunSpec(
         app="",
         apps_dirs=tuple(str(each.resolve()) for each in apps_dirs),
@@ -127,10 +127,10 @@ def _base(pool: str, apps_dirs: Sequence[Path], directory: Path, telemetry: Tele
 
 @contextmanager
 def tables(folder: Path, every_minutes: float, daemon: Daemon) -> Iterator[None]:
-    """Bring the tables of telemetry up to date from time to time, where Spark is installed."""
+    """Update the tables of telemetry at intervals, if Spark is installed."""
     missing = [name for name in ("pyspark", "deltalake") if find_spec(name) is None]
     if every_minutes and missing:
-        log.info("no tables of telemetry", missing=missing, remedy="pip install 'recompose[spark]'")
+        log.info("telemetry tables are not built", missing=missing, remedy="pip install 'recompose[spark]'")
     if not every_minutes or missing:
         yield
         return
@@ -142,7 +142,7 @@ def tables(folder: Path, every_minutes: float, daemon: Daemon) -> Iterator[None]
 
 
 def _access(host: str, max_item_bytes: int, directory: Path) -> Access:
-    token = os.environ.pop("RECOMPOSE_TOKEN", None) or None  # apps in this process do not find it, nor what it starts
+    token = os.environ.pop("RECOMPOSE_TOKEN", None) or None  # hidden from apps in this process and its children
     if token is None and not is_loopback(host):
         raise RecomposeError(f"host {host!r} can be reached from outside; set RECOMPOSE_TOKEN or bind to 127.0.0.1")
     users = None if token else own_users()
@@ -151,7 +151,7 @@ def _access(host: str, max_item_bytes: int, directory: Path) -> Access:
 
 
 def discover(apps_dirs: Sequence[Path]) -> dict[str, type[App]]:
-    """Ours, and those of the folders; what is broken is named in the log and left out."""
+    """Return the built-in apps and those of the folders; broken apps are logged and left out."""
     found = registry.scan(apps_dirs)
     for fault in found.faults:
         log.warning("app left out", place=fault.path, reason=fault.message)
@@ -159,7 +159,7 @@ def discover(apps_dirs: Sequence[Path]) -> dict[str, type[App]]:
 
 
 def _has_sound_compositions(app: type[App]) -> bool:
-    """An app beside whose file there is a broken one is left out; the others are served."""
+    """Return whether the compositions file beside an app is sound; if it is not, the app is left out."""
     try:
         shipped(app)
     except (RecomposeError, OSError) as error:
@@ -169,9 +169,9 @@ def _has_sound_compositions(app: type[App]) -> bool:
 
 
 def host_of(pool: str, address: str | None) -> Host:
-    """``address`` of a running Ray cluster; None: one of its own."""
+    """Return the host of the runners. ``address``: of a running Ray cluster; None: start one."""
     if pool == "local":
-        from service.runner.runner import Runner  # here, as Ray below: each costs seconds the other saves
+        from service.runner.runner import Runner  # imported here, like Ray below: it takes seconds
 
         return LocalHost(Runner)
     from service.daemon.supervision.ray_host import RayHost
@@ -181,7 +181,7 @@ def host_of(pool: str, address: str | None) -> Host:
 
 @contextmanager
 def watched(paths: Sequence[Path], daemon: Daemon) -> Iterator[None]:
-    """Loads the compositions directories, and again at every change."""
+    """Load the compositions directories, and again at every change."""
     if not paths:
         yield
         return

@@ -23,14 +23,14 @@ from service.schemas.slo import BudgetBody
 from service.schemas.status import Status
 
 STOP_S = 620.0
-"""Longer than the longest drain that the service waits for."""
+"""Timeout of a stop request, in seconds: longer than the longest drain that the service waits for."""
 
 
 @click.command()
 @options(*START)
 @answered(lambda answer: _told(read(Status, answer)))
 def start(client: Client, app: str, **given: Any) -> Any:
-    """Start APP in the service, on its own data unless --source names another; --slo replaces its objective."""
+    """Start APP in the service, with its own data unless --source names other data; --slo replaces its objective."""
     items = given.pop("items")
     request = _request(**given)
     if items is not None:
@@ -62,13 +62,13 @@ def _told(status: Status) -> str:
     "--timeout",
     "timeout_s",
     type=click.FloatRange(0, 86_400),
-    help="Maximum time to deliver accepted items, in seconds (default 600); items left then are given up.",
+    help="Maximum time to deliver accepted items, in seconds (default 600); then the rest is given up.",
 )
 @click.option("--now", is_flag=True, help="End the runner and its workers at once, without delivering accepted items.")
 @answered(lambda answer: render.status_view(read(Status, answer)))
 def stop(client: Client, app: str, timeout_s: float | None, now: bool) -> Any:
-    """Stop APP after everything that it accepted is delivered; its last results can still be read. To shorten
-    a stop that takes too long, call it again with --timeout or --now."""
+    """Stop APP after it has delivered all accepted items; its last results can still be read. To shorten a stop that
+    takes too long, call it again with --timeout or --now."""
     if now and timeout_s is not None:
         raise click.UsageError("--timeout and --now exclude each other")
     how = {"force": True} if now else {} if timeout_s is None else {"timeout_s": timeout_s}
@@ -80,15 +80,15 @@ def _json_text(text: str) -> str:
     try:
         json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{text!r} is no JSON ({error}); a text needs quotes") from error
+        raise ValueError(f"{text!r} is not JSON ({error}); a text needs quotes") from error
     return text
 
 
 LINES = 200
 BYTES = 512 * 1024
-"""Of one request, half of what the service takes."""
+"""Maximum size of one request, in bytes: half the service's limit."""
 PATIENCE_S = 60.0
-"""So long an app that takes nothing more is asked again."""
+"""Time for which a full app is asked again, in seconds."""
 
 
 @click.command()
@@ -113,7 +113,7 @@ def push(app: str, file: TextIO, values: tuple[str, ...], client: Client) -> Non
 
 
 def _portions(lines: Iterable[str]) -> Iterator[list[str]]:
-    """So many, and so heavy, as go into one request."""
+    """Divide the lines into requests of limited number and size."""
     portion: list[str] = []
     weight = 0
     for line in filter(None, map(str.strip, lines)):
@@ -128,7 +128,7 @@ def _portions(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _push(client: Client, path: str, lines: list[str]) -> AcceptedMany:
-    """All of them, however often there is no room for the rest. Raises: ServiceError."""
+    """Push all lines, waiting whenever the app's buffer is full. Raises: ServiceError."""
     serials: list[int] = []
     give_up_s = time.monotonic() + PATIENCE_S
     while True:
@@ -156,7 +156,7 @@ OVER = (State.STOPPED, State.FAILED)
 @app_argument
 @click.option("--follow", "-f", is_flag=True, help="Wait for further results until the run is over.")
 @click.option("--after", type=click.IntRange(0), help="Only results after this serial number (default: all retained).")
-@click.option("--run", help="Run of the serial number in --after; a restart in between is then reported.")
+@click.option("--run", help="Run that the serial number in --after belongs to; a restart since then is reported.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of results.")
 @client_option
 def results(app: str, follow: bool, after: int | None, run: str | None, limit: int | None, client: Client) -> None:
@@ -167,7 +167,7 @@ def results(app: str, follow: bool, after: int | None, run: str | None, limit: i
 
 
 def _rows(client: Client, app: str, cursor: Mapping[str, Any], follow: bool) -> Iterator[Any]:
-    """Page by page; nothing that is gone is passed over. Raises: ServiceError."""
+    """Yield results page by page, without skipping results that are gone. Raises: ServiceError."""
     while True:
         over = follow and read(Status, client.get(f"/status/{app}")).state in OVER
         given = {name: value for name, value in cursor.items() if value is not None}

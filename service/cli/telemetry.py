@@ -24,9 +24,9 @@ LOOK_S = 0.5
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path), required=False)
 @click.option("--out", type=FOLDER, help="Folder of the tables (default SOURCE/tables).")
-@click.option("--batch", is_flag=True, help="Build the table of windows anew from all records, once.")
-@click.option("--once", is_flag=True, help="Read all files that exist, and end.")
-@click.option("--wait", is_flag=True, help="Wait if there are no files yet, instead of ending.")
+@click.option("--batch", is_flag=True, help="Build the table of windows once, from all records, and end.")
+@click.option("--once", is_flag=True, help="Read the files that exist now, and end.")
+@click.option("--wait", is_flag=True, help="If there are no files yet, wait for them instead of ending.")
 @spark_option
 @click.option("--sql", "query", help="Run this Spark SQL query over the tables, print rows as JSON lines, and end.")
 @click.option("--state", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
@@ -70,7 +70,7 @@ def _ask(out: Path, query: str, master: str | None) -> None:
 
 
 def _batch(spark: Any, source: Path, out: Path, say: Any) -> None:
-    from datapipe.telemetry import store, tables  # here: without Java or PySpark, the session has said so in a sentence
+    from datapipe.telemetry import store, tables  # here: without Java or PySpark, open_session has already failed
 
     if (out / store.CHECKPOINT).exists():
         raise RecomposeError(f"{str(out)!r} belongs to a streaming job; give another folder with --out")
@@ -94,7 +94,7 @@ def _stream(spark: Any, source: Path, out: Path, once: bool, tell: Callable[[dic
 
 
 def _told(say: Any, state: Path | None) -> Callable[[dict[str, Any]], None]:
-    """Tell the terminal, and the service in the file ``state``, how far the job is."""
+    """Return a function that reports the job's progress to the terminal and, in the file ``state``, to the service."""
 
     def tell(seen: dict[str, Any]) -> None:
         say("reading the first files" if seen["batch"] is None else f"batch {seen['batch']}: {seen['records']} records")
@@ -128,8 +128,8 @@ def report(
     out: Path,
     pngs: Path | None,
 ) -> None:
-    """Write a report on APP with plots and decisions, or a table of all apps, as one HTML file without a network."""
-    # imported here: plots take a second that a usage error need not
+    """Write a report on APP with plots and decisions, or a table of all apps, into one self-contained HTML file."""
+    # imported here: plots take a second to load, which a usage error should not cost
     from datapipe.report.build import build, fleet, write_whole
     from datapipe.report.data import Period, load
 

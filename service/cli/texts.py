@@ -21,11 +21,11 @@ from service.schemas.refusals import refusal
 from service.schemas.spec import BatchingSpec, InputSpec, SinkSpec, SourceSpec
 
 Amount = int | str
-"""Items, or the name of a class."""
+"""A number of items, or the name of a class of input."""
 
 
 def parse_amount(text: str) -> Amount:
-    """Raises: ValueError for a number that is no amount of items."""
+    """Return a number of items, or another text unchanged. Raises: ValueError for a number below 1."""
     digits = text[1:] if text.startswith(("+", "-")) else text
     if not digits.isdecimal():
         return text
@@ -35,7 +35,7 @@ def parse_amount(text: str) -> Amount:
 
 
 def items_of(app: str, classes: Mapping[str, int], asked: Amount) -> int:
-    """Return how many items of an ``app`` are asked for. Raises: RecomposeError for an unknown class of input."""
+    """Return the requested number of items of ``app``. Raises: RecomposeError for an unknown class of input."""
     if isinstance(asked, int):
         return asked
     if asked in classes:
@@ -46,23 +46,23 @@ def items_of(app: str, classes: Mapping[str, int], asked: Amount) -> int:
 
 M = TypeVar("M", bound=BaseModel)
 SHORT = {"period": "period_s", "min": "min_per_s", "max": "max_per_s", "size": "size_percent", "path": "path"}
-"""Parameters of a pattern; their names in the API are understood as well."""
+"""Parameters of a pattern and their names in the API, which are accepted too."""
 PATTERN_EXAMPLE = "such as wave:period=60,min=1,max=10"
 SINK_OF = {
     **{own: own for own in ("redis", "kafka", "nats", "mqtt")},
     **{"rediss": "redis", "mqtts": "mqtt", "amqp": "rabbitmq", "amqps": "rabbitmq"},
     **{"http": "webhook", "https": "webhook"},
 }
-"""The kind of sink that a URL of this scheme is of."""
+"""Kind of sink by the scheme of its URL."""
 SOURCE_OF = {"mqtt": "mqtt", "mqtts": "mqtt", "amqp": "rabbitmq", "amqps": "rabbitmq"}
-"""The kind of source that a whole URL of this scheme is the path of."""
+"""Kind of source by scheme, if the whole URL is the source's path."""
 SPARK_WRITES, SPARK_FORMATS = "spark+", ("parquet", "orc", "json", "csv")
-"""Prefix and formats of tables that Spark writes. A format may stand alone, except parquet, which is its own sink."""
+"""Prefix and formats of tables that Spark writes. Only parquet needs the prefix, as it is also a sink itself."""
 BATCH_EXAMPLE = "such as pid:kp=10,ki=15"
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in later versions of click alone
-    """The type of a value that ``parse`` makes of a text; what it refuses is a usage error, exit code 2."""
+    """A click type that converts a text with ``parse``; texts that ``parse`` refuses are usage errors, exit code 2."""
 
     name = "text"
 
@@ -78,12 +78,12 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in later ver
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
-"""A folder, which may have to be made."""
+"""A folder; it need not exist."""
 POSITIVE = click.FloatRange(0, min_open=True)
 
 
 def parse_pattern(text: str) -> InputSpec:
-    """Raises: ValueError with a sentence."""
+    """Parse an input pattern. Raises: ValueError with a sentence."""
     name, _, rest = text.partition(":")
     if name == "custom":
         return _valid(InputSpec, {"pattern": text})
@@ -104,7 +104,7 @@ def parse_rate(text: str) -> InputSpec:
 
 
 def parse_batch(text: str) -> dict[str, Any]:
-    """``auto``, how many items, or ``CONTROLLER:KEY=VALUE,…``, as fields of the API. Raises: ValueError."""
+    """Parse ``auto``, a number of items, or ``CONTROLLER:KEY=VALUE,…`` to fields of the API. Raises: ValueError."""
     controller, _, rest = text.partition(":")
     if controller in CONTROLLERS[2:]:
         pairs = (pair.partition("=") for pair in rest.split(",") if pair)
@@ -119,7 +119,7 @@ def parse_batch(text: str) -> dict[str, Any]:
 
 
 def parse_source(text: str) -> SourceSpec:
-    """``KIND`` or ``KIND:PATH``, or a URL whose scheme says what it is of. Raises: ValueError with a sentence."""
+    """Parse ``KIND``, ``KIND:PATH``, or a URL whose scheme names the kind. Raises: ValueError with a sentence."""
     kind, _, path = text.partition(":")
     if kind in SOURCE_OF and path.startswith("//"):
         kind, path = SOURCE_OF[kind], text
@@ -130,8 +130,8 @@ def parse_source(text: str) -> SourceSpec:
 
 
 def _spark_source(file: str) -> SourceSpec:
-    """A YAML file with the fields of the source, as in the start body."""
-    from compositions.document.safe_yaml import read_yaml  # here: a script of another source needs no YAML
+    """Read a YAML file with the fields of the source, as in the start body."""
+    from compositions.document.safe_yaml import read_yaml  # imported here: a script with another source needs no YAML
 
     try:
         fields = read_yaml(Path(file).read_text(encoding="utf-8"))
@@ -160,7 +160,7 @@ def parse_sink(text: str) -> SinkSpec:
 
 
 def parse_option(text: str) -> tuple[str, Any]:
-    """``KEY=VALUE``; lists and objects as JSON, everything else as text that the app's options convert."""
+    """Parse ``KEY=VALUE``: a list or an object as JSON, everything else as text that the app's options convert."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ValueError(f"{text!r} is not KEY=VALUE")
@@ -170,7 +170,7 @@ def parse_option(text: str) -> tuple[str, Any]:
 
 
 def _number(key: str, text: str, example: str) -> int | float:
-    """Whole where it is written so."""
+    """Return an integer if the text is one, else a float."""
     try:
         return int(text) if text.lstrip("-").isdecimal() else float(text)
     except ValueError as error:
@@ -185,7 +185,7 @@ def _valid(model: type[M], fields: Mapping[str, object]) -> M:
 
 
 def known_apps(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the installed apps whose names begin so; no app is loaded and no service is asked while a user types."""
+    """Return the installed apps whose names begin with the typed text, without loading an app or asking a service."""
     return sorted(name for name in entry_points(group=ENTRY_POINT_GROUP).names if name.startswith(incomplete))
 
 
@@ -222,7 +222,7 @@ threshold_option = click.option(
     "--threshold",
     type=click.FloatRange(0, 1),
     default=0.2,
-    help="Ratio beyond the target that counts as a violation: with 0.2, 480 ms for 400 ms, or 8/s for 10/s.",
+    help="Tolerated ratio beyond the target: with 0.2, up to 480 ms for 400 ms, or down to 8/s for 10/s.",
 )
 
 

@@ -1,4 +1,4 @@
-"""``watch``: the pipeline as it runs, rates, SLO and the last decisions, in a terminal."""
+"""``watch``: show the running pipeline, rates, SLO and the last decisions in a terminal."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,17 +19,17 @@ from service.schemas.figures import StageStatus, Worker
 from service.schemas.status import Status
 
 REMEMBERED = 40
-"""Statuses of a course, one a second."""
+"""Number of statuses in a timeline, one per second."""
 PER_S = 4
 BESIDE_SPARK = 48
-"""Columns of a line that its course does not have."""
+"""Columns that a line needs besides its timeline."""
 DECISIONS = 5
 BARS = "▁▂▃▄▅▆▇█"
 Entries = Sequence[Entry]
 
 
 class WatchView:
-    """``decisions`` asks for the newest entries; it is called when a status tells of another decision."""
+    """The live view. ``decisions`` returns the newest entries; it is called if a status shows another decision."""
 
     def __init__(self, decisions: Callable[[], Entries]) -> None:
         self._ask = decisions
@@ -39,7 +39,7 @@ class WatchView:
         self._seen = 0
 
     def fitting(self, status: Status, console: rich.Console) -> RenderableType:
-        """Return the view in as many lines as the terminal has: first reasons are cut, then decisions are left out."""
+        """Return a view that fits the terminal: first reasons are cut to one line, then decisions are left out."""
         self._note(status)
         shapes = [(len(self._entries), False), *((count, True) for count in range(len(self._entries), -1, -1))]
         for count, short in shapes:
@@ -49,7 +49,7 @@ class WatchView:
         return drawn
 
     def _drawn(self, status: Status, decisions: int, short: bool, width: int) -> RenderableType:
-        """With so many decisions; ``short``: in a line each. ``width``: columns."""
+        """Return the view with this number of decisions. ``short``: one line each. ``width``: columns."""
         mode = "" if status.requested.mode is Mode.AUTO else f" · {status.requested.mode}"
         composition = status.composition
         name = f"composition {composition.name}, {composition.workers} workers" if composition else "not running"
@@ -72,7 +72,7 @@ class WatchView:
         self._seen += 1
         known = (status.changes.last_decision, status.changes.no_change)
         if known != self._known:
-            with suppress(ServiceError):  # the next status asks again
+            with suppress(ServiceError):  # the next status tries again
                 self._entries, self._known = self._ask(), known
 
     def _figures(self, status: Status, width: int) -> RenderableType:
@@ -90,7 +90,7 @@ class WatchView:
         counts = f"{items.delivered:,} out of {items.accepted:,}{lost}"
         made.add_row("items", f"{counts}; {status.changes.switches} switches")
         if bundle := render.batching_text(status):
-            made.add_row("in a bundle", bundle)
+            made.add_row("bundle size", bundle)
         return rich.Group(course, made)
 
 
@@ -105,7 +105,7 @@ def _bars(values: Sequence[float | None]) -> Text:
 
 
 def pipeline(status: Status) -> Table:
-    """A line for each group: what waits for it, its pattern, its stages with their service times, its workers."""
+    """Draw a line for each group: its queue, its pattern, its stages with their service times, its workers."""
     stages = {stage.name: stage for stage in status.stages}
     alone = [Group(stages=[name], pattern="seq", replicas=1) for name in stages]
     made = Table.grid(padding=(0, 2))
@@ -121,7 +121,7 @@ def pipeline(status: Status) -> Table:
 
 
 def waiting(in_flight_by_stage: Mapping[str, int], group: Group, workers: Iterable[Worker]) -> int:
-    """Items that are due for a group and not with a worker yet."""
+    """Return the number of items that are due for a group but not yet with a worker."""
     here = sum(in_flight_by_stage.get(name, 0) for name in group.stages)
     return max(0, here - sum(worker.outstanding for worker in workers))
 
@@ -132,7 +132,7 @@ def _stage(stage: StageStatus) -> Text:
 
 
 def spark(values: Iterable[float | None]) -> str:
-    """A course from 0 to its highest value; a space where nothing was measured."""
+    """Draw a timeline from 0 to its highest value, with a space where no value was measured."""
     known = list(values)
     top = max((value for value in known if value is not None), default=0.0) or 1.0
     return "".join(" " if value is None else BARS[min(7, int(8 * value / top))] for value in known)

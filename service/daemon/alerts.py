@@ -24,12 +24,12 @@ from service.schemas.slo import Alert, AlertsInForce, AlertsRequest, BacklogRule
 from service.schemas.status import Status
 
 WAITING = 100
-"""Alerts that may wait for a webhook that is away; more are given up."""
+"""Maximum number of alerts that wait for a webhook that does not answer; further ones are given up."""
 PATIENCE_S = 5.0
 WAITS_S = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Before each further attempt."""
+"""Pauses before each further attempt, in seconds."""
 Post = Callable[[str, object], int]
-"""Posts JSON data to an address. Returns the status. Raises: httpx.HTTPError; ValueError for what can be no address."""
+"""Function that posts JSON data to a URL. Returns the status. Raises: httpx.HTTPError; ValueError for a bad URL."""
 
 
 def _post(url: str, body: object) -> int:
@@ -38,18 +38,18 @@ def _post(url: str, body: object) -> int:
 
 
 class Webhook:
-    """Thread-safe; its thread begins with the first alert."""
+    """Posts alerts. Thread-safe; its thread begins with the first alert."""
 
     def __init__(self, post: Post = _post, waits_s: Sequence[float] = WAITS_S) -> None:
         self.fault: str | None = None
-        """Why the last one could not be posted."""
+        """Reason why the last alert could not be posted."""
         self._post, self._waits_s = post, waits_s
         self._queue: queue.Queue[tuple[str, Alert]] = queue.Queue(WAITING)
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def send(self, url: str, alert: Alert) -> None:
-        """Returns at once."""
+        """Queue an alert; return at once."""
         try:
             self._queue.put_nowait((url, alert))
         except queue.Full:
@@ -60,7 +60,7 @@ class Webhook:
             self._thread.start()
 
     def end(self) -> None:
-        """No further attempt begins."""
+        """Prevent further attempts."""
         self._ended.set()
 
     def _run(self) -> None:
@@ -74,14 +74,14 @@ class Webhook:
                 log.warning("alert not posted", app=alert.app, reason=self.fault)
 
     def _delivered(self, url: str, alert: Alert) -> str | None:
-        """Why it was not; None when it was."""
+        """Post an alert; return the reason of a failure, or None."""
         said = "the service ended"
         for wait_s in (0.0, *self._waits_s):
             if self._ended.wait(wait_s):
                 break
             try:
                 status = self._post(url, plain(alert))
-            except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # of a host that is no name: UnicodeError
+            except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # UnicodeError, for an invalid host
                 said = f"no answer from the webhook ({type(error).__name__})"
                 continue
             if 200 <= status < 300:
@@ -100,17 +100,17 @@ class Judged:
     """The state of one rule for one app."""
 
     since_s: float | None = None
-    """Since when it has been as the rule says; None: it is not."""
+    """Time since when the rule's condition holds; None: it does not."""
     raised: bool = False
     told: str = ""
     known_restarts: tuple[int, int] | None = None
-    """Of workers and runners, when it was last looked."""
+    """Restarts of workers and of runners at the last evaluation."""
     restarts: tuple[tuple[float, int], ...] = ()
-    """When there were some, and how many."""
+    """Times and numbers of restarts."""
 
 
 def after(rule: Rule, judged: Judged, status: Status, now_s: float) -> Judged:
-    """``now_s``: seconds of any steady clock."""
+    """Return the state after an evaluation. ``now_s``: seconds of any steady clock."""
     if isinstance(rule, ObjectiveRule):
         return _lasting(judged, _objective(status), rule.for_s, now_s)
     if isinstance(rule, BacklogRule):
@@ -125,7 +125,7 @@ def after(rule: Rule, judged: Judged, status: Status, now_s: float) -> Judged:
 
 
 def _objective(status: Status) -> str | None:
-    """Return what is wrong; empty where nothing is, None where nobody knows."""
+    """Return what is wrong; empty if nothing is, None if it is unknown."""
     if status.state is State.FAILED:
         return "it has failed"
     if status.requested.slo_status in MISSED:
@@ -134,7 +134,7 @@ def _objective(status: Status) -> str | None:
 
 
 def _lasting(judged: Judged, told: str | None, for_s: float, now_s: float) -> Judged:
-    """Raised once it has been so for as long; over as soon as it is not so."""
+    """Raise the alert once the condition has held long enough; end it as soon as the condition does not hold."""
     if told is None:
         return judged
     if not told:
@@ -146,7 +146,7 @@ def _lasting(judged: Judged, told: str | None, for_s: float, now_s: float) -> Ju
 
 
 def _counted(judged: Judged, status: Status, now_s: float, within_s: float) -> Judged:
-    """A runner that begins anew counts its workers' restarts from 0."""
+    """Count restarts; a new runner counts its workers' restarts from 0."""
     runners = status.supervision.runner_restarts
     workers_before, runners_before = judged.known_restarts or (status.health.restarts or 0, runners)
     workers = workers_before if status.health.restarts is None else status.health.restarts
@@ -167,19 +167,19 @@ def _stored(facts: Facts) -> AlertsRequest:
     try:
         return AlertsRequest.model_validate_json(facts.get(NAME) or "{}")
     except ValidationError as error:
-        log.error("the stored alert rules cannot be read and are not in force; set them again", error=str(error))
+        log.error("the stored alert rules cannot be read, so no rule is active; set them again", error=str(error))
         return AlertsRequest()
 
 
 class Alerts:
-    """``apps``: those that are registered; ``status``: of one of them. Thread-safe."""
+    """Evaluates the rules. ``apps``: registered ones; ``status``: returns the status of one. Thread-safe."""
 
     def __init__(self, apps: AppTypes, status: Callable[[str], Status], facts: Facts) -> None:
         self._apps, self._status, self._facts = apps, status, facts
         self._webhook = Webhook()
         self._asked = _stored(facts)
         self._judged: dict[tuple[int, str], Judged] = {}
-        """By the place of a rule and by app, as are the alerts that are raised."""
+        """State by position of the rule and by app, as for the raised alerts."""
         self._raised: dict[tuple[int, str], Alert] = {}
         self._told: deque[Alert] = deque(maxlen=REMEMBERED)
         self._lock = threading.Lock()
@@ -213,14 +213,14 @@ class Alerts:
         seen = {name: status for name in wanted if (status := self._seen(name)) is not None}
         now_s = time.monotonic()
         with self._lock:
-            if asked is self._asked:  # else they were replaced meanwhile
+            if asked is self._asked:  # otherwise the rules were replaced meanwhile
                 for number, rule in enumerate(asked.rules):
                     for name in {rule.app or name for name in self._apps} & seen.keys():
                         self._judge(number, seen[name], now_s)
         return LOOK_S
 
     def _seen(self, name: str) -> Status | None:
-        """None: it cannot be told now, so that what was judged stays."""
+        """Return the status for a rule; None: it is unknown now, so the last judgement stays."""
         with suppress(RecomposeError):
             return self._status(name)
         return None

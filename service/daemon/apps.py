@@ -1,4 +1,4 @@
-"""Start, change and stop apps, and continue durable runs; what is asked for is checked before a runner gets it."""
+"""Start, change and stop apps, and continue durable runs; requests are checked before a runner gets them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -34,12 +34,12 @@ from service.schemas.spec import RunSpec, SinkSpec
 from service.schemas.status import Status
 
 WORKERS_PER_CORE = 32
-"""Of one app. Stages that wait gain from more workers than cores; each is a process of some 64 MB."""
+"""Maximum workers of an app per core. Stages that wait gain from more workers; each takes some 64 MB."""
 
 
 @contextmanager
 def _refusing(field: str, what: str = "") -> Iterator[None]:
-    """Refuse ``field`` of a request where the body is refused. Raises: BadValueError."""
+    """Refuse ``field`` of a request if its content is refused. Raises: BadValueError."""
     try:
         yield
     except RecomposeError as error:
@@ -51,7 +51,7 @@ def _refuse(field: str, message: str) -> NoReturn:
 
 
 def check_composition(app: str, name: str | None, choices: Sequence[Composition], cores: float) -> None:
-    """Raises: BadValueError when ``name`` is given and not among ``choices``, or ``cores`` cannot bear its workers."""
+    """Raises: BadValueError if ``name`` is given and not among ``choices``, or has too many workers for ``cores``."""
     if name is None:
         return
     found = next((each for each in choices if each.name == name), None)
@@ -64,7 +64,7 @@ def check_composition(app: str, name: str | None, choices: Sequence[Composition]
 
 
 def check_resources(app: str, stages: Sequence[Stage], crew: Mapping[Loads, int], cluster: Cluster) -> None:
-    """Raises: BadValueError when the nodes could never hold so many workers of each class with what the stages need."""
+    """Raises: BadValueError if the nodes could never hold the workers of each class with their stages' resources."""
     names = {loads: f"{app} for {', '.join(loads)}" if loads else app for loads in crew}
     shapes = [Shape(names[loads], need_of(held_by(stages, loads)), count) for loads, count in crew.items()]
     if (lacking := lacking_for(cluster, shapes)) is not None:
@@ -72,7 +72,7 @@ def check_resources(app: str, stages: Sequence[Stage], crew: Mapping[Loads, int]
 
 
 def check_change(change: SetInput | SetBatching, apps_dirs: Sequence[str]) -> None:
-    """Raises: BadValueError for no rate or pattern (``apps_dirs`` have custom ones), or no possible bundle size."""
+    """Raises: BadValueError for an invalid rate, pattern (``apps_dirs`` have custom ones) or bundle size."""
     match change:
         case SetInput(input):
             with _refusing("input", "input refused: "):
@@ -83,13 +83,13 @@ def check_change(change: SetInput | SetBatching, apps_dirs: Sequence[str]) -> No
 
 
 def check_objectives(strategy: str, slo: Slo | None) -> None:
-    """Raises: BadValueError when ``strategy`` takes one objective, and there are several, or a budget."""
+    """Raises: BadValueError if ``strategy`` takes only one objective, but there are several, or a budget."""
     with _refusing("objectives"):
         check_takes(strategy, slo)
 
 
 def check_start(spec: RunSpec) -> None:
-    """Check a start apart from its objective and its composition. Raises: BadValueError."""
+    """Check a start, except its objective and composition. Raises: BadValueError."""
     _check_source(spec)
     _check_sink(spec.sink)
     if (fault := durability_fault(spec)) is not None:
@@ -101,7 +101,7 @@ def check_start(spec: RunSpec) -> None:
 
 
 def _check_source(spec: RunSpec) -> None:
-    """Raises: BadValueError when the source cannot be read from this machine."""
+    """Raises: BadValueError if the source cannot be read from this machine."""
     means, path = spec.source.of.path, spec.source.path
     if spec.source.fault is not None:
         _refuse("source", spec.source.fault)
@@ -113,7 +113,7 @@ def _check_source(spec: RunSpec) -> None:
 
 
 def _check_sink(sink: SinkSpec | None) -> None:
-    """Raises: BadValueError when it has fields of another kind, or can be none. Whether it answers is not asked."""
+    """Raises: BadValueError for fields of another kind, or an impossible sink. Its server is not contacted."""
     if sink is None:
         return
     if sink.fault is not None:
@@ -124,13 +124,13 @@ def _check_sink(sink: SinkSpec | None) -> None:
 
 
 def _exists(path: str) -> bool:
-    with suppress(ValueError, OSError):  # NUL bytes, names too long
+    with suppress(ValueError, OSError):  # NUL bytes, or too long names
         return Path(path).exists()
     return False
 
 
 class Owing:
-    """Finds such runs of all apps, below the folder of journals."""
+    """Finds durable runs with undelivered data of all apps, below the folder of journals."""
 
     def __init__(self, runs: Runs, store: DaemonStore, journals: str | None) -> None:
         self._runs, self._store, self._journals = runs, store, journals
@@ -143,9 +143,9 @@ class Owing:
         return OwingRun(app=app, present=run is not None and run.desired.spec.origin.run == debt.run, **known)
 
     def begun(self, spec: RunSpec) -> Started:
-        """Return a new run of ``spec``, or the one that owes something and is of the same; one of which nothing is
-        stored (its state file was lost, or it is of an earlier version) is taken to be, where its journal fits the
-        source. Raises: ConflictError when what is owed is another's."""
+        """Return a new run of ``spec``, or the one that owes data and has the same source, sink and options. If they
+        are unknown (state file lost, or earlier version), a run whose journal fits the source counts as the same.
+        Raises: ConflictError if the data belong to another run."""
         fresh = Started(spec, self._store.last_decision_id(spec.app))
         debt = next((debt for debt in self._of(spec.app) if debt.fault is None), None)
         if debt is None:
@@ -156,11 +156,11 @@ class Owing:
             raise _refusal(debt, f"start {spec.app} {how}", spec.app)
         if same is None and debt.items and spec.source.of.positioned:
             how = f"start {spec.app} with the source that the run had (push, mqtt or a queue of rabbitmq)"
-            not_so = f"they were stored as they came, which those of source {spec.source.kind} are not"
+            not_so = f"the run stored its items as received; source {spec.source.kind} stores only positions"
             raise _refusal(debt, f"{not_so}; {how}", spec.app)
         why = f"the app was started again, and run {debt.run} held {_held(debt)}"
         if same is None:
-            why += "; of which source, sink and options it was is not stored, so those of this start were taken"
+            why += "; its source, sink and options were not stored, so those of this start are used"
         assert debt.epoch is not None, "a journal that can be read has an epoch"
         origin = replace(spec.origin, run=debt.run, epoch=debt.epoch)
         return Started(spec.but(origin=origin), fresh.first_decision, why)
@@ -182,14 +182,14 @@ def _refusal(debt: Debt, how: str, app: str) -> ConflictError:
 
 
 STOP_TIMEOUT_S = 600.0
-"""For a stop that a user asks for: stages may be slow, and a hung one has a time limit of its own."""
+"""Default time limit of a user's stop, in seconds: stages may be slow, and hung ones have their own time limit."""
 
 LOOK_AGAIN_S = 0.1
-"""Until a stop that waits for another change looks whether that is a stop, which it can hurry."""
+"""Interval in seconds at which a waiting stop checks if the other change is a stop, which it can shorten."""
 
 
 class Apps:
-    """Answers are the app's status. All but ``all`` raise NotFoundError for an app that is not registered."""
+    """Changes of apps; answers are the app's status. All but ``all`` raise NotFoundError for an unregistered app."""
 
     def __init__(self, runs: Runs, specs: Specs, store: DaemonStore, observation: Observation, owing: Owing) -> None:
         self._runs, self._choices, self._specs = runs, specs.choices, specs
@@ -202,8 +202,8 @@ class Apps:
         ]
 
     def start(self, spec: RunSpec, slo: Slo | None = None) -> Status:
-        """Start an app; its runner comes up in the background. ``slo`` replaces the stored objective; None keeps it.
-        Raises: ConflictError when it runs already, BadValueError, NotStoredError; then nothing was changed."""
+        """Start an app; its runner starts in the background. ``slo`` replaces the stored objective; None keeps it.
+        Raises: ConflictError if it runs already, BadValueError, NotStoredError; then nothing was changed."""
         self._runs.app(spec.app)
         self._check(spec, slo)
         with self._runs.changing(spec.app):
@@ -217,7 +217,7 @@ class Apps:
 
     @contextmanager
     def _stored(self, app: str, slo: Slo | None) -> Iterator[None]:
-        """Store the objective, if one is given; the former one is in force again if the block fails."""
+        """Store the objective, if one is given; if the block fails, the former one is restored."""
         if slo is None:
             yield
             return
@@ -241,12 +241,12 @@ class Apps:
             check_resources(spec.app, stages, named[0] if named else one_each, cluster)
 
     def stop(self, name: str, how: Stop | None = None) -> Status:
-        """Deliver what was accepted, then end the runner; another stop hurries it. Raises: ConflictError."""
+        """Deliver accepted items, then end the runner; another stop shortens it. Raises: ConflictError."""
         patience_s = ANSWER_S if how is None else END_S
         how = how or Stop(timeout_s=STOP_TIMEOUT_S)
         while not isinstance((watchdog := self._runs.expect(name)).condition, Stopping):
             with self._runs.changing_within(name, LOOK_AGAIN_S) as held:
-                if not held:  # perhaps by a stop that waits for long
+                if not held:  # the lock may belong to a stop that waits for long
                     continue
                 watchdog = self._runs.expect(name)
                 watchdog.desired.forget()
@@ -261,14 +261,14 @@ class Apps:
         return None if present is None else present.desired.spec
 
     def set(self, name: str, change: SetInput | SetBatching) -> Status:
-        """Set the input, or the usual bundle size. Raises: ConflictError, BadValueError, UnavailableError."""
+        """Set the input, or the app's bundle size. Raises: ConflictError, BadValueError, UnavailableError."""
         watchdog = self._runs.expect(name)
         check_change(change, watchdog.desired.spec.apps_dirs)
         watchdog.change(change)
         return self._observation.status(name)
 
     def set_mode(self, name: str, mode: Mode, composition: str | None) -> Status:
-        """``pinned`` without a composition pins the active one. Raises: as ``set``."""
+        """Set the mode; ``pinned`` without a composition pins the active one. Raises: as ``set``."""
         watchdog = self._runs.expect(name)
         check_composition(name, composition, watchdog.desired.spec.compositions, self._runs.cluster().cores)
         if composition is not None and mode is not Mode.PINNED:
@@ -279,13 +279,13 @@ class Apps:
         return self._observation.status(name)
 
     def _active(self, spec: RunSpec) -> str | None:
-        """None when it is not known yet, or is none that can be chosen."""
+        """Return the active composition; None if it is unknown, or cannot be chosen."""
         active = self._observation.status(spec.app).composition
         known = {each.name for each in spec.compositions}
         return active.name if active is not None and active.name in known else None
 
     def push(self, name: str, values: tuple[Any, ...]) -> Taken:
-        """Push items up to the first refused. Raises: ConflictError (another source, too), UnavailableError."""
+        """Push items up to the first refused one. Raises: ConflictError (also for another source), UnavailableError."""
         watchdog = self._runs.expect(name)
         source = watchdog.desired.spec.source
         if not source.of.pushed:

@@ -1,5 +1,5 @@
-"""Manage compositions: what an app ships, what the watched directory has, and what REST changed; later layers win by
-name. An app without any has a list of its own: what the cores here allow."""
+"""Manage compositions in three layers: shipped with an app, in the watched directory, changed by REST. Later layers win
+by name. An app without any gets a generated list that fits this machine's cores."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,11 +34,11 @@ class Choices:
     def __init__(self, apps: AppTypes, store: DaemonStore, cores: Callable[[], float]) -> None:
         self.apps, self._store, self._cores = apps, store, cores
         self.stages: dict[str, Sequence[Stage]] = {name: app.stages for name, app in apps.items()}
-        """The stages of every app, as the loader wants them."""
+        """The stages of every app, for the loader."""
         self._shipped = {name: shipped(app).compositions for name, app in apps.items()}
         self._directory: dict[str, tuple[Composition, ...]] = {}
         self.resources: Mapping[str, Resources] = {}
-        """What the watched directory asks for in place of the stages' own, by app; for the next start."""
+        """Resources by app, from the watched directory; at the next start they replace the stages' own."""
         self._lock = threading.Lock()
 
     def of(self, app: str) -> tuple[Composition, ...]:
@@ -72,7 +72,7 @@ class Choices:
             yield
 
     def load_directory(self, new: Mapping[str, Sequence[Composition]], resources: Mapping[str, Resources]) -> set[str]:
-        """Replaces the layer of the watched directory. Returns the apps whose compositions changed."""
+        """Replace the layer of the watched directory; return the apps whose compositions changed."""
         with self._lock:
             self.resources = resources
             before = {app: self.of(app) for app in self.apps}
@@ -81,10 +81,10 @@ class Choices:
 
 
 class Specs:
-    """``base`` carries what all runs share: the directories of apps, the kind of pool, telemetry."""
+    """Makes specs. ``base`` contains what all runs share: directories of apps, kind of pool, telemetry."""
 
     def __init__(self, apps: AppTypes, store: DaemonStore, base: RunSpec, cores: Callable[[], float]) -> None:
-        """``cores``: of all nodes."""
+        """``cores``: number of cores of all nodes."""
         self.choices = Choices(apps, store, cores)
         self._store, self._base, self._cores = store, base, cores
 
@@ -102,12 +102,12 @@ class Specs:
         )
 
     def compositions(self, spec: RunSpec) -> tuple[Composition, ...]:
-        """Return the compositions of the app that fit ``spec``, whose options may have changed its stages."""
+        """Return the compositions of the app that fit ``spec``, whose options may change the stages."""
         return choices_for(self._app(spec), self.choices.of(spec.app), self._cores())
 
     @property
     def reserves(self) -> bool:
-        """Return whether workers reserve what stages ask for: those of Ray do, threads share what the process has."""
+        """Return whether workers reserve their stages' resources: Ray's do, threads share those of the process."""
         return self._base.pool == "ray"
 
     def stages(self, spec: RunSpec) -> Sequence[Stage]:
@@ -126,7 +126,7 @@ log = structlog.get_logger()
 
 
 class Compositions:
-    """Methods with a name raise NotFoundError for an app that is not registered."""
+    """The compositions of all apps. Methods with a name raise NotFoundError for an unregistered app."""
 
     def __init__(self, runs: Runs, specs: Specs, observation: Observation) -> None:
         self._runs, self._specs, self._observation = runs, specs, observation
@@ -134,19 +134,19 @@ class Compositions:
         self.stages = self._choices.stages
 
     def of(self, name: str) -> list[Choice]:
-        """Raises: UnavailableError when the runner does not answer."""
+        """Return the compositions with predictions. Raises: UnavailableError if the runner does not answer."""
         up = self._runs.up(name)
         if up is not None:
             return up.ask(ReadCompositions())
         return [Choice.offered(name, each) for each in self._choices.of(name)]
 
     def what_if(self, name: str, question: ReadWhatIf) -> WhatIf:
-        """Predictions under other circumstances. Raises: ConflictError when the app is not running."""
+        """Predict under other circumstances. Raises: ConflictError if the app is not running."""
         return self._runs.expect(name).ask(question)
 
     def add(self, text: str | bytes) -> list[Choice]:
         """Add or replace the compositions of a YAML document. Raises: CompositionError with every fault; ConflictError
-        for another one in place of the active one; NotStoredError, UnavailableError. Then nothing is changed."""
+        for a replacement of the active one; NotStoredError, UnavailableError. Then nothing is changed."""
         document = apart.load(text, self._choices.stages)
         if document.resources:
             how = "are taken at a start; give them in the start body, or in a file of recompose serve --compositions"
@@ -158,7 +158,7 @@ class Compositions:
         return self.of(document.app)
 
     def remove(self, name: str, composition: str) -> None:
-        """Raises: ConflictError for the active or the only one; NotFoundError when there is none; else as ``add``."""
+        """Remove a composition. Raises: ConflictError for the active or only one; NotFoundError; else as ``add``."""
         self._runs.app(name)
         with self._runs.changing(name):
             if composition in self._in_use(name):
@@ -167,13 +167,13 @@ class Compositions:
                 self._apply(name)
 
     def load_directory(self, new: Mapping[str, Sequence[Composition]], resources: Mapping[str, Resources] = {}) -> None:
-        """Apply the present content of the watched directory; ``resources`` by app, from the next start on."""
+        """Apply the present content of the watched directory; ``resources`` (by app) count from the next start."""
         for name in self._choices.load_directory(new, resources):
             with self._runs.changing(name):
                 self._apply(name)
 
     def _in_use(self, name: str) -> dict[str, Composition]:
-        """The active one and the one that is to be active, as they run."""
+        """Return the active composition and the one that is to become active, as they run."""
         watchdog = self._runs.present(name)
         if watchdog is None:
             return {}
@@ -196,5 +196,5 @@ class Compositions:
         found = self._specs.compositions(watchdog.desired.spec)
         held = sorted(each for each in in_use if in_use[each] not in found)
         if held:
-            log.warning("compositions in use stay as they are until the next start", app=name, compositions=held)
+            log.warning("compositions in use are kept until the next start", app=name, compositions=held)
         watchdog.change(SetCompositions(holding(found, in_use)))

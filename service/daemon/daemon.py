@@ -19,11 +19,11 @@ from service.schemas.refusals import AppTypes, listed
 from service.schemas.spec import RunSpec
 
 CLOSE_TIMEOUT_S = 30.0
-"""At the end of the daemon, whose own supervisor does not wait for long."""
+"""Maximum time to close the daemon, in seconds, as its own supervisor does not wait long."""
 
 
 class Daemon:
-    """``base`` carries what all runs share: the directories of apps, the kind of pool, and telemetry."""
+    """The daemon. ``base`` contains what all runs share: directories of apps, kind of pool, telemetry."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Daemon:
         return self._runs.apps
 
     def restore(self) -> None:
-        """Brings back what was running: attaches to runners that outlived the last daemon, starts the others."""
+        """Restore the running apps: attach to runners that outlived the last daemon, start the others."""
         for name, started in self._store.started().items():
             if name in self._runs.apps:
                 self._runs.begin(replace(started, spec=self._specs.complete(started.spec)), attach=True)
@@ -72,15 +72,15 @@ class Daemon:
         reasons = (
             None if self._host.ready() else "Ray does not answer",
             self._store.trouble(),
-            f"starts fail of {listed(failing)}; /status says why" if failing else None,
+            f"starts of {listed(failing)} fail; /status says why" if failing else None,
         )
         return [reason for reason in reasons if reason is not None]
 
     def close(self, drain: bool = True) -> None:
-        """Stops all runners at once, in parallel; they stay registered as started, for the next daemon."""
+        """Stop all runners in parallel; the apps stay registered as started, for the next daemon."""
         for ticker, _ in self._tickers:
             ticker.end()
-        self._tickers[0][0].join(2 * EACH_OF_ALL_S)  # a turn of the budget asks runners
+        self._tickers[0][0].join(2 * EACH_OF_ALL_S)  # a turn of the budget calls runners
         self.alerts.end()
         how = Stop(drain, CLOSE_TIMEOUT_S)
         stops = [threading.Thread(target=each.stop, args=(how,)) for each in self._runs.all()]

@@ -26,22 +26,22 @@ log = structlog.get_logger()
 LOOK_EVERY_S = 5.0
 LOST_KEPT_S = 3600.0
 DEADLINE_S = 30.0
-"""Assumed of a node that Ray drains by itself."""
+"""Deadline that is assumed for a node that Ray drains by itself, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A node as it was seen last."""
+    """A node as of the last look."""
 
     node: Node
     since: str
-    """When its state was seen first."""
+    """Time when its state was first seen."""
     changed_s: float
-    """The same on the monotonic clock."""
+    """The same time on the monotonic clock."""
 
 
 class NodeBook:
-    """Remembers since when each node has its state, and those that were lost. Thread-safe."""
+    """Remembers since when each node has its state, and lost nodes. Thread-safe."""
 
     def __init__(self) -> None:
         self._known: dict[str, Known] = {}
@@ -49,7 +49,7 @@ class NodeBook:
         self._lock = threading.Lock()
 
     def note(self, cluster: Cluster, now_s: float) -> list[Known]:
-        """Take what was seen now; return all nodes. Changes are logged, but for those of the first look."""
+        """Record the present nodes; return all nodes. Changes are logged, except those of the first look."""
         with self._lock:
             found = {node.id: node for node in cluster.nodes}
             missing = [known for name, known in self._known.items() if name not in found]
@@ -86,17 +86,17 @@ def _log(before: Known | None, node: Node) -> None:
 
 
 BUSY_SHARE = 0.8
-"""So much of its time a worker, and a core, is meant to be busy at most."""
+"""Maximum share of its time in which a worker, or a core, is meant to be busy."""
 KEPT_S = 600.0
-"""So long after the load fell, what it needed is still asked for."""
+"""Time in seconds for which resources are still requested after the load fell."""
 CORE = Need(cpus=1.0)
 
 Wanted = Counter[Need]
-"""How many workers with each need; of those that reserve nothing, cores."""
+"""Number of workers by need; for workers that reserve nothing, the number of cores."""
 
 
 def wanted_by(status: Status, stages: Sequence[Stage]) -> Wanted:
-    """Return what the present load needs; nothing before stages are measured, or without an input rate."""
+    """Return what the present load needs; empty until stages are measured, and without an input rate."""
     offered = status.demand.offered_per_s
     rate = status.input_rate_per_s if offered is None else offered
     measured = {each.name: each for each in status.stages if each.service_time_ms is not None}
@@ -115,18 +115,18 @@ def wanted_by(status: Status, stages: Sequence[Stage]) -> Wanted:
 
 
 class Demand:
-    """Keeps what is asked for in step with the load: more at once, less when less was enough for ``KEPT_S``."""
+    """Adapts the request to the load: more at once, less only if less was enough for ``KEPT_S``."""
 
     def __init__(self, request: Callable[[Sequence[Need]], None], seen: Observation, runs: Runs, specs: Specs) -> None:
-        """``request`` tells Ray of all workers, in place of those that it was told of before."""
+        """``request`` sends Ray all wanted workers; this replaces the previous request."""
         self._request, self._observation, self._runs, self._specs = request, seen, runs, specs
         self._stages: dict[str, Sequence[Stage]] = {}
-        """Of each app with its options, of those that run."""
+        """Stages of each running app, with its options."""
         self._kept = Kept()
         self._told: Wanted | None = None
 
     def look(self) -> None:
-        """Ask anew if there is a change."""
+        """Send a new request if the need has changed."""
         before, self._stages = self._stages, {}
         present = Wanted()
         for each in self._runs.all():
@@ -142,14 +142,14 @@ class Demand:
 
 
 class Kept:
-    """The most that was wanted of each kind since less is enough."""
+    """The maximum that was wanted of each kind within ``KEPT_S``."""
 
     def __init__(self) -> None:
         self._most: dict[Need, tuple[int, float]] = {}
-        """With the time when so much was wanted last."""
+        """The maximum by kind, with the time when that many were last wanted."""
 
     def at(self, now_s: float, present: Wanted) -> Wanted:
-        """Return what is to be asked for."""
+        """Return what is to be requested."""
         for need in {*self._most, *present}:
             count, at_s = self._most.get(need, (0, now_s))
             if present[need] >= count or now_s - at_s > KEPT_S:
@@ -158,7 +158,7 @@ class Kept:
 
 
 class Nodes:
-    """The nodes on which workers of the apps may be."""
+    """The nodes on which workers of the apps may run."""
 
     def __init__(self, host: Host, observation: Observation, runs: Runs, specs: Specs) -> None:
         self._host, self._observation, self._runs = host, observation, runs
@@ -167,7 +167,7 @@ class Nodes:
         self.autoscale = False
 
     def look(self) -> float | None:
-        """Look for changes; return when to look again, None if the host has been left."""
+        """Look for changes; return the time until the next look, or None if the host has been left."""
         if not self._host.joined():
             return None
         if self._host.ready():
@@ -177,11 +177,11 @@ class Nodes:
         return LOOK_EVERY_S
 
     def _move_runners(self, deadline_s: float) -> None:
-        """Have the runners leave the nodes that drain; half of the time until the deadline is for their last items."""
+        """Have the runners leave draining nodes; half of the time until the deadline is for their last items."""
         draining = {each.node.address for each in self._present() if each.node.state is NodeState.DRAINING}
         for status in self._observation.statuses() if draining else ():
             runner, watchdog = status.health.runner, self._runs.present(status.app)
-            up = watchdog is not None and isinstance(watchdog.condition, Up)  # else it is of the runner before
+            up = watchdog is not None and isinstance(watchdog.condition, Up)  # else it is of the previous runner
             if runner is not None and runner.node in draining and watchdog is not None and up:
                 watchdog.desired.move(f"node {runner.node} is to go", deadline_s / 2)
 
@@ -207,7 +207,7 @@ class Nodes:
         return self.all() if self._host.joined() and self._host.ready() else []
 
     def drain(self, name: str, asked: DrainRequest) -> NodeBody:
-        """Have all apps leave a node (id or address). Raises: NotFoundError; ConflictError if it cannot go."""
+        """Have all apps leave a node (id or address). Raises: NotFoundError; ConflictError if it cannot be drained."""
         living = [each.node for each in self._present() if each.node.state is not NodeState.LOST]
         found = [node for node in living if name in (node.id, node.address)]
         if len(found) != 1:

@@ -1,4 +1,4 @@
-"""Objectives, planned loads and alerts of the apps, and their common budget: stored, and in force at once."""
+"""Objectives, planned loads and alerts of the apps, and their common budget: stored, and applied at once."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ from service.schemas.spec import PlannedLoad
 from service.schemas.status import Status
 
 MOST_PLANNED = 1000
-"""Planned loads that are stored for an app; of more, those that begin first."""
+"""Maximum number of planned loads stored for an app; of more, those that begin first are kept."""
 
 
 class Objectives:
@@ -38,7 +38,7 @@ class Objectives:
         self.alerts = Alerts(runs.apps, observation.status, store.facts)
 
     def set(self, name: str, slo: Slo) -> StoredSlo:
-        """Raises: BadValueError (the strategy cannot take it), UnavailableError, NotStoredError; nothing is changed."""
+        """Set the objective, or change nothing. Raises: BadValueError (unfit), UnavailableError, NotStoredError."""
         with self._runs.changing(name):
             present = self._runs.present(name)
             if present is not None:
@@ -49,14 +49,14 @@ class Objectives:
         return self._shown(accepted)
 
     def of(self, name: str) -> StoredSlo:
-        """Raises: NotFoundError also when it has none."""
+        """Return the objective. Raises: NotFoundError also if there is none."""
         return self._shown(self._accepted(name))
 
     def all(self) -> list[StoredSlo]:
         return [self._shown(each) for each in self._store.slos() if each.app in self._runs.apps]
 
     def remove(self, name: str) -> None:
-        """Raises: NotFoundError also when it has none; else as ``set``."""
+        """Remove the objective. Raises: NotFoundError also if there is none; else as ``set``."""
         with self._runs.changing(name):
             before = self._accepted(name)
             self._store.remove_slo(name)
@@ -100,7 +100,7 @@ class Objectives:
 
 
 def with_another(known: tuple[PlannedLoad, ...], another: PlannedLoad, now_epoch_s: float) -> tuple[PlannedLoad, ...]:
-    """Return the planned loads with another one, which replaces one of the same span; those that are over go."""
+    """Return the planned loads with another one, which replaces one of the same period; ended ones are dropped."""
     span = (another.from_epoch_s, another.until_epoch_s)
     others = (each for each in known if (each.from_epoch_s, each.until_epoch_s) != span)
     lasting = (each for each in (*others, another) if each.until_epoch_s > now_epoch_s)
@@ -108,13 +108,13 @@ def with_another(known: tuple[PlannedLoad, ...], another: PlannedLoad, now_epoch
 
 
 EVERY_S = 0.5
-"""Between two turns: a load that turns is answered within a second."""
+"""Interval between two turns, in seconds, so that a changed load is answered within a second."""
 NAME = "budget"
 log = structlog.get_logger()
 
 
 class Machine:
-    """Thread-safe. A turn asks all apps at once, so that one that hangs does not hold up the others."""
+    """The machine's budget. Thread-safe. A turn asks all apps at once, so that a hung one does not delay others."""
 
     def __init__(self, runs: Runs, store: DaemonStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._runs, self._store, self._clock = runs, store, clock
@@ -123,14 +123,14 @@ class Machine:
         self._arbitration = _arbitration(self._accepted)
         self._grants: Mapping[str, Grant] = {}
         self._free: set[Watchdog] = set()
-        """Told that nobody counts, since that is so."""
+        """Apps that were told that there is no budget, since it was removed."""
         self._lock = RLock()
 
     def shares(self) -> MachineShares:
         return MachineShares.of(self._accepted, self._grants)
 
     def set(self, asked: MachineBudgetRequest | None) -> MachineShares:
-        """Stored first; the apps hear of it within a turn. None lifts it. Raises: BadValueError, NotStoredError."""
+        """Store the budget (None: remove it); apps receive it within a turn. Raises: BadValueError, NotStoredError."""
         unknown = [] if asked is None else [name for name in asked.apps if name not in self._runs.apps]
         if unknown:
             message = no_app(unknown[0], self._runs.apps)
@@ -144,11 +144,11 @@ class Machine:
         return self.shares()
 
     def turn(self) -> float:
-        """Asks and gives, once. Returns the seconds until the next turn."""
+        """Ask the apps and send the shares, once. Return the seconds until the next turn."""
         try:
             self._share_out(self._arbitration)
-        except Exception as error:  # the apps keep what they have; the next turn may do better
-            what = "machine budget not shared out; the apps keep their shares until the next turn"
+        except Exception as error:  # the apps keep their shares; the next turn may succeed
+            what = "machine budget not divided; the apps keep their shares until the next turn"
             log.exception(what, error=str(error))
         return EVERY_S
 
@@ -167,12 +167,12 @@ class Machine:
         for watchdog, bid in bids.items():
             grant = grants.get(watchdog.app)
             if bid is None or (grant is None and bid.takes_part):
-                continue  # it cannot hear, or cannot tell what it needs: it keeps what it has
+                continue  # the app does not answer, so it keeps its share
             if bid.grant != grant:
                 _tell(watchdog, grant)
 
     def _lift(self, present: Sequence[Watchdog]) -> None:
-        """Each runner once: one that was left by an earlier daemon may know of a budget that is none any more."""
+        """Tell each runner once that there is no budget; one of an earlier daemon may know an old budget."""
         self._free &= set(present)
         self._free |= {each for each in present if each not in self._free and _tell(each, None)}
 
@@ -182,14 +182,14 @@ def _arbitration(accepted: AcceptedBudget | None) -> Arbitration | None:
 
 
 def _bid(watchdog: Watchdog, ask: AskBid) -> Bid | None:
-    """None of one that is away, starting, or slower than ``EACH_OF_ALL_S``: it keeps what it has."""
+    """Return an app's bid; None if it is away, starting, or slower than ``EACH_OF_ALL_S``: it keeps its share."""
     with suppress(RecomposeError):
         return watchdog.ask(ask, EACH_OF_ALL_S)
     return None
 
 
 def _tell(watchdog: Watchdog, grant: Grant | None) -> bool:
-    """Return whether it heard. What it has not heard is told at the next turn."""
+    """Send a share; return whether the app received it. If not, the next turn sends it again."""
     with suppress(RecomposeError):
         watchdog.ask(SetGrant(grant), EACH_OF_ALL_S)
         return True

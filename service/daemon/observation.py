@@ -1,4 +1,4 @@
-"""Observe the apps: ask the runner while it is up; otherwise use what is remembered and stored."""
+"""Observe the apps: ask the runner while it is up; otherwise use remembered and stored data."""
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -23,7 +23,7 @@ from service.schemas.status import RunnerHealth, Sample, Status, Supervision
 
 
 class Observation:
-    """What users see of the apps. Methods with a name raise NotFoundError if the app is not registered."""
+    """The users' view of the apps. Methods with a name raise NotFoundError if the app is not registered."""
 
     def __init__(self, runs: Runs, store: DaemonStore) -> None:
         self._runs, self._store = runs, store
@@ -37,7 +37,7 @@ class Observation:
         return gather(lambda name: self.status(name, EACH_OF_ALL_S), names)
 
     def status(self, name: str, timeout_s: float = ONE_APP_S) -> Status:
-        """Return the runner's status; its last one if it does not answer; what is known without it if it is not up."""
+        """Return the runner's status; its last one if it does not answer; the known part if there is no runner."""
         watchdog, alerts = self._runs.last(name), self.alerts(name)
         if watchdog is None:
             return self._resting(name, State.STOPPED, None).but(supervision=Supervision(alerts=alerts))
@@ -102,7 +102,7 @@ class Observation:
         """Store the runner's decisions that the store does not have yet."""
         up = self._runs.up(name)
         if up is not None:
-            with suppress(Exception):  # the history that is stored is still true; the watchdog deals with the runner
+            with suppress(Exception):  # the stored history stays valid; the watchdog takes care of the runner
                 up.history.pull_all()
 
     def results(self, name: str, cursor: ReadResults) -> list[Result]:

@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 
 Recent = Callable[[str, float], list[Sample]]
-"""Returns the samples of an app that its runner remembers of the last seconds."""
+"""Function that returns the samples of an app's last seconds that its runner remembers."""
 
 
 def between(recent: Recent, telemetry: TelemetrySpec | None, app: str, from_s: float, to_s: float) -> list[Sample]:
-    """Return what the present runner remembers, and telemetry before that, oldest first. Raises: NotFoundError."""
+    """Return the present runner's samples, and telemetry before them, oldest first. Raises: NotFoundError."""
     try:
         known = recent(app, max(1.0, time() - from_s))
-    except UnavailableError:  # what is written can be told without the runner
+    except UnavailableError:  # written data can be read without the runner
         known = []
     seen = [each for each in known if from_s <= read_time(each.at).timestamp() <= to_s]
     until_s = read_time(seen[0].at).timestamp() - 1.0 if seen else to_s
     if telemetry is None or from_s > until_s:
         return seen
-    from datapipe.telemetry.past import snapshots_between  # imported here: a daemon without telemetry needs no Arrow
+    from datapipe.telemetry.past import snapshots_between  # imported here: without telemetry, the daemon needs no Arrow
 
     return [*map(sample_of, snapshots_between(Path(telemetry.folder), app, from_s, until_s)), *seen]
 
@@ -46,7 +46,7 @@ def slowest_traces(telemetry: TelemetrySpec | None, app: str, last_s: float, mos
     """Return the traces of the slowest items of the last seconds; none if no telemetry is written."""
     if telemetry is None:
         return []
-    from datapipe.telemetry import traces  # imported here: a daemon without telemetry needs no Arrow
+    from datapipe.telemetry import traces  # imported here: a daemon without telemetry does not need Arrow
 
     return [Trace.of(row) for row in traces.slowest(Path(telemetry.folder), app, time() - last_s, most)]
 
@@ -65,7 +65,7 @@ def trace_of(telemetry: TelemetrySpec | None, app: str, serial: int, run: str | 
 
 
 def sample_of(row: Mapping[str, Any]) -> Sample:
-    """``row``: of ``datapipe.telemetry.past``."""
+    """Return the sample of a ``row`` of ``datapipe.telemetry.past``."""
     return Sample(
         at=time_text(row["at"].timestamp()),
         composition=row["composition"],
@@ -82,7 +82,7 @@ def sample_of(row: Mapping[str, Any]) -> Sample:
 
 
 def _slo(row: Mapping[str, Any]) -> SloInForce | None:
-    """As far as a snapshot tells it; the threshold is what lies between target and bound."""
+    """Return the objective as far as a snapshot has it; the threshold follows from target and bound."""
     target, bound = row["slo_target"], row["slo_bound"]
     if row["slo_metric"] is None or target is None:
         return None
@@ -92,21 +92,21 @@ def _slo(row: Mapping[str, Any]) -> SloInForce | None:
 
 JUDGED = (SloStatus.MET, SloStatus.VIOLATED, SloStatus.INFEASIBLE)
 LATEST = 2
-"""That are compared where none is named."""
+"""Number of runs that are compared if none is named."""
 
 
 def known_runs(telemetry: TelemetrySpec | None, app: str) -> list[bodies.KnownRun]:
-    """The latest first; none where no telemetry is written."""
+    """Return the runs, latest first; none if no telemetry is written."""
     if telemetry is None:
         return []
-    from datapipe.telemetry.runs import runs_of  # imported here: a daemon without telemetry needs no Arrow
+    from datapipe.telemetry.runs import runs_of  # imported here: a daemon without telemetry does not need Arrow
 
     known = ((each, time_text(each.began_s), time_text(each.ended_s)) for each in runs_of(Path(telemetry.folder), app))
     return [bodies.KnownRun(run=each.run, began_at=began, ended_at=ended) for each, began, ended in known]
 
 
 def compared(telemetry: TelemetrySpec | None, app: str, asked: Sequence[str]) -> list[bodies.RunFigures]:
-    """``asked``, in order, or the two latest, the earlier first. Raises: NotFoundError for a run not written down."""
+    """Return the ``asked`` runs, or the two latest, earlier first. Raises: NotFoundError for an unknown run."""
     if telemetry is None and not asked:
         return []
     names = asked or [each.run for each in known_runs(telemetry, app)[:LATEST]][::-1]

@@ -1,4 +1,4 @@
-"""The present or last run of each app: one watchdog each, asked one at a time or all at once."""
+"""The present or last run of each app: one watchdog each; runs are asked one at a time or all at once."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,9 +21,9 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 ONE_APP_S = ANSWER_S
-"""Longest wait for a runner that is asked for itself."""
+"""Maximum wait for a runner that is asked alone, in seconds."""
 EACH_OF_ALL_S = 1.0
-"""Longest wait for one of many, so that one that is stuck does not hold up what is asked of all."""
+"""Maximum wait for one of many runners, in seconds, so that a stuck one does not delay the answer of all."""
 THREADS = 64
 PRESENT = (Starting, Up, Stopping)
 
@@ -40,13 +40,13 @@ class Runs:
         self._changing = {name: threading.Lock() for name in apps}
 
     def app(self, name: str) -> type[App]:
-        """Raises: NotFoundError."""
+        """Return the app. Raises: NotFoundError."""
         if name not in self.apps:
             raise NotFoundError(no_app(name, self.apps))
         return self.apps[name]
 
     def changing(self, name: str) -> AbstractContextManager[bool]:
-        """Held while what ``name`` runs, or is to run, is changed. Raises: NotFoundError."""
+        """Hold the lock under which the present or desired run of ``name`` is changed. Raises: NotFoundError."""
         self.app(name)
         return self._changing[name]
 
@@ -65,17 +65,17 @@ class Runs:
         return list(self._watchdogs.values())
 
     def last(self, name: str) -> Watchdog | None:
-        """Return the watchdog of the present run or, when it is over, of the last one. Raises: NotFoundError."""
+        """Return the watchdog of the present run or, if it is over, of the last one. Raises: NotFoundError."""
         self.app(name)
         return self._watchdogs.get(name)
 
     def present(self, name: str) -> Watchdog | None:
-        """Return the watchdog of the run that is coming up, up, or being stopped. Raises: NotFoundError."""
+        """Return the watchdog of the run that is starting, up, or stopping. Raises: NotFoundError."""
         last = self.last(name)
         return last if last is not None and isinstance(last.condition, PRESENT) else None
 
     def up(self, name: str) -> Watchdog | None:
-        """Return the watchdog of the run whose runner can be asked. Raises: NotFoundError."""
+        """Return the watchdog of a run whose runner can be asked. Raises: NotFoundError."""
         last = self.last(name)
         return last if last is not None and isinstance(last.condition, Up | Stopping) else None
 
@@ -87,7 +87,7 @@ class Runs:
         return found
 
     def begin(self, started: Started, *, attach: bool = False) -> None:
-        """Has one brought up that is stored; ``attach``: where an earlier daemon left its runner."""
+        """Start a stored run; ``attach``: an earlier daemon may have left its runner."""
         app = started.spec.app
         slot = RunnerSlot(f"recompose-{self._store.instance}-{app}", self._host, self._queue, attach=attach)
         history = HistoryPuller(app, slot, self._store, started.first_decision)
@@ -97,7 +97,7 @@ class Runs:
 
 
 def gather(ask: Callable[[T], A], of: Sequence[T]) -> list[A]:
-    """Return the answers of ``ask`` for each, in their order; all are asked at once. Raises: its first error."""
+    """Return the answers of ``ask`` for each, in order; all are asked at once. Raises: the first error."""
     if len(of) < 2:
         return [ask(each) for each in of]
     with ThreadPoolExecutor(min(len(of), THREADS), thread_name_prefix="gather") as asking:

@@ -1,4 +1,4 @@
-"""Run the job that keeps the tables of telemetry, from time to time, in a process of its own; tell how it went."""
+"""Run the job that updates the tables of telemetry at intervals, in a separate process; report its result."""
 
 import json
 import os
@@ -16,14 +16,14 @@ from service.schemas.base import utc_now
 from service.schemas.status import TablesStatus
 
 NICE = 10
-"""The apps go first."""
+"""Nice value of the job's process, so that the apps have priority."""
 MOST_DOUBLINGS = 5
-"""Of the pause after runs that failed one after the other: five hours after ten minutes."""
+"""Number of times the pause doubles after failed runs in a row: from ten minutes to five hours."""
 log = structlog.get_logger()
 
 
 class TableJob:
-    """``command`` is run on the telemetry in ``folder`` every ``every_s`` seconds, the first time after that long."""
+    """The job: ``command`` runs on the telemetry in ``folder`` every ``every_s`` seconds, first after ``every_s``."""
 
     def __init__(
         self, command: Sequence[str], folder: Path, every_s: float, make_ticker: Callable[[str], Ticker] = Ticker
@@ -40,7 +40,7 @@ class TableJob:
         self._ticker.start(self._turn)
 
     def close(self) -> None:
-        """End the job wherever it is: it goes on from there the next time."""
+        """End the job at any point; the next run continues there."""
         self._ticker.end()
         self._kill()
         self._ticker.join(10.0)
@@ -65,7 +65,7 @@ class TableJob:
         if reason is None:
             told |= _done(self._state_file) | {"up_to": began, "duration_s": round(monotonic() - began_s, 1)}
         else:
-            log.warning("tables of telemetry not brought up to date", reason=reason, failed_in_a_row=self._failed)
+            log.warning("tables of telemetry not updated", reason=reason, failed_in_a_row=self._failed)
         self.status = self.status.model_copy(update=told)
         return float(self._every_s * 2 ** min(self._failed, MOST_DOUBLINGS))
 
@@ -77,7 +77,7 @@ class TableJob:
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=talk, start_new_session=True
             )
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
-            if self._ticker.ending:  # since before there was something to kill
+            if self._ticker.ending:  # closed before there was a process to kill
                 self._kill()
             if process.wait() == 0:
                 return None

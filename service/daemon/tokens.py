@@ -1,4 +1,4 @@
-"""Named tokens with roles, and the record of changes: ``tokens.json`` and ``audit.jsonl`` in the state directory."""
+"""Named tokens with roles, and the audit log of changes: ``tokens.json`` and ``audit.jsonl`` in the state directory."""
 
 import hashlib
 import json
@@ -17,22 +17,22 @@ from service.schemas.base import utc_now
 TOKENS, AUDIT = "tokens.json", "audit.jsonl"
 PRIVATE = 0o600
 MOST_AUDIT_BYTES = 16 * 1024 * 1024
-"""Size at which the record begins anew; the one before stays beside it, as ``audit.jsonl.1``."""
+"""Size in bytes at which the audit log is restarted; the previous one stays as ``audit.jsonl.1``."""
 SHOWN_BYTES = 2000
 HIDDEN = {"source", "sink", "options", "webhook"}
-"""Fields of a body that may hold the password of another service: their values are neither recorded nor shown."""
+"""Fields of a body that may contain the password of another service; their values are neither logged nor shown."""
 log = structlog.get_logger()
 
 
 class Role(StrEnum):
-    """Rights of a token. Each has those of the one before."""
+    """Rights of a token. Each role includes the rights of the previous one."""
 
     VIEWER = "viewer"
     """Read everything: states, results, decisions, logs, metrics."""
     OPERATOR = "operator"
-    """Change what concerns one app: start, stop, push, objective, input, mode, bundles."""
+    """Change one app: start, stop, push, objective, input, mode, bundles."""
     ADMIN = "admin"
-    """Change what concerns all: compositions, budget, alerts, nodes."""
+    """Change all apps together: compositions, budget, alerts, nodes."""
 
     def may(self, method: str, path: str) -> bool:
         own = self is Role.OPERATOR and path.startswith(("/apps/", "/slo"))
@@ -41,7 +41,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token without its secret: ``digest`` is the SHA-256 of that, in hexadecimal; empty for other senders."""
+    """A token without its secret: ``digest`` is the secret's SHA-256 in hexadecimal; empty for other senders."""
 
     name: str
     role: Role
@@ -50,13 +50,13 @@ class Token:
 
 
 class Tokens:
-    """The tokens in a file, which is read for each request: a revoked token is refused at once."""
+    """The tokens in a file. It is read at each request, so that a revoked token is refused at once."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def all(self) -> list[Token]:
-        """Return the tokens, oldest first. Raises: RecomposeError if the file is none of tokens."""
+        """Return the tokens, oldest first. Raises: RecomposeError if the file does not contain tokens."""
         try:
             return [Token(**{**each, "role": Role(each["role"])}) for each in json.loads(self._file.read_text())]
         except FileNotFoundError:
@@ -70,19 +70,19 @@ class Tokens:
         try:
             return next((each for each in self.all() if each.digest == digest), None)
         except RecomposeError as error:
-            log.error("no named token is accepted", error=str(error))
+            log.error("named tokens are not accepted: their file cannot be read", error=str(error))
             return None
 
     def add(self, name: str, role: Role) -> str:
         """Return the secret of a new token. Raises: RecomposeError if the name is taken."""
         if any(each.name == name for each in self.all()):
-            raise RecomposeError(f"there is a token {name!r}; revoke it first, or choose another name")
+            raise RecomposeError(f"token {name!r} exists already; revoke it first, or choose another name")
         secret = secrets.token_urlsafe(32)
         self._write([*self.all(), Token(name, role, _digest(secret), utc_now())])
         return secret
 
     def revoke(self, name: str) -> None:
-        """Raises: RecomposeError if there is no token of this name."""
+        """Remove a token. Raises: RecomposeError if there is no token of this name."""
         tokens = self.all()
         left = [each for each in tokens if each.name != name]
         if left == tokens:
@@ -102,13 +102,13 @@ def _digest(secret: str) -> str:
 
 
 class Audit:
-    """A file with one line for each request that asked for a change, whether it was accepted or not."""
+    """A file with one line for each request for a change, whether it was accepted or not."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def record(self, sender: Token, method: str, path: str, status: int, body: bytes) -> None:
-        """Append a line. A disk that refuses it is reported in the log: the change has been made by then."""
+        """Append a line. If the disk refuses it, the log reports that, as the change has been made already."""
         change = {"method": method, "path": path, "status": status, "body": _shown(body)}
         line = json.dumps({"at": utc_now(), "who": sender.name, "role": sender.role, **change}) + "\n"
         try:
@@ -117,11 +117,11 @@ class Audit:
             with open(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE), "w") as file:
                 file.write(line)
         except OSError as error:
-            log.error("a change could not be recorded", who=sender.name, method=method, path=path, error=str(error))
+            log.error("change not in the audit log", who=sender.name, method=method, path=path, error=str(error))
 
 
 def _shown(body: bytes) -> dict[str, Any] | None:
-    """Return a body without secrets; None if it is large, or no JSON object."""
+    """Return a body without secrets; None if it is large, or not a JSON object."""
     try:
         fields = json.loads(body) if len(body) <= SHOWN_BYTES else None
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-// What can be done with an app: objective, mode, input, start and stop, compositions.
+// The controls of an app: objective, mode, input, start and stop, compositions.
 
 import { h, renew, say, shown } from "./dom.js";
 import * as format from "./format.js";
@@ -46,7 +46,7 @@ export class Act {
     shown(this.parts.mode, running);
     shown(this.parts.input, running);
     this.remove.disabled = !status.slo;
-    say(this.inForce, status.slo?.objectives ? `In force: ${format.objective(status.slo)}. Setting one here replaces them all.` : "");
+    say(this.inForce, status.slo?.objectives ? `In force: ${format.objective(status.slo)}. An objective set here replaces all of them.` : "");
     if (first || this.running !== running) this.parts.run.open = !running;
     if (first) this.parts.slo.open = running;
     this.running = running;
@@ -56,14 +56,14 @@ export class Act {
 
   objective() {
     this.metric = new Field({ name: "metric", label: "Keep", options: [["latency", "latency"], ["throughput", "throughput"]], onchange: () => this.units() });
-    this.statistic = new Field({ name: "statistic", label: "Of the latency, the", options: Object.entries(format.STATISTIC) });
-    this.follows = new Field({ name: "follows", label: "at the input rate", type: "checkbox", onchange: () => this.units() });
+    this.statistic = new Field({ name: "statistic", label: "Statistic of the latency", options: Object.entries(format.STATISTIC) });
+    this.follows = new Field({ name: "follows", label: "equal to the input rate", type: "checkbox", onchange: () => this.units() });
     this.target = new Field({ name: "target", label: "Target", unit: "ms", inputmode: "decimal" });
-    this.threshold = new Field({ name: "threshold", label: "Tolerated beyond it", unit: "%", value: "20", inputmode: "decimal" });
+    this.threshold = new Field({ name: "threshold", label: "Tolerance beyond the target", unit: "%", value: "20", inputmode: "decimal" });
     this.remove = action("Remove", () => this.slo, () => this.removeSlo());
     this.slo = new Form({ fields: [this.metric, this.statistic, this.follows, this.target, this.threshold], submit: "Set SLO", more: [this.remove], send: () => this.setSlo() });
     this.units();
-    // What somebody is writing stays; else the form has the objective in force, whoever set it.
+    // Text that a user is typing stays; otherwise the form shows the objective in force, also if another client set it.
     this.slo.element.addEventListener("input", () => (this.touched = true));
     this.inForce = h("p", { class: "hint" });
     return part("slo", "Service-level objective", this.inForce, this.slo.element);
@@ -102,7 +102,7 @@ export class Act {
 
   async removeSlo() {
     await call("DELETE", `slo/${this.path}`);
-    return "Removed. The app runs on as it is.";
+    return "Removed. The app keeps running as it is.";
   }
 
   // --- mode ---
@@ -150,7 +150,7 @@ export class Act {
     const now = action("Stop now", () => this.stop, () => this.stopApp({ force: true }));
     this.stop = new Form({ fields: [], submit: "Stop", more: [now], send: () => this.stopApp() });
     this.stop.button.className = "danger";
-    this.stop.element.prepend(h("p", { class: "hint" }, "What was accepted is delivered first; “Stop now” gives it up."));
+    this.stop.element.prepend(h("p", { class: "hint" }, "Accepted items are delivered first; “Stop now” gives them up."));
     return part("run", "Start", this.start.element, this.stop.element);
   }
 
@@ -163,7 +163,7 @@ export class Act {
     return "Starting.";
   }
 
-  /** The options; what is no JSON goes to the service as text, for it to refuse. */
+  /** The options; text that is not JSON goes to the service unchanged, which refuses it. */
   json() {
     try {
       return JSON.parse(this.options.value || "{}");

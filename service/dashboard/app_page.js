@@ -1,4 +1,4 @@
-// One app: what it does now, what it did, why, and what can be done.
+// The page of one app: its present state, its past, the reasons, and its controls.
 
 import { h, renew, say } from "./dom.js";
 import { clock } from "./format.js";
@@ -50,7 +50,7 @@ export class AppPage {
     this.chartDue = 0;
   }
 
-  /** The way to what lies further down. */
+  /** Links to the parts of the page further down. */
   jumps() {
     const parts = { Pipeline: this.pipeline, Timeline: this.charts, Decisions: this.decisions, "What if": this.whatIf, Workers: this.workers, Log: this.log, Controls: this.act };
     return h("nav", { class: "jumps", "aria-label": "On this page" }, Object.entries(parts).map(([label, part]) => h("button", { type: "button", class: "quiet", onclick: () => goTo(part.element) }, label)));
@@ -80,7 +80,7 @@ export class AppPage {
     this.charts.draw();
   }
 
-  /** What does not come with the status: the app's description, options and compositions. */
+  /** Read what the status does not contain: the app's description, options and compositions. */
   async learn() {
     this.unknown = false;
     try {
@@ -90,19 +90,19 @@ export class AppPage {
       this.names.learn(choices);
       this.act.know(info, choices);
     } catch {
-      this.unknown = true; // the next status asks again
+      this.unknown = true; // the next status tries again
     }
   }
 
-  /** A place within the page, as its address names it. */
+  /** Show the place within the page that its address names. */
   async visit([kind, id], query) {
     this.charts.show(query);
     if (kind !== "decision") return;
     const found = await this.decisions.reveal(Number(id));
-    renew(this.astray, found ? "" : id, () => (found ? [] : h("p", { class: "notice warn" }, `Decision ${id} does not exist, or is no longer kept.`)));
+    renew(this.astray, found ? "" : id, () => (found ? [] : h("p", { class: "notice warn" }, `Decision ${id} does not exist, or is no longer retained.`)));
   }
 
-  /** What was before the page was opened, or while it heard nothing. */
+  /** Read the samples from before the page was opened, or from a time without connection. */
   async catchUp() {
     await fillGap(this.app);
     this.charts.draw();
@@ -114,7 +114,7 @@ export class AppPage {
   }
 
   refuse(error) {
-    this.element.replaceChildren(h("div", { class: "panel empty" }, h("h1", {}, "Not here"), h("p", {}, error.message), h("p", {}, h("a", { href: "#/" }, "All apps"))));
+    this.element.replaceChildren(h("div", { class: "panel empty" }, h("h1", {}, "Not found"), h("p", {}, error.message), h("p", {}, h("a", { href: "#/" }, "All apps"))));
   }
 
   close() {

@@ -1,4 +1,4 @@
-// A chart over time in SVG: lines, a zone that is fine, gaps where nothing was measured, and a cursor.
+// A chart over time in SVG: lines, the zone in which the objective is met, gaps without measurements, and a cursor.
 
 import { h, s, say, shown } from "./dom.js";
 import { clock } from "./format.js";
@@ -7,7 +7,7 @@ const PAD = { left: 52, right: 10, top: 8, bottom: 22 };
 
 /** A round number at or above `value`, and steps up to it. */
 export function scale(value) {
-  if (!(value > 0)) return { step: 1, top: 1 }; // nothing but zeros
+  if (!(value > 0)) return { step: 1, top: 1 }; // all values are zero
   const raw = value / 4;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].find((each) => each * power >= raw * 0.999) * power;
@@ -15,7 +15,7 @@ export function scale(value) {
 }
 
 export class Chart {
-  /** `lines`: {key, label, of(sample)}, with `off` one that is drawn only when it is asked for in the legend; `limits(sample)`: the bounds of the SLO; `fine`: which side of the first is, "below" or "above". */
+  /** `lines`: {key, label, of(sample)}; a line with `off` is drawn only if the user selects it in the legend. `limits(sample)`: bounds of the SLO. `fine`: side of the first bound on which the SLO is met, "below" or "above". */
   constructor({ title, unit, lines, limits = null, fine = "below", format, height = 170 }) {
     Object.assign(this, { title, unit, limits, fine, format, height, lines, log: false });
     this.values = lines.map(() => h("b"));
@@ -26,7 +26,7 @@ export class Chart {
     this.element = h("figure", {}, h("figcaption", {}, h("h3", {}, title), h("span", { class: "keys" }, this.labels, limits ? this.bound : null)), this.svg);
   }
 
-  /** In the legend; where there are many lines, a button that takes its own out of the picture and back. */
+  /** An entry of the legend; if there are many lines, a button that hides and shows its line. */
   key(line, inside) {
     if (this.lines.length <= 2) return h("span", { class: `key ${line.key}` }, inside);
     return h("button", { type: "button", class: `key ${line.key}`, "aria-pressed": String(!this.off.has(line)), onclick: () => this.turn(line, this.off.has(line)) }, inside);
@@ -55,7 +55,7 @@ export class Chart {
     this.tell(view);
   }
 
-  /** The values with a line, the highest one, and where a value is drawn. */
+  /** The values that have a line, the highest value, and the function from a value to its position. */
   scaled(samples) {
     let [high, low] = [0, Infinity];
     for (const sample of samples)
@@ -110,7 +110,7 @@ export class Chart {
     return [s("line", { class: "cursor", x1: at, x2: at, y1: PAD.top, y2: this.height - PAD.bottom }), s("text", { class: "moment", x: at + (end ? -4 : 4), y: PAD.top + 9, "text-anchor": end ? "end" : "start" }, (view.clock ?? clock)(view.cursor))];
   }
 
-  /** Values at the cursor, else the latest, in the legend and in words. */
+  /** Show the values at the cursor, or the latest ones, in the legend and in words. */
   tell(view) {
     const at = nearest(view.samples, view.cursor);
     const texts = this.lines.map((line) => {
@@ -133,7 +133,7 @@ export function nearest(samples, cursor) {
   return samples.reduce((best, sample) => (Math.abs(sample.t - cursor) < Math.abs(best.t - cursor) ? sample : best));
 }
 
-/** Runs of [time, value] without a hole. A value that is null was not measured; undefined is no concern of this line. */
+/** Series of [time, value] without a gap. A null value was not measured; an undefined one does not belong to this line. */
 function pieces(samples, of, gap) {
   const runs = [];
   let last = null;
@@ -159,12 +159,12 @@ function timeAxis(view, x, height) {
   return ticks.map((t) => s("text", { x: Math.min(x(t), edge - (step < 60 ? 25 : 16)), y: height - 5, "text-anchor": "middle" }, (view.clock ?? clock)(t, step < 60)));
 }
 
-/** Stretches of which nothing is known. */
+/** Draw the periods without measurements. */
 export function holes(view, x, height) {
   return view.holes.map((hole) => s("rect", { class: "hole", x: x(hole.from), width: x(hole.to) - x(hole.from), y: PAD.top, height: height - PAD.top - PAD.bottom }, s("title", {}, hole.told)));
 }
 
-/** What is being marked with the pointer. */
+/** Draw the range that the user is selecting with the pointer. */
 export function chosen({ drag }, x, height) {
   if (!drag) return [];
   const [left, right] = [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)].map(x);

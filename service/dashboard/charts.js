@@ -1,4 +1,4 @@
-// The charts of an app, over the same stretch of time and with one cursor.
+// The charts of an app, over the same period and with one cursor.
 
 import { h, renew, s, say, shown } from "./dom.js";
 import * as format from "./format.js";
@@ -8,7 +8,7 @@ import { KEPT, historyOf, joined, samplesOf, stamp } from "./samples.js";
 import { segment } from "./service.js";
 
 const LENGTHS_S = { "2 minutes": 120, "5 minutes": 300, "15 minutes": 900, hour: 3600, "6 hours": 21600, day: 86400 };
-const LEAST_S = 2; // a click that slips is no range
+const LEAST_S = 2; // a click with a slight movement does not select a range
 const BAND_HEIGHT = 58;
 const HOLES_TOLD = 3;
 
@@ -17,7 +17,7 @@ const LATENCIES = [
   { key: "p50", label: "p50", of: (sample) => sample.p50, off: true },
   { key: "p95", label: "p95", of: (sample) => sample.p95 },
   { key: "p99", label: "p99", of: (sample) => sample.p99, off: true },
-  { key: "share", label: "share asked for", of: (sample) => sample.share, rare: true },
+  { key: "share", label: "required share", of: (sample) => sample.share, rare: true },
 ];
 
 const { axisRate, axisTime } = format;
@@ -55,7 +55,7 @@ export class Charts {
     cancelAnimationFrame(this.frame);
   }
 
-  /** What the charts cannot tell by their samples: the names of the stages, in the app's order, and the present runner. */
+  /** Take what the samples do not contain: the names of the stages, in the app's order, and the present runner. */
   know({ stages: each, slo, began_at: began, started_again: again }) {
     this.judge(format.goals(slo, "latency").map((goal) => goal.statistic));
     const stages = each.map((stage) => stage.name);
@@ -63,7 +63,7 @@ export class Charts {
     if (renew(this.stagePlace, stages.join(), () => this.stageChart(stages))) this.draw();
   }
 
-  /** The curve that an objective judges is drawn without being asked for. */
+  /** Draw the curve that an objective judges, even if the user did not select it. */
   judge(statistics) {
     if (statistics.join() === this.judged) return;
     this.judged = statistics.join();
@@ -90,11 +90,11 @@ export class Charts {
     return { samples, from, to, marks, cursor: this.cursor, drag: this.drag, gap, holes: this.holes(samples, gap) };
   }
 
-  /** Stretches between samples of which nothing is known, with the reason where it is. */
+  /** Periods between samples without measurements, with the reason if it is known. */
   holes(samples, gap) {
     const found = samples.slice(1).flatMap(({ t }, index) => (t - samples[index].t > gap ? [{ from: samples[index].t, to: t }] : []));
     return found.map((hole) => {
-      const restart = this.again && this.began > hole.from - 1 && this.began < hole.to + 1 ? `: the runner was started again (${this.again})` : "";
+      const restart = this.again && this.began > hole.from - 1 && this.began < hole.to + 1 ? `: the runner was replaced (${this.again})` : "";
       return { ...hole, told: `Nothing measured from ${format.clock(hole.from)} to ${format.clock(hole.to)}${restart}` };
     });
   }
@@ -115,7 +115,7 @@ export class Charts {
     });
   }
 
-  /** The moment under the pointer, seconds; null beside the charts. */
+  /** The time under the pointer, in seconds; null if the pointer is not on a chart. */
   momentAt(event) {
     const box = this.rates.svg.getBoundingClientRect();
     const view = this.view();
@@ -129,7 +129,7 @@ export class Charts {
     this.moveTo(at);
   }
 
-  /** Marks a range by dragging; its address is that of the page then. */
+  /** Select a range by dragging; the page then has the range's address. */
   mark(event) {
     const at = this.momentAt(event);
     if (at === null || event.button !== 0 || !event.target.closest("svg")) return;
@@ -147,7 +147,7 @@ export class Charts {
     location.hash = `#/app/${segment(this.app)}?from=${stamp(from)}&to=${stamp(to)}`;
   }
 
-  /** What the address asks for: a range, or what is now. */
+  /** The period that the address names: a range, or the present. */
   show(query) {
     const [from, to] = ["from", "to"].map((name) => Date.parse(query.get(name) ?? "") / 1000);
     this.range = from < to ? { from, to } : null;
@@ -161,7 +161,7 @@ export class Charts {
     this.reach(Date.now() / 1000 - Number(this.length.value));
   }
 
-  /** Asks for what lies before the samples that the page keeps. */
+  /** Request samples that are older than those that the page keeps. */
   async reach(from) {
     const back = Math.ceil(Date.now() / 1000 - from);
     if (back > KEPT) this.past = await historyOf(this.app, from, this.range?.to ?? Date.now() / 1000);
@@ -173,7 +173,7 @@ export class Charts {
     this.draw();
   }
 
-  /** Zooms around the cursor, or the middle: in for a factor below 1. */
+  /** Zoom around the cursor, or the middle; a factor below 1 zooms in. */
   zoom(factor) {
     const { from, to, cursor } = this.view();
     const middle = cursor ?? (from + to) / 2;
@@ -199,13 +199,13 @@ export class Charts {
   }
 }
 
-/** Seconds without a sample that are a gap: where they are thinned out, more than for those of each second. */
+/** Seconds without a sample that count as a gap; thinned-out samples allow more than one sample per second does. */
 function gapOf(samples) {
   const apart = samples.slice(1).map((sample, index) => sample.t - samples[index].t).sort((one, other) => one - other);
   return Math.max(4, 1.5 * (apart[Math.floor(apart.length * 0.98)] ?? 0));
 }
 
-/** Which composition was active when: coloured bands with a mark at every switch. */
+/** Draw the active composition over time: coloured bands with a mark at every switch. */
 class Bands {
   constructor() {
     this.value = h("b");

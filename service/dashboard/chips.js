@@ -1,4 +1,4 @@
-// State, verdict and mode of an app, each as a word in its colour.
+// State, verdict and mode of an app, each as a coloured word.
 
 import { h, renew } from "./dom.js";
 import * as format from "./format.js";
@@ -16,7 +16,7 @@ export function resting(status) {
 function chips(status, before) {
   const list = [h("span", { class: "chip", "data-state": status.state }, status.state)];
   if (status.alerts?.length) list.push(h("span", { class: "chip", "data-slo": "violated" }, status.alerts.length === 1 ? "alert" : `${status.alerts.length} alerts`));
-  if (before) list.push(h("span", { class: "chip before", "data-slo": before.verdict }, `${format.VERDICT[before.verdict]} until ${format.clock(before.t)}`), status.state === "starting" ? null : h("span", { class: "chip" }, "measuring anew"));
+  if (before) list.push(h("span", { class: "chip before", "data-slo": before.verdict }, `${format.VERDICT[before.verdict]} until ${format.clock(before.t)}`), status.state === "starting" ? null : h("span", { class: "chip" }, "measuring again"));
   else if (!resting(status) || status.slo_status !== "unknown") list.push(h("span", { class: "chip", "data-slo": status.slo_status }, format.VERDICT[status.slo_status]));
   if (format.stands(status) && !resting(status)) list.push(h("span", { class: "chip", "data-slo": "infeasible" }, "held up"));
   if (status.mode !== "auto") list.push(h("span", { class: "chip", "data-mode": status.mode }, status.mode));

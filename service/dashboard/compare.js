@@ -1,4 +1,4 @@
-// Two runs of an app side by side: what each came to, and the course of both from the beginning of each.
+// Two runs of an app side by side: their results, and their timelines from the beginning of each run.
 
 import { h, renew, say } from "./dom.js";
 import * as format from "./format.js";
@@ -13,7 +13,7 @@ import { lostNotice } from "./overview.js";
 const NAMES = ["first", "second"];
 const SIDES = ["one", "other"];
 const GAP_S = 4;
-// What is better: less, more, or neither.
+// Direction that is better: less, more, or neither.
 const ROWS = [
   ["SLO met", (run) => run.slo_met_share, format.share, "more"],
   ["Offered", (run) => run.offered_per_s, (value) => `${format.rate(value)}/s`, ""],
@@ -25,7 +25,7 @@ const ROWS = [
   ["Items that failed", (run) => run.items.failed, format.whole, "less"],
   ["Items dropped", (run) => run.items.shed, format.whole, "less"],
   ["Workers, on average", (run) => run.workers, format.number, "less"],
-  ["CPU an item", (run) => run.cpu_ms_per_item, format.time, "less"],
+  ["CPU per item", (run) => run.cpu_ms_per_item, format.time, "less"],
   ["Decisions", (run) => run.decisions, format.whole, ""],
   ["Switches", (run) => run.switches, format.whole, ""],
   ["Lasted", (run) => run.length_s, format.span, ""],
@@ -43,14 +43,14 @@ export class ComparePage {
       new Chart({ title: "Latency, p95", unit: "milliseconds", lines: sides((sample) => sample.p95), format: (value, exact) => (exact ? format.time(value) : format.axisTime(value)) }),
       new Chart({ title: "Workers", unit: "workers", lines: sides((sample) => sample.workers), format: (value, exact) => (exact ? format.whole(value) : format.axisRate(value)), height: 110 }),
     ];
-    this.figures = h("section", { class: "panel", hidden: true, "aria-labelledby": "course-title" }, h("h2", { id: "course-title" }, "Timelines, from the beginning of each"), h("div", { class: "charts" }, this.charts.map((chart) => chart.element)));
+    this.figures = h("section", { class: "panel", hidden: true, "aria-labelledby": "course-title" }, h("h2", { id: "course-title" }, "Timelines, from the beginning of each run"), h("div", { class: "charts" }, this.charts.map((chart) => chart.element)));
     this.cursor = null;
     this.visits = 0;
     this.figures.addEventListener("pointermove", (event) => this.point(event));
     this.figures.addEventListener("pointerleave", () => this.moveTo(null));
     this.figures.addEventListener("keydown", (event) => this.step(event));
     const head = h("div", { class: "head" }, h("div", { class: "row" }, h("h1", {}, "Runs of ", h("a", { href: `#/app/${segment(app)}` }, app))), this.told);
-    this.element = h("div", { class: "app compare" }, head, this.lost, h("section", { class: "panel", "aria-label": "What they achieved" }, h("div", { class: "sides" }, this.choices.map((each) => each.element)), this.table), this.figures);
+    this.element = h("div", { class: "app compare" }, head, this.lost, h("section", { class: "panel", "aria-label": "Results of both runs" }, h("div", { class: "sides" }, this.choices.map((each) => each.element)), this.table), this.figures);
     this.resized = new ResizeObserver(() => this.draw());
     this.resized.observe(this.figures);
   }
@@ -80,7 +80,7 @@ export class ComparePage {
       const known = await get(`runs/${segment(this.app)}`);
       const options = known.map((run) => [run.run, `${format.day(run.began_at)} · ${run.run}`]);
       const runs = known.length < 2 && asked.length === 0 ? [] : await get(`comparison/${segment(this.app)}?${new URLSearchParams(asked.map((run) => ["run", run]))}`);
-      if (visit !== this.visits) return; // the address names others by now
+      if (visit !== this.visits) return; // the address names other runs by now
       this.runs = runs;
       this.choices.forEach((choice, index) => choice.choose(options, this.runs[index]?.run));
       say(this.told, this.runs.length < 2 ? "Two runs are needed to compare. A run appears some ten seconds after its start, if telemetry is written." : this.sentence());
@@ -95,7 +95,7 @@ export class ComparePage {
     location.hash = `#/app/${segment(this.app)}/runs?${new URLSearchParams(this.choices.map((each) => [each.name, each.value]))}`;
   }
 
-  /** What differs most, in words. */
+  /** The main differences in words. */
   sentence() {
     const [one, other] = this.runs;
     const [before, after] = [one.latency_ms.p95, other.latency_ms.p95];
@@ -112,7 +112,7 @@ export class ComparePage {
       return h("tr", {}, h("th", { scope: "row" }, label), [before, after].map((value) => h("td", { class: "number" }, told(value))), difference(before, after, better, told));
     });
     const words = [["Objective", (run) => format.objective(run.slo)], ["Compositions", used]].map(([label, of]) => h("tr", {}, h("th", { scope: "row" }, label), this.runs.map((run) => h("td", {}, of(run))), h("td", {})));
-    const part = this.runs.every((run) => run.items.all_of_them) ? null : h("p", { class: "hint" }, "Of a long run, only a part of the items was read: latency, failed and dropped items are those of that part.");
+    const part = this.runs.every((run) => run.items.all_of_them) ? null : h("p", { class: "hint" }, "Of a long run, only part of the items was read: latency, failed and dropped items refer to that part.");
     return [scrollable("Figures of both runs", h("table", { class: "beside" }, h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, words[0], rows, words[1]))), part];
   }
 
@@ -152,7 +152,7 @@ export class ComparePage {
     this.draw();
   }
 
-  /** Seconds without a sample that are a gap: where a long run is thinned out, more. */
+  /** Seconds without a sample that count as a gap; more for a long run, whose samples are thinned out. */
   gap() {
     return Math.max(GAP_S, ...this.runs.map((run) => (3 * run.length_s) / Math.max(1, run.course.length / 10)));
   }
@@ -160,7 +160,7 @@ export class ComparePage {
 
 const LEAST_S = 10;
 
-/** A line for each of the runs; of the other one's samples it knows nothing. */
+/** A line for each run, over the samples of that run only. */
 function sides(of) {
   return [{ key: "input", label: NAMES[0] }, { key: "output", label: NAMES[1] }].map((line, index) => ({ ...line, of: (sample) => sample[SIDES[index]] && of(sample[SIDES[index]]) }));
 }
@@ -169,7 +169,7 @@ function used({ compositions }) {
   return compositions.flatMap(({ name, share }, index) => [index ? ", " : null, swatch(name), `${name} ${format.percent(share)}`]);
 }
 
-/** In per cent of the first; of shares, and from nothing, what lies between them. */
+/** The change in per cent of the first value; for shares, and if the first is 0, the difference. */
 function difference(before, after, better, told) {
   if (!format.known(before) || !format.known(after) || before === after) return h("td", { class: "number" }, before === after && format.known(before) ? "same" : "–");
   const good = better && (after < before) === (better === "less");

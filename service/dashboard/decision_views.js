@@ -1,4 +1,4 @@
-// How the entries of the list of decisions look.
+// Views of the entries in the list of decisions.
 
 import { h, s } from "./dom.js";
 import * as format from "./format.js";
@@ -15,7 +15,7 @@ export function run(entry) {
   return [h("time", { datetime: entry.at }, format.clock(entry.at)), h("span", { class: "reason" }, `No change: ${entry.reason}${times}`)];
 }
 
-/** A burst of decisions, to be unfolded; its list is filled by the caller. */
+/** A burst of decisions, which the user can unfold; the caller fills its list. */
 export function episode(entry, open) {
   const decided = entry.entries.filter((each) => each.kind === "decision");
   const names = [...new Set(decided.flatMap((each) => [each.to, each.from]))];
@@ -27,7 +27,7 @@ export function episode(entry, open) {
   return details;
 }
 
-/** `list`: the list that it stands in. */
+/** A decision. `list`: the list that contains it. */
 export function decision(entry, list, open) {
   const notation = list.names.notations.get(entry.to);
   const labels = [h("span", { class: "chip" }, entry.trigger.replace("_", " ")), entry.transition ? h("span", { class: "chip" }, entry.transition) : null, entry.infeasible ? h("span", { class: "chip", "data-slo": "infeasible" }, "out of reach") : null, entry.acted === false ? h("span", { class: "chip" }, "advice only") : null];
@@ -64,7 +64,7 @@ function number(value) {
   return h("td", { class: "number" }, value);
 }
 
-/** A wide table that scrolls by itself, also by keyboard. */
+/** A wide table with its own scroll bar, which also works by keyboard. */
 export function scrollable(label, table) {
   return h("div", { class: "scroll", role: "region", "aria-label": label, tabindex: "0" }, table);
 }

@@ -1,18 +1,18 @@
-// Every decision with its candidates, reasons, predictions and outcome, and every stretch without one: page by page, of
-// the kind that is wanted.
+// Every decision with its candidates, reasons, predictions and outcome, and every period without a decision: page by
+// page, filtered by kind.
 
 import { h, renew } from "./dom.js";
 import { decision, episode, run, sizes } from "./decision_views.js";
 import { get, segment } from "./service.js";
 
 const PAGE = 40;
-const KEPT = 1000; // as many as the service keeps: a page that is open for days grows no further
+const KEPT = 1000; // the service keeps as many; a page that is open for days stops growing there
 const EVERY_MS = 5000;
 const BURST = 4; // decisions, each within BURST_MS of the one before, are one entry of the list
 const BURST_MS = 60000;
-const KINDS = { "what was decided": ["decision", "batching"], everything: [], "what changed nothing": ["no_change"] };
+const KINDS = { "only decisions": ["decision", "batching"], everything: [], "only “no change”": ["no_change"] };
 
-/** Entries, newest first, with each burst of decisions as one of kind episode: what came between them lies in it too. */
+/** Entries, newest first. A burst of decisions, with the entries between them, becomes one entry of kind episode. */
 export function episodes(entries) {
   const found = [];
   for (let first = 0, last; first < entries.length; first = last + 1) {
@@ -32,7 +32,7 @@ function keyOf(entry) {
   return entry.kind === "decision" ? `decision ${entry.id}` : `${entry.kind} ${entry.first_at}`;
 }
 
-/** A page does not end within an instant, so that it may be shorter than was asked for. */
+/** Cut a page so that it does not end between entries of one instant; it may be shorter than requested. */
 function full(page) {
   return page.length >= PAGE - 3;
 }
@@ -42,12 +42,12 @@ export class Decisions {
     Object.assign(this, { app, names, due: 0, entries: new Map(), items: new Map(), pinned: null, more: true, deep: false });
     this.list = h("ol", { class: "decisions" });
     this.kind = h("select", { id: "decision-kind", onchange: () => this.begin() }, Object.keys(KINDS).map((label) => h("option", { value: label }, label)));
-    this.empty = h("p", { class: "hint" }, "No decisions yet. They appear as soon as an SLO is set and there is something to decide.");
-    this.older = h("button", { type: "button", class: "older", hidden: true, onclick: () => this.page() }, "Show older ones");
+    this.empty = h("p", { class: "hint" }, "No decisions yet. They appear when an SLO is set and the manager has something to decide.");
+    this.older = h("button", { type: "button", class: "older", hidden: true, onclick: () => this.page() }, "Show older entries");
     this.element = h("section", { class: "panel", "aria-labelledby": "decisions-title" }, h("div", { class: "row" }, h("h2", { id: "decisions-title" }, "Decisions"), h("span", {}, h("label", { for: "decision-kind" }, "Show"), " ", this.kind)), this.empty, this.list, this.older);
   }
 
-  /** Asks for the newest when the last decision is another one, or its outcome came, and now and then. */
+  /** Request the newest entries if the last decision or its outcome is new, and at intervals. */
   see(status) {
     const key = JSON.stringify([status.last_decision, this.names.notations.size]);
     const now = performance.now();
@@ -76,7 +76,7 @@ export class Decisions {
       const found = await this.ask(null);
       if (kind === this.kind.value) this.renewWith(found);
     } catch {
-      this.due = 0; // the connection tells; the next status asks again
+      this.due = 0; // the state of the connection is shown; the next status tries again
     }
   }
 
@@ -89,7 +89,7 @@ export class Decisions {
     this.add(found);
   }
 
-  /** With the newest. What came out of view is forgotten, unless someone reads on there. */
+  /** Add the newest entries. Entries out of view are dropped, unless the user has scrolled to them. */
   renewWith(found) {
     if (!this.deep) {
       const pinned = this.entries.get(this.pinned);
@@ -105,7 +105,7 @@ export class Decisions {
     this.draw();
   }
 
-  /** Opens a decision, wherever in the past it is. */
+  /** Open a decision, however old it is. */
   async reveal(number) {
     const id = `decision ${number}`;
     if (!this.entries.has(id)) {

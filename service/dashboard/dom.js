@@ -1,13 +1,13 @@
-// Elements in one line each.
+// Functions that create an element in one line.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An HTML element: attributes, `on…` listeners, and children (text, nodes, lists; null is nothing). */
+/** An HTML element: attributes, `on…` listeners, and children (text, nodes, lists; null is ignored). */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** The same for SVG. */
+/** An SVG element. */
 export function s(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -22,12 +22,12 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** Sets text only where it differs: what does not change costs no layout. */
+/** Set a text only if it differs, so that an unchanged text causes no layout. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Replaces the children of `element` by what `make()` returns, when `key` differs from the last time. */
+/** Replace the children of `element` with the result of `make()` if `key` has changed since the last call. */
 export function renew(element, key, make) {
   if (element.shownKey === key) return false;
   element.shownKey = key;

@@ -1,4 +1,4 @@
-// Compositions: those there are, and an editor for more that marks the line of every fault.
+// The compositions of an app, and an editor for more compositions, which marks the line of every fault.
 
 import { h, renew } from "./dom.js";
 import { Refusal, call, segment } from "./service.js";
@@ -36,7 +36,7 @@ export class Editor {
   async remove(name) {
     try {
       await call("DELETE", `compositions/${segment(this.app)}/${segment(name)}`);
-      this.removed.textContent = `Composition ${name} is removed.`;
+      this.removed.textContent = `Composition ${name} was removed.`;
       this.removed.dataset.kind = "good";
       this.changed();
     } catch (error) {
@@ -58,7 +58,7 @@ export class Editor {
     return "Added. The manager can choose them from now on.";
   }
 
-  /** Shows the faults, and which lines they are in. */
+  /** Show the faults, and the lines that contain them. */
   mark(faults) {
     const bad = new Set(faults.map((fault) => fault.line).filter(Boolean));
     const count = this.text.value.split("\n").length;

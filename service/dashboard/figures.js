@@ -1,4 +1,4 @@
-// The figures at the top of an app: what is asked for and what comes out, whether that is enough, and what it costs.
+// The figures at the top of an app: input and output, whether the SLO is met, and the cost.
 
 import { resting } from "./chips.js";
 import { h, say } from "./dom.js";
@@ -36,7 +36,7 @@ export class Figures {
     const { slo, latency_ms: latency } = status;
     const waits = format.goals(slo, "latency");
     const [wait, rate] = [format.pressing(waits, latency), format.goals(slo, "throughput")[0]];
-    // Of several objectives only the one that is missed is coloured so.
+    // Of several objectives, only a missed one gets the colour of a violation.
     const verdict = (goal, missed) => goal && (slo.objectives && status.slo_status === "violated" && !missed ? "met" : status.slo_status);
     const delivered = status.slo_status === "unknown" ? (status.delivered_per_s ?? status.throughput_per_s) : status.throughput_per_s;
     const short = rate ? format.beyond(delivered, rate.bound, "above") : "";
@@ -46,8 +46,8 @@ export class Figures {
     const late = wait ? format.beyond(known, wait.bound, "below") : "";
     const others = waits.filter((each) => each !== wait).map((each) => `; ${format.statistic(each)} ${format.time(format.judged(latency, each))}, bound ${format.time(each.bound)}`);
     const [value, unit] = format.time(known).split(" ");
-    // What is due and waits is judged as well: the objective can be missed by more than what is out.
-    const behind = wait && !late && !slo.objectives && status.slo_status === "violated" && status.queued > 0 ? "; what waits will be late" : "";
+    // Items that are due and wait are judged too, so the objective can be missed by more than the delivered items show.
+    const behind = wait && !late && !slo.objectives && status.slo_status === "violated" && status.queued > 0 ? "; waiting items will be late" : "";
     const told = wait ? `${format.statistic(wait)}, ${late || "bound"} ${format.time(wait.bound)}${others.join("")}${behind}` : `mean; p95 ${format.time(latency.p95)}`;
     this.tiles.Latency.set(value, unit ?? "", told, verdict(wait, late));
     const since = status.began_at ? `of the time since ${format.clock(status.began_at, false)}` : "of the time";
@@ -67,7 +67,7 @@ export class Figures {
   }
 }
 
-/** What is judged begins anew with a change; the chart's figure does not. */
+/** The judged rate starts anew with a change; the chart's rate does not. */
 function across(judged, whole) {
   const apart = format.known(judged) && format.known(whole) && Math.abs(judged - whole) > 0.1 * Math.max(judged, whole);
   return apart ? `; ${format.rate(whole)} across the last change` : "";

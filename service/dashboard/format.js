@@ -1,8 +1,8 @@
-// Numbers and times for people. What is not measured is a dash.
+// Numbers and times as text. A value that was not measured is a dash.
 
 const DASH = "–";
 
-// Made once: making one takes longer than using it a hundred times.
+// Created once: creating a format takes longer than using it a hundred times.
 const NUMBERS = [0, 1, 2].map((count) => new Intl.NumberFormat("en", { minimumFractionDigits: count, maximumFractionDigits: count }));
 const TO_THE_MINUTE = { hour: "2-digit", minute: "2-digit", hour12: false };
 const MINUTES = new Intl.DateTimeFormat("en-GB", TO_THE_MINUTE);
@@ -55,17 +55,17 @@ export function percent(ratio) {
   return known(ratio) ? `${digits(ratio * 100, 0)} %` : DASH;
 }
 
-/** A share as far as it goes: the last tenth of a per cent counts where much of it is kept. */
+/** A share in per cent, rounded down; above 90 %, with a decimal. */
 export function share(ratio) {
   return known(ratio) ? `${digits(Math.floor(ratio * 1000) / 10, ratio > 0.9 && ratio < 1 ? 1 : 0)} %` : DASH;
 }
 
-/** Whether something else than the app's workers keeps more than a quarter of the cores busy; less is the runner's own. */
+/** Whether other processes than the workers keep more than a quarter of the cores busy; the runner itself uses less. */
 export function crowded({ others_cores: others, cores }) {
   return known(others) && others > 0.25 * cores;
 }
 
-/** How far `value` lies beyond `bound`, in words; empty where it does not. `fine`: the side that is, below or above. */
+/** How far `value` lies beyond `bound`, in words; empty if it does not. `fine`: side where the SLO is met, below or above. */
 export function beyond(value, bound, fine) {
   if (!known(value) || !known(bound) || bound <= 0) return "";
   const ratio = fine === "below" ? value / bound : bound / Math.max(value, 1e-9);
@@ -84,12 +84,12 @@ export function clock(at, seconds = true) {
   return (seconds ? SECONDS : MINUTES).format(date);
 }
 
-/** Local day and time: of what may be long ago. */
+/** Local day and time, for times that may be long ago. */
 export function day(at) {
   return DAYS.format(new Date(at));
 }
 
-/** Seconds since a beginning as 0:05, 12:30 or 1:12:30. */
+/** Elapsed seconds as 0:05, 12:30 or 1:12:30. */
 export function elapsed(t) {
   const [hours, minutes, seconds] = [Math.floor(t / 3600), Math.floor(t / 60) % 60, Math.floor(t) % 60].map(String);
   return hours === "0" ? `${minutes}:${seconds.padStart(2, "0")}` : `${hours}:${minutes.padStart(2, "0")}:${seconds.padStart(2, "0")}`;
@@ -106,40 +106,40 @@ export function axisRate(value) {
 
 export const STATISTIC = { mean: "mean", p50: "median", p95: "95th percentile", p99: "99th percentile", share: "time of 95 % of the items" };
 
-/** The objectives about `metric` among those of an SLO. */
+/** The objectives of an SLO about `metric`. */
 export function goals(slo, metric) {
   return (slo?.objectives ?? [slo]).filter((each) => each?.metric === metric);
 }
 
-/** Of the latencies that are known, the one that `goal` judges. */
+/** The latency that `goal` judges, out of the known ones. */
 export function judged(latency, goal) {
   return latency[goal?.statistic ?? "mean"];
 }
 
-/** Of objectives about latency the one that is missed, else the first; undefined where there is none. */
+/** The missed objective about latency, else the first one; undefined if there is none. */
 export function pressing(goals, latency) {
   return goals.find((each) => beyond(judged(latency, each), each.bound, "below")) ?? goals[0];
 }
 
-/** Which latency an SLO judges. */
+/** The latency that an SLO judges, in words. */
 export function statistic(slo) {
   return slo.statistic === "share" ? `of ${percent(slo.share)} of the items` : STATISTIC[slo.statistic];
 }
 
-/** `5 workers and 1.5 cores`; parts of cores are told to two digits. */
+/** A budget as text: `5 workers and 1.5 cores`; fractions of cores have two digits. */
 export function budget({ workers, cores }) {
   const count = (value, word) => `${value} ${value === 1 ? word : `${word}s`}`;
   const parts = [known(workers) && count(workers, "worker"), known(cores) && count(Number(cores.toFixed(2)), "core")];
   return parts.filter(Boolean).join(" and ");
 }
 
-/** What an app was given, and what it would do with more. */
+/** The share of an app, and the effect of a larger share. */
 export function grant({ workers, cores, reached, more, reached_with_more: better }) {
   const further = more ? `, ${percent(better)} with ${budget(more)} more` : "";
   return `${budget({ workers, cores })}: ${percent(reached)} of its objective${further}`;
 }
 
-/** An SLO as a sentence: what it asks for, and where the bound lies. */
+/** An SLO as a sentence, with its bound. */
 export function objective(slo) {
   if (!slo) return "no SLO";
   const spent = Object.entries(slo.budget ?? {}).filter(([, most]) => most !== null).map(([kind, most]) => `${most} ${kind}`);
@@ -148,7 +148,7 @@ export function objective(slo) {
 
 function single(slo) {
   if (slo.statistic === "share") return `${percent(slo.share)} of the items within ${time(slo.bound)}`;
-  if (slo.metric === "latency") return `${STATISTIC[slo.statistic] ?? ""} latency ≤ ${time(slo.bound)}`.trim(); // telemetry does not tell which
+  if (slo.metric === "latency") return `${STATISTIC[slo.statistic] ?? ""} latency ≤ ${time(slo.bound)}`.trim(); // telemetry does not contain the share
   if (slo.target === "fastest") return "the highest throughput";
   const target = slo.target === "input_rate" ? "of the input rate" : "";
   return `throughput ≥ ${rate(slo.bound)} items/s ${target && `(${percent(1 - slo.threshold)} ${target})`}`.trim();
@@ -159,7 +159,7 @@ export function sentence(text) {
   return `${text[0].toUpperCase()}${text.slice(1).replace(/[.\s]+$/, "")}.`;
 }
 
-/** What holds the stream up, other than a load that is too high. */
+/** The cause that holds the stream up, unless it is a load that is too high. */
 export function stands(status) {
   return (status.held_up_by ?? []).some((part) => part !== "backlog");
 }

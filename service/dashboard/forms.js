@@ -1,11 +1,11 @@
-// Forms whose faults are the service's own sentences, each at its field.
+// Forms that show the service's sentences about faults, each at its field.
 
 import { h } from "./dom.js";
 import { Refusal, sentence } from "./service.js";
 
 let count = 0;
 
-/** A labelled control. `options` ([value, text] pairs) make it a list; `unit` stands behind it. */
+/** A labelled control. With `options` ([value, text] pairs) it is a list; `unit` is shown after it. */
 export class Field {
   constructor({ name, label, unit = null, options = null, value = "", hint = null, type = "text", ...rest }) {
     const id = `field-${++count}-${name}`;
@@ -27,7 +27,7 @@ export class Field {
     return this.control.type === "checkbox" ? this.control.checked : this.control.value.trim();
   }
 
-  /** A number where it is one, null where nothing is given, else the text, for the service to refuse. */
+  /** The value: a number, null if the field is empty, else the text, which the service will refuse. */
   get number() {
     if (this.value === "") return null;
     return Number.isNaN(Number(this.value)) ? this.value : Number(this.value);
@@ -41,7 +41,7 @@ export class Field {
   }
 }
 
-/** `send()` asks the service and returns the sentence of success, or {text, kind} where that is no good news. */
+/** `send()` calls the service and returns the sentence of success, or {text, kind} for another outcome. */
 export class Form {
   constructor({ fields, send, submit, more = [] }) {
     this.fields = fields;
@@ -85,7 +85,7 @@ export class Form {
   }
 }
 
-/** A button that asks the service by itself; what it says goes to `form`'s result. */
+/** A button with its own call of the service; the answer is shown as the result of `form`. */
 export function action(label, form, send, kind = "") {
   return h("button", { type: "button", class: kind, onclick: () => form().run(send) }, label);
 }

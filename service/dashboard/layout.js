@@ -1,4 +1,4 @@
-// Where the parts of a pipeline are drawn: groups from left to right, in as many rows as the width needs.
+// Positions of the parts of a pipeline: groups from left to right, in as many rows as the width needs.
 
 export const SIZE = {
   stage: { width: 112, height: 66 },
@@ -13,7 +13,7 @@ export const SIZE = {
   margin: 4,
 };
 
-/** Copies behind a group that stand for its further replicas. */
+/** Number of boxes drawn behind a group to show its other replicas. */
 export function behind(replicas) {
   return Math.min(replicas, 4) - 1;
 }

@@ -1,4 +1,4 @@
-// What the service logged about an app, and what its stages printed: read while it is unfolded.
+// The service's log about an app and the prints of its stages, read while the user has unfolded it.
 
 import { h } from "./dom.js";
 import * as format from "./format.js";
@@ -29,7 +29,7 @@ export class LogView {
     if (this.element.open) this.timer = setTimeout(() => this.read(), EVERY_MS);
   }
 
-  /** A service that was started again counts its lines from 1. */
+  /** Notice that a restarted service counts its lines from 1 again. */
   async beginsAnew() {
     const [newest] = await get(`logs?app=${segment(this.app)}&limit=1`).catch(() => []);
     if (newest === undefined || newest.id < this.last) this.last = 0;

@@ -1,4 +1,4 @@
-// What is shown where: signing in, the way between the pages, and the state of the connection.
+// Sign-in, navigation between the pages, and the state of the connection.
 
 import { h, renew, say } from "./dom.js";
 import { hasToken, segment, setToken } from "./service.js";
@@ -80,7 +80,7 @@ function connected(state, detail) {
   if (page) page.connected(state);
 }
 
-/** What someone who does not see the page has to know. */
+/** Announcements for users who do not see the page. */
 function announce(status) {
   const composition = status.composition ? status.composition.name : null;
   const before = told.get(status.app);
@@ -112,7 +112,7 @@ function signIn() {
     setToken(field.value.trim());
     open();
   };
-  const hint = wrong ? h("p", { class: "error", role: "alert", id: "token-hint" }, "The service does not accept this token.") : h("p", { class: "hint", id: "token-hint" }, "The one the service was started with (RECOMPOSE_TOKEN), or a named one (recompose tokens). It is kept until this tab is closed.");
+  const hint = wrong ? h("p", { class: "error", role: "alert", id: "token-hint" }, "The service does not accept this token.") : h("p", { class: "hint", id: "token-hint" }, "The token with which the service was started (RECOMPOSE_TOKEN), or a named one (recompose tokens). The page keeps it until you close the tab.");
   main.replaceChildren(h("form", { class: "panel sign-in", onsubmit: submit }, h("h1", {}, "Sign in"), h("label", { for: "token" }, "Token"), field, hint, h("button", { class: "primary" }, "Sign in")));
   field.focus();
 }
@@ -134,7 +134,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   main.focus();
 });
 document.addEventListener("visibilitychange", () => {
-  // A page that nobody sees asks for nothing; what it missed is filled from the history.
+  // A hidden page requests nothing; later it reads the missed samples from the history.
   if (page === null) return;
   leave();
   if (document.hidden) connected("paused");

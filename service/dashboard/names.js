@@ -1,10 +1,10 @@
-// Compositions by name: what each one is, and the colour that it keeps.
+// Compositions by name, with their notation and a fixed colour.
 
 import { h } from "./dom.js";
 
 export const HUES = 16;
 
-/** The same name has the same colour everywhere and always; datapipe/report/plots.py says the same for reports. */
+/** The colour of a name, the same everywhere; datapipe/report/plots.py uses the same colours in reports. */
 export function hueOf(name) {
   if (/^[1-9][0-9]{0,8}$/.test(name)) return (Number(name) - 1) % HUES;
   let hash = 0x811c9dc5;
@@ -12,7 +12,7 @@ export function hueOf(name) {
   return ((hash ^ (hash >>> 16)) >>> 0) % HUES;
 }
 
-/** What is known of an app's compositions, by name; it outlives a visit to the page. */
+/** Notations of an app's compositions by name; they are kept after the user leaves the page. */
 export class Names {
   constructor() {
     this.notations = new Map();

@@ -1,4 +1,4 @@
-// The nodes of the cluster, where there are several: what each has, what is taken of it, and whose workers are there.
+// The nodes of the cluster, if there are several: resources of each node, their use, and its workers by app.
 
 import { h, renew, shown } from "./dom.js";
 import * as format from "./format.js";
@@ -14,14 +14,14 @@ export class Nodes {
     this.due = 0;
   }
 
-  /** Asks again after some seconds; called with each status. */
+  /** Request the nodes again after some seconds; called with each status. */
   async look() {
     if (performance.now() < this.due) return;
     this.due = performance.now() + EVERY_MS;
     try {
       this.show(await get("/nodes"));
     } catch {
-      // the page says already that the service does not answer
+      // the page already shows that the service does not answer
     }
   }
 
@@ -32,7 +32,7 @@ export class Nodes {
   }
 }
 
-/** As many digits as it has, at most two behind the point: a quota may be half a core. */
+/** A number with at most two decimals, as a quota may be half a core. */
 function plain(value) {
   return String(Math.round(value * 100) / 100);
 }

@@ -1,4 +1,4 @@
-// A card for each app.
+// The overview, with a card for each app.
 
 import { resting, showChips } from "./chips.js";
 import { h, renew, s, say, shown } from "./dom.js";
@@ -12,7 +12,7 @@ const SPARK_EVERY_MS = 1000;
 
 const RANK = { failed: 0, infeasible: 1, violated: 2, unknown: 3, none: 5, met: 4 };
 
-/** The worst first, what is at rest last. */
+/** Order of the apps: those in the worst state first, stopped ones last. */
 function rank(status) {
   if (status.state === "failed") return RANK.failed;
   if (status.state === "stopped") return 9;
@@ -53,7 +53,7 @@ export class Overview {
     return this.cards.get(app);
   }
 
-  /** Moves cards only where the order is another one, and not away from who is at one. */
+  /** Move the cards only if the order has changed, and not while a card has the focus. */
   arrange(statuses) {
     const order = [...statuses].sort((one, other) => rank(one) - rank(other) || one.app.localeCompare(other.app));
     const key = order.map((status) => `${status.app} ${status.state === "stopped"}`).join();
@@ -65,7 +65,7 @@ export class Overview {
     shown(this.rest, stopped.length > 0);
   }
 
-  /** What was before the page was opened, or while it heard nothing, of all apps in one answer. */
+  /** Read, in one answer for all apps, the samples from before the page was opened or from a time without connection. */
   async catchUp() {
     for (const [app, samples] of await ratesOf(SPARK_S)) this.card(app).before = samples;
     this.draw();
@@ -88,7 +88,7 @@ export class Overview {
 
 export function lostNotice() {
   const since = format.clock(Date.now() / 1000);
-  return h("p", { class: "notice warn" }, h("strong", {}, "The service does not answer."), ` Figures are those of ${since}. Trying again; the gap will be filled afterwards.`);
+  return h("p", { class: "notice warn" }, h("strong", {}, "The service does not answer."), ` The figures are from ${since}. Trying again; the gap will be filled afterwards.`);
 }
 
 export function loading() {
@@ -157,7 +157,7 @@ function path(points) {
   return text;
 }
 
-/** All apps in a few words: how many run and meet their objectives, and what they take. */
+/** A summary of all apps: how many run and meet their objectives, and the resources that they use. */
 function fleet(statuses) {
   const running = statuses.filter((status) => !resting(status));
   const count = (verdict) => running.filter((status) => status.slo_status === verdict).length;
@@ -169,7 +169,7 @@ function fleet(statuses) {
   return [`${running.length} of ${statuses.length} running`, ...verdicts, ...(running.length ? [taken] : [])];
 }
 
-/** The machine's budget and what each app has of it; nothing where nobody counts. */
+/** The machine's budget and each app's share; nothing if there is no budget. */
 function shares(statuses) {
   const given = statuses.filter((status) => status.grant && !resting(status));
   return given.length === 0 ? [] : [`Budget ${format.budget(given[0].grant.total)}`, ...given.map(({ app, grant }) => `${app} ${format.grant(grant)}`)];
@@ -184,14 +184,14 @@ function workersOf({ cost, composition }) {
   return `${cost.workers}${cost.spares ? ` + ${cost.spares}` : ""} on ${cost.cores} ${cost.cores === 1 ? "core" : "cores"}`;
 }
 
-/** What spare workers are for, and what they cost. */
+/** The purpose and the cost of spare workers. */
 function spareText({ cost, workers }) {
   if (!cost?.spares) return "";
   const memory = workers.filter((worker) => worker.group === null).reduce((total, worker) => total + (worker.memory_bytes ?? 0), 0);
   return `${cost.spares} spare: started and idle, so that a change or a lost worker need not wait for a new process${memory ? `; ${format.bytes(memory)} of memory` : ""}`;
 }
 
-/** Why it runs as it does: the last decision. */
+/** The last decision, as the reason for the present state. */
 function lastOf(decision) {
   if (!decision) return [];
   const moved = decision.from === decision.to ? `stays with ${decision.to}` : `${decision.from} → ${decision.to}`;
@@ -203,7 +203,7 @@ function words(status) {
   if (status.state === "failed") return `Nothing runs: ${(status.failure ?? "it has failed.").trim().split("\n").pop()}`;
   if (status.state === "stopped") return "Stopped";
   if (status.state === "starting") return status.held_up ? `Starting: ${status.held_up}.` : "Workers are starting.";
-  if (status.state === "stopping") return "Stopping: what was accepted is delivered first.";
+  if (status.state === "stopping") return "Stopping: accepted items are delivered first.";
   if (status.held_up) return format.sentence(status.held_up);
   return format.objective(status.slo);
 }

@@ -1,4 +1,4 @@
-// The pipeline as it runs now: groups as boxes, merged stages inside one box, replicas stacked, what waits on the arrows.
+// The running pipeline: groups as boxes, merged stages inside one box, replicas stacked, waiting items on the arrows.
 
 import { h, renew, s } from "./dom.js";
 import * as format from "./format.js";
@@ -8,7 +8,7 @@ import { swatch } from "./names.js";
 const DOTS = 8;
 const LANE = { gap: 14, height: 30 };
 
-/** What is drawn of a status: everything that changes the picture, and nothing else. */
+/** The part of a status that the picture shows. */
 export function pictureOf(status) {
   const stages = new Map(status.stages.map((stage) => [stage.name, stage]));
   const composition = status.composition ?? asWritten(status);
@@ -27,7 +27,7 @@ export function pictureOf(status) {
   return { groups, dyn, between, spare, still, queued: status.queued, input: format.rate(status.offered_per_s ?? status.input_rate_per_s), output: format.rate(status.throughput_per_s), state: status.state };
 }
 
-/** How hard the items press that a group holds back: 0 not, 1 some wait and all its workers are at work, 2 many do. */
+/** Pressure on a group: 0 none, 1 items wait and all its workers are busy, 2 many items wait. */
 function pressed(waiting, busy, workers) {
   if (waiting === 0 || busy < workers) return 0;
   return waiting > 4 * Math.max(1, workers) ? 2 : 1;
@@ -49,7 +49,7 @@ export class Pipeline {
     this.element = h("section", { class: "panel pipeline", "aria-labelledby": "pipeline-title" }, h("div", { class: "row" }, h("h2", { id: "pipeline-title" }, "Pipeline"), this.runs), this.drawing, this.note);
     this.width = 0;
     this.resized = new ResizeObserver(([{ contentRect }]) => {
-      this.width = contentRect.width; // asking the element with every status would have the page laid out each time
+      this.width = contentRect.width; // reading the width from the element would cost a layout at every status
       if (this.status) this.show(this.status);
     });
     this.resized.observe(this.drawing);
@@ -75,7 +75,7 @@ function noteOf(picture, status) {
   const parts = [];
   if (picture.dyn && settingsOf(picture.dyn)) parts.push(`Scheduler ${picture.dyn.scheduler} with ${settingsOf(picture.dyn)}. `);
   if (picture.spare > 0) parts.push(`${picture.spare} warm spare ${picture.spare === 1 ? "worker" : "workers"}. `);
-  if (status.batching?.size > 1) parts.push(`Up to ${format.whole(status.batching.size)} items travel together: ${status.batching.reason}. `);
+  if (status.batching?.size > 1) parts.push(`Up to ${format.whole(status.batching.size)} items per bundle: ${status.batching.reason}. `);
   const last = status.last_switch;
   if (last?.at) {
     const drain = last.transition === "resize" ? "in place" : `drain expected within ${format.time(last.drain_estimate_ms)}, took ${format.time(last.drain_actual_ms)}`;
@@ -87,7 +87,7 @@ function noteOf(picture, status) {
   return parts;
 }
 
-/** The picture in words, for who does not see it. */
+/** The picture in words, for users who do not see it. */
 function inWords(picture) {
   const groups = picture.groups.map((group) => {
     const stages = group.stages.map((stage) => `${stage.name} ${stage.time}${stage.bottleneck ? ", the bottleneck" : ""}`).join(" merged with ");
@@ -98,17 +98,17 @@ function inWords(picture) {
   return `Pipeline. Input ${picture.input} items per second, ${picture.queued} waiting; ${groups.join("; then ")}; output ${picture.output} items per second.${roaming}`;
 }
 
-/** Of a dynamic composition: where its workers are that are at no stage. */
+/** For a dynamic composition: the workers that are not at a stage, in words. */
 function roamers({ dyn, between }) {
   return `${dyn.workers} workers go from stage to stage as scheduler ${dyn.scheduler} says, ${between} between stages`;
 }
 
-/** What the scheduler goes by. */
+/** The settings of the scheduler in words. */
 function settingsOf({ settings }) {
   return Object.entries(settings ?? {}).map(([name, value]) => `${name} ${value}`).join(", ");
 }
 
-/** The workers that look for work, in a lane under the stages that they go to. */
+/** The workers that look for work, in a lane under the stages. */
 function drawLane(picture, plan) {
   const [x, y, width] = [SIZE.margin, plan.height + LANE.gap, plan.width - 2 * SIZE.margin];
   const dots = Array.from({ length: Math.min(DOTS, picture.between) }, (_, index) => s("circle", { class: "worker", cx: x + 16 + index * 12, cy: y + LANE.height / 2, r: 4 }));
@@ -128,7 +128,7 @@ function draw(picture, width) {
   return s("svg", { ...size, role: "img", "aria-label": label, class: picture.still ? "still" : "" }, s("defs", {}, marker), flow, plan.boxes.map((box) => drawBox(box, picture)), lane);
 }
 
-/** `group`: the one it leads to, where there is one. */
+/** An arrow. `group`: the group to which it leads, if any. */
 function drawArrow(arrow, group, first) {
   const level = group ? ["", " pressed", " pressed much"][group.pressed] : "";
   const path = s("path", { class: `arrow${level}`, d: arrow.path, "marker-end": "url(#head)" });

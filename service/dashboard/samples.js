@@ -1,10 +1,10 @@
-// The last quarter of an hour of every app, one sample a second: bounded, however long the page is open.
+// Samples of every app, one per second for the last quarter of an hour, so that memory stays bounded.
 
 import { goals } from "./format.js";
 import { get, segment } from "./service.js";
 
 export const KEPT = 900;
-const OF_MANY = 300; // of an app whose own page is not open
+const OF_MANY = 300; // samples of an app whose own page is not open
 const GAP_S = 5;
 
 export function fromHistory(sample) {
@@ -13,7 +13,7 @@ export function fromHistory(sample) {
     t: Math.floor(Date.parse(sample.at) / 1000),
     composition: sample.composition,
     input: sample.input_rate_per_s,
-    output: sample.delivered_per_s ?? sample.throughput_per_s, // the other begins anew with each switch: false dips
+    output: sample.delivered_per_s ?? sample.throughput_per_s, // throughput_per_s starts anew with each switch, which would show false dips
     mean: sample.latency_ms.mean,
     p50: sample.latency_ms.p50 ?? null,
     p95: sample.latency_ms.p95,
@@ -45,28 +45,28 @@ export class Samples {
   constructor() {
     this.list = [];
     this.kept = OF_MANY;
-    this.missing = -Infinity; // since when there may be more than the page has heard
+    this.missing = -Infinity; // time since which the page may lack samples
   }
 
   get last() {
     return this.list[this.list.length - 1] ?? null;
   }
 
-  /** The newest status of a second stands for it. */
+  /** Add a status; the newest status of a second replaces earlier ones. */
   push(status) {
     const sample = fromStatus(status);
     const last = this.last;
     if (last && sample.t < last.t) return;
     if (last && sample.t - last.t > GAP_S) this.missing = Math.min(this.missing, last.t);
     if (last && sample.t === last.t) {
-      if (sample.verdict === "unknown") sample.verdict = last.verdict; // a verdict that has just begun to be measured anew
+      if (sample.verdict === "unknown") sample.verdict = last.verdict; // the verdict is being measured again
       this.list.pop();
     }
     this.list.push(sample);
     if (this.list.length > this.kept) this.list.shift();
   }
 
-  /** What was missed, from the service's own memory. */
+  /** Read missed samples from the service's memory. */
   merge(history) {
     const bySecond = new Map(history.map(fromHistory).map((sample) => [sample.t, sample]));
     for (const sample of this.list) bySecond.set(sample.t, sample);
@@ -74,7 +74,7 @@ export class Samples {
   }
 }
 
-/** The last verdict on the objective that `status` has, where there is none at the moment: {verdict, t}, or null. */
+/** If there is no verdict now, the last verdict on the objective of `status`: {verdict, t}; else null. */
 export function verdictBefore(status) {
   const now = fromStatus(status);
   const list = samplesOf(status.app).list;
@@ -86,7 +86,7 @@ export function verdictBefore(status) {
   return null;
 }
 
-/** Samples of longer ago than the page keeps, as far as the service has them. */
+/** Samples older than those that the page keeps, as far as the service has them. */
 export async function historyOf(app, from, to) {
   const query = new URLSearchParams({ from: stamp(from), to: stamp(to) });
   try {
@@ -96,12 +96,12 @@ export async function historyOf(app, from, to) {
   }
 }
 
-/** Seconds since 1970 as an address has them. */
+/** Seconds since 1970 in the form used in addresses. */
 export function stamp(t) {
   return new Date(Math.round(t) * 1000).toISOString().replace(".000", "");
 }
 
-/** Older samples and newer ones as one list. */
+/** Merge older and newer samples into one list. */
 export function joined(older, newer) {
   const first = newer[0]?.t ?? Infinity;
   return [...older.filter((sample) => sample.t < first), ...newer];
@@ -114,8 +114,7 @@ export function samplesOf(app) {
   return byApp.get(app);
 }
 
-/** Fetches what is missing, also what runners before the present one have written; a service that cannot tell leaves
- * the gap. */
+/** Fetch missing samples, also those that earlier runners have written. If the service has none, the gap stays. */
 export async function fillGap(app) {
   const samples = samplesOf(app);
   samples.kept = KEPT;
@@ -129,7 +128,7 @@ export async function fillGap(app) {
   }
 }
 
-/** The rates of all apps in the last seconds: pairs of a name and samples; none from a service that cannot tell. */
+/** The rates of all apps in the last seconds, as pairs of a name and samples; empty if the service has none. */
 export async function ratesOf(last) {
   try {
     return (await get(`rates?last_s=${last}`)).map((each) => [each.app, each.at.map((at, index) => ({ t: Math.floor(Date.parse(at) / 1000), offered: each.offered_per_s[index], output: each.delivered_per_s[index] }))]);

@@ -1,8 +1,8 @@
-// The REST API. The token lives in the session storage of this tab and nowhere else.
+// The client of the REST API. The token is kept only in the session storage of this tab.
 
 const KEY = "recompose-token";
 
-/** What the service refuses: `message` is its sentence, `errors` its faults by field. */
+/** A refusal of the service: `message` is its sentence, `errors` are its faults by field. */
 export class Refusal extends Error {
   constructor(status, message, errors = []) {
     super(message);
@@ -27,7 +27,7 @@ export function headers(type) {
 
 export const segment = encodeURIComponent;
 
-/** Raises: Refusal for what is refused, TypeError when the service cannot be reached. */
+/** Raises: Refusal if the service refuses, TypeError if it cannot be reached. */
 export async function call(method, path, body, type = "application/json") {
   const text = body === undefined ? undefined : type === "application/json" ? JSON.stringify(body) : body;
   const response = await fetch(path, { method, body: text, headers: headers(text === undefined ? null : type) });
@@ -47,7 +47,7 @@ export async function refusal(response) {
   }
 }
 
-/** The sentence of any error, for people. */
+/** The text of any error. */
 export function sentence(error) {
   return error instanceof Refusal ? error.message : "the service does not answer; trying again";
 }

@@ -1,4 +1,4 @@
-// The slowest items of the last minutes: how long each was held back, waited, and was worked on by which stage.
+// The slowest items of the last minutes: time held back, waiting time, and service time by stage.
 
 import { h } from "./dom.js";
 import * as format from "./format.js";
@@ -10,14 +10,14 @@ export class Slowest {
   constructor(app) {
     this.app = app;
     this.place = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Slowest items" });
-    this.again = h("button", { type: "button", onclick: () => this.read() }, "Look again");
+    this.again = h("button", { type: "button", onclick: () => this.read() }, "Refresh");
     this.element = h("details", { id: "fold-slowest", class: "panel fold", ontoggle: () => this.element.open && this.read() }, h("summary", {}, h("h2", {}, "Slowest items of the last 5 minutes")), h("p", { class: "hint" }, "From telemetry, some ten seconds after delivery. ", this.again), this.place);
   }
 
   async read() {
     try {
       const found = await get(`traces/${segment(this.app)}?slowest=15&last_s=300`);
-      this.place.replaceChildren(found.length ? table(found) : h("p", { class: "hint" }, "No item is known: none was delivered, or no telemetry is written."));
+      this.place.replaceChildren(found.length ? table(found) : h("p", { class: "hint" }, "No items: none was delivered, or no telemetry is written."));
     } catch (error) {
       this.place.replaceChildren(h("p", { class: "hint" }, error.message));
     }

@@ -6,8 +6,8 @@ const WAITS_MS = [300, 700, 1500, 3000, 5000];
 const SILENCE_MS = 12000; // four statuses a second are due, but a runner may take seconds to answer
 
 /**
- * Follows `path` until the returned function is called. `hear(value)` gets each event;
- * `tell(state, detail)` the state of the connection: live, lost (detail: milliseconds to the next attempt), refused.
+ * Follow `path` until the returned function is called. `hear(value)` gets each event. `tell(state, detail)` gets the
+ * state of the connection: live, lost (detail: milliseconds to the next attempt), refused.
  */
 export function follow(path, hear, tell) {
   const stop = new AbortController();

@@ -1,4 +1,4 @@
-// Other cores, replicas or input rate: what every composition would do, and which the manager would choose.
+// Predictions of every composition for other cores, replicas or input rates, and the manager's choice.
 
 import { h } from "./dom.js";
 import * as format from "./format.js";
@@ -27,7 +27,7 @@ export class WhatIf {
     this.rate = new Field({ name: "rate_per_s", label: "Input rate", unit: "items/s", inputmode: "decimal", placeholder: "as now" });
     this.form = new Form({ fields: [this.cores, this.replicas, this.rate], submit: "Predict", send: () => this.ask() });
     this.place = h("div");
-    this.element = h("section", { class: "panel what-if", "aria-labelledby": "what-if-title" }, h("h2", { id: "what-if-title" }, "What if"), h("p", { class: "hint" }, "Predictions of every composition from the profile measured now."), this.form.element, this.place);
+    this.element = h("section", { class: "panel what-if", "aria-labelledby": "what-if-title" }, h("h2", { id: "what-if-title" }, "What if"), h("p", { class: "hint" }, "Predictions for every composition, from the present profile."), this.form.element, this.place);
   }
 
   know({ cost }) {
@@ -44,7 +44,7 @@ export class WhatIf {
     return this.verdict();
   }
 
-  /** What the manager would do; in the colour of success only where that meets the objective. */
+  /** The manager's choice, in the colour of success only if it meets the objective. */
   verdict() {
     const { choice, reason, compositions } = this.answer;
     if (choice === null) return { text: `No choice: ${reason}.`, kind: "" };
@@ -67,7 +67,7 @@ export class WhatIf {
       rows.sort((one, other) => (this.sorted.down ? -1 : 1) * order(one, other));
     }
     const table = h("table", {}, h("thead", {}, h("tr", {}, COLUMNS.map((column) => this.head(column)))), h("tbody", {}, rows.map((row) => this.row(row))));
-    const left = this.answer.left_out ? h("p", { class: "hint" }, `${this.answer.left_out} further ones are not listed.`) : null;
+    const left = this.answer.left_out ? h("p", { class: "hint" }, `${this.answer.left_out} further compositions are not listed.`) : null;
     this.place.replaceChildren(scrollable("Predictions", table), ...[left, others(this.cost), times(this.answer, this.cost)].filter(Boolean));
   }
 
@@ -97,18 +97,18 @@ function latencies({ latency_ms_range: range }) {
   return range ? `${format.time(range[0])} – ${range[1] === null ? "grows" : format.time(range[1])}` : null;
 }
 
-/** What others take of the cores now looks like waiting of the stages, and stays in their times. */
+/** A warning if other processes use the cores: stages then wait for a core, and their times include that. */
 function others(cost) {
   if (!cost || !format.crowded(cost)) return null;
   return h("p", { class: "notice warn" }, `Something else keeps ${format.number(cost.others_cores)} of the ${cost.cores} cores busy. A stage's wait for them counts as its own, so predictions for other numbers of cores assume a machine as busy as this one.`);
 }
 
-/** What the predictions start from: the times of the stages, and what of them is contention. */
+/** The basis of the predictions: the times of the stages, and their part due to contention. */
 function times({ stages, crowding }, cost) {
   if (!stages?.length) return null;
   const crowded = crowding > 1.05;
-  const alone = cost && format.crowded(cost) ? "The times are as measured" : "The cores are not the limit now: the times are those of the stages alone";
-  const words = crowded ? `Now ${format.number(crowding)} busy workers share a core, which makes every stage slower. This effect is removed before other numbers of cores are predicted; the ranges reach from cores as crowded as now to free cores.` : `${alone}. The ranges show how precisely their means are known.`;
+  const alone = cost && format.crowded(cost) ? "The times are as measured" : "The cores are not the limit now, so the times contain no contention";
+  const words = crowded ? `Now ${format.number(crowding)} busy workers share a core, which makes every stage slower. Predictions for other numbers of cores leave this effect out; their ranges reach from cores as crowded as now to free cores.` : `${alone}. The ranges show how precisely the mean times are known.`;
   const rows = stages.map((stage) => h("tr", {}, h("th", { scope: "row" }, stage.name), number(format.time(stage.service_time_ms)), number(format.time(stage.free_time_ms)), number(format.time(stage.cpu_time_ms)), number(format.time(Math.max(0, stage.free_time_ms - stage.cpu_time_ms)))));
   const heads = ["Stage", "Measured now", "Without contention", "of it CPU", "of it waiting"];
   return h("div", { class: "times" }, h("p", { class: crowded ? "notice warn" : "hint" }, words), scrollable("Times of the stages", h("table", {}, h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows))));

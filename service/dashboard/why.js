@@ -1,10 +1,10 @@
-// Why it runs as it does, in two lines: the last change, and why nothing has changed since.
+// The reasons for the present state, in two lines: the last change, and why nothing has changed since.
 
 import { h, renew } from "./dom.js";
 import * as format from "./format.js";
 import { get, segment } from "./service.js";
 
-const ODD_MS = 2000; // a decision may be told a moment after its switch
+const ODD_MS = 2000; // a decision may be reported a moment after its switch
 
 export class Why {
   constructor(app, names) {
@@ -20,28 +20,28 @@ export class Why {
     const told = this.change ?? last;
     const first = told || !status.composition ? null : { name: status.composition.name, at: status.began_at };
     const other = told && this.astray(status, told) ? status.composition.name : null;
-    renew(this.element, JSON.stringify([told, quiet, first, other, this.names.notations.size]), () => [other ? h("span", { class: "change" }, "Runs ", this.names.told(other), ", not what was decided last:") : null, told ? this.line(told) : first ? this.begun(first) : null, quiet ? h("span", { class: "since" }, `${told ? "Since then no change" : "No change"}: ${quiet}`) : null]);
+    renew(this.element, JSON.stringify([told, quiet, first, other, this.names.notations.size]), () => [other ? h("span", { class: "change" }, "Runs ", this.names.told(other), ", not as decided last:") : null, told ? this.line(told) : first ? this.begun(first) : null, quiet ? h("span", { class: "since" }, `${told ? "Since then no change" : "No change"}: ${quiet}`) : null]);
   }
 
-  /** What runs is for some time another one than the last change was to: advice alone, a switch that failed. */
+  /** Whether another composition than the last decided one has been running for some time: after mere advice, or a failed switch. */
   astray({ composition, state }, { to }) {
     if (composition === null || composition.name === to || ["switching", "trial"].includes(state)) this.odd = null;
     else this.odd ??= performance.now();
     return this.odd !== null && performance.now() - this.odd > ODD_MS;
   }
 
-  /** The last decision changed nothing: an earlier one did. */
+  /** Look for an earlier decision with a change, as the last one changed nothing. */
   async look(id) {
     this.key = id;
     try {
       const found = await get(`decisions/${segment(this.app)}?kind=decision&limit=60`);
       this.change = found.find((each) => each.from !== each.to) ?? null;
     } catch {
-      this.key = null; // the next status asks again
+      this.key = null; // the next status tries again
     }
   }
 
-  /** Nothing was decided yet. */
+  /** The line before the first decision. */
   begun({ name, at }) {
     return h("span", { class: "change" }, at ? `${format.clock(at)} · ` : "", this.names.told(name), " · as it was started");
   }

@@ -1,4 +1,4 @@
-// The workers one by one: where each belongs, what it takes of the machine, how often it was started again.
+// The workers one by one: group, CPU and memory use, and number of restarts.
 
 import { h, renew } from "./dom.js";
 import * as format from "./format.js";

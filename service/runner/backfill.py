@@ -1,4 +1,4 @@
-"""Compute results of rows outside of a stream: the stages of an app, in turn, as a worker runs them."""
+"""Compute results of rows outside a stream: the stages of an app, in turn, as a worker runs them."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from service.runner.wiring.result_buffer import JsonForm, text_of
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """All stages of an app, as they are sent to another process. A call returns a result of each row, as JSON."""
+    """All stages of an app, for another process. A call returns a result for each row, as JSON."""
 
     name: str
     options: str
@@ -55,14 +55,14 @@ class Stages:
 
 @cache
 def _of_process(stages: Stages) -> tuple[App, Calls]:
-    """One app for each process: to make it may take as long as a thousand rows."""
+    """Return the process's only app: creating one may take as long as a thousand rows."""
     app = stages.app()
     set_up(lambda: app, loads_of(app.stages))
     return app, Calls(app)
 
 
 def _computed(calls: Calls, app: App, values: Sequence[Any]) -> list[str]:
-    """One result each; where any of several may be at fault, each half is computed by itself."""
+    """Return one result each; if one of several fails, each half is computed separately."""
     if not values:
         return []
     try:

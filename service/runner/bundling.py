@@ -1,4 +1,4 @@
-"""The bundle size of a run: the requested one, and the one in force."""
+"""Choose the bundle size of a run, from the requested size and the measurements."""
 
 import math
 from collections.abc import Callable, Collection
@@ -20,42 +20,42 @@ from service.runner.loop import Bundler
 from service.schemas.compositions import BatchingStatus, SizeChange
 
 PAYS_FOR_S = 5.0
-"""So long after bundles paid the last time they are taken to pay: a controller is not to come and go with noise."""
+"""Time in seconds for which bundles are still considered worthwhile, so that noise does not toggle a controller."""
 BEYOND_RULE = 4
-"""A law that was learned in noise may ask for anything; the rule rests on means of many seconds. Fewer items than it
-says help nobody: bundles go when a worker is free, and are as small as what has come by then."""
+"""Limit of a controller's size, as a multiple of the rule's: the rule uses means of many seconds, a controller may
+follow noise. A smaller size would help nobody: a bundle leaves when a worker is free, even if it is not full."""
 
 
 class Inlet(Protocol):
     """The place where bundles are closed."""
 
     def set_batching(self, limits: BundleLimits) -> None:
-        """Set the limits of the next bundle and those after it."""
+        """Set the limits of the next bundle and of later ones."""
 
     def offered_per_s(self, now_s: float) -> float | None:
-        """The input rate; None: items are always there."""
+        """Return the input rate; None: items are always available."""
 
     def offer(self) -> Offer:
-        """Return the offered load, and how much of it waits."""
+        """Return the offered load, and the number of waiting items."""
 
 
 class Bundling(Bundler):
-    """Owned by the loop's thread. What the active composition says of itself comes before what was asked for the app.
-    ``first``: the composition that the run begins with; ``batch_stages``: names of those that get a bundle at once."""
+    """Owned by the loop's thread. The active composition's own setting has priority over the app's. ``first``: first
+    composition of the run. ``batch_stages``: names of the stages that take a whole bundle."""
 
     def __init__(self, source: Inlet, asked: Batching, first: Composition, batch_stages: Collection[str] = ()) -> None:
         self._source, self._asked, self._active = source, asked, first
         self._target_s: float | None = None
         self._item_bytes = 0.0
         self._left_open = self.grain = SINGLE
-        """What the rule says, and what is in use."""
+        """The size by the rule, and the size in use."""
         self._paid_s = -math.inf
-        """When hops last showed beside the work."""
+        """Time when hops last cost much compared with the work."""
         self._steering: Steering | None = None
         self._now_s = 0.0
         self._curve = Curve(batch_stages)
         self._most: dict[object, Grain] = {}
-        """By the shape of a composition in which memory was short: half as many items as were too many."""
+        """Maximum size by shape of a composition: half of the size with which a stage ran out of memory."""
         self.runs = SizeRuns()
         self._hold(self._fixed() or SINGLE)
 
@@ -65,12 +65,12 @@ class Bundling(Bundler):
 
     @property
     def limit(self) -> int:
-        """Items that may travel together where so many wait: a controller that is ours goes there when they do."""
+        """Return the maximum size if this many items wait: a controller chosen by default would go there."""
         ours = self._steering is not None and self._steering.control.name == "slo-batch"
         return max(self.grain.items, self._left_open.items) if ours else self.grain.items
 
     def tell(self, demand: Demand) -> Demand:
-        """Return ``demand`` with the maximum bundle size in the present composition and in others."""
+        """Return ``demand`` with the maximum bundle sizes in the present and in other compositions."""
         return replace(demand, bundle_limit=self.limit, size_left_open=self._size_left_open())
 
     def _size_left_open(self) -> SizeLeftOpen | None:
@@ -81,7 +81,7 @@ class Bundling(Bundler):
 
     @property
     def controller(self) -> Asked:
-        """The controller that chooses the size now."""
+        """Return the controller that chooses the size now."""
         if self._steering is not None:
             return self._steering.control.name
         return "auto" if self.in_force.items is None else "fixed"
@@ -93,20 +93,20 @@ class Bundling(Bundler):
         return BatchingStatus.of(self.in_force, controller=self.controller, size=size, reason=reason, **at_work)
 
     def changes(self, limit: int, at: Callable[[float], str], run: str | None) -> list[SizeChange]:
-        """The latest changes of the size in this ``run``, oldest first."""
+        """Return the latest changes of the size in this ``run``, oldest first."""
         return [SizeChange.of(each, at, run) for each in list(self.runs.kept)[-limit:]]
 
     def set(self, asked: Batching) -> None:
-        """Set the requested size, from the next bundle on; one that is left open stays until ``decide``."""
+        """Set the requested size, from the next bundle on; an open size stays until ``decide``."""
         self._asked = asked
-        self._choose(Grain(self.grain.items, "as before, until it is looked at again"))
+        self._choose(Grain(self.grain.items, "unchanged until the next evaluation"))
 
     def decide(self, snapshot: Snapshot, view: DispatcherView, manager: Manager) -> None:
-        """Looks at what runs and, where the size was left open, at what was measured."""
+        """Evaluate the active composition and, if no size was requested, the measurements."""
         self._now_s, self._target_s, self._item_bytes = snapshot.now_s, _latency_target_s(manager), view.item_bytes
         now, before = view.composition, self._active
         if (now.grouping, now.dyn) != (before.grouping, before.dyn):
-            self._steering = None  # what a bundle costs is another thing now
+            self._steering = None  # the cost of a bundle has changed
         if now.shape != before.shape:
             self._curve.forget()
         self._active = view.composition
@@ -122,7 +122,7 @@ class Bundling(Bundler):
             self._steering.hop_s = snapshot.hop_s
 
     def admitted(self, first: int, items: int, now_s: float) -> None:
-        """A bundle went on its way, with the serial number of its first item."""
+        """Record that a bundle left for a worker, with the serial number of its first item."""
         steering = self._steering
         if steering is None or not steering.due(now_s):
             return
@@ -146,7 +146,7 @@ class Bundling(Bundler):
     def out_of_memory(self, failed: OutOfMemory) -> None:
         known = self._most.get(self._active.shape)
         if failed.composition == self._active.name and (known is None or failed.items // 2 < known.items):
-            why = f"stage {failed.stage} had no memory for {failed.items} together"
+            why = f"stage {failed.stage} ran out of memory with a bundle of {failed.items}"
             self._most[self._active.shape] = Grain(max(1, failed.items // 2), why)
             self._hold(self.grain)
 
@@ -171,24 +171,24 @@ class Bundling(Bundler):
 
     def _fixed(self) -> Grain | None:
         items = self.in_force.items
-        why = "as asked for" if self._active.batch is None else f"composition {self._active.name} has it so"
+        why = "as requested" if self._active.batch is None else f"set by composition {self._active.name}"
         return None if items is None else Grain(items, why)
 
     def _without_target(self, left_open: Grain) -> Grain:
-        """A controller that has nothing to aim at leaves the size to the rule."""
+        """Use the rule's size if the controller has no objective."""
         asked = self.in_force.control
         if asked is None or self._target_s is not None:
             return left_open
-        told = f"{asked.name} needs a latency objective, and there is none; until then as auto has it: "
+        told = f"{asked.name} needs a latency objective and has none, so auto decides: "
         return replace(left_open, reason=told + left_open.reason)
 
     def _light(self, grain: Grain) -> Grain:
-        """Limit a size that nobody set by what items weigh on their way: results may be larger than what goes in."""
+        """Limit an automatic size by the bytes of the items, as results may be larger than inputs."""
         most = grain.weight * self.in_force.max_bytes
         if self.in_force.items is not None or grain.items * self._item_bytes <= most:
             return grain
         items = max(1, int(most / self._item_bytes))
-        weight = f"{items} of them weigh {figure(items * self._item_bytes / 2**20)} MiB"
+        weight = f"{items} items have {figure(items * self._item_bytes / 2**20)} MiB"
         return replace(grain, items=items, reason=f"{grain.reason}; {weight}")
 
     def _hold(self, grain: Grain) -> None:
@@ -205,6 +205,6 @@ class Bundling(Bundler):
 
 
 def _latency_target_s(manager: Manager) -> float | None:
-    """Return what each item is held to; None where it is not."""
+    """Return the latency objective of a single item, or None."""
     target_ms = None if manager.objective is None else manager.objective.item_target_ms
     return None if target_ms is None else target_ms / 1e3

@@ -31,34 +31,34 @@ from runtime.engine import Engine
 
 LOSSES_KEPT = 20
 START_FAILURES = 3
-"""After so many workers in a row could not start, with none alive, the app has failed."""
+"""Number of workers in a row that may fail to start, with none alive, before the app fails."""
 PASSING_S = 30.0
-"""Time for which this is borne if another attempt may succeed, in seconds."""
+"""Time for which failed starts are tolerated if another attempt may succeed, in seconds."""
 TICK_S = 0.25
-"""The manager looks four times a second,"""
+"""Interval of the manager's turns, in seconds, except at rest."""
 REST_S, LIGHT = 1.0, 0.1
-"""or once, in seconds, while the app is stable, nothing waits, and its stages are busy for less than this share of
-the time. A turn takes up to 5 ms: twenty such apps would use 0.4 cores to find that nothing happens."""
+"""Interval at rest, in seconds: the app is stable, no item waits, and its stages are busy for less than this share of
+the time. A turn takes up to 5 ms, so twenty apps at rest would otherwise use 0.4 cores."""
 SETTLED_S = 5.0
-"""Seconds after a start or a change in which it does not rest: what is asked then is to be answered with news."""
+"""Time after a start or a change without rest, in seconds, so that requests get new figures."""
 
 Sink = Callable[[Delivered | Shed], None]
 
 
 class Bundler:
-    """Decides how many items travel together; this one leaves it as it is."""
+    """Decides on the bundle size; this one leaves it unchanged."""
 
     def decide(self, snapshot: Snapshot, view: DispatcherView, manager: Manager) -> None:
         """Decide at every turn of the manager."""
 
     def timed(self, task: TaskTimed) -> None:
-        """A task came back."""
+        """Record the times of a finished task."""
 
     def delivered(self, out: Delivered) -> None:
-        """Items left."""
+        """Record items that left."""
 
     def out_of_memory(self, failed: OutOfMemory) -> None:
-        """A bundle was too large for the memory of a stage."""
+        """Record that a bundle was too large for the memory of a stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +66,15 @@ class LoopSettings:
     """The settings of the loop: how it measures and switches."""
 
     cores: Callable[[], float]
-    """Cores that the workers may use now, of all their nodes."""
+    """Function that returns the cores that workers may use now, of all their nodes."""
     style: SwitchStyle = SwitchStyle.SEAMLESS
     drain_sample: DrainSample = field(default_factory=ScheduleSample)
     room: Callable[[], Room] = dict
-    """How many workers of each class that reserves something the nodes could hold now."""
+    """Function that returns, by class that reserves resources, the number of workers that the nodes could hold."""
     gpus_busy: Callable[[], float | None] = lambda: None
-    """GPUs of the nodes that are at work now; None: not known."""
+    """Function that returns the number of busy GPUs of the nodes; None: unknown."""
     seen_at_once: bool = True
-    """What leaves the dispatcher can be seen from then on; else somebody says when (``ControlLoop.seen``)."""
+    """True if outputs of the dispatcher are visible at once; otherwise ``ControlLoop.seen`` reports it."""
     tick_s: float = TICK_S
 
 
@@ -83,7 +83,7 @@ class WorkerFailures:
     start_failure: StartFailed | None = None
     """The last failed start; None since a worker joined."""
     since_s: float = 0.0
-    """When the first start in a row failed."""
+    """Time of the first failed start in a row."""
     count: int = 0
     losses: deque[WorkersChanged] = field(default_factory=lambda: deque(maxlen=LOSSES_KEPT))
 
@@ -93,7 +93,7 @@ class WorkerFailures:
         self.start_failure = failure
 
     def given_up(self, now_s: float, *, kept_up: bool) -> str | None:
-        """Return why no worker can start. What may pass is borne for a while; if ``kept_up``, as long as it takes."""
+        """Return why no worker can start. Temporary failures are tolerated for a while, or always if ``kept_up``."""
         failed = self.start_failure
         if failed is None or failed.consecutive < START_FAILURES:
             return None
@@ -103,7 +103,7 @@ class WorkerFailures:
 
 @dataclass(slots=True)
 class _Turn:
-    """The next turn of the manager; one that was ``asked`` for is not left out."""
+    """The next turn of the manager; a turn that was requested is not left out."""
 
     due_s: float
     asked: bool = False
@@ -130,14 +130,14 @@ class ControlLoop:
         self.result: TickResult | None = None
         self.failures = WorkerFailures()
         self.tap: Callable[[Outcome], None] | None = None
-        """Is shown every outcome; for telemetry."""
+        """Called with every outcome; for telemetry."""
         self._settings = settings
         self._sink, self._bundler = sink, bundler or Bundler()
         self._turn = _Turn(engine.now_s)
         self._stable_since_s = engine.now_s
 
     def step(self, until_s: float) -> list[Outcome]:
-        """Waits for something to happen until ``until_s`` at the latest, and ticks when it is time."""
+        """Wait for an event, until ``until_s`` at the latest, and take a tick if it is due."""
         outcomes = self.engine.advance(min(until_s, self._turn.due_s))
         for outcome in outcomes:
             self._observe(outcome)
@@ -151,7 +151,7 @@ class ControlLoop:
         return outcomes
 
     def _may_rest(self, now_s: float) -> bool:
-        """Return whether a turn can be left out: one worker has hardly anything to do, and nobody asks."""
+        """Return whether a turn can be left out: one worker has little to do, and no request waits."""
         result, seen = self.result, self.snapshot
         if self._turn.asked or result is None or seen is None or result.state is not State.STABLE:
             return False
@@ -160,7 +160,7 @@ class ControlLoop:
         return light and not early and now_s < seen.now_s + REST_S and not self.engine.view().queued
 
     def look_now(self) -> None:
-        """Something was asked of the manager that need not wait for its turn: the next step begins one."""
+        """Have the next step begin a turn, for a request that should not wait."""
         self._turn = _Turn(min(self._turn.due_s, self.engine.now_s), asked=True)
 
     def tick(self, now_s: float) -> None:
@@ -184,7 +184,7 @@ class ControlLoop:
                 self.monitor.reset_window(now_s)
 
     def seen(self, at_s: float, out: Delivered) -> None:
-        """Whoever waits for these items can see them from now on: their latency ends here."""
+        """Record that these items are visible from now on; their latency ends here."""
         if out.error is None:
             self.monitor.record_deliveries(at_s, out.arrived_s, out.started_s, out.since_s)
 
@@ -232,7 +232,7 @@ class ControlLoop:
         self.handovers.end(ended)
         if ended.error is not None:
             self.manager.switch_failed(ended.error, called_off=ended.called_off, target=ended.to_name)
-            if ended.called_off and not self.manager.gave_way(ended.to_name):  # there is something else to do
+            if ended.called_off and not self.manager.gave_way(ended.to_name):  # other work is waiting
                 self.look_now()
         else:
             self._stable_since_s = ended.at_s
@@ -287,16 +287,16 @@ class ControlLoop:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The estimate of a switch that begins, in seconds; the drain is None if too little is known."""
+    """The estimate of a switch that begins, in seconds; the drain is None if data are missing."""
 
     drain_mean_s: float | None
     drain_bound_s: float | None
     first_result_s: float
-    """How long the new composition takes from its first item in to its first result out."""
+    """Time from the first item into the new composition to its first result."""
 
 
 class Handovers:
-    """Drain estimates and output gaps; every switch is entered in the journal."""
+    """Estimates drains and measures output gaps; every switch is recorded in the journal."""
 
     def __init__(self, journal: Journal, drain_sample: DrainSample) -> None:
         self.drain = DrainEstimator(floored=not drain_sample.waits)
@@ -313,13 +313,13 @@ class Handovers:
         self._sizes.add(stages, task.size_bytes // task.items, each_s)
 
     def sample(self, view: DispatcherView, snapshot: Snapshot) -> None:
-        """Estimate how long a drain would take that began now, unless there is one."""
+        """Estimate the duration of a drain that would begin now, if there is no estimate."""
         if not view.switching:
             now = self._conditions(snapshot)
             self.drain.sample(self._drain_sample.sample(_left(view), now) if now and view.in_flight else None)
 
     def begin(self, composition: Composition, view: DispatcherView, snapshot: Snapshot) -> Expected:
-        """A switch to ``composition`` begins."""
+        """Record that a switch to ``composition`` begins."""
         now = self._conditions(snapshot)
         sample_s = self._drain_sample.at_switch(_left(view), now) if now and view.in_flight else None
         expected = self.drain.begin(sample_s)
@@ -331,7 +331,7 @@ class Handovers:
         return Expected(mean_s, bound_s, work_s + snapshot.hop_s * len(composition.groups))
 
     def end(self, ended: SwitchEnded) -> None:
-        """The switch is over; after one that failed the estimates go on."""
+        """Record the end of the switch; after a failure, the estimates continue."""
         self.drain.end(ended.drain_actual_s)
         self._journal.record_switch(self._record, ended)
         self.gaps.switch_ended()
@@ -339,7 +339,7 @@ class Handovers:
             self.drain.restart()
 
     def _conditions(self, snapshot: Snapshot) -> Conditions | None:
-        """Those under which items are drained; None where too little is known."""
+        """Return the conditions of a drain; None if data are missing."""
         if not snapshot.stages:
             return None
         costs = stage_costs(snapshot.stages, snapshot.cores)

@@ -1,4 +1,4 @@
-"""One running app in a thread of its own, behind ``RunnerPort``: its life from start to end, and its failures."""
+"""One running app in its own thread, behind ``RunnerPort``: its life from start to end, and its failures."""
 
 import threading
 import traceback
@@ -28,11 +28,11 @@ from service.runner.wiring.run import Run
 from service.schemas.spec import RunSpec, new_run
 
 NAMED = 5
-"""Serial numbers that are named where items were given up."""
+"""Maximum number of serial numbers that a message names if items were given up."""
 
 
 def failure_text(error: Exception, app: str) -> str:
-    """A sentence for users, else the stack. The dispatcher's names the file that plays its error again."""
+    """Return a sentence for users, else the stack. For the dispatcher's errors, it names the file that replays them."""
     if isinstance(error, RecomposeError) and not isinstance(error, DispatcherError):
         return str(error)
     if sentence := advice(error):
@@ -42,33 +42,33 @@ def failure_text(error: Exception, app: str) -> str:
 
 
 def _kept(log: EventLog, app: str) -> str:
-    """The log has no payloads in it, and still only its owner may read it (mode 0600)."""
+    """Write the event log. It contains no payloads; nevertheless only its owner may read it (mode 0600)."""
     try:
         with NamedTemporaryFile("w", prefix=f"recompose-{app}-", suffix=".events.jsonl", delete=False) as file:
             file.writelines(f"{line}\n" for line in log.lines())
     except OSError as error:
         return f"The events that led to it could not be written: {error}"
-    return f"The events that led to it are in {file.name}; attach it to a report: a test replays them."
+    return f"{file.name} contains the events that led to it; attach it to a report, so that a test can replay them."
 
 
 def _given_up(serials: range) -> str:
     shown = ", ".join(str(serial) for serial in serials[:NAMED])
     more = f" and {len(serials) - NAMED} more" if len(serials) > NAMED else ""
-    left = f"with {len(serials)} accepted items not delivered, serial numbers {shown}{more}"
-    return f"the time to drain was over {left}; give them again, or give the stop more time"
+    left = f"with {len(serials)} accepted items undelivered, serial numbers {shown}{more}"
+    return f"the time to drain ended {left}; push them again, or give the stop more time"
 
 
 A = TypeVar("A")
 
 STEP_S = 0.25
-"""Longest step of the loop; whatever happens ends it early."""
+"""Maximum length of a step of the loop, in seconds; any event ends it early."""
 CLOSE_S = 10.0
-"""What a stop waits beyond its drain for workers to end."""
+"""Time for which a stop waits for workers to end, after its drain, in seconds."""
 
 
 @dataclass(slots=True)
 class _End:
-    """The requested end of a run; of several stops the tightest holds."""
+    """The requested end of a run; of several stops, the tightest limits hold."""
 
     told: threading.Event = field(default_factory=threading.Event)
     drain: bool = True
@@ -85,7 +85,7 @@ class _End:
         self.told.set()
 
     def goes_on(self, over: bool) -> bool:
-        """Return whether the loop has another turn: one that hands over waits to be killed, its workers alive."""
+        """Return whether the loop goes on: a runner that hands over waits to be killed, its workers alive."""
         if not over or not self.hands_over:
             return not (over or self.due)
         self.drained.set()
@@ -93,7 +93,7 @@ class _End:
 
     @property
     def due(self) -> bool:
-        """What is still in flight is given up."""
+        """Return whether the time is up, so that items in flight are given up."""
         return self.told.is_set() and (not self.drain or monotonic() > self.drain_until_s)
 
 
@@ -124,7 +124,7 @@ class Runner:
         """Answer a request; see :class:`service.runner.rpc.port.RunnerPort`. ``Stop`` takes its own time."""
         if self._killed:
             raise ConnectionError("the runner was killed")
-        at_once = self._at_once  # read once: another takes its place when the run begins
+        at_once = self._at_once  # read once: another handler replaces it when the run begins
         answer = at_once.answer(request) if request in at_once else self._mailbox.ask(request, timeout_s)
         if isinstance(request, requests.Change):
             self.spec = requests.changed(self.spec, request)
@@ -139,11 +139,11 @@ class Runner:
             self._stop(requests.Stop(drain=False, timeout_s=0.0))
 
     def at(self, node: str) -> None:
-        """It runs on the machine with this address."""
+        """Record that the runner runs on the machine with this address."""
         self._status.node = node
 
     def wait(self, timeout_s: float) -> bool:
-        """True when the run has ended."""
+        """Wait for the end of the run; return True if it has ended."""
         return self._ended.wait(timeout_s)
 
     def _handlers(self) -> tuple[requests.Handler, ...]:
@@ -182,7 +182,7 @@ class Runner:
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
-        """The last place that can tell what went wrong: the state says failed, the log says why."""
+        """Report an error that nothing else could handle: the state becomes failed, the log has the reason."""
         try:
             yield
         except Exception as error:
@@ -224,7 +224,7 @@ class Runner:
             raise RecomposeError(_given_up(run.undelivered))
 
     def _look(self, run: Run) -> None:
-        """Raises: RecomposeError when the run cannot go on."""
+        """Check the run. Raises: RecomposeError if it cannot continue."""
         status = self._status
         if run.loop.result is not None and run.intake.reading:
             status.state = run.loop.result.state

@@ -23,27 +23,26 @@ from pydantic_core import CoreSchema
 from compositions.wording import without_users
 
 Clock = Callable[[float], str]
-"""Seconds of a loop's clock to the text of a time."""
+"""Convert seconds of a loop's clock to the text of a time."""
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-"""RFC 3339, in UTC, to the millisecond, with ``Z``."""
+"""A time in RFC 3339: UTC, with milliseconds and ``Z``."""
 Told = Annotated[str, AfterValidator(without_users), PlainSerializer(without_users)]
-"""The reason of a failure, in words of an app or a library; users and passwords are removed from its addresses."""
+"""The reason of a failure, in an app's or a library's words; users and passwords are removed from its addresses."""
 _ANY = TypeAdapter(Any)
 Data = dict[str, Any]
 """JSON data, or fields by name."""
 
 
 class Answer(BaseModel):
-    """A frozen body. It may grow fields: whoever reads one keeps those that it does not know. What is set is served,
-    null where it was not measured; a field that was not given is left out. Its validator is built at first use: a
-    command or a runner uses a few bodies of the many that it imports."""
+    """A frozen body. Later versions may add fields; readers keep fields that they do not know. Fields without a
+    measured value are null; fields that were not given are left out. Its validator is built at first use."""
 
     model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, defer_build=True, from_attributes=True)
 
     @classmethod
     def taken_from(cls, *sources: object, **given: Any) -> Self:
-        """Return a body with the fields that are ``given``; others are of the first source that has them: milliseconds
-        from seconds, numbers with four decimals. Raises: ValueError for a missing field without a default."""
+        """Return a body of the ``given`` fields; every other field comes from the first source that has it. Seconds
+        become milliseconds, numbers get four decimals. Raises: ValueError for a missing field without a default."""
         for name in cls.model_fields.keys() - given.keys():
             in_s = name.removesuffix("_ms") + "_s"
             attribute, shown = (in_s, ms) if name.endswith("_ms") else (name, _shown)
@@ -57,14 +56,14 @@ T = TypeVar("T")
 F = TypeVar("F", float, float | None)
 _TOPIC = object()
 Topic = Annotated[T, _TOPIC]
-"""Marks a field of ``FlatOnTheWire`` whose own fields stand beside it in JSON."""
+"""Marks a field of ``FlatOnTheWire`` whose own fields stand at the top level of the JSON."""
 
 
 class FlatOnTheWire(BaseModel):
     """A model with fields nested by topic in Python, and flat in JSON, in JSON schemas and in keyword arguments."""
 
     def but(self, **changes: Any) -> Self:
-        """Return a copy with these fields, or topics, replaced. Raises: TypeError for a name that is none of them."""
+        """Return a copy with these fields, or topics, replaced. Raises: TypeError for an unknown name."""
         if strange := changes.keys() - type(self).model_fields.keys():
             raise TypeError(f"{type(self).__name__} has no field {min(strange)!r}")
         return self.model_copy(update=changes)
@@ -93,7 +92,7 @@ class FlatOnTheWire(BaseModel):
             flat |= flat.pop(name, {})
         return flat
 
-    if not TYPE_CHECKING:  # users' scripts read the flat names; our own code, which is checked, names the topic
+    if not TYPE_CHECKING:  # users' scripts read the flat names; our own code, which is type-checked, names the topic
 
         def __getattr__(self, name: str) -> Any:
             for topic, fields in self._topics().items():
@@ -107,7 +106,7 @@ class FlatOnTheWire(BaseModel):
 
 
 def _flattened(schema: Any, topics: Collection[str]) -> Any:
-    """Return the core schema of a model with the fields of its topics in their place."""
+    """Return the core schema of a model in which the fields of its topics replace the topics."""
     if schema["type"] != "model-fields":
         inner = {key: value for key, value in schema.items() if key != "serialization"}
         return {**inner, "schema": _flattened(schema["schema"], topics)}
@@ -125,22 +124,22 @@ def _fields(schema: Any) -> Data:
 
 
 def plain(body: object) -> Any:
-    """JSON data of a body, or of a list of bodies: the fields that are set, by their names in the API."""
+    """Return the JSON data of a body, or of a list of bodies: the fields that are set, by their names in the API."""
     return _ANY.dump_python(body, mode="json", by_alias=True, exclude_unset=True)
 
 
 def json_of(body: object) -> str:
-    """Return the text of what ``plain`` makes, in a third of its time. Raises: ValueError for a lone surrogate."""
+    """Return the JSON text of ``plain(…)``, in a third of its time. Raises: ValueError for a lone surrogate."""
     return _ANY.dump_json(body, by_alias=True, exclude_unset=True, ensure_ascii=True).decode("ascii")
 
 
 def ms(seconds: F) -> F:
-    """Milliseconds, three decimals; None stays None."""
+    """Return seconds as milliseconds with three decimals; None stays None."""
     return None if seconds is None else round(seconds * 1e3, 3)
 
 
 def rounded(value: float | None) -> float | None:
-    """Four decimals; None stays None."""
+    """Return the number with four decimals; None stays None."""
     return None if value is None else round(value, 4)
 
 
@@ -149,15 +148,15 @@ def _shown(value: Any) -> Any:
 
 
 def time_text(epoch_s: float) -> str:
-    """The text of an instant, seconds since 1970."""
+    """Return the text of an instant that is given in seconds since 1970."""
     return datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def utc_now() -> str:
-    """The text of this instant."""
+    """Return the text of the present instant."""
     return time_text(time())
 
 
 def read_time(text: str) -> datetime:
-    """Return the time of any RFC 3339 text, including those of earlier versions (``+00:00``). Raises: ValueError."""
+    """Parse any RFC 3339 text, also in the form of earlier versions (``+00:00``). Raises: ValueError."""
     return datetime.fromisoformat(text)

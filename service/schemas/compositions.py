@@ -29,7 +29,7 @@ class Batch(Answer):
     bytes: int
     linger_ms: float
     controller: Asked | None = None
-    """Who is to choose the size; left out where ``items`` tells."""
+    """Controller that is to choose the size; left out if ``items`` decides."""
     settings: dict[str, int | float] | None = None
 
     @classmethod
@@ -48,13 +48,13 @@ class BatchingStatus(Batch):
     """The limits of a bundle with the size in use; null while there is no run. ``controller`` chooses the size now."""
 
     asked: Asked | None = None
-    """The controller that was named, if any. Without a latency objective it does not choose; ``reason`` says so."""
+    """The requested controller, if any. Without a latency objective it does not choose; ``reason`` says so."""
     size: int | None
     reason: str | None
 
     @classmethod
     def of(cls, asked: Batching, **held: object) -> "BatchingStatus":
-        """``held``: what is known of a run, the controller at work with its settings, the size and its reason."""
+        """Return the status. ``held``: the run's present controller, its settings, the size and its reason."""
         known: dict[str, object] = {**_bounds(asked), "controller": asked.controller, "size": None, "reason": None}
         if asked.control is not None:
             known |= {"asked": asked.control.name, "settings": asked.control.said}
@@ -62,17 +62,17 @@ class BatchingStatus(Batch):
 
 
 class SizeChange(Answer):
-    """Changes of the size by one controller, one soon after the other."""
+    """A series of changes of the size by one controller, in quick succession."""
 
     controller: str
-    """Who chose: ``fixed`` is who asked for it."""
+    """Controller that chose; ``fixed``: the user did."""
     from_: int = Field(validation_alias="from", serialization_alias="from")
-    """Items that travelled together before the first of them."""
+    """Bundle size before the first change, in items."""
     to: int
     least: int
     most: int
     reason: str
-    """Of the last one."""
+    """Reason of the last change."""
     first_at: Time
     last_at: Time
     count: int
@@ -89,9 +89,9 @@ class StageInfo(Answer):
     kind: str
     batch: bool = False
     columns: list[tuple[str, str]] = []
-    """Names and Arrow types of what a batch stage gets."""
+    """Names and Arrow types of the columns that a batch stage gets."""
     concurrency: int = 1
-    """Calls that wait at a time in one worker."""
+    """Maximum number of calls that wait at the same time in one worker."""
 
 
 class AppInfo(Answer):
@@ -100,9 +100,9 @@ class AppInfo(Answer):
     stages: list[StageInfo]
     compositions: list[str]
     options: dict[str, Any]
-    """Their JSON schema."""
+    """JSON schema of the app's options."""
     input_classes: dict[str, int] = {}
-    """Amounts of input by name, in items: what ``--items`` of the command line may be."""
+    """Numbers of items by name, which ``--items`` of the command line accepts."""
     running: bool
     state: State
     bundled: bool = False
@@ -127,12 +127,12 @@ class Group(Answer):
 
 
 class Roaming(Answer):
-    """Workers that go from group to group."""
+    """Workers that move from group to group."""
 
     workers: int
     scheduler: SchedulerName
     settings: dict[str, int | float | str] = {}
-    """All that the scheduler takes, as they are in force."""
+    """All settings of the scheduler, with the values in use."""
 
 
 class ActiveComposition(Answer):
@@ -141,9 +141,9 @@ class ActiveComposition(Answer):
     workers: int
     groups: list[Group]
     batch: Batch | None = None
-    """How many items travel together while it is active; null: as is asked for the app."""
+    """Bundle size while this composition is active; null: the app's."""
     dyn: Roaming | None = None
-    """Null: workers are bound to a group. Else ``replicas`` of a group are the most that may be at it."""
+    """Null: workers are bound to a group. Otherwise ``replicas`` of a group is the maximum number of workers at it."""
 
     @classmethod
     def of(cls, composition: Composition) -> "ActiveComposition":
@@ -165,11 +165,11 @@ class Choice(ActiveComposition):
     predicted_throughput_per_s: float | None
     predicted_latency_ms: float | None
     predicted_bundle_items: float | None = None
-    """Items that travel together at most."""
+    """Maximum number of items in a bundle."""
 
     @classmethod
     def offered(cls, app: str, composition: Composition, active: bool = False, told: Prediction | None = None) -> Self:
-        """``told``: what the profile of the running app says of it."""
+        """Return a choice. ``told``: the prediction from the profile of the running app."""
         return cls(
             app=app,
             active=active,
@@ -181,7 +181,7 @@ class Choice(ActiveComposition):
 
     @classmethod
     def all_of(cls, app: str, offered: Sequence[Composition], active: Composition, seen: Snapshot | None) -> list[Self]:
-        """Return the compositions of a running app, with what the capacity model predicts of them."""
+        """Return the compositions of a running app, with the predictions of the capacity model."""
         found = None if seen is None else expect(offered, seen)
         told = repeat(None) if found is None or isinstance(found, Unmeasured) else found
         pairs = zip(offered, told, strict=False)
@@ -189,7 +189,7 @@ class Choice(ActiveComposition):
 
 
 class Possibility(ActiveComposition):
-    """A composition under other circumstances; null: not known, or (latency) without end."""
+    """A composition under other circumstances. Null: unknown or, for a latency, unbounded."""
 
     predicted_throughput_per_s: float | None
     predicted_latency_ms: float | None
@@ -200,13 +200,13 @@ class Possibility(ActiveComposition):
     meets: bool | None = None
     active: bool
     throughput_per_s_range: tuple[float, float] | None = None
-    """From times as crowded as now, at the upper end of what their means are known to, to free ones at the lower."""
+    """From stage times as crowded as now (upper confidence limit) to uncrowded times (lower limit)."""
     latency_ms_range: tuple[float, float | None] | None = None
-    """The same, least first; the most is null where the queue grows."""
+    """The same for latency, from least to most; the maximum is null if the queue grows."""
 
 
 class StageTime(Answer):
-    """The time of a stage per item: as measured now, without others on its core, and on the CPU alone."""
+    """The time of a stage per item: as measured now, without other work on its core, and on the CPU alone."""
 
     name: str
     service_time_ms: float
@@ -220,17 +220,17 @@ class WhatIf(Answer):
     replicas: int | None
     input_rate_per_s: float | None
     choice: str | None
-    """What the manager would do first."""
+    """The composition that the manager would choose first."""
     reason: str
     compositions: list[Possibility]
     left_out: int
     crowding: float | None = None
-    """Busy workers for each core now, at least 1; it is taken off before other cores are asked about."""
+    """Busy workers per core now, at least 1; predictions for other numbers of cores leave this effect out."""
     stages: list[StageTime] | None = None
 
 
 SHOWN = 500
-"""Rows in an answer; what is left out is counted."""
+"""Maximum number of rows in an answer; further rows are only counted."""
 
 
 def what_if_body(app: str, found: Outlook) -> WhatIf:

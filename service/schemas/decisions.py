@@ -1,4 +1,4 @@
-"""Decisions, runs of "no change", changes of the bundle size, and switches, as they are shown and stored."""
+"""Decisions, series of "no change", changes of the bundle size, and switches, as the service stores and shows them."""
 
 from collections.abc import Iterable
 from typing import Literal, Self
@@ -24,12 +24,12 @@ class Candidate(Answer):
     measured_throughput_per_s: float | None
     measured_latency_ms: float | None
     predicted_in_time: float | None = None
-    """Share of the items within the objective's time, 0 … 1."""
+    """Predicted share of the items within the objective's time, from 0 to 1."""
     predicted_in_time_at_least: float | None = None
-    """What that share will not be below nine times of ten, by the outcomes so far; null before nine are known."""
+    """Value that this share exceeds in nine of ten cases, judged by the outcomes so far; null before nine are known."""
     measured_in_time: float | None = None
     transition: TransitionKind | None = None
-    """What it takes to get there; null for the active one, and where nobody asked."""
+    """Kind of change that leads there; null for the active composition, and if it is not known."""
     transition_ms: float | None = None
 
     @classmethod
@@ -38,7 +38,7 @@ class Candidate(Answer):
 
 
 class Decision(Answer):
-    """``infeasible``: no known composition can meet the SLO here; ``to`` is the best one found."""
+    """A decision. ``infeasible``: no known composition can meet the SLO; ``to`` is the best one found."""
 
     id: int
     at: Time
@@ -51,18 +51,18 @@ class Decision(Answer):
     duration_s: float
     infeasible: bool = False
     acted: bool = True
-    """False in observe mode: the decision says what would have been done."""
+    """False in observe mode: the decision says what the manager would have done."""
     gap_ms: float | None
     drain_estimate_ms: float | None
     drain_actual_ms: float | None
     transition: TransitionKind | None = None
-    """``resize``: numbers of replicas, in place; ``switch``: other groups, with a drain; null where it stays."""
+    """``resize``: other numbers of replicas, in place; ``switch``: other groups, with a drain; null: no change."""
     outcome: str | None = None
-    """What came of it: the prediction against what was measured once the window was full."""
+    """Result of the decision: the prediction compared with the measurement once the window was full."""
     kind: Literal["decision"] = "decision"
-    """In ``GET /decisions``, where the other kind is there too."""
+    """Kind of the entry; in ``GET /decisions``, which has other kinds too."""
     run: str | None = None
-    """In which it was made; null where that was not noted."""
+    """Run in which the decision was made; null if it was not recorded."""
 
     @classmethod
     def of(cls, decision: control.Decision, at: Clock, run: str | None) -> Self:
@@ -77,12 +77,12 @@ class Decision(Answer):
         )
 
     def listed(self) -> Self:
-        """Among others, where its kind is told."""
+        """Return the decision for a list of entries, with its kind."""
         return self.model_copy(update={"kind": "decision", "run": self.run})
 
     @classmethod
     def to_start_again(cls, number: int, at: str, spec: RunSpec) -> Self:
-        """Return the service's decision to give ``spec`` another runner than its first one."""
+        """Return the service's decision to replace the first runner of ``spec``."""
         return cls(
             id=number,
             at=at,
@@ -101,7 +101,7 @@ class Decision(Answer):
 
 
 class QuietRun(Answer):
-    """Turns of the manager, one after the other, that changed nothing for one reason."""
+    """Successive turns of the manager that changed nothing, for the same reason."""
 
     reason: str
     first_at: Time
@@ -115,7 +115,7 @@ class QuietRun(Answer):
 
 
 class _Undecided(Answer):
-    """The fields of a decision that an entry which is none has not."""
+    """Fields of a decision that other entries do not have."""
 
     id: None
     trigger: None
@@ -124,7 +124,7 @@ class _Undecided(Answer):
     drain_estimate_ms: None
     drain_actual_ms: None
     at: Time
-    """The last time."""
+    """Time of the last turn."""
     candidates: list[Candidate]
     trials: int
 
@@ -133,7 +133,7 @@ _NOTHING = dict.fromkeys(("id", "trigger", "duration_s", "gap_ms", "drain_estima
 
 
 class NoChange(QuietRun, _Undecided):
-    """A run of "no change" among decisions, with the fields of one."""
+    """A series of "no change" in a list of decisions, with the fields of a decision."""
 
     from_: None = Field(validation_alias="from", serialization_alias="from")
     to: None
@@ -145,7 +145,7 @@ class NoChange(QuietRun, _Undecided):
 
 
 class Resized(SizeChange, _Undecided):
-    """Changes of bundle sizes among decisions, with the fields of one; ``from`` and ``to`` count items."""
+    """Changes of bundle sizes in a list of decisions, with a decision's fields; ``from`` and ``to`` count items."""
 
     kind: Literal["batching"]
 
@@ -166,7 +166,7 @@ KINDS: tuple[EntryKind, ...] = ("decision", "no_change", "batching")
 def history_of(
     decisions: Iterable[Decision], runs: Iterable[QuietRun], sizes: Iterable[SizeChange], limit: int
 ) -> list[Entry]:
-    """The newest ``limit``, newest first; those of one instant stay together, so that who reads on misses none."""
+    """Return the newest ``limit`` entries, newest first; entries of one instant stay together on a page."""
     entries: list[Entry] = [each.listed() for each in decisions]
     entries += [NoChange.listed(run) for run in runs]
     entries += [Resized.listed(changes) for changes in sizes]
@@ -178,14 +178,14 @@ def history_of(
 
 
 class Switch(Answer):
-    """A switch or a resize that ended: what was expected of it, and how it went."""
+    """A switch or a resize that ended: its expected and its actual course."""
 
     at: Time
     from_: str = Field(validation_alias="from", serialization_alias="from")
     to: str
     style: Literal["seamless", "drain"]
     gap_ms: float | None
-    """The old composition's last delivery to the new one's first; null until that came."""
+    """Time from the old composition's last delivery to the new one's first; null until then."""
     longest_gap_ms: float | None
     drain_mean_ms: float | None
     drain_estimate_ms: float | None

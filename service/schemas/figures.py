@@ -163,7 +163,7 @@ class Placed(Answer):
 
     node: str
     workers: dict[str, int]
-    """Number of workers by group, named by its stages; workers without a group under an empty name."""
+    """Number of workers by group, named by its stages; the empty name counts workers without a group."""
     hop_ms: float | None
     """Round trip of a task to the node, without its work; null until it was measured."""
 
@@ -198,7 +198,7 @@ class Cost(Answer):
     cores: int | float
     """Number of cores that the workers may use, or the quota of their control groups if that is less."""
     workers: int
-    """Number of workers in use, that is bound to a group."""
+    """Number of workers in use: those that are bound to a group."""
     spares: int
     """Number of warm spare workers."""
     worker_s: float
@@ -280,7 +280,7 @@ class NodeBody(Answer):
     custom: Mapping[str, float]
     labels: Mapping[str, str]
     workers: Mapping[str, int]
-    """Number of workers of each running app on this node, also if another node has the same address."""
+    """Number of workers of each running app on this node, even if another node has the same address."""
     hop_ms: float | None = None
     """Longest round trip of an app's task to its workers there; absent until it was measured."""
     machine_memory_bytes: int | None = None
@@ -322,5 +322,5 @@ class DrainRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     deadline_s: float = Field(
-        30.0, ge=1, le=86_400, allow_inf_nan=False, description="Time until the node is ended with what is left on it."
+        30.0, ge=1, le=86_400, allow_inf_nan=False, description="Time until Ray ends the node, even if it is not empty."
     )

@@ -21,7 +21,7 @@ class ConflictError(RecomposeError):
 
 
 class BadValueError(RecomposeError):
-    """A value that only the running service could judge. ``faults`` carry paths into the request."""
+    """A value that only the running service can judge is wrong. ``faults`` contain paths into the request."""
 
     def __init__(self, message: str, faults: Sequence[Fault] = ()) -> None:
         super().__init__(message)
@@ -37,11 +37,11 @@ class NotStoredError(UnavailableError):
 
 
 class DiskFullError(NotStoredError):
-    """There is no room for it."""
+    """The disk has no room for the state file."""
 
 
 class ResultsGoneError(RecomposeError):
-    """The next results are of another run, or too old. ``first`` and ``last``: serial numbers that ``run`` retains."""
+    """The next results are of another run, or too old. ``first``, ``last``: serial numbers that ``run`` retains."""
 
     def __init__(self, message: str, run: str | None = None, first: int | None = None, last: int | None = None) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ def in_two_ways(verb: Literal["start", "stop"], app: str) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a sentence: ``ferret, synthetic``, or ``none``; long lists are cut."""
+    """Return names for a sentence: ``ferret, synthetic``, or ``none``; long lists are cut."""
     known = sorted(names)
     shown = ", ".join(known[:20])
     return (shown + f" and {len(known) - 20} more" if len(known) > 20 else shown) or "none"
@@ -72,11 +72,11 @@ def listed(names: Iterable[str]) -> str:
 SHOWN = 80
 """Maximum number of characters of an offending value in a message."""
 UNION_MEMBERS = ("latency", "throughput", "one", "together")
-"""Names that the validator gives to the members of a union; no user wrote them."""
+"""Names that the validator gives to the members of a union; they are not part of the user's input."""
 KINDS = {"metric": "'latency' or 'throughput'", "about": "'objective', 'backlog' or 'restarts'"}
 """Fields that select the kind of an object, and their accepted values."""
 Detail = Mapping[str, Any]
-"""One of the errors of a ``ValidationError``."""
+"""One error of a ``ValidationError``."""
 
 
 def place(detail: Detail) -> list[str | int]:
@@ -109,7 +109,7 @@ def sentence(detail: Detail) -> str:
     where, said = ".".join(map(str, place(detail))), message(detail)
     if said.startswith("is missing"):
         return f"{where} {said}"
-    if detail["type"] == "value_error" and isinstance(detail["input"], Mapping):  # of fields together; may hold secrets
+    if detail["type"] == "value_error" and isinstance(detail["input"], Mapping):  # several fields, maybe secrets
         return said if where in ("", "body") else f"{where}: {said}"
     return f"{where} = {_shown(detail)}: {said}" if where else said
 
@@ -136,6 +136,6 @@ def _one_of(given: Any, expected: str) -> str:
 def _shown(detail: Detail) -> str:
     value = detail["ctx"]["tag"] if detail["type"] == "union_tag_invalid" else detail["input"]
     if isinstance(value, list):
-        value = value[: SHOWN // 3 + 1]  # its text is longer than what is shown
+        value = value[: SHOWN // 3 + 1]  # the value is longer than the shown part
     text = value if isinstance(value, bytes) else repr(value)
     return (repr(text) if isinstance(text, bytes) else text)[:SHOWN]

@@ -29,14 +29,14 @@ log = Logger()
 
 
 def present_strategy(value: object) -> object:
-    """Return the name of the strategy that is meant; with a warning where another one was."""
+    """Return the name of the strategy that is meant; log a warning if a former name was given."""
     if value == FORMER:
-        log.warning("strategy is gone", asked=FORMER, runs=DEFAULT, refused_from="0.3")
+        log.warning("strategy was removed", asked=FORMER, runs=DEFAULT, refused_from="0.3")
     return present_name(value) if isinstance(value, str) else value
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the target that counts as a violation.")]
+Threshold = Annotated[Number, Field(ge=0, le=1, description="Tolerated ratio beyond the target.")]
 ThroughputTarget = Annotated[
     Annotated[Number, Field(gt=0, le=MAX_TARGET)] | Literal["input_rate", "fastest"],
     saying(f'items/s above 0 and at most {MAX_TARGET:,.0f}, "{INPUT_RATE}" or "{FASTEST}"'),
@@ -49,13 +49,13 @@ class LatencyObjective(Frozen):
     threshold: Threshold = 0.2
     statistic: Statistic = "mean"
     share: Annotated[Number, Field(ge=0.5, le=0.999)] | None = Field(
-        default=None, description="With statistic share: so many of the items within the target; null: 0.95."
+        default=None, description="With statistic share: share of the items within the target; null: 0.95."
     )
 
     @model_validator(mode="after")
     def _share_is_for_share(self) -> Self:
         if self.share is not None and self.statistic != "share":
-            raise ValueError("share is for statistic 'share'")
+            raise ValueError("share needs statistic 'share'")
         return self
 
     def slo(self) -> Slo:
@@ -91,12 +91,12 @@ def _one(slo: Slo) -> Data:
 
 
 class JointSlo(Frozen):
-    """All objectives of an app at once, within the budget."""
+    """All objectives of an app together, with its budget."""
 
     app: str
     objectives: Annotated[
         list[Annotated[LatencyObjective | ThroughputObjective, Field(discriminator="metric")]],
-        Field(min_length=1, max_length=MAX_TOGETHER, description="Each kind of figure once."),
+        Field(min_length=1, max_length=MAX_TOGETHER, description="Each kind of figure at most once."),
     ]
     budget: BudgetBody | None = None
 
@@ -129,11 +129,11 @@ SloRequest = Annotated[
     | Annotated[JointSlo, Tag("together")],
     Discriminator(_form),
 ]
-"""One objective, or several together."""
+"""One objective, or several that must be met together."""
 
 
 class AnnounceRequest(Frozen):
-    """A load that is to come."""
+    """An upcoming load."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -165,7 +165,7 @@ def _objectives(value: Any) -> Any:
 
 
 Source = Annotated[SourceSpec, BeforeValidator(_source, json_schema_input_type=SourceSpec | KindName)]
-"""With nothing but its kind, the kind alone."""
+"""A source: its fields, or its kind alone."""
 
 
 class StartRequest(Frozen):
@@ -175,50 +175,50 @@ class StartRequest(Frozen):
     source: Source = SourceSpec()
     sink: SinkSpec | None = Field(
         default=None,
-        description="A table that Spark writes, or another place (docs/connect); null: results in the API only.",
+        description="A table that Spark writes, or another sink (docs/connect); null: results in the API only.",
     )
     input: InputSpec = InputSpec()
     batching: BatchingSpec = BatchingSpec()
     overload: Literal["block", "shed"] = "block"
-    composition: str | None = Field(default=None, description="The first one; null: all stages sequential.")
+    composition: str | None = Field(default=None, description="First composition; null: all stages sequential.")
     mode: Mode = Mode.AUTO
     strategy: Annotated[StrategyName, BeforeValidator(present_strategy)] = DEFAULT
     switch_style: SwitchStyle | None = Field(
         default=None,
-        description="How a change is carried out: drain (the old composition empties first, as in the papers), or "
-        "seamless (without a gap; replicas change in place); null: as the strategy prefers.",
+        description="How a change is made: drain (the old composition empties first, as in the papers) or seamless "
+        "(without a gap; replicas change in place); null: the strategy's preference.",
     )
     latency_from: Literal["due", "read"] | None = Field(
         default=None,
         description="Start of an item's latency for the objective: when it was due, or when it was read (as in the "
-        "papers); null: as the strategy prefers.",
+        "papers); null: the strategy's preference.",
     )
     resources: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
-        description="Resources of workers by stage, such as {detect: {gpus: 0.25}}, in place of what the stage says.",
+        description="Resources of workers by stage, such as {detect: {gpus: 0.25}}; they replace the stage's own.",
     )
     settings: dict[str, int | Number | str] = Field(
         default_factory=dict,
-        description="Settings of this run by name, such as catch_up_s. An unknown name or a value out "
-        "of range is refused, with the known ones.",
+        description="Settings of this run by name, such as catch_up_s. For an unknown name or a value out of range, "
+        "the refusal lists the accepted ones.",
     )
     durability: DurabilityName = Field(
         default="none",
-        description="What survives the death of a runner: nothing (none); acknowledged items, source position and "
-        "states, where the last results may be delivered again (restart) or are delivered once (exactly-once).",
+        description="What survives a runner's crash. none: nothing. restart: acknowledged items, source position and "
+        "states, but the last results may be delivered twice. exactly-once: as restart, with each result once.",
     )
     journal_sync: bool = Field(
         default=True,
-        description="With a durability: wait for the disk at each commit. If false, nothing is lost if a process dies, "
-        "but a power loss may lose the last moments.",
+        description="In a durable run, wait for the disk at each commit. If false, a process that dies loses nothing, "
+        "but a power failure may lose the last moments.",
     )
     slo: Annotated[list[str], BeforeValidator(_objectives, json_schema_input_type=str | list[str])] | None = Field(
         default=None,
-        description="Objectives as on the command line, such as p95=400ms; several must hold together. They are stored "
-        "as with POST /slo. null: the stored ones stay.",
+        description="Objectives as on the command line, such as p95=400ms; all must be met together. They are stored "
+        "as by POST /slo. null: keep the stored objectives.",
     )
     threshold: Threshold = 0.2
-    budget: BudgetBody | None = Field(default=None, description="What may be spent on slo.")
+    budget: BudgetBody | None = Field(default=None, description="Resources that may be used to meet slo.")
     items: Annotated[int, Field(strict=True, gt=0, le=10**12), WHOLE] | None = None
     duration_s: Annotated[Number, Field(gt=0, le=1e9)] | None = None
 
@@ -247,21 +247,21 @@ class StartRequest(Frozen):
 
 
 RUN_FIELDS = StartRequest.model_fields.keys() - {"slo", "threshold", "budget"}
-"""Fields of a start body that the spec of a run has too; objectives are stored apart from the run."""
+"""Fields that a start body and the spec of a run share; objectives are stored apart from the run."""
 
 
 class StopRequest(Frozen):
-    """The way in which an app is stopped."""
+    """A request to stop an app."""
 
-    drain: bool = Field(default=True, strict=True, description="Deliver what was accepted first; false: give it up.")
+    drain: bool = Field(default=True, strict=True, description="Deliver accepted items first; false: give them up.")
     timeout_s: Annotated[Number, Field(ge=0, le=86_400)] | None = Field(
         default=None,
-        description="Maximum time for it, in seconds; what is in flight then is given up, and the app has ended within "
-        "2 s more. null: 600.",
+        description="Maximum time to deliver accepted items, in seconds (null: 600). Then undelivered items are given "
+        "up, and the app ends within 2 s.",
     )
     force: bool = Field(default=False, strict=True, description="End runner and workers at once; nothing is drained.")
 
 
 class ModeRequest(Frozen):
     mode: Mode
-    composition: str | None = Field(default=None, description="With mode pinned; null pins the active one.")
+    composition: str | None = Field(default=None, description="Composition for mode pinned; null: the active one.")

@@ -11,15 +11,15 @@ from service.schemas.figures import Items
 
 
 class Result(Answer):
-    """A result with ``value``, or ``error`` of a dead letter. An item of several values has a row for each."""
+    """A result with ``value``, or ``error`` for a dead letter. An item that gave several values has a row for each."""
 
     serial: int
     part: int | None = None
-    """From 0, of an item for which a stage gave any number of values; others have none."""
+    """Position from 0 among the values of an item, if a stage may give any number of values; else absent."""
     value: Any = None
     error: str | None = None
     run: str | None = None
-    """Of the serial number; where results are read. Files have none: they are equal for every run of equal input."""
+    """Run of the serial number, if results are read. Files do not have it: equal input gives equal files."""
 
 
 class Accepted(Answer):
@@ -29,39 +29,39 @@ class Accepted(Answer):
 
 class AcceptedMany(Answer):
     serials: list[int]
-    """Of the items, in their order. They have gaps where others pushed meanwhile."""
+    """Serial numbers of the items, in the order of the request. They have gaps if other clients pushed meanwhile."""
     run: str | None
 
 
 class CheckedItems(Items):
-    """Counts of items, with those of what must never happen, derived from the serial numbers of the results."""
+    """Counts of items, also of lost and misordered ones, which must not exist, by the results' serial numbers."""
 
     lost: int
     misordered: int
 
 
 class AskedFor(Answer):
-    """The offered load, and what became of it."""
+    """The offered load, and its outcome."""
 
     offered: int | None = None
-    """Items that were due, or came by themselves, until the input ended."""
+    """Number of items that were due, or arrived by themselves, until the input ended."""
     admitted: int | None = None
-    """Of these, what was taken in."""
+    """Number of offered items that were admitted."""
     missed: int | None = None
-    """Of these, what was due for longer than a source that was held back makes up for, and never read."""
+    """Number of offered items that were never read: they were overdue for longer than a delayed source makes up for."""
     lag_s: float | None = None
-    """How long the next item had been due when the input ended; 0 when none was."""
+    """Time for which the next item was overdue when the input ended; 0 if no item was."""
 
 
 class Reached(Answer):
     objective: str
     """The objective in words: ``p95 latency ≤ 400 ms``"""
     value: str
-    """The measured value: ``312 ms``; for a share also how many items were within the target."""
+    """The measured value, such as ``312 ms``; for a share also how many items were within the target."""
 
 
 class Summary(AskedFor):
-    """The summary of a run. Only ``failure`` is known of one that never began."""
+    """The summary of a run. If the run never began, only ``failure`` is known."""
 
     app: str | None = None
     run: str | None = None
@@ -71,44 +71,44 @@ class Summary(AskedFor):
     composition: str | None = None
     compositions_used: list[str] = []
     bundle_sizes: list[int] = []
-    """How many items could travel together, in the order of first use."""
+    """Maximum bundle sizes, in the order of first use."""
     switches: int = 0
     decisions: int = 0
     settle_s: list[float] = []
     throughput_per_s: float | None = None
-    """From the moment the workers were there to the last result."""
+    """Throughput between the moment when the workers were ready and the last result."""
     latency_ms: float | None = None
-    """Mean, at the end."""
+    """Mean latency at the end."""
     slo_met_share: float | None = None
     slo_status: SloStatus | None = None
-    """As of the last turn of the manager."""
+    """Status at the last turn of the manager."""
     workers: int | None = None
-    """Of the last composition."""
+    """Number of workers of the last composition."""
     first_error: str | None = None
-    """Of the first item that failed, with its traceback."""
+    """Error of the first item that failed, with its traceback."""
     unwritten: int = 0
-    """Items that failed because their result is no JSON data."""
+    """Number of items that failed because their result is not JSON data."""
     failure: Told | None = None
 
 
 class Problem(Answer):
-    """RFC 9457."""
+    """An error response (RFC 9457)."""
 
     type: str
     title: str
     status: int
     detail: str
     serials: list[int] | None = None
-    """Of many items that were pushed, those that were taken before one was refused."""
+    """If many items were pushed: serial numbers of those that were accepted before one was refused."""
     run: str | None = None
 
 
 class ResultsGone(Problem):
-    """A refusal of results that are gone, with those that are retained; null if there are none."""
+    """A refusal of results that are gone. It names the retained results; null if there are none."""
 
     run: str | None
     from_: int | None = Field(validation_alias="from", serialization_alias="from")
-    """The oldest serial number."""
+    """Oldest retained serial number."""
     to: int | None
 
 
@@ -116,7 +116,7 @@ class FieldError(Answer):
     loc: list[str | int]
     msg: str
     line: int | None = None
-    """Of a compositions document, where it can be told."""
+    """Line of a compositions document, if it is known."""
 
 
 class ValidationProblem(Problem):
@@ -132,12 +132,12 @@ Plain = str | int | float | bool | None
 
 class LogLine(Answer):
     id: int
-    """From 1 with each start of the service; read on with the last one as ``after``."""
+    """Number of the line since the service started, from 1; pass the last one as ``after`` to continue."""
     at: str
     level: str
     event: str
     about: Mapping[str, Plain] = {}
-    """What else is said: ``app``; of what an app printed, ``by`` and ``line``."""
+    """Further fields, such as ``app``; a line that an app printed has ``by`` and ``line``."""
 
 
 class OwingRun(Answer):

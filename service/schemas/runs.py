@@ -10,12 +10,12 @@ from service.schemas.status import Sample
 
 
 class KnownRun(Answer):
-    """A run of which telemetry is kept; its times are exact to ten seconds."""
+    """A run that has telemetry; its times are exact to ten seconds."""
 
     run: str
     began_at: Time
     ended_at: Time
-    """Of the present run: when something was last written of it."""
+    """End of the run; for the present run, the time when its telemetry was last written."""
 
 
 class ItemCounts(Answer):
@@ -25,13 +25,13 @@ class ItemCounts(Answer):
     failed: int
     shed: int
     all_of_them: bool
-    """False: of a long run every so many-th file was read, and the counts are of these."""
+    """False: the run is long, so only every n-th file was read, and the counts cover only these files."""
 
 
 class CompositionShare(Answer):
     name: str
     share: float
-    """Of the time of the run."""
+    """Share of the run's time."""
 
 
 class RunFigures(Answer):
@@ -42,30 +42,30 @@ class RunFigures(Answer):
     ended_at: Time
     length_s: float
     slo: SloInForce | None
-    """The last one."""
+    """The last objective of the run."""
     slo_met_share: float | None
-    """Of the seconds with a verdict."""
+    """Share of the seconds with a verdict in which the SLO was met."""
     offered_per_s: float | None
-    """Mean over the run, as the other rates, and the workers."""
+    """Mean over the run; the same holds for the other rates and for the workers."""
     delivered_per_s: float | None
     latency_ms: Latency
-    """Of the items that were looked at."""
+    """Latency of the items that were read."""
     items: ItemCounts
     workers: float | None
-    """Processes, spares among them."""
+    """Mean number of worker processes, including spares."""
     worker_s: float | None
     cpu_ms_per_item: float | None
-    """CPU time of the stages."""
+    """CPU time of the stages per item."""
     decisions: int
     switches: int
     compositions: list[CompositionShare]
-    """Those that were active, the longest first."""
+    """Compositions that were active, the longest-active first."""
     course: list[Sample]
-    """Oldest first; of a long run a stretch of ten seconds now and then."""
+    """Samples, oldest first; for a long run, only some periods of ten seconds."""
 
 
 class Worked(Answer):
-    """A stage on the item. Items of a bundle share its time evenly."""
+    """The work of a stage on an item. Items of a bundle share its time evenly."""
 
     stage: str
     worked_ms: float
@@ -73,27 +73,27 @@ class Worked(Answer):
 
 
 class Trace(Answer):
-    """The trace of an item. Its times held back, waited and worked make its latency, unless some overlap."""
+    """The trace of an item. Its times held back, waited and worked add up to its latency, unless some overlap."""
 
     run: str
     serial: int
     composition: str
-    """Empty for an item that was shed."""
+    """Active composition; empty for an item that was shed."""
     outcome: str
     due_at: Time
-    """Since when a user waited."""
+    """Time since which a user waited for the item."""
     left_at: Time
     latency_ms: float
     held_back_ms: float | None
-    """Before the source read it; null where that was not written down."""
+    """Time before the source read the item; null if it was not recorded."""
     waited_ms: float
-    """Between reading and leaving, while no stage worked on it: for a worker, its bundle, its way, its turn."""
+    """Time between reading and leaving without work of a stage: waiting for a worker, bundle, transport or turn."""
     worked_ms: float
     stages: list[Worked]
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """``row``: of ``datapipe.telemetry.past``."""
+        """Return the trace of a ``row`` of ``datapipe.telemetry.past``."""
         due, read, left = row["arrived"], row.get("read"), row["delivered"]
         stages = [
             Worked(stage=each["stage"], worked_ms=ms(each["wall_ns"] / 1e9), cpu_ms=ms(each["cpu_ns"] / 1e9))

@@ -34,9 +34,9 @@ class ObjectiveInForce(Answer):
     threshold: float
     statistic: Statistic | None = None
     share: float | None = None
-    """With statistic ``share``: so many of the items are wanted within the target."""
+    """With statistic ``share``: the share of the items that must be within the target."""
     bound: float | None
-    """Beyond it the SLO counts as violated; null while the input rate it depends on is not known."""
+    """Value beyond which the SLO counts as violated; null while the input rate that it depends on is not known."""
 
     @classmethod
     def one(cls, slo: Slo, input_rate_per_s: float | None) -> "ObjectiveInForce":
@@ -52,10 +52,10 @@ class ObjectiveInForce(Answer):
 
 
 class SloInForce(ObjectiveInForce):
-    """The first of several objectives; ``objectives`` has all of them."""
+    """The objectives in force; the fields are those of the first one, ``objectives`` has all of them."""
 
     objectives: list[ObjectiveInForce] | None = None
-    """Null where there is but one."""
+    """All objectives; null if there is only one."""
     budget: "BudgetBody | None" = None
 
     @classmethod
@@ -80,10 +80,10 @@ Cores = Annotated[Number, Field(gt=0, le=MOST)]
 
 
 class BudgetBody(Frozen):
-    """Limits; null: none."""
+    """Limits; a null limit is no limit."""
 
     workers: Workers | None = Field(default=None, description="Maximum number of workers in all groups together.")
-    cores: Cores | None = Field(default=None, description="Kept busy at the expected input rate.")
+    cores: Cores | None = Field(default=None, description="Maximum number of busy cores at the expected input rate.")
 
     def budget(self) -> Budget:
         return Budget(self.workers, self.cores)
@@ -94,7 +94,7 @@ class BudgetBody(Frozen):
 
 
 MOST_SHARED = 1_000
-"""Workers: of each number up to it the apps are asked what they would make of it."""
+"""Maximum number of workers; the apps are asked what they would do with each number up to it."""
 Priority = Annotated[Number, Field(gt=0, le=1000)]
 Floor = Annotated[Number, Field(ge=0, le=MOST)]
 
@@ -102,7 +102,7 @@ Floor = Annotated[Number, Field(ge=0, le=MOST)]
 class TermsBody(Frozen):
     """The priority and the floor of one app among others."""
 
-    priority: Priority = Field(default=1.0, description="Weight of its gain relative to that of other apps.")
+    priority: Priority = Field(default=1.0, description="Weight of this app's gain; the default of all apps is 1.")
     floor: Floor = Field(
         default=0.0, description="Guaranteed share: whole workers, or cores if the budget has no workers."
     )
@@ -113,7 +113,7 @@ class MachineBudgetRequest(Frozen):
 
     workers: Annotated[Workers, Field(le=MOST_SHARED)] | None = None
     cores: Cores | None = Field(
-        default=None, description="With workers: an app gets the same part of both. Nobody withholds cores."
+        default=None, description="Used in plans, not enforced. With workers, an app gets the same part of both."
     )
     apps: dict[str, TermsBody] = Field(default_factory=dict)
 
@@ -135,29 +135,29 @@ class MachineBudgetRequest(Frozen):
 
 
 class AcceptedBudget(BaseModel):
-    """A budget as it is stored."""
+    """A budget in its stored form."""
 
     asked: MachineBudgetRequest
     accepted_at: str
 
 
 class GrantBody(Answer):
-    """The share of one app, how well it meets its objective with it, and what it would do with more."""
+    """The share of one app, how well the app meets its objective with it, and what it would do with more."""
 
     workers: int | None
     cores: float | None
     total: BudgetBody
-    """What there is for all apps together."""
+    """Budget of all apps together."""
     reached: float
-    """Of its objective, 0 … 1."""
+    """Part of the objective that is reached, from 0 to 1."""
     more: BudgetBody | None = None
-    """The least by which it would do better; null: more would not help."""
+    """Smallest addition with which the app would do better; null: more would not help."""
     reached_with_more: float | None = None
     composition_with_more: str | None = None
     reason: str
 
     def told(self) -> str:
-        """``5 workers``."""
+        """Return the share in words, such as ``5 workers``."""
         return Budget(self.workers, self.cores).told()
 
     @classmethod
@@ -169,15 +169,15 @@ class GrantBody(Answer):
 
 
 class MachineShares(Answer):
-    """The budget of the machine, and what each app that runs has of it."""
+    """The budget of the machine, and the share of it that each running app has."""
 
     workers: int | None
     cores: float | None
-    """Both null: there is none."""
+    """Maximum number of cores; if ``workers`` is null too, there is no budget."""
     apps: dict[str, TermsBody]
     accepted_at: Time | None
     shares: dict[str, GrantBody]
-    """By app, of those that are given something; the others keep what they have."""
+    """Shares by app. Apps that are not listed keep what they have."""
 
     @classmethod
     def of(cls, accepted: AcceptedBudget | None, grants: Mapping[str, Grant]) -> Self:
@@ -201,7 +201,7 @@ For = Annotated[
 
 
 class ObjectiveRule(Frozen):
-    """The objective is violated or out of reach, or the app has failed. Times without a verdict count as before."""
+    """The objective is violated or out of reach, or the app has failed. Without a verdict, the last one counts."""
 
     about: Literal["objective"]
     app: App
@@ -218,7 +218,7 @@ class BacklogRule(Frozen):
 
 
 class RestartsRule(Frozen):
-    """More than ``above`` workers and runners were started in place of lost ones within the last ``within_s``."""
+    """More than ``above`` workers and runners were replaced, because they were lost, within the last ``within_s``."""
 
     about: Literal["restarts"]
     app: App
@@ -251,16 +251,16 @@ class AlertsRequest(Frozen):
 
     rules: Annotated[list[Rule], Field(max_length=200)] = []
     webhook: Url | None = None
-    """Each alert is posted there, when it is raised and when it is over; left out: as it was."""
+    """URL to which each alert is posted when it is raised and when it is over; left out: the URL stays as it was."""
 
 
 class Alert(Answer):
-    """An alert, as it is posted to the webhook too."""
+    """An alert, also in the form that is posted to the webhook."""
 
     app: str
     about: Literal["objective", "backlog", "restarts"]
     raised: bool
-    """False: it is over."""
+    """True if the alert is raised, false if it is over."""
     told: str
     at: Time
 
@@ -268,10 +268,10 @@ class Alert(Answer):
 class AlertsInForce(Answer):
     rules: list[Rule]
     webhook: str | None
-    """The host of it; the rest may be a secret."""
+    """Host of the webhook; the rest of the URL may be a secret."""
     webhook_fault: str | None
     alerts: list[Alert]
-    """Newest first: what was raised and what was over, as far as is remembered since the service began."""
+    """Raised and ended alerts, newest first, as far as the service remembers them since it started."""
 
     @staticmethod
     def host_of(webhook: str | None) -> str | None:

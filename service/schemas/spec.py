@@ -35,16 +35,16 @@ from service.schemas.base import FlatOnTheWire, Topic
 
 
 def new_run() -> str:
-    """Sorts by the second of its making (UTC), and is unique."""
+    """Return a unique run identifier that sorts by its time of creation (seconds, UTC)."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
 
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-"""A JSON number: no text, no boolean, no infinity."""
+"""A JSON number: not a text, not a boolean, not infinite."""
 
 
 def whole(value: object) -> object:
-    """JSON knows one kind of numbers: 237.0 is 237."""
+    """Convert a whole number that is written as a fraction: JSON does not distinguish 237.0 and 237."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -52,7 +52,7 @@ WHOLE = BeforeValidator(whole)
 
 
 def saying(what: str) -> WrapValidator:
-    """Return a validator that says in one sentence what would be accepted, instead of one for each part of a union."""
+    """Return a validator that states in one sentence what would be accepted, not in one per member of a union."""
 
     def validate(value: object, accept: ValidatorFunctionWrapHandler) -> object:
         try:
@@ -72,26 +72,26 @@ class SourceSpec(Frozen):
 
     kind: KindName = "replay"
     path: str | None = None
-    """Files of the user; None for the app's own data set. For ``video`` a file, the number of a camera, or a URL; for
-    ``spark`` what its format loads, where that takes a path."""
+    """Path of the user's files; None: the app's own data set. ``video`` takes a file, a camera's number or a URL;
+    ``spark`` what its format loads, if it takes a path."""
     loop: Annotated[bool, Field(strict=True)] = True
-    """Over and over; for ``spark``: wait for more, instead of ending when all that is there was read."""
+    """Repeat the data forever; with ``spark``: wait for more data instead of ending after the present data."""
     format: str | None = None
-    """Of ``spark``: csv, json, parquet, kafka, rate …, whatever Structured Streaming reads."""
+    """Format for ``spark``: csv, json, parquet, kafka, rate or any other that Structured Streaming reads."""
     options: dict[str, str | bool | int | Number] = Field(default_factory=dict)
-    """Of that format; ``schema`` among them is a DDL string."""
+    """Options of that format; the option ``schema`` is a DDL string."""
     transform: str | None = None
-    """Of ``spark``: a file with an SQL query over the view ``input``, whose rows are the items."""
+    """For ``spark``: file with an SQL query over the view ``input``; its rows are the items."""
     checkpoint: str | None = None
-    """Of ``spark``: folder that keeps how far was read; None: in the folder of a Spark sink, else nowhere."""
+    """For ``spark``: folder that stores the position; None: in the folder of a Spark sink, or not at all."""
 
     def looping(self, loop: bool) -> Self:
-        """Return a copy that is read once or over and over."""
+        """Return a copy with another ``loop``."""
         return self.model_copy(update={"loop": loop})
 
     @property
     def fault(self) -> str | None:
-        """Reason why the fields do not fit together, which no schema can say; None if they do."""
+        """Reason why the fields contradict each other, which a schema cannot check; None if they do not."""
         return self.of.fault(self.model_dump())
 
     @property
@@ -105,18 +105,18 @@ class SinkSpec(Frozen):
     kind: SinkName = "spark"
     format: Literal["parquet", "orc", "json", "csv"] = "parquet"
     path: str = Field(min_length=1)
-    """Folder of the table, or its URL; of ``sql`` the URL of the database, as SQLAlchemy takes it; of ``redis``,
-    ``kafka``, ``nats``, ``mqtt``, ``rabbitmq`` and ``webhook`` where it is."""
+    """Folder or URL of the table; for ``sql`` the database URL of SQLAlchemy; for ``redis``, ``kafka``, ``nats``,
+    ``mqtt``, ``rabbitmq`` and ``webhook`` the URL."""
     schema_: str | None = Field(default=None, alias="schema")
     """Fields of a result as a DDL string; None: one column with JSON."""
     options: dict[str, str | bool | int | Number] = Field(default_factory=dict)
-    """Of the format's writer; of ``sql`` ``table``; of ``webhook`` ``authorization``; of ``kafka`` librdkafka's."""
+    """Options of the writer; ``sql``: ``table``; ``webhook``: ``authorization``; ``kafka``: those of librdkafka."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     @property
     def fault(self) -> str | None:
-        """Reason why the fields do not fit together; None if they do."""
+        """Reason why the fields contradict each other; None if they do not."""
         if self.kind == "spark":
             return None
         for field, name in (("format", "format"), ("schema_", "schema")):
@@ -128,11 +128,11 @@ class SinkSpec(Frozen):
 PatternName = Literal["wave", "binary", "increasing", "decreasing", "spike", "trace"]
 Own = Annotated[str, Field(pattern=r"^custom:[A-Za-z_]\w*:[A-Za-z_]\w*$")]
 Pattern = Annotated[PatternName | Own | None, saying(f"{', '.join(get_args(PatternName))} or custom:MODULE:FUNCTION")]
-"""One of those; or a function in a module of the apps' folders, from elapsed seconds to items/s."""
+"""A built-in pattern, or a function in a module of an apps folder from elapsed seconds to items/s."""
 
 
 class InputSpec(Frozen):
-    """Input rate: fixed, by pattern (SPBench, section 3.3), from a trace file, or (nothing given) unpaced."""
+    """Input rate: fixed, by pattern (SPBench, section 3.3), from a trace file, or unpaced (default)."""
 
     rate_per_s: Number | None = Field(default=None, gt=0, le=1_000_000)
     pattern: Pattern = None
@@ -141,7 +141,7 @@ class InputSpec(Frozen):
     max_per_s: Number | None = Field(default=None, gt=0)
     size_percent: Number = Field(default=10.0, gt=0, le=100)
     path: str | None = None
-    """Trace file: one arrival time in seconds a line, compressed to ``period_s``."""
+    """Trace file with one arrival time per line, in seconds; the trace is compressed to ``period_s``."""
 
     @property
     def rate(self) -> RateSpec:
@@ -187,24 +187,24 @@ class BatchingSpec(Frozen):
     """The bundle size: a bundle is closed by count, bytes or age, whichever comes first."""
 
     items: CountOrAuto = "auto"
-    """``auto``: one while a hop is cheap against the work, more where it shows."""
+    """Bundle size. ``auto``: one item while the overhead of a hop is small against the work, else more."""
     bytes: Annotated[int, Field(strict=True, ge=1, le=MOST_BYTES), WHOLE] = 4 * 2**20
     linger_ms: Number = Field(default=0.0, ge=0, le=MOST_LINGER_MS)
-    """How long the first item may wait for others that are not due yet."""
+    """Maximum time for which the first item waits for items that are not due yet."""
     controller: Asked | None = None
-    """Who chooses the size; null: ``fixed`` where items are given, else ``auto``."""
+    """Controller of the size; null: ``fixed`` if items are given, else ``auto``."""
     settings: Settings = Field(default_factory=dict)
-    """Of the controller; what is left out is as usual."""
+    """Settings of the controller; others have their defaults."""
 
     @property
     def batching(self) -> Batching:
-        """Raises: SettingsError when items, controller and settings do not go together."""
+        """The bundle size as a value. Raises: SettingsError if items, controller and settings do not fit together."""
         items = None if self.items == "auto" else self.items
         return Batching(items, self.bytes, float(self.linger_ms)).controlled(self.controller, self.settings)
 
 
 class TelemetrySpec(Frozen):
-    """Rolling Parquet files of items, snapshots, decisions and switches, and how many of an app may stay."""
+    """Rolling Parquet files of items, snapshots, decisions and switches, and the size that an app's files may have."""
 
     folder: str
     keep_days: float = 7.0
@@ -212,29 +212,29 @@ class TelemetrySpec(Frozen):
 
 
 class PlannedLoad(Frozen):
-    """A load that is to come, as somebody said; seconds since 1970."""
+    """A load that a user announced, in seconds since 1970."""
 
     from_epoch_s: Number
     until_epoch_s: Number
     rate_per_s: Annotated[Number, Field(gt=0)]
 
     def on_clock(self, epoch_s: float) -> Announcement:
-        """Return the same load on a clock that was 0 at ``epoch_s``, in seconds since 1970."""
+        """Return the same load on a clock that read 0 at ``epoch_s`` (seconds since 1970)."""
         return Announcement(self.from_epoch_s - epoch_s, self.until_epoch_s - epoch_s, self.rate_per_s)
 
 
 @dataclass(frozen=True, slots=True)
 class RunOrigin:
-    """The place of a run among the runs of an app."""
+    """The position of a run among the runs of an app."""
 
     run: str | None = None
-    """Identifier of the run, which its serial numbers belong to; None: the runner makes one."""
+    """Identifier of the run, whose serial numbers start at 0; None: the runner makes one."""
     epoch: int = 1
     """Number of the runner since the start of the app, from 1."""
     started_again: str | None = None
-    """Reason for another runner than the first one."""
+    """Reason why the first runner was replaced."""
     kept_up: bool = False
-    """True if a service runs it: temporary failures, such as a machine too busy to start workers, are waited out."""
+    """True if a service keeps the run going: it waits out temporary failures, such as a lack of free CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ class Durable:
     delivered again. ``exactly-once``: results are stored too."""
     journals: str | None = None
     journal_sync: bool = True
-    """A commit waits for the disk. False: a crash of a process loses nothing, a power failure the last moments."""
+    """If true, a commit waits for the disk. If false, a power failure loses the last moments, a crash nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,13 +270,13 @@ class Method:
 
     strategy: str = DEFAULT
     switch_style: SwitchStyle | None = None
-    """How one composition follows another; None: as the strategy has it."""
+    """Way in which one composition follows another; None: the strategy's preference."""
     latency_from: Literal["due", "read"] | None = None
     """Start of an item's latency for the SLO: when it was due, or read (as in the papers); None: the strategy's."""
 
 
 class RunSpec(FlatOnTheWire, Frozen):
-    """Everything a runner needs; picklable."""
+    """All inputs of a runner; picklable."""
 
     app: str
     apps_dirs: tuple[str, ...] = ()
@@ -294,7 +294,7 @@ class RunSpec(FlatOnTheWire, Frozen):
     announced: tuple[PlannedLoad, ...] = ()
     pool: Literal["local", "ray"] = "ray"
     resources: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
-    """What stages ask for, by stage, in place of what they ask for themselves."""
+    """Resources by stage; they replace the resources that the stages request themselves."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Overrides of settings of manager, monitor and dispatcher, for experiments (``trial_s``, ``drain_limit_s`` …)."""
     origin: Topic[RunOrigin] = RunOrigin()
@@ -304,7 +304,7 @@ class RunSpec(FlatOnTheWire, Frozen):
 
     @property
     def begins_with(self) -> str:
-        """The name of the first composition."""
+        """Return the name of the first composition."""
         if self.composition is not None:
             return self.composition
         plain = (each.name for each in self.compositions if all(len(g.stages) * g.replicas == 1 for g in each.groups))

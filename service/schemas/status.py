@@ -17,7 +17,7 @@ from service.schemas.spec import DurabilityName, RunSpec
 
 
 class TablesStatus(Answer):
-    """The job that keeps the tables of telemetry: one for all apps."""
+    """The job, common to all apps, that keeps the tables of telemetry up to date."""
 
     state: Literal["waiting", "running", "failed"]
     """State of the job: waiting for its next run, running, or waiting after a failed run."""
@@ -84,7 +84,7 @@ class Origin(Answer):
 
     @classmethod
     def of(cls, spec: RunSpec, **known: str) -> Self:
-        """Return the origin of the runner of ``spec``; ``began_at``: of one that is there."""
+        """Return the origin of the runner of ``spec``; ``began_at``: start of the present runner, if there is one."""
         epoch = None if spec.origin.run is None else spec.origin.epoch
         return cls.taken_from(spec.origin, spec.durable, epoch=epoch, **known)
 
@@ -120,7 +120,7 @@ class Changes(Answer):
 
     switches: int
     resizes: int | None = None
-    """Number of resizes, changes of the numbers of replicas only."""
+    """Number of resizes, which change only the numbers of replicas."""
     last_decision: Decision | None
     last_switch: Switch | None = None
     output_gap_ms: figures.Gaps | None = None
@@ -140,7 +140,7 @@ class RunnerHealth(Answer):
     losses: list[figures.LostWorker] | None = None
     """The latest workers that died, oldest first."""
     held_up: Told | None = None
-    """Sentences about what blocks the stream: too few workers for the groups, a source that waits for room."""
+    """Sentences about what blocks the stream, such as too few workers for the groups."""
     held_up_by: list[str] | None = None
     """Parts, as in ``BLOCKED_BY``, that block the stream now."""
 
@@ -160,7 +160,7 @@ class Resources(Answer):
     cost: figures.Cost | None = None
     placement: list[figures.Placed] | None = None
     worker_memory: list[figures.ClassMemory] | None = None
-    """Memory by class of worker, of workers with a group; null until measured."""
+    """Memory by class of workers that serve a group; null until measured."""
     proposed_resources: Mapping[str, Mapping[str, float | str]] | None = None
     """Measured use of each stage, in the form of ``resources`` of a start body."""
     telemetry: TelemetryStatus | None = None

@@ -205,7 +205,7 @@ def test_who_nats_dropped_begins_again_but_in_no_other_stream(nats: ANats, monke
     assert read(source, 5)[0] == list(range(5, 10))
     nats.server.drop("numbers")
     nats.put(bodies(range(3)))
-    with pytest.raises(RecomposeError, match="no longer has what comes next in stream 'numbers'"):
+    with pytest.raises(RecomposeError, match="no longer has the next messages in stream 'numbers'"):
         read(source, 1)
     stop(source)
 
@@ -234,7 +234,7 @@ def test_what_nats_keeps_too_few_of_by_subject_is_counted(nats: ANats, capsys: p
         nats.server.publish("numbers", bodies([number]), subject, max_msgs_per_subject=1)
     source = opened(nats)
     assert read(source, 3)[0] == [0, 2, 5]
-    (told,) = (line for line in capsys.readouterr().out.splitlines() if "messages are not there any more" in line)
+    (told,) = (line for line in capsys.readouterr().out.splitlines() if "messages are gone" in line)
     assert "keeps 1 messages a subject" in told
     assert "count=3" in told
     end(source)
@@ -350,7 +350,7 @@ def test_a_key_of_redis_that_is_no_stream_ends_the_run(redis: ARedis) -> None:
         read(opened(redis), 1)
 
 
-@pytest.mark.logs_errors("epoch 2 goes on with run r")
+@pytest.mark.logs_errors("epoch 2 has taken over run r")
 def test_a_run_goes_on_where_its_last_runner_was(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.registry.create", lambda *_: Numbers())
     how = {"source": SourceSpec(kind=place.kind, path=place.path), "durability": "exactly-once", "pool": "local"}

@@ -102,10 +102,10 @@ def test_what_could_not_be_stored_comes_again(place: Place) -> None:
     dies = source_of(place)
 
     def stores_nothing(*_: object) -> None:
-        raise RecomposeError("another epoch goes on with run r")
+        raise RecomposeError("another epoch has taken over run r")
 
     dies.by_way_of(stores_nothing)
-    with pytest.raises(RecomposeError, match="another epoch goes on with run r"):
+    with pytest.raises(RecomposeError, match="another epoch has taken over run r"):
         dies.read(1, math.inf)
     again = source_of(place)
     assert read(again, 27) == list(range(3, 30))
@@ -237,7 +237,7 @@ def test_who_hears_that_another_has_its_session_ends_instead_of_taking_it_back()
 
     line = Line(address_of("mqtt://h/a", "source mqtt"), "source mqtt")
     line._disconnected(None, None, None, ReasonCode(PacketTypes.DISCONNECT, identifier=142), None)
-    with pytest.raises(RecomposeError, match="another client with its client_id has taken its session over"):
+    with pytest.raises(RecomposeError, match="another client with its client_id has taken over its session"):
         line.move(0.0)
 
 
@@ -270,7 +270,7 @@ def refused_sink(kind: str, path: str, value: str = "1") -> str:
 def test_a_broker_of_mqtt_that_lets_nobody_in_and_what_is_too_large_for_it_is_told(tmp_path: Path) -> None:
     strict = Mosquitto(tmp_path, "allow_anonymous false")
     path = f"mqtt://me:secret@127.0.0.1:{strict.port}/a"
-    said = "127.0.0.1 does not let it in: Not authorized"
+    said = "127.0.0.1 refuses the connection: Not authorized"
     assert refused("mqtt", path) == f"source mqtt: {said}"
     assert refused_sink("mqtt", path) == f"sink mqtt: {said}"
     strict.end()
@@ -287,7 +287,7 @@ def test_what_rabbitmq_refuses_is_told(rabbitmq: RabbitMq) -> None:
     assert "vhost nowhere not found" in refused("rabbitmq", f"amqp://{host}/nowhere?queue=a")
     assert "has no exchange 'nowhere'" in refused_sink("rabbitmq", f"amqp://{host}/?exchange=nowhere&routing_key=a")
     nobody = refused_sink("rabbitmq", f"amqp://{host}/?exchange=amq.direct&routing_key=a")
-    assert nobody == "sink rabbitmq: nothing takes messages of key 'a': NO_ROUTE"
+    assert nobody == "sink rabbitmq: no queue takes messages with key 'a': NO_ROUTE"
     rabbitmq.publish("kept", [b"1"], "stream")
     rabbitmq.publish("plain", [b"1"])
     assert "cannot read 'plain': PRECONDITION_FAILED" in refused("rabbitmq", f"amqp://{host}/?stream=plain")

@@ -137,7 +137,7 @@ def test_a_cursor_of_another_run_is_told_what_is_kept(make: MakeRunner) -> None:
     assert (status.origin.run, status.origin.epoch) == ("this one", 1)
     assert [each.run for each in runner.ask(ask.ReadResults(None, 10, "this one"))] == ["this one"]
     for cursor in (ask.ReadResults(0, 10, "another one"), ask.ReadResults(500, 10)):
-        with pytest.raises(ResultsGoneError, match="read on from there with run=this one") as error:
+        with pytest.raises(ResultsGoneError, match="continue from there with run=this one") as error:
             runner.ask(cursor)
         assert (error.value.run, error.value.first, error.value.last) == ("this one", 0, 0)
 

@@ -96,7 +96,7 @@ def test_who_was_followed_writes_nothing_and_what_comes_again_is_forgotten(place
     old.write(6, numbered(2, 6))
     assert new.begin(3, 3) == 3
     for late in (lambda: old.write(8, numbered(6, 8)), lambda: old.begin(0, 0), lambda: later.begin(9, 9)):
-        with pytest.raises(RecomposeError, match="another epoch goes on with run r; this one writes nothing any more"):
+        with pytest.raises(RecomposeError, match="another epoch has taken over run r; this one may not write any more"):
             late()
     again = [] if place.forgets else numbered(3, 6)
     assert place.there() == as_there([*numbered(0, 3), *again])
@@ -136,7 +136,7 @@ class Steps(App):
         return Outputs([value, total] if value % 3 else []), total
 
 
-@pytest.mark.logs_errors("goes on with run r", "results could not be written to the sink")
+@pytest.mark.logs_errors("has taken over run r", "results could not be written to the sink")
 @pytest.mark.parametrize("durability", ["restart", "exactly-once"])
 def test_each_result_of_a_run_is_there_once_whoever_ran_it(
     place: SinkPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
@@ -208,7 +208,7 @@ def test_who_is_followed_in_the_middle_of_its_beginning_removes_nothing(tmp_path
         new.write(4, numbered(2, 4))
 
     old._shut_out = and_is_followed  # type: ignore[attr-defined]
-    with pytest.raises(RecomposeError, match="another epoch goes on with run r"):
+    with pytest.raises(RecomposeError, match="another epoch has taken over run r"):
         old.begin(2, 2)
     assert place.there() == as_there(numbered(0, 4))
 

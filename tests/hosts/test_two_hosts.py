@@ -69,7 +69,7 @@ def test_workers_move_to_a_machine_that_joins_one_whose_core_they_share() -> Non
     assert seen["workers"] == {address_of(0): 1, address_of(1): 5}
     assert seen["first_s"] <= 20.0  # 5.5 s at a load of 7
     (why,) = seen["why"]
-    assert why.startswith(f"workers move, 5 from {address_of(0)} to {address_of(1)}: that gains 4.8 cores")
+    assert why.startswith(f"workers move, 5 from {address_of(0)} to {address_of(1)}: this gains 4.8 cores")
     all_once_and_in_order(seen)
     assert seen["restarts"] == 0
 

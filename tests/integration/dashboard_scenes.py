@@ -24,6 +24,6 @@ NOTICES = {
     "overloaded": "40.0/s offered, 21.3/s admitted, 20.9/s delivered; 214 wait.",
     "infeasible": "The SLO is out of reach.",
     "starting": "Workers are being started",
-    "stopping": "What was accepted is delivered first",
+    "stopping": "Accepted items are delivered first",
     "failed": "workers cannot start: no memory",
 }

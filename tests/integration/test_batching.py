@@ -59,7 +59,7 @@ def test_what_is_asked_for_while_it_runs_is_what_travels(client: TestClient, tmp
     client.post("/apps/synthetic/start", json=start).raise_for_status()
     until(client, lambda status: status["items"]["delivered"] >= 100)
     first = until(client, lambda status: status["batching"]["size"] is not None)["batching"]
-    assert (first["size"], first["reason"], first["controller"]) == (1, "as asked for", "fixed")
+    assert (first["size"], first["reason"], first["controller"]) == (1, "as requested", "fixed")
 
     client.put("/apps/synthetic/batching", json={"items": 64}).raise_for_status()
     told = until(client, lambda status: status["batching"]["size"] == 64)
@@ -69,7 +69,7 @@ def test_what_is_asked_for_while_it_runs_is_what_travels(client: TestClient, tmp
     client.post("/compositions", content=MERGED, headers=headers).raise_for_status()
     client.put("/apps/synthetic/mode", json={"mode": "pinned", "composition": "together"}).raise_for_status()
     own = until(client, lambda status: status["batching"]["size"] == 7)
-    assert own["batching"]["reason"] == "composition together has it so"
+    assert own["batching"]["reason"] == "set by composition together"
     until(client, lambda status: status["items"]["delivered"] >= own["items"]["accepted"] + 1000)
 
     client.put("/apps/synthetic/mode", json={"mode": "pinned", "composition": "1"}).raise_for_status()
@@ -109,7 +109,7 @@ def test_a_controller_is_named_and_explained_while_it_runs(client: TestClient) -
     client.post("/apps/synthetic/stop").raise_for_status()
     until(client, lambda status: status["state"] == "stopped")
     told = [each for each in client.get("/decisions/synthetic?limit=1000").json() if each["kind"] == "batching"]
-    assert (told[0]["controller"], told[0]["to"], told[0]["reason"]) == ("fixed", 5, "as asked for")
+    assert (told[0]["controller"], told[0]["to"], told[0]["reason"]) == ("fixed", 5, "as requested")
     by_faf = [each for each in told if each["controller"] == "faf"]
     assert sum(each["count"] for each in by_faf) > len(by_faf), "changes that follow each other are one entry"
     assert all(each["least"] <= each["to"] <= each["most"] for each in told)

@@ -123,7 +123,7 @@ def test_bundle_sizes_and_workers_between_stages_are_drawn(ferret: Browser, daem
     daemon.ferret(batching={**together, "reason": "0.2 + 0.01 · 64 ms of work"})
     ferret.sees("Bundle size", ".charts")
     assert {"Timeline", "Controls"} <= {*ferret.texts(".jumps button")} & {*ferret.texts(".app h2")}
-    ferret.sees("Up to 64 items travel together", ".pipeline")
+    ferret.sees("Up to 64 items per bundle", ".pipeline")
     stages = ("segment", "extract", "vectorize", "rank")
     groups = [{"stages": [stage], "pattern": "par", "replicas": 4} for stage in stages]
     dyn = {"workers": 4, "scheduler": "lp", "settings": {"slice_s": 0.002, "least_waiting": 1}}
@@ -144,7 +144,7 @@ def test_bundle_sizes_and_workers_between_stages_are_drawn(ferret: Browser, daem
 @pytest.mark.parametrize("seen", [(422,)], indirect=True)
 def test_refusals_are_the_sentences_of_the_service(ferret: Browser, daemon: SceneDaemon) -> None:
     ferret.write("Target", "fast", SLO)
-    ferret.write("Tolerated beyond it", "250", SLO)
+    ferret.write("Tolerance beyond the target", "250", SLO)
     ferret.press("Set SLO", SLO)
     body = {"app": "ferret", "metric": "latency", "target": "fast", "threshold": 2.5, "statistic": "mean"}
     answer = daemon.http.post("/slo", json=body).json()
@@ -175,7 +175,7 @@ def test_an_slo_is_shown_in_the_form_and_can_be_removed(daemon: SceneDaemon, see
     seen.sees("Removed.", SLO)
     seen.sees("no SLO", ".head")
     assert daemon.http.get("/slo/ferret").status_code == 404
-    seen.field("at the input rate", SLO).click()
+    seen.field("equal to the input rate", SLO).click()
     seen.press("Set SLO", SLO)
     seen.until(lambda: daemon.http.get("/slo/ferret").json().get("target") == "input_rate", "the rate as the target")
 
@@ -215,7 +215,7 @@ def test_a_composition_is_added_and_removed_and_faulty_lines_are_marked(ferret: 
     ferret.press("Add", COMPOSITIONS)
     ferret.sees("The manager can choose them from now on.", COMPOSITIONS)
     ferret.run("arguments[0].click()", ferret.find("[aria-label='Remove composition mine']"))
-    ferret.sees("Composition mine is removed.", COMPOSITIONS)
+    ferret.sees("Composition mine was removed.", COMPOSITIONS)
     assert "mine" not in [each["name"] for each in daemon.get("/compositions/ferret")]
     text.clear()
     text.send_keys("app: ferret\ncompositions:\n- name: good\nnotation: Seq-Seq-Seq-Par\n".replace("\nnot", "\n  not"))

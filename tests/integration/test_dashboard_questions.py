@@ -49,7 +49,7 @@ def test_why_and_what_it_costs_stand_under_the_figures(ferret: Browser, daemon: 
     last = daemon.status("ferret")["last_decision"]
     assert here == f"#/app/ferret/decision/{last['id']}"
     ferret.until(lambda: "13Seq(segment,extract)" in "".join(ferret.texts(".pipeline .row")[0].split()), "what runs")
-    assert "not what was decided last" not in ferret.texts(".why")[0]
+    assert "not as decided last" not in ferret.texts(".why")[0]
     daemon.ferret(last_decision={**last, "to": "12"})
     ferret.sees("Runs 13", ".why")
     ferret.open("#/app/ferret/decision/999")
@@ -90,9 +90,9 @@ def test_a_burst_of_decisions_is_one_entry_and_they_are_shown_in_pages(ferret: B
             daemon.send("PUT", "/apps/ferret/mode", {"mode": "pinned", "composition": name})
     ferret.until(lambda: len(ferret.all(ENTRIES)) >= 37, "a page of them")
     shown = len(ferret.all(ENTRIES))
-    ferret.press("Show older ones", ".panel:has(.decisions)")
+    ferret.press("Show older entries", ".panel:has(.decisions)")
     ferret.until(lambda: len(ferret.all(ENTRIES)) >= 47 > shown, "all of them")
-    ferret.choose("Show", "what changed nothing", ".panel:has(.decisions)")
+    ferret.choose("Show", "only “no change”", ".panel:has(.decisions)")
     ferret.until(lambda: ferret.all(".decisions .no_change") and not ferret.all(".decisions .decision"), "no decisions")
 
 
@@ -125,10 +125,10 @@ def test_a_load_too_high_looks_like_one(ferret: Browser, daemon: SceneDaemon) ->
     assert "it holds items back" in ferret.attribute(".drawing svg", "aria-label")
     daemon.ferret(slo_status="unknown")
     ferret.sees("SLO violated until", ".head")
-    ferret.sees("measuring anew", ".head")
+    ferret.sees("measuring again", ".head")
     within = {"mean": 300.0, "p50": 290.0, "p95": 400.0, "p99": 450.0}
     daemon.ferret(slo_status="violated", latency_ms=within, queued=9)
-    ferret.sees("mean, bound 480 ms; what waits will be late", ".tile[data-slo=violated]")
+    ferret.sees("mean, bound 480 ms; waiting items will be late", ".tile[data-slo=violated]")
 
 
 def test_shedding_is_said_while_it_lasts(ferret: Browser, daemon: SceneDaemon) -> None:
@@ -265,7 +265,7 @@ def test_what_the_service_tells_is_text_and_never_run(ferret: Browser, daemon: S
     ferret.press("Add", COMPOSITIONS)
     ferret.sees("<img src=x", ".faults")
     ferret.open(f"#/app/{quote(PROBE, safe='')}")
-    ferret.sees("Not here", "main")
+    ferret.sees("Not found", "main")
     candidate = {"name": PROBE, "status": PROBE, "reason": PROBE, "workers": 1}
     entry = {**last, "candidates": [candidate], "trigger": PROBE, "outcome": PROBE, "transition": PROBE}
     assert "<img src=x" in ferret.driver.execute_async_script(LISTED, entry)
@@ -283,9 +283,9 @@ def test_all_objectives_a_gap_the_workers_and_the_log_are_shown(ferret: Browser,
     taken = {"cpu_cores": 0.87, "memory_bytes": 210 * 2**20}
     again = {"epoch": 2, "started_again": "ConnectionError: gone", "began_at": began, "missing_s": (60, 90)}
     daemon.ferret(**again, durability="exactly-once")
-    ferret.sees("(ConnectionError: gone). It goes on with the run.", ".notices")
+    ferret.sees("(ConnectionError: gone). The new runner continues the run.", ".notices")
     daemon.ferret(**again, run="another", workers=[{**worker, **taken}])
-    ferret.sees("(ConnectionError: gone). Serial numbers begin at 0 with it.", ".notices")
+    ferret.sees("(ConnectionError: gone). Serial numbers begin at 0 again.", ".notices")
     ferret.sees("95th percentile, 5 % above its bound 240 ms; mean", ".tile")
     ferret.sees("In force: mean latency ≤ 480 ms and 95th percentile latency ≤ 240 ms and throughput", "#act-slo")
     ferret.until(lambda: ferret.run(HEIGHTS, ".charts figure:nth-child(2) path.limit") == 2, "both bounds")

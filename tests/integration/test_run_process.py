@@ -108,4 +108,4 @@ def test_a_second_interruption_says_what_is_given_up(apps: list[str]) -> None:
     command = [*RUN, "held-up", *apps, "--pool", "local"]
     code, items, stderr = interrupted(command, r"\(w\d+\) item 0", signal.SIGTERM, signal.SIGINT)
     assert (code, items["delivered"]) == (130, 0), stderr
-    assert f"interrupted; 0 items delivered, {items['accepted']} that were accepted given up" in stderr
+    assert f"interrupted; 0 items delivered, {items['accepted']} accepted items given up" in stderr

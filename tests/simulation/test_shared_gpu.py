@@ -138,7 +138,7 @@ def test_expected_cost_asks_for_no_more_workers_than_the_gpu_can_serve(monkeypat
     assert per_s == pytest.approx(1 / 0.018, rel=0.01)
     reason = found.loop.result.decision.reason
     assert "the items need 1.4" in reason
-    assert "GPUs and the nodes have 1; more GPUs would help" in reason
+    assert "GPUs, but the nodes have 1; more would help" in reason
 
 
 def test_expected_cost_meets_a_load_that_the_gpu_can_serve(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,7 +203,7 @@ def test_a_role_says_what_may_be_changed(guarded, tokens: Tokens, role: Role, sl
     assert (f"token 'ann' has the role {role}, which may not make this change" in answer.text) == (budget == 403)
 
 
-@pytest.mark.logs_errors("no named token is accepted")
+@pytest.mark.logs_errors("named tokens are not accepted: their file cannot be read")
 def test_a_revoked_token_and_all_of_a_file_that_is_none_are_refused_at_once(guarded, tokens: Tokens) -> None:
     ann, bob = bearer(tokens.add("ann", Role.ADMIN)), bearer(tokens.add("bob", Role.ADMIN))
     assert guarded.get("/status", headers=ann).status_code == 200

@@ -74,7 +74,7 @@ def test_a_reader_that_comes_too_late_is_told_what_is_kept(service: Service) -> 
     del runner_of(service.http).delivered[:2]
     told = service.gone(after=0)
     assert (told["run"], told["from"], told["to"]) == (service.status["run"], 2, 3)
-    assert told["detail"].startswith("results 1 to 1 are gone; kept of run ")
+    assert told["detail"].startswith("results 1 to 1 are gone; run ")
     assert [each["serial"] for each in service.results()] == [2, 3], "without a cursor: from the oldest kept"
 
 
@@ -107,7 +107,7 @@ def test_the_command_line_s_client_tells_it_as_a_sentence(service: Service) -> N
     client = Client("http://127.0.0.1:8080")
     client._http.close()
     client._http = service.http
-    with pytest.raises(ServiceError, match="serial number 2 was not given to an item in this run; kept of run"):
+    with pytest.raises(ServiceError, match=r"no item of this run has serial number 2; run .* retains"):
         client.get("/results/synthetic", after=2, limit=10)
 
 

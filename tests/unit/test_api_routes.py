@@ -208,7 +208,7 @@ def test_not_ready_while_ray_is_gone_and_starts_fail(disk: DaemonStore, monkeypa
         assert "Ray does not answer" in detail(client.get("/readyz"), 503)
         assert client.post("/apps/synthetic/start", json={}).status_code == 200
         said = detail(client.get("/readyz"), 503)
-        assert said == "not ready: Ray does not answer; starts fail of synthetic; /status says why"
+        assert said == "not ready: Ray does not answer; starts of synthetic fail; /status says why"
 
 
 def test_what_is_not_there_and_what_is_not_accepted(client: TestClient) -> None:

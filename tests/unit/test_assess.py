@@ -41,7 +41,7 @@ def test_low_throughput_is_not_the_compositions_doing_when_nothing_waits_and_no_
     low = replace(CALM, throughput_per_s=6.0)
     seen = assess(RATE, low, MEASURING)
     assert (seen.status, seen.meets) == (SloStatus.MET, True)
-    assert "nothing waits" in seen.reason
+    assert "no items wait" in seen.reason
     full = replace(low, queued=1, input=replace(CALM.input, held_back=True))
     assert assess(RATE, full, MEASURING).meets is False, "the source is held back"
 
@@ -49,14 +49,14 @@ def test_low_throughput_is_not_the_compositions_doing_when_nothing_waits_and_no_
 def test_a_target_above_the_input_rate_is_infeasible_for_every_composition() -> None:
     seen = assess(objective_of(Slo("throughput", 50.0)), CALM, MEASURING)
     assert (seen.status, seen.meets) == (SloStatus.INFEASIBLE, True)
-    assert "only 10 items/s come in" in seen.reason
+    assert "the input is only 10 items/s" in seen.reason
 
 
 def test_a_backlog_that_is_worked_off_soon_is_not_held_against_the_composition_and_one_that_grows_is() -> None:
     draining = replace(CALM, latency=latency(3.0), queued=20, queued_change_per_s=-5.0)
     seen = assess(LATENCY, draining, MEASURING)
     assert (seen.status, seen.meets, seen.latency_s) == (SloStatus.VIOLATED, True, 0.1)
-    assert "a backlog of 20 items is gone in 4.0 s" in seen.reason
+    assert "the backlog of 20 items will be cleared in 4.0 s" in seen.reason
     assert assess(LATENCY, replace(draining, queued_change_per_s=5.0), MEASURING).meets is False
 
 
@@ -83,7 +83,7 @@ def test_a_stream_that_stands_still_violates_its_objective(slo: Slo, stalled_s: 
     found = assess(objective_of(slo), silent, MEASURING)
     assert (found.status, found.meets) == (status, None)
     if status is SloStatus.VIOLATED:
-        assert f"nothing has come out for {stalled_s:.0f} s" in found.reason
+        assert f"no item was delivered for {stalled_s:.0f} s" in found.reason
     assert assess(objective_of(slo), silent.as_read(), MEASURING).status is SloStatus.UNKNOWN, "as the papers measure"
 
 

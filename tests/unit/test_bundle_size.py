@@ -49,7 +49,7 @@ def test_so_many_make_hops_cheap(composition: Composition, each_s: float, target
 
 def test_one_by_one_until_every_stage_was_measured() -> None:
     found = grain_of(profiles(1e-6)[:3], MERGED, HOP_S, None)
-    assert (found.items, found.reason) == (1, "nothing is measured yet")
+    assert (found.items, found.reason) == (1, "no stage was measured yet")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_size_is_known_from_eight_calls_on_and_the_first_one_does_not_count() 
     for call, expected in enumerate([1] * 7 + [2]):
         curve.timed(0.0, [StageTiming("infer", 1e-3 if call else 5.0, 0.0)], 1)
         assert curve.size(0.0, ALONE, [INFER], 0.0).items == expected
-    assert "1 ms an item" in curve.size(0.0, ALONE, [INFER], 0.0).reason
+    assert "1 ms per item" in curve.size(0.0, ALONE, [INFER], 0.0).reason
 
 
 @pytest.mark.parametrize("gone_s", [61.0, 600.0])

@@ -90,14 +90,14 @@ def test_the_size_follows_the_hop() -> None:
     assert bench.look(each_s=100e-6, hop_s=1e-3) == 32  # a tenth of the work is 20 us; 10 ms of waiting bear 50 items
     assert bench.look(each_s=100e-6, hop_s=50e-6) == 4
     assert bench.bundling.runs.used == [1, 32, 4]
-    assert bench.bundling.grain.reason == "a hop of 0.05 ms is dear against 0.2 ms of work"
+    assert bench.bundling.grain.reason == "a hop takes 0.05 ms, much against 0.2 ms of work"
 
 
 def test_large_results_keep_bundles_small() -> None:
     bench = Bench(Batching())
     assert bench.look(each_s=100e-6, hop_s=1e-3, item_bytes=1000) == 32
     assert bench.look(each_s=100e-6, hop_s=1e-3, item_bytes=MIB) == 4
-    assert bench.bundling.grain.reason.endswith("; 4 of them weigh 4 MiB")
+    assert bench.bundling.grain.reason.endswith("; 4 items have 4 MiB")
     assert bench.look(each_s=100e-6, hop_s=1e-3, item_bytes=100 * MIB) == 1
     assert Bench(Batching(items=32)).look(each_s=100e-6, item_bytes=MIB) == 32, "as asked for"
 
@@ -116,7 +116,7 @@ def test_what_is_asked_for_holds_from_the_next_bundle_on() -> None:
     assert bench.look(each_s=50e-6) == 64
     bench.bundling.set(Batching(512, 1000, 5.0))
     assert bench.source.limits == BundleLimits(512, 1000, 0.005)
-    assert (bench.look(each_s=50e-6), bench.bundling.grain.reason) == (512, "as asked for")
+    assert (bench.look(each_s=50e-6), bench.bundling.grain.reason) == (512, "as requested")
     bench.bundling.set(Batching())
     assert bench.source.limits == BundleLimits(512, 4 * MIB, 0.0)
     assert bench.look(each_s=50e-6) == 64
@@ -125,7 +125,7 @@ def test_what_is_asked_for_holds_from_the_next_bundle_on() -> None:
 def test_a_composition_that_says_it_itself_is_obeyed_while_it_is_active() -> None:
     bench = Bench(Batching(7), OWN)
     assert bench.source.limits == BundleLimits(100, 5000, 0.02)
-    assert bench.bundling.grain.reason == "composition own has it so"
+    assert bench.bundling.grain.reason == "set by composition own"
     bench.bundling.set(Batching(9))
     assert bench.bundling.in_force == OWN.batch
     assert bench.look(50e-6, OWN) == 100
@@ -196,7 +196,7 @@ def test_a_controller_without_an_objective_says_so_and_leaves_the_size_to_the_ru
     assert bench.look(each_s=50e-6) == 64
     status = bench.bundling.status
     assert (status.controller, status.asked, status.size) == ("auto", "pid", 64)
-    assert str(status.reason).startswith("pid needs a latency objective, and there is none; until then as auto has ")
+    assert str(status.reason).startswith("pid needs a latency objective and has none, so auto decides: ")
     bench.manager.set_slo(Slo("latency", 20.0))
     assert bench.look(each_s=50e-6) == 6
     assert (bench.bundling.controller, bench.bundling.status.asked) == ("pid", "pid")

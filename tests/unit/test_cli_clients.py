@@ -139,13 +139,13 @@ def test_fields_of_a_later_version_are_no_trouble_and_missing_ones_are_told(invo
 
 
 def test_a_budget_is_set_piece_by_piece_shown_and_lifted(invoke: Invoke) -> None:
-    assert told(invoke("budget")) == "no budget: each app plans with all that there is\n"
+    assert told(invoke("budget")) == "no budget: each app plans with all cores\n"
     assert told(invoke("budget", "--workers", "8")).startswith("8 workers for all apps together\n")
     answer = json.loads(told(invoke("budget", "synthetic=2:1", "--cores", "1.5", "--json")))
     assert (answer["workers"], answer["cores"]) == (8, 1.5)
     assert answer["apps"] == {"synthetic": {"priority": 2, "floor": 1}}
     assert re.search(r"synthetic +2 +1 +–", told(invoke("budget")))
-    assert told(invoke("budget", "--lift")) == "no budget: each app plans with all that there is\n"
+    assert told(invoke("budget", "--lift")) == "no budget: each app plans with all cores\n"
 
 
 def test_a_load_that_is_to_come_is_announced_shown_and_taken_back(invoke: Invoke) -> None:
@@ -159,7 +159,7 @@ def test_a_load_that_is_to_come_is_announced_shown_and_taken_back(invoke: Invoke
 
 def test_a_budget_that_is_none_says_what_would_be_accepted(invoke: Invoke) -> None:
     for terms in ("synthetic=high", "synthetic=2:nan", "synthetic=2:1e9"):
-        assert f"'{terms}' is not understood; accepted are ferret=2 (priority 2)" in told(invoke("budget", terms), 2)
+        assert f"'{terms}' is not understood; give ferret=2 for priority 2" in told(invoke("budget", terms), 2)
     assert "a budget needs workers, cores or both" in told(invoke("budget", "synthetic=2"), 1)
     assert "there is no app 'words'" in told(invoke("budget", "--workers", "8", "words=2"), 1)
     assert "--lift cannot be combined" in told(invoke("budget", "--lift", "--workers", "8"), 2)
@@ -195,7 +195,7 @@ def test_runs_are_listed_and_compared(invoke: Invoke, tmp_path: Path) -> None:
 FERRET = [Stage(name) for name in ("segment", "extract", "rank")]
 ACTIVE = ActiveComposition.of(parse("Seq(f1,f2)-Par", FERRET, name="13"))
 CONSOLE = Console(width=120, color_system=None, markup=False)
-HELD_UP = "3 workers for 4 groups, shared in turn"
+HELD_UP = "3 workers for 4 groups, served in turn"
 DECISION = decision(1, Trigger.VIOLATION, "1", "13", None)
 
 

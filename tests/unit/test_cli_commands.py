@@ -260,7 +260,7 @@ def test_check_names_what_is_wrong_with_an_app(tmp_path: Path) -> None:
     assert "broken.py: cannot be loaded: ZeroDivisionError" in invoke("check", str(file), code=1).stderr
     other = tmp_path / "other.py"  # a file of the same name, size and second would be taken from Python's cache
     other.write_text("x = 1")
-    assert "there is no app; a subclass of App" in invoke("check", str(other), code=1).stderr
+    assert "no app found; an app is a subclass of App" in invoke("check", str(other), code=1).stderr
 
 
 def test_help_and_version() -> None:
@@ -314,7 +314,7 @@ VIOLATED = {"items": items(), "slo_status": SloStatus.VIOLATED}
         ("judged", {"items": items(failed=1, delivered=3)}, None),
         ("", VIOLATED, None),
         ("interrupted", {"items": items()}, (130, "interrupted; 4 items delivered")),
-        ("interrupted", GIVEN_UP, (130, "interrupted; 4 items delivered, 3 that were accepted given up")),
+        ("interrupted", GIVEN_UP, (130, "interrupted; 4 items delivered, 3 accepted items given up")),
         ("interrupted", {"items": items(), "failure": "broken"}, (1, "broken")),
     ],
 )

@@ -95,7 +95,7 @@ def test_what_the_service_refuses_is_a_sentence(invoke: Invoke) -> None:
     assert "item 2 of 2: readings does not take this item" in told(refused, 1)
     assert "1 of these 2 items were accepted" in told(refused, 1)
     assert told(invoke("push", "readings", "--value", "7"), 1).endswith("; no items were accepted\n")
-    assert "'x' is no JSON" in told(invoke("push", "readings", "--value", "x"), 2)
+    assert "'x' is not JSON" in told(invoke("push", "readings", "--value", "x"), 2)
     assert "results 0 to" not in told(invoke("results", "readings"))
 
 

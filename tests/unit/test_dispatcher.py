@@ -194,7 +194,7 @@ def test_a_switch_that_waits_for_workers_gives_way_to_a_newer_one_which_takes_th
     assert bench.of(StartWorkers) == [StartWorkers(1), StartWorkers(3)]
     bench.switch("Seq(a)-Seq(b,c)")
     (gone,) = bench.of(SwitchEnded)
-    assert gone.error == "called off before anything moved: a switch to Seq(a)-Seq(b,c) was asked for"
+    assert gone.error == "cancelled before any worker changed: a switch to Seq(a)-Seq(b,c) was requested"
     assert (gone.called_off, gone.to_name, gone.from_name) == (True, "Par*3(a,b)-Seq(c)", "Seq(a,b,c)")
     assert bench.of(StartWorkers) == [StartWorkers(1), StartWorkers(3)], "enough are on their way"
     bench.join("w2")
@@ -209,7 +209,7 @@ def test_workers_of_a_switch_that_was_called_off_are_given_back_when_nobody_has_
     bench.switch("Par*3(a,b,c)")
     bench.call_off("the mode was set to auto")
     (gone,) = bench.of(SwitchEnded)
-    assert gone.error == "called off before anything moved: the mode was set to auto"
+    assert gone.error == "cancelled before any worker changed: the mode was set to auto"
     assert not bench.view.switching
     bench.join("w2", "w3")
     bench.tick(9.0)

@@ -41,7 +41,7 @@ def test_a_port_that_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         told = found("port", port)
-    assert (told.grade, told.found) == ("note", f"{port} cannot be had: Address already in use")
+    assert (told.grade, told.found) == ("note", f"{port} cannot be used: Address already in use")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_cluster_without_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
         ("network", "bad", Report("b", 1, SEEN | {"reached": False}), "b cannot connect to this machine"),
         ("versions", "bad", Report("b", 1, SEEN | {"ray": "1.0"}), "b has ray 1.0, here it is "),
         ("CPUs", "note", Report("b", 64, SEEN | {"cpus": CpuReport(64, 64, 2.0)}), "b may use 2 CPUs, and Ray counts"),
-        ("token", "note", Report("b", 1, SEEN | {"token": False}), "b takes calls of anybody who reaches its Ray"),
+        ("token", "note", Report("b", 1, SEEN | {"token": False}), "b accepts calls from anybody who reaches its Ray"),
         ("TLS", "note", Report("b", 1, SEEN | {"TLS": False}), "b sends code, arguments and status in clear"),
     ],
 )

@@ -31,7 +31,7 @@ from service.schemas.spec import RunSpec, SourceSpec
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 30.0
-pytestmark = pytest.mark.logs_errors("epoch 2 goes on with run r")
+pytestmark = pytest.mark.logs_errors("epoch 2 has taken over run r")
 
 
 class Sums(App):
@@ -131,10 +131,10 @@ def test_a_runner_that_was_followed_shows_nothing_more_and_takes_nothing(start: 
     second = start(2)
     Sums.go_on.set()
     assert [row.value for row in results(second, 6)] == totals(6)
-    with pytest.raises(RecomposeError, match=r"epoch 1 writes nothing any more|takes no more items"):
+    with pytest.raises(RecomposeError, match=r"epoch 1 may not write any more|takes no more items"):
         _ = first.ask(PushMany((6,))).serial
     assert first.wait(PATIENCE_S)
-    assert "epoch 2 goes on with run r" in str(first.ask(ReadStatus()).health.failure)
+    assert "epoch 2 has taken over run r" in str(first.ask(ReadStatus()).health.failure)
     assert len(first.ask(ReadResults(None, 1000))) == 3, "what it did after the other began is seen by nobody"
 
 
@@ -149,7 +149,7 @@ def test_a_disk_without_room_holds_the_stream_back(start: StartRun, monkeypatch:
     db.execute(f"PRAGMA max_page_count = {pages}")
     refused = runner.ask(PushMany((10**200_000,)))
     assert refused.serials == []
-    assert "cannot be written now: database or disk is full; nothing was taken, try again" in str(refused.refusal)
+    assert "cannot be written now: database or disk is full; no item was accepted, try again" in str(refused.refusal)
     assert "disk is full" in str(runner.ask(ReadStatus()).health.held_up)
     db.execute("PRAGMA max_page_count = 100000")
     Sums.go_on.set()
@@ -298,7 +298,7 @@ def test_a_fault_is_over_though_nobody_pushes_again(journal: Journal, monkeypatc
     writer.wake = lambda: over.set() if writer.fault is None else None
     db = journal._file.db
     db.execute("PRAGMA query_only = 1")
-    with pytest.raises(BufferFull, match="attempt to write a readonly database; nothing was taken"):
+    with pytest.raises(BufferFull, match="attempt to write a readonly database; no item was accepted"):
         writer.push((1,), [1])
     assert writer.fault is not None
     assert not over.is_set()

@@ -57,7 +57,7 @@ def proposals(
 def test_where_nobody_wrote_a_list_it_composes_what_is_needed() -> None:
     first = next(each for each in proposals((ONE, WIDE, WIDER), generated=True) if isinstance(each, Settle))
     assert 4 < first.composition.workers < 9
-    assert "10 items/s of 400 ms" in first.reason
+    assert "10 items/s with 400 ms of work each" in first.reason
     assert "5.0 % allowed" in first.reason
     assert first.candidates[0].reason.startswith("costs ")
 
@@ -90,7 +90,7 @@ def test_it_says_when_nothing_that_may_be_chosen_will_do() -> None:
 LIST = (Composition("wide1", ONE.groups), Composition("wide2", (Group(("a",)), Group(("b",), Pattern.PAR, 2))))
 RATE, LATENCY = Slo("throughput", "input_rate"), Slo("latency", 150.0)
 MISSED = Assessment(SloStatus.VIOLATED, False, "too slow", 10.0, 3.0)
-ENDS = "the list of compositions is the limit; one with more workers would help"
+ENDS = "the list of compositions is the limit; a composition with more workers would help"
 
 
 def snapshot(rate: float, cpu_s: float, at_s: float = 20.0) -> Snapshot:
@@ -126,12 +126,12 @@ def test_a_list_that_is_too_short_is_named_with_the_cure(slo: Slo) -> None:
 
 
 def test_cores_that_limit_are_not_blamed_on_the_list() -> None:
-    assert reason(RATE, cpu_s=0.06).endswith("the items need 6.1 cores and there are 2; more cores would help")
+    assert reason(RATE, cpu_s=0.06).endswith("the items need 6.1 cores, but there are 2; more would help")
 
 
 def test_a_stage_that_there_is_only_one_of_is_not_asked_for() -> None:
     stages = (Stage("a"), Stage("b", StageKind.STATEFUL))
-    assert "b keeps a state, so it has too few workers; it would have to take less" in reason(RATE, stages=stages)
+    assert "b keeps a state, which limits its workers; only a faster b would help" in reason(RATE, stages=stages)
 
 
 def test_what_if_says_so_too() -> None:

@@ -50,7 +50,7 @@ FREE = parse("Dyn*3", STAGES, name="free")
     [(FOUR, 5, False), (FOUR, 3, True), (FOUR, 0, True), (FREE, 3, False), (FREE, 2, True)],
 )
 def test_too_few_workers_are_told(composition: Composition, workers: int, short: bool) -> None:
-    told = {"workers": f"{workers} workers for 4 groups, shared in turn"} if short else {}
+    told = {"workers": f"{workers} workers for 4 groups, served in turn"} if short else {}
     assert blocked_by(replace(seen_with(workers), composition=composition), None) == told
 
 
@@ -63,9 +63,9 @@ def test_a_source_that_is_held_back_is_told(lag_s: float, told: bool) -> None:
 def test_both_are_told() -> None:
     assert blocked_by(seen_with(3), asked(Demand(100, 50, 0, 2.0, stalled_s=7.0)), {"sink": "the disk is full"}) == {
         "sink": "the disk is full",
-        "workers": "3 workers for 4 groups, shared in turn",
+        "workers": "3 workers for 4 groups, served in turn",
         "backlog": "the source is held back: the next item is overdue by 2.0 s",
-        "stages": "nothing has come out for 7 s",
+        "stages": "no item was delivered for 7 s",
     }
 
 

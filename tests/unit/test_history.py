@@ -296,7 +296,7 @@ def test_a_number_that_this_run_never_gave_is_another_run_s() -> None:
 def test_a_run_that_has_delivered_nothing_yet() -> None:
     young = Window("b", given=0)
     assert serials(young, None) == serials(young, -1) == serials(young, -1, "b") == []
-    with pytest.raises(ResultsGoneError, match="kept of run b is nothing yet") as gone:
+    with pytest.raises(ResultsGoneError, match="run b retains nothing yet") as gone:
         serials(young, 3, "a")
     assert (gone.value.run, gone.value.first, gone.value.last) == ("b", None, None)
 

@@ -77,9 +77,9 @@ def test_who_was_followed_writes_nothing_any_more(path: Path) -> None:
     old = Journal(path, "r", 1)
     old.store(None, [Pushed(0, ("before",))])
     new = Journal(path, "r", 2)
-    with pytest.raises(Fenced, match="epoch 2 goes on with run r; epoch 1 writes nothing any more"):
+    with pytest.raises(Fenced, match="epoch 2 has taken over run r; epoch 1 may not write any more"):
         old.store(Commit(Checkpoint(1)), [Pushed(1, ("after",))])
-    with pytest.raises(Fenced, match="epoch 2 goes on"):
+    with pytest.raises(Fenced, match="epoch 2 has taken over"):
         Journal(path, "r", 1)
     new.store(None, [Pushed(1, ("mine",))])
     assert Journal(path, "r", 3).found.undelivered == ["before", "mine"]
@@ -340,7 +340,7 @@ def test_what_is_stored_together_is_in_several_records(path: Path) -> None:
 @pytest.mark.parametrize(
     ("commit", "said"),
     [
-        (Commit(Checkpoint(delivered=1), left=left(0, "x" * 20_000)), "is to be stored of item 0 is"),
+        (Commit(Checkpoint(delivered=1), left=left(0, "x" * 20_000)), "the record of item 0 is"),
         (Commit(Checkpoint(states={"sum": "x" * 20_000})), "the state of stage sum is"),
         (Commit(Checkpoint(keyed={"by": {0: {"key": b"x" * 20_000}}})), "the state of a key of stage by is"),
     ],

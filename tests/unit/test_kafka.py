@@ -97,7 +97,7 @@ def test_who_is_shut_out_looks_whether_another_epoch_goes_on(sink: KafkaSink, mo
     mark = kafka.TopicPartition("results", 0, 5, metadata="2")
     marks = SimpleNamespace(committed=lambda *_: [mark], close=sink._marks.close)
     monkeypatch.setattr(sink, "_marks", marks)
-    with pytest.raises(RecomposeError, match="another epoch goes on with run r; this one writes nothing any more"):
+    with pytest.raises(RecomposeError, match="another epoch has taken over run r; this one may not write any more"):
         sink.write(1, [Row(0, None, "1", None)])
 
 
@@ -173,5 +173,5 @@ def test_a_topic_that_is_not_there_is_told(feed: KafkaFeed, monkeypatch: pytest.
 
 def test_a_position_that_is_gone_is_told(feed: KafkaFeed) -> None:
     feed.seek({"0": 99})
-    with pytest.raises(RecomposeError, match="no longer has what comes next"):
+    with pytest.raises(RecomposeError, match="no longer has the next messages"):
         [feed.poll(1, 0.2) for _ in range(50)]

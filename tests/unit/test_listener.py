@@ -322,7 +322,7 @@ def test_what_is_refused_is_told_and_tried_again_with_the_next_change(tmp_path: 
     text = f"{budget}\napps: {{synthetic: {{options: {{nope: 1}}}}, ferret: {{source: push}}}}"
     with capture_logs() as logs:
         state.bring_about(config(text, tmp_path))
-    budget, app = [line["reason"] for line in logs if line["event"] == "not as the configuration says"]
+    budget, app = [line["reason"] for line in logs if line["event"] == "configuration not applied"]
     assert "there is no app 'nobody'" in budget
     assert "options.nope: unknown option" in app
     assert daemon.apps.running_spec("ferret") is not None

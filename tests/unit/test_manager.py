@@ -177,7 +177,7 @@ def test_a_pinned_composition_that_cannot_be_switched_to_is_not_asked_for_again(
     assert commands(results) == []
 
 
-CALLED_OFF = "the switch to wide, whose workers were not all there, was called off"
+CALLED_OFF = "the switch to wide was cancelled before all its workers had started"
 
 
 def switching() -> Manager:
@@ -328,11 +328,12 @@ def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it
         (Trigger.START, "one", "the app started"),
         (Trigger.BUDGET, "wide", "the arbiter gives 3 workers"),
         (Trigger.BUDGET, "wide", "the arbiter gives 5 workers"),
-        (Trigger.BUDGET, "wide", "no budget limits it any more"),
+        (Trigger.BUDGET, "wide", "no budget limits the app any more"),
         (Trigger.BUDGET, "one", "the arbiter gives 2 workers"),
     ]
     assert "the arbiter gives 2 workers" in told[0].reason
-    assert "; wide stays: 15 items/s of 110 ms, expected late: 0.0 % with 3 workers" in told[2].reason
+    stays = "wide stays: 15 items/s with 110 ms of work each; late items: 0.0 % expected with 3 workers"
+    assert f"; {stays}" in told[2].reason
 
 
 def test_a_share_that_was_lifted_before_it_was_told_is_not_told_later(target: Manager) -> None:

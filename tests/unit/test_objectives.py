@@ -124,7 +124,7 @@ def test_a_rate_that_was_asked_for_by_number_may_leave_the_rest_behind() -> None
 
 def test_the_sentence_says_what_waits_and_how_fast_it_grows() -> None:
     found = assess(objective_of(KEEP_UP, LatencyFrom.DUE), snapshot(), Measuring())
-    assert found.reason == "332 items wait and 3 more each second: it does not keep up with 29 items/s"
+    assert found.reason == "332 items wait and 3 more each second: throughput does not keep up with 29 items/s"
 
 
 def test_the_papers_see_neither_what_waits_at_the_source_nor_since_when() -> None:

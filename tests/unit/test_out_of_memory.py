@@ -62,7 +62,8 @@ def test_what_was_too_many_is_remembered_and_nothing_is_lost(hungry: Any, asked:
     status = runner.ask(ReadStatus())
     assert (status.items.delivered, status.items.failed) == (ITEMS, 0)
     if asked == 64:
-        assert (status.batching.size, status.batching.reason) == (MOST, "stage infer had no memory for 16 together")
+        why = "stage infer ran out of memory with a bundle of 16"
+        assert (status.batching.size, status.batching.reason) == (MOST, why)
         assert max(Hungry.tried[-100:]) <= MOST
 
 

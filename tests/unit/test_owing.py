@@ -127,14 +127,14 @@ def test_a_start_goes_on_with_a_run_that_fits_its_journal(http: TestClient, monk
     run = stopped_with_three(http)
     refused = start(http, source={"kind": "replay"})
     assert refused.status_code == 409
-    for said in ("holds 3 undelivered items in ", "those of source replay are not", f"move {run}.journal* away"):
+    for said in ("holds 3 undelivered items in ", "source replay stores only positions", f"move {run}.journal* away"):
         assert said in refused.json()["detail"]
     assert start(http, durability="none").status_code == 409
     Held.gate.set()
     assert start(http).status_code == 200
     wait_until(lambda: state(http)["items"]["delivered"] == 3)
     assert state(http)["run"] == run
-    assert "of which source, sink and options it was is not stored" in state(http)["started_again"]
+    assert "its source, sink and options were not stored" in state(http)["started_again"]
 
 
 @pytest.mark.parametrize("kind", ["push", "redis"])

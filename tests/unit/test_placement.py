@@ -222,7 +222,7 @@ def test_workers_of_a_node_that_is_to_go_leave_at_once() -> None:
     made = seating()
     nodes = [replace(node, state=NodeState.DRAINING) if node.id == "c" else node for node in made.cluster.nodes]
     made.note(replace(made.cluster, nodes=tuple(nodes)))
-    reason = "2 workers leave c, which is to go; others take their place elsewhere"
+    reason = "2 workers leave c, which is to go; replacements start elsewhere"
     assert left(made, "acbc", 0.0) == (["w1", "w3"], reason)
 
 
@@ -235,7 +235,7 @@ def test_workers_that_share_a_core_move_to_a_node_that_joined_when_staying_has_c
     assert [left(made, "aaa", now_s)[0] for now_s in (10.0, 12.0)] == [[], []]
     moved, reason = left(made, "aaa", 15.0)
     assert moved == ["w0", "w1"]
-    assert "from a to c: that gains 1.9 cores" in reason
+    assert "from a to c: this gains 1.9 cores" in reason
     assert left(made, "aaa", 16.0) == ([], "")
     assert left(made, "acc", 60.0) == left(made, "acc", 1000.0) == ([], ""), "they are as well placed as they can be"
 

@@ -119,7 +119,7 @@ def test_the_slowest_replicated_group_is_resized_in_place_by_the_latency_inside(
     proposal = make_strategy("spar").propose(situation(60.0), ())
     assert [group.replicas for group in proposal.composition.groups] == [1, 2, 4, 1]
     assert (proposal.composition.grouping, proposal.composition.name) == (FARM.grouping, "detect x 4")
-    assert proposal.reason == "spar: latency 60 ms against 72 to 90 ms: 4 of at most 10"
+    assert proposal.reason == "spar: latency 60 ms, wanted 72 to 90 ms: 4 of at most 10 replicas"
     known = make_strategy("spar").propose(replace(situation(60.0), compositions=(FARM, NAMED)), ())
     assert known.composition is NAMED, "one that has a name keeps it"
 
@@ -128,8 +128,8 @@ def test_the_slowest_replicated_group_is_resized_in_place_by_the_latency_inside(
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
-        ((60.0, PLAIN), " regulates a replicated group, and composition plain has none"),
-        ((60.0, FARM, Slo("throughput", 30.0)), " regulates a latency, and none is asked for; set one with"),
+        ((60.0, PLAIN), " needs a replicated group; composition plain has none"),
+        ((60.0, FARM, Slo("throughput", 30.0)), " needs a latency objective; set one with"),
         ((None,), ": no item was finished in this step"),
     ],
 )
@@ -208,8 +208,8 @@ def test_two_sided_step_by_step() -> None:
 def test_two_sided_says_on_which_side_it_is() -> None:
     ours = two_sided()
     room, contended = (ours.regulate(step).reason for step in (OURS[0][1], Step(18, 0.09, 2000.0, waits=True)))
-    assert room == "two-sided: 20 items/s are asked for, and there is room: 2 of at most 22"
-    assert contended.endswith("100% of the target expected, by contention for 12 cores: 13 of at most 22")
+    assert room == "two-sided: 20 items/s arrive, and more replicas are possible: 2 of at most 22 replicas"
+    assert contended.endswith("latency 100% of the target: 12 cores are contended: 13 of at most 22 replicas")
 
 
 def test_two_sided_knows_a_queue_from_contention() -> None:

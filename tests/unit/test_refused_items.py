@@ -28,7 +28,7 @@ from tests.support.waiting import eventually
 PATIENCE_S = 30.0
 Begin = Callable[..., Runner]
 DEEP = "[" * 2000 + "]" * 2000
-pytestmark = pytest.mark.logs_errors("epoch 2 goes on with run r")
+pytestmark = pytest.mark.logs_errors("epoch 2 has taken over run r")
 
 
 class Whole(App):
@@ -165,7 +165,7 @@ def test_a_refused_item_among_many_takes_no_room_for_good(start: Begin):
 
 def test_what_cannot_be_stored_is_refused(start: Begin):
     runner = start(Whole)
-    with pytest.raises(RecomposeError, match=r"this item, a list, cannot be stored: .*; it must be what pickle takes"):
+    with pytest.raises(RecomposeError, match=r"this item, a list, cannot be stored: .*; it must be picklable"):
         _ = runner.ask(PushMany(([threading.Lock()],))).serial
 
 
@@ -173,7 +173,7 @@ def test_what_cannot_be_stored_is_refused(start: Begin):
     ("item", "why"),
     [
         (np.eye(2), "whole does not take this item: an array of shape (2, 2) is no picture"),
-        (b"7", "whole makes a generator of this item, which cannot be sent to a worker ("),
+        (b"7", "whole turns this item into a generator, which cannot be sent to a worker ("),
     ],
 )
 def test_bytes_and_arrays_come_by_a_method_of_their_own(item: Any, why: str):

@@ -35,10 +35,10 @@ def test_a_silent_runner_is_left_alone_until_its_lease_is_over() -> None:
     assert condition == Up(0.0, heard_s=10.0, silent=Vital.REACHABLE)
     assert policy.after(condition, Answered()) == Up(0.0), "a lease begins anew with each answer"
     hung = policy.after(condition, silent(38.0, 40.0, Vital.REACHABLE))
-    why = "the runner is hung: it has answered nothing for 30 s (lease_s); no answer"
+    why = "the runner is hung: it has answered no request for 30 s (lease_s); no answer"
     assert hung == Starting(40.0, policy.Deaths(1, 1, why))
     cut_off = policy.after(condition, silent(38.0, 40.0, Vital.CUT_OFF))
-    assert cut_off.deaths.reason == "the runner is cut off: nothing was heard of it for 30 s (lease_s); no answer"
+    assert cut_off.deaths.reason == "the runner is cut off: no message came from it for 30 s (lease_s); no answer"
 
 
 def test_a_run_that_owes_something_is_never_given_up() -> None:
@@ -123,7 +123,7 @@ def test_the_limit_of_a_start_counts_from_the_beginning_of_the_process() -> None
     limits.forget("w2")
     ((worker, why),) = limits.late(55.0)
     assert worker == "w1"
-    assert "was not ready within 10 s of its process's beginning" in why
+    assert "was not ready 10 s after its process began" in why
     limits.forget("w1")
     limits.began("w1")
     limits.note(60.0)

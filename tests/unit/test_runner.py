@@ -182,7 +182,7 @@ def test_a_drain_past_its_limit_tells_what_it_gave_up(plan: Plan, start: Begin) 
     runner.ask(Stop(drain=True, timeout_s=0.2))
     status = ended(runner).ask(ReadStatus())
     assert status.state is State.FAILED
-    assert "8 accepted items not delivered, serial numbers 0, 1, 2, 3, 4 and 3 more" in str(status.health.failure)
+    assert "8 accepted items undelivered, serial numbers 0, 1, 2, 3, 4 and 3 more" in str(status.health.failure)
 
 
 def test_a_stop_that_is_not_to_drain_gives_up_without_a_word(plan: Plan, start: Begin) -> None:
@@ -244,11 +244,11 @@ def test_a_source_that_was_read_to_its_end_was_asked_for_what_it_had(input: Inpu
     [
         (
             {"offered": 100, "admitted": 60, "missed": 30, "lag_s": 10.04},
-            *("asked for", "offered 100, admitted 60, missed 30; the next item overdue by 10.0 s"),
+            *("load", "offered 100, admitted 60, missed 30; the next item is overdue by 10.0 s"),
         ),
-        ({"bundle_sizes": [1]}, "items in a bundle, at most", None),
-        ({"bundle_sizes": [1, 2048]}, "items in a bundle, at most", "1, then 2,048"),
-        ({"bundle_sizes": [1, 9, 7, 8, 9, 10]}, "items in a bundle, at most", "1, then 9, then 3 others, then 10"),
+        ({"bundle_sizes": [1]}, "maximum bundle sizes", None),
+        ({"bundle_sizes": [1, 2048]}, "maximum bundle sizes", "1, then 2,048"),
+        ({"bundle_sizes": [1, 9, 7, 8, 9, 10]}, "maximum bundle sizes", "1, then 9, then 3 others, then 10"),
     ],
 )
 def test_the_table_of_a_run_tells_what_did_not_come_out_and_how_large_bundles_were(

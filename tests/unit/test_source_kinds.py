@@ -186,7 +186,7 @@ def test_the_status_says_so() -> None:
     runner = Runner(RunSpec(app="synthetic", pool="local", source=source))
     runner.ask(Start())
     try:
-        why = "the source does not answer and is asked again: source redis"
+        why = "the source does not answer; trying again: source redis"
         eventually(lambda: str(runner.ask(ReadStatus()).health.held_up), lambda told: why in told)
     finally:
         runner.kill()

@@ -231,7 +231,7 @@ def test_an_item_that_cannot_be_sent_is_refused_alone(consumer, bundle):
     assert (values(sent), thread.error) == ([1, 2, 4], None)
     (why,) = [each.error for each in came if each.error is not None]
     assert why.startswith("an item of the source, a function, cannot be sent to a worker (")
-    assert why.endswith("); it must be what pickle takes")
+    assert why.endswith("); it must be picklable")
 
 
 # --- since when a user waits ------------------------------------------------------------------------------------------

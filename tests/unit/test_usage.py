@@ -58,7 +58,7 @@ def test_the_memory_of_a_class_is_kept_and_told_once_where_it_is_more_than_decla
     (kept,) = usage.memory.values()
     assert (kept.stages, kept.peak_bytes, kept.declared_bytes) == (["detect"], 2_600 * 10**6, 2 * 10**9)
     (line,) = lines
-    assert line["event"].startswith("worker uses more memory than its stages ask for; raise memory=")
+    assert line["event"].startswith("worker uses more memory than its stages declare; raise memory=")
     assert (line["stages"], line["memory"], line["declared"]) == (["detect"], "2.5 GB of memory", "2 GB of memory")
 
 

@@ -62,7 +62,7 @@ def test_what_a_runner_had_not_delivered_is_told_with_its_death(bench: Bench) ->
     seen = having(last, {"items": Items(accepted=9, delivered=5, failed=1, shed=0)})
     bench.watchdog.remembered = Remembered(seen)
     revive(bench)
-    told = "ConnectionError: gone; of what it had accepted 3 items were not out yet"
+    told = "ConnectionError: gone; 3 accepted items were not delivered yet"
     assert bench.runner.spec.origin.started_again == told
     assert bench.store.started()["synthetic"].spec.origin == bench.runner.spec.origin
 
@@ -164,7 +164,7 @@ def test_a_start_that_is_put_off_is_made_when_it_can_be_and_told_once(bench: Ben
     assert bench.is_in(Starting)
     assert bench.now_s > sum(POSTPONED_S), "later and later"
     assert put_off(bench.watchdog.condition) == str(bench.host.refuse)
-    assert [line["event"] for line in logs].count("runner cannot start now and is tried again") == 1
+    assert [line["event"] for line in logs].count("runner cannot start now; starting it again later") == 1
     bench.host.refuse = None
     bench.until(lambda: bench.is_in(Up))
     deaths = bench.watchdog.condition.deaths
@@ -174,7 +174,8 @@ def test_a_start_that_is_put_off_is_made_when_it_can_be_and_told_once(bench: Ben
 
 
 @pytest.mark.parametrize(
-    ("how", "why"), [("silent", "hung: it has answered nothing for 12 s"), ("cut_off", "cut off"), ("lost", "cut off")]
+    ("how", "why"),
+    [("silent", "hung: it has answered no request for 12 s"), ("cut_off", "cut off"), ("lost", "cut off")],
 )
 def test_a_silent_runner_is_replaced_when_its_lease_is_over_and_not_before(how: str, why: str) -> None:
     bench = up(Bench(having(PUSH, {"settings": {"lease_s": 12}})))

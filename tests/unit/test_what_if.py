@@ -98,7 +98,7 @@ def test_without_an_slo_or_a_profile_nothing_is_chosen_and_it_says_why() -> None
     assert expect(COMPOSITIONS, snapshot) == Unmeasured("f3")
     assert of(Choice.all_of("three", COMPOSITIONS, COMPOSITIONS[0], snapshot))["7"] == (None, None)
     found = answer(Question(), replace(known, snapshot=snapshot))
-    assert found.reason == "nothing has been measured of f3 yet"
+    assert found.reason == "stage f3 was not measured yet"
     assert all(each.predicted_throughput_per_s is None for each in found.compositions)
 
 

@@ -18,7 +18,7 @@ from apps.ferret.values import Bytes, Floats
 
 
 def resample_rows(source: Bytes, starts: NDArray[np.int64], sizes: NDArray[np.int64], weights: Floats) -> Bytes:
-    """Row x of the result is the weighted sum of source rows from ``starts[x]``. To be compiled."""
+    """Fill row x of the result with the weighted sum of source rows from ``starts[x]``. To be compiled."""
     out = np.empty((len(starts), source.shape[1]), np.uint8)
     sums = np.empty(source.shape[1], np.float32)
     for x in range(len(starts)):
@@ -43,7 +43,7 @@ overload(emd.unset)(lambda count: lambda count: np.full(count, -1))
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         return njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # no folder to keep machine code in: every process compiles for itself
+    except RuntimeError:  # no folder for machine code: every process compiles for itself
         return njit(nogil=True)(function)
 
 
@@ -53,4 +53,4 @@ LOOPS = {
     loop.__name__: _compiled(loop)
     for loop in (regions.merge_similar, regions.absorb_small, regions.number_regions, emd.grow_box, emd.distances)
 }
-"""By name, as ``Kernel`` has them."""
+"""Loops by name, for ``Kernel``."""

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 
 def grow_box(pixels: Sequence[int], width: int) -> tuple[int, int, int, int, int]:
-    """(top, bottom, left, right, pixels inside) of a box that leaves sparse outliers aside.
+    """Return (top, bottom, left, right, pixels inside) of a box that leaves sparse outliers out.
 
-    A current box takes pixels while they fill more than 15 % of it; a sparser one is folded into an accumulated box
-    and a new one begins. At the end the current box stands alone when the accumulated one holds less than 10 % of the
-    pixels. The original compares a single-precision quotient with 0.15, which is true of 3/20: hence at least.
+    A current box takes pixels while they fill more than 15 % of it; a sparser one is merged into an accumulated box,
+    and a new one begins. At the end, only the current box counts if the accumulated one has less than 10 % of the
+    pixels. The original compares a single-precision quotient with 0.15, which is true of 3/20: hence "at least".
     """
     top = left = width
     bottom = right = -1
@@ -46,7 +46,7 @@ def grow_box(pixels: Sequence[int], width: int) -> tuple[int, int, int, int, int
 
 
 class Search(NamedTuple):
-    """Working storage of a transport: dual prices, and of the cheapest paths from one row, as far as they are known."""
+    """Working storage of a transport: dual prices, and the cheapest known paths from one row."""
 
     row_prices: MutableSequence[float]
     column_prices: MutableSequence[float]
@@ -83,7 +83,7 @@ def distances(
 
 
 def ground_distances(features: Sequence[float], others: Sequence[float], width: int) -> MutableSequence[float]:
-    """Euclidean distances of every region to every other one, row by row."""
+    """Return Euclidean distances of every region to every other one, row by row."""
     costs = zeros(len(features) // width * (len(others) // width))
     k = 0
     for a in range(0, len(features), width):
@@ -97,7 +97,7 @@ def ground_distances(features: Sequence[float], others: Sequence[float], width: 
 
 
 def shares(weights: Sequence[float]) -> MutableSequence[float]:
-    """Weights over their sum: both sides of a transport must carry the same mass, single precision leaves 1e-7."""
+    """Return weights over their sum: both sides of a transport must have equal mass; single precision leaves 1e-7."""
     total = 0.0
     for weight in weights:
         total += weight
@@ -108,20 +108,20 @@ def shares(weights: Sequence[float]) -> MutableSequence[float]:
 
 
 def zeros(count: int) -> MutableSequence[float]:
-    """Working storage; the compiled kernel puts an array in its place."""
+    """Return working storage; the compiled kernel replaces it by an array."""
     return [0.0] * count
 
 
 def unset(count: int) -> MutableSequence[int]:
-    """Working storage of indices, each -1; the compiled kernel puts an array in its place."""
+    """Return working storage of indices, each -1; the compiled kernel replaces it by an array."""
     return [-1] * count
 
 
 def transport_cost(supply: MutableSequence[float], demand: MutableSequence[float], costs: Sequence[float]) -> float:
-    """The least cost of carrying ``supply`` to ``demand`` (both sum to 1 and are used up); ``costs`` row by row.
+    """Return the least cost of carrying ``supply`` to ``demand`` (both sum to 1 and are used up); ``costs`` row by row.
 
-    Each row's supply goes out along cheapest paths, which may take back what earlier rows have sent. The dual prices
-    keep every reduced cost at 0 or above, so that Dijkstra's algorithm finds those paths.
+    Each row's supply leaves along cheapest paths, which may take back what earlier rows have sent. The dual prices keep
+    every reduced cost at 0 or above, so that Dijkstra's algorithm finds those paths.
     """
     rows, columns = len(supply), len(demand)
     flows = zeros(rows * columns)
@@ -129,7 +129,7 @@ def transport_cost(supply: MutableSequence[float], demand: MutableSequence[float
     for row in range(rows):
         while supply[row] > 0.0:
             end = cheapest_path(row, demand, costs, flows, search)
-            if end < 0:  # rounding left a crumb of supply when all demand is met
+            if end < 0:  # rounding left a remainder of supply after all demand was met
                 break
             send(row, end, supply, demand, flows, search)
     total = 0.0
@@ -141,8 +141,8 @@ def transport_cost(supply: MutableSequence[float], demand: MutableSequence[float
 def cheapest_path(
     start: int, demand: Sequence[float], costs: Sequence[float], flows: Sequence[float], search: Search
 ) -> int:
-    """The column with unmet demand that is cheapest to reach from row ``start``, or -1 when none has any. Leaves the
-    path in ``search`` and brings the prices up to date."""
+    """Return the column with unmet demand that is cheapest to reach from row ``start``, or -1. Leaves the path in
+    ``search`` and updates the prices."""
     columns = len(demand)
     column_of, reach, entered = search.column_of, search.reach, search.entered
     for column in range(columns):
@@ -169,7 +169,7 @@ def cheapest_path(
 
 
 def relax(row: int, base: float, costs: Sequence[float], search: Search) -> None:
-    """Notes the columns that a row, itself reached at ``base``, makes cheaper to reach."""
+    """Record the columns that are cheaper to reach through a row, which itself is reached at ``base``."""
     reach, entered, row_of, column_prices = search.reach, search.entered, search.row_of, search.column_prices
     columns = len(reach)
     offset = base - search.row_prices[row]
@@ -182,7 +182,7 @@ def relax(row: int, base: float, costs: Sequence[float], search: Search) -> None
 
 
 def nearest(entered: Sequence[int], reach: Sequence[float]) -> int:
-    """The cheapest column not yet entered, or -1."""
+    """Return the cheapest column not yet entered, or -1."""
     best = -1
     lowest = inf
     for column in range(len(reach)):
@@ -193,7 +193,7 @@ def nearest(entered: Sequence[int], reach: Sequence[float]) -> int:
 
 
 def reprice(start: int, length: float, search: Search) -> None:
-    """Raises the prices of what lies nearer than ``length``, so that the path found costs nothing above them."""
+    """Raise the prices of everything nearer than ``length``, so that the found path costs nothing beyond them."""
     row_prices, column_prices = search.row_prices, search.column_prices
     column_of, reach, entered = search.column_of, search.reach, search.entered
     row_prices[start] += length
@@ -213,7 +213,7 @@ def send(
     flows: MutableSequence[float],
     search: Search,
 ) -> None:
-    """Sends as much as supply, demand and the flows to be taken back allow along the path from start to end."""
+    """Send as much as supply, demand and the flows to take back allow, along the path from start to end."""
     row_of, column_of = search.row_of, search.column_of
     columns = len(demand)
     amount = min(supply[start], demand[end])

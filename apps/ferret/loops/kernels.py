@@ -14,7 +14,7 @@ KernelName = Literal["exact", "fast"]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Loops over flat sequences; ``sequence`` makes of a numpy array what they take: a list, or the array itself."""
+    """Loops over flat sequences; ``sequence`` converts a numpy array to their form: a list, or the array itself."""
 
     sequence: Callable[[Any], Any] = np.ndarray.tolist
     merge_similar: Callable[..., None] = regions.merge_similar
@@ -26,7 +26,7 @@ class Kernel:
 
 @cache
 def load_kernel(name: KernelName) -> Kernel:
-    """The kernel of that name; numba, half a second to import, is imported for ``fast`` only."""
+    """Return the kernel of that name; numba, which takes half a second to import, is imported for ``fast`` only."""
     if name == "exact":
         return Kernel()
     from apps.ferret.loops import compiled

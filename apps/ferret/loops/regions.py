@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Forest(NamedTuple):
-    """Per pixel its parent; of roots the height of the tree, how many pixels it has and their mean colour."""
+    """For each pixel its parent; for roots the height of the tree, the number of its pixels and their mean colour."""
 
     roots: MutableSequence[int]
     ranks: MutableSequence[int]
@@ -16,7 +16,7 @@ class Forest(NamedTuple):
 
 
 def merge_similar(first: Sequence[int], second: Sequence[int], bounds: Sequence[float], forest: Forest) -> None:
-    """Takes the pairs in their order and merges their regions where no channel's means differ significantly."""
+    """Merge the regions of the pairs, in order, if no channel's means differ significantly."""
     roots, sizes = forest.roots, forest.sizes
     red, green, blue = forest.red, forest.green, forest.blue
     for k in range(len(first)):
@@ -34,7 +34,7 @@ def merge_similar(first: Sequence[int], second: Sequence[int], bounds: Sequence[
 
 
 def absorb_small(width: int, smallest: int, forest: Forest) -> None:
-    """One raster pass: where a pixel and its left neighbour lie in two regions and one is too small, they merge."""
+    """In one raster pass, merge the regions of a pixel and its left neighbour if one of the regions is too small."""
     roots, sizes = forest.roots, forest.sizes
     for pixel in range(len(roots)):
         if pixel % width == 0:
@@ -46,7 +46,7 @@ def absorb_small(width: int, smallest: int, forest: Forest) -> None:
 
 
 def number_regions(roots: Sequence[int], numbers: MutableSequence[int], labels: MutableSequence[int]) -> None:
-    """Writes ``labels``; ``numbers`` is -1 everywhere and ends up with each root's number."""
+    """Write ``labels``; ``numbers`` is -1 everywhere and finally contains each root's number."""
     regions = 0
     for pixel in range(len(roots)):
         root = find(pixel, roots)
@@ -57,14 +57,14 @@ def number_regions(roots: Sequence[int], numbers: MutableSequence[int], labels: 
 
 
 def find(pixel: int, roots: Sequence[int]) -> int:
-    """The root of a pixel's tree, without shortening the path: union by rank keeps it short."""
+    """Return the root of a pixel's tree without shortening the path, which union by rank keeps short."""
     while roots[pixel] != pixel:
         pixel = roots[pixel]
     return pixel
 
 
 def unite(a: int, b: int, forest: Forest) -> None:
-    """Hangs root a under root b, or b under a when a's tree is the higher one, and averages their colours."""
+    """Attach root a to root b, or b to a if a's tree is higher, and average their colours."""
     roots, ranks, sizes = forest.roots, forest.ranks, forest.sizes
     red, green, blue = forest.red, forest.green, forest.blue
     if ranks[a] > ranks[b]:

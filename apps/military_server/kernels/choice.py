@@ -19,8 +19,8 @@ class Kernel(Protocol):
         """
 
     def place(self, features: Field, kinds: Field) -> tuple[Field, Field]:
-        """Map-reduce: for every unit the coordinate with the smallest penalty (the first of equal ones), and this
-        penalty, the sum over all features of weight × distance (both n × 16)."""
+        """Map-reduce: for every unit, the coordinate with the smallest penalty (the first of equal ones), and this
+        penalty: the sum over all features of weight × distance (both n × 16)."""
 
     def fit(self, penalties: Field) -> Field:
         """Reduce: the number of well-placed units of each tuple (n)."""
@@ -32,7 +32,7 @@ KernelName = Literal["numpy", "compiled", "gpu"]
 def load_kernel(name: KernelName, terrain: Terrain) -> Kernel:
     """Return the kernel of that name. Without a usable GPU, use NumPy's kernel, and print a message to stderr."""
     if name == "compiled":
-        from apps.military_server.kernels.compiled import CompiledKernel  # numba: half a second
+        from apps.military_server.kernels.compiled import CompiledKernel  # numba takes half a second to import
 
         return CompiledKernel(terrain)
     if name == "gpu":

@@ -1,7 +1,6 @@
-"""The kernel for a core, by numba. Importing this costs half a second; the first run on a machine compiles for some
-seconds.
+"""The kernel for a core, by numba. Importing it takes half a second; the first run on a machine compiles for seconds.
 
-The code is kept beside the sources or, where those cannot be written, in the user's cache folder (numba's own rule).
+The code is stored beside the sources or, if they cannot be written, in the user's cache folder (numba's own rule).
 """
 
 import numpy as np
@@ -45,7 +44,7 @@ class CompiledKernel:
         self._compile()
 
     def _compile(self) -> None:
-        """One tuple, so that compiling is part of the setup and not of the first bundle's service time."""
+        """Process one tuple, so that compiling belongs to the setup and not to the first bundle's service time."""
         features = self.explore(np.ones(1, np.int32), np.full((1, COORDINATES, 2), WIDEST, np.int32))
         self.fit(self.place(features, np.zeros((1, UNITS), np.int32))[1])
 

@@ -1,7 +1,7 @@
-"""The work on one coordinate and on one unit, as numba compiles it: for cores and for a GPU from this one source.
+"""The work on one coordinate and on one unit, in a form that numba compiles for cores and for a GPU.
 
-Written for whole numbers and flat loops; nothing calls them as they are. Without ``min`` and ``max`` of two numbers:
-these do not compile for a GPU with numba 0.68.
+It uses whole numbers and flat loops; nothing calls it directly. It avoids ``min`` and ``max`` of two numbers, which
+numba 0.68 does not compile for a GPU.
 """
 
 from apps.military_server.terrain import FEATURES, MOST_PENALTY, WOODED, Ints
@@ -10,7 +10,7 @@ MOST = 2**31 - 1
 
 
 def explore_one(heights: Ints, ground: Ints, width: int, at: Ints, found: Ints) -> None:
-    """Writes the features of the coordinate ``at`` to ``found``."""
+    """Write the features of the coordinate ``at`` to ``found``."""
     half = width // 2
     total = counts = highest = 0
     lowest = MOST
@@ -41,7 +41,7 @@ def explore_one(heights: Ints, ground: Ints, width: int, at: Ints, found: Ints) 
 
 
 def place_one(features: Ints, wanted: Ints, weights: Ints) -> tuple[int, int]:
-    """The best coordinate for a unit, and its penalty."""
+    """Return the best coordinate for a unit, and its penalty."""
     best, least = 0, MOST
     for coordinate in range(len(features)):
         penalty = 0
@@ -53,7 +53,7 @@ def place_one(features: Ints, wanted: Ints, weights: Ints) -> tuple[int, int]:
 
 
 def fit_one(penalties: Ints) -> int:
-    """Return how many of them are small enough."""
+    """Return the number of penalties that are small enough."""
     count = 0
     for unit in range(len(penalties)):
         count += penalties[unit] <= MOST_PENALTY

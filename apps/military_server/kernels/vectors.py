@@ -9,7 +9,7 @@ from apps.military_server import terrain as world
 from apps.military_server.terrain import Ints, Terrain
 
 SQUARES_AT_A_TIME = 1 << 17
-"""A megabyte of places: what is looked at stays in the cache of a core."""
+"""Number of squares processed at a time: a megabyte, which stays in the cache of a core."""
 
 
 class VectorKernel:
@@ -28,7 +28,7 @@ class VectorKernel:
         return features
 
     def _explore(self, width: int, coordinates: Ints) -> Ints:
-        """All of one width. Squares along the first axis: sums over it are sums of whole rows."""
+        """Process coordinates of one width. Squares are along the first axis, so sums are over whole rows."""
         at = np.ravel(coordinates[:, :, 1] * world.SIDE + coordinates[:, :, 0]) + _ahead(width)[:, None]
         heights, ground = (layer.ravel().take(at) for layer in self._terrain)
         counts = ground.sum(0, dtype=np.int32)

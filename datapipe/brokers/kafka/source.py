@@ -65,7 +65,7 @@ class KafkaFeed:
                 partition = self._names[message.partition()]
                 found.append(_message((partition, message.offset() + 1, message.value() or b"null")))
             elif message.error().code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:
-                raise RecomposeError(f"kafka no longer has what comes next: {message.error().str()}; start a new run")
+                raise RecomposeError(f"kafka no longer has the next messages: {message.error().str()}; start a new run")
             elif message.error().fatal():
                 raise RecomposeError(f"kafka: {message.error().str()}")
             elif not found:

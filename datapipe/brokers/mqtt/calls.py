@@ -124,13 +124,13 @@ class Line:
 
     def _connected(self, _: Any, __: Any, flags: Any, reason: Any, told: Any) -> None:
         if reason.is_failure:
-            self._lost = self.fault(f"{self._address.host} does not let it in", reason)
+            self._lost = self.fault(f"{self._address.host} refuses the connection", reason)
             return
         self._is_up, self.session_present = True, bool(flags.session_present)
         self.most_in_flight = getattr(told, "ReceiveMaximum", 65_535)
 
     def _disconnected(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         if self._lost is None and reason.value == TAKEN_OVER:
-            self._lost = RecomposeError(f"{self._who}: another client with its client_id has taken its session over")
+            self._lost = RecomposeError(f"{self._who}: another client with its client_id has taken over its session")
         elif self._lost is None:
             self._lost = self.fault(f"{self._address.host} has ended the connection", reason)

@@ -74,7 +74,7 @@ class MqttBox:
         if granted.is_failure:
             raise self._line.fault(f"topic {self._topic!r} is refused", granted)
         if granted.value == 0:
-            log.warning("the broker acknowledges nothing: what is under way may be lost", source="mqtt")
+            log.warning("the broker acknowledges nothing: messages in flight may be lost", source="mqtt")
 
     def poll(self, most: int, wait_s: float) -> Sequence[Letter]:
         until_s = time.monotonic() + wait_s

@@ -130,7 +130,7 @@ class NatsSink:
             return
         told = found.headers or {}
         if told.get("run") != self._run:
-            raise RecomposeError(f"somebody else publishes on subject {self._subject!r}, which is this run's alone")
+            raise RecomposeError(f"another client publishes on subject {self._subject!r}, which only this run may use")
         if int(told["epoch"]) > self._epoch:
             raise followed(self._run)
         self._sequence = found.seq

@@ -103,7 +103,7 @@ class NatsFeed:
         # Numbers begin at 1; a stream that never had a message reports 0.
         self._next = max(1, there.first_seq) if position is None else int(str(position))
         if self._next > there.last_seq + 1:
-            raise RecomposeError(f"nats no longer has what comes next in stream {self._stream!r}; start a new run")
+            raise RecomposeError(f"nats no longer has the next messages in stream {self._stream!r}; start a new run")
         self._look_for_gap(there.first_seq)
         api = self._nats.js.api
         how = api.ConsumerConfig(
@@ -143,7 +143,7 @@ class NatsFeed:
             self._next = number + 1
         if missing and self._per_subject > 0 and self._subject is None:
             kept = f"stream {self._stream!r} keeps {self._per_subject} messages a subject, and has dropped others"
-            log.warning("messages are not there any more", source="nats", what=kept, count=missing, before=self._next)
+            log.warning("messages are gone", source="nats", what=kept, count=missing, before=self._next)
 
     def _look_for_gap(self, first: int) -> None:
         """Check for a gap before ``first``, the oldest message kept. Raises: RecomposeError if unread ones are gone."""
@@ -151,7 +151,7 @@ class NatsFeed:
             return
         gone = f"stream {self._stream!r} has dropped {self._next} to {first - 1}, which were not read"
         if self._subject is None and not self._goes_on:
-            raise RecomposeError(f"nats no longer has what comes next: {gone}; start a new run, or with on_gap go-on")
+            raise RecomposeError(f"nats no longer has the next messages: {gone}; start a new run, or with on_gap go-on")
         log.warning("messages were dropped before they were read", source="nats", what=gone, subject=self._subject)
         self._next = first
 

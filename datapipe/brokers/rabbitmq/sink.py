@@ -165,7 +165,7 @@ class RabbitSink:
         self._connection.ioloop.stop()
 
     def _returned(self, _: Any, method: Any, __: Any, ___: Any) -> None:
-        self._gone(_, RecomposeError(f"{WHO}: nothing takes messages of key {self._key!r}: {method.reply_text}"))
+        self._gone(_, RecomposeError(f"{WHO}: no queue takes messages with key {self._key!r}: {method.reply_text}"))
 
     def _confirmed(self, frame: Any) -> None:
         """Take a confirmation of one message, or of all up to it."""
@@ -173,7 +173,7 @@ class RabbitSink:
         tags = [tag for tag in self._under_way if tag <= last] if frame.method.multiple else [last]
         rows = [self._under_way.pop(tag) for tag in tags if tag in self._under_way]
         if frame.method.NAME.endswith("Nack"):
-            self._gone(None, OSError("the broker could not take all of it"))
+            self._gone(None, OSError("the broker could not accept all messages"))
         else:
             for row in rows:
                 self._sent.add(row)

@@ -202,5 +202,5 @@ class StreamFeed:
         gone = f"stream {self._name!r} has dropped {self._next} to {offset - 1}, which were not read"
         if not self._goes_on:
             cure = "start a new run, or with on_gap go-on"
-            raise RecomposeError(f"rabbitmq no longer has what comes next: {gone}; {cure}")
+            raise RecomposeError(f"rabbitmq no longer has the next messages: {gone}; {cure}")
         log.warning("messages were dropped before they were read", source="rabbitmq", what=gone)

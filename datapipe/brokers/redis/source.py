@@ -142,7 +142,7 @@ class RedisFeed:
             return
         what = f"stream {stream!r} has dropped {missing:,} entries behind {_shown(place.last)}, which were not read"
         if not deleted and not self._goes_on:
-            raise RecomposeError(f"redis no longer has what comes next: {what}; start a new run, or with on_gap go-on")
+            raise RecomposeError(f"redis no longer has the next entries: {what}; start a new run, or with on_gap go-on")
         log.warning("entries were removed before they were read", source="redis", what=what, count=missing)
 
 

@@ -1,4 +1,4 @@
-"""The least that a stream can be: four stages that add one, and running sums by key, over numbers without an end."""
+"""The lightest possible streams: four stages that add one, and running sums by key, over endless numbers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Light(App):
     options: LightOptions
 
     def items(self, path: Path | None) -> Iterator[int]:
-        """Numbers without an end."""
+        """Yield numbers without an end."""
         return count()
 
     def s1(self, value: int) -> int:
         return value + 1
 
     def s2(self, value: int) -> int:
-        if self.options.loops:  # an empty loop would be a fifth of what a worker does for an item
+        if self.options.loops:  # even an empty loop would take a fifth of a worker's time for an item
             for _ in range(self.options.loops):
                 pass
         return value + 1
@@ -53,7 +53,7 @@ class KeyedSum(App):
     stages = (Stage("total", StageKind.PARTITIONED, partitions=64),)
 
     def items(self, path: Path | None) -> Iterator[int]:
-        """Numbers without an end."""
+        """Yield numbers without an end."""
         return count()
 
     def total_key(self, value: int) -> int:

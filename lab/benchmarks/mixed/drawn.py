@@ -37,7 +37,7 @@ def drawn_composition(chance: Random, stages: tuple[Stage, ...]) -> Composition:
 
 
 def resized(chance: Random, composition: Composition, stages: tuple[Stage, ...]) -> Composition:
-    """The same groups, with other numbers of replicas, or the same by chance."""
+    """Return the same groups, with other numbers of replicas or, by chance, the same."""
     groups = tuple(_sized(group, chance.randint(1, REPLICAS), stages) for group in composition.groups)
     return replace(composition, name="/".join(map(_named, groups)), groups=groups)
 

@@ -1,8 +1,8 @@
 """A run of a random app on the dispatcher alone, with the workers' own code and everything that may happen to a stream:
 bundles of any size, switches, resizes, compositions whose workers choose, workers that are lost, that come late or not
-at all, items that kill them, words of workers that were given up, tasks that fail once, items that are shed or refused,
-and crashes from which another dispatcher goes on. A number decides all of it. What comes out is compared with what a
-plain loop gives.
+at all, items that kill them, late reports of lost workers, tasks that fail once, items that are shed or refused, and
+crashes after which another dispatcher continues. A seed decides everything. The results are compared with those of a
+plain loop.
 
     python -m lab.benchmarks.mixed.played [--runs 5000] [--seed 0] [--json]
 
@@ -50,7 +50,7 @@ from runtime.pools.keyed import routing
 from runtime.pools.local import CODEC, run_task
 
 ALWAYS = 3600.0
-"""A drain limit that no run reaches: a drain that needs it is stuck."""
+"""A drain limit that no run reaches; a drain that would need it is stuck."""
 ROUNDS = 4_000
 
 
@@ -62,7 +62,7 @@ class Hand:
     tasks: deque[Task] = field(default_factory=deque)
     done: deque[Event] = field(default_factory=deque)
     speed: float = 1.0
-    """Compared with others."""
+    """Speed relative to the other workers."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Played:
         self.barren = chance.random() < 0.2 and not self.deadly
         """True if no worker that is started during the run comes up."""
         self.uneven = chance.random() < 0.2
-        """True if some workers are slow, and it goes on until that is known."""
+        """True if some workers are slow; the run then continues until that is detected."""
         self.settings = DispatcherSettings(
             buffer_items=chance.choice((4, 100)),
             overload=chance.choice(("block", "block", "block", "shed")),

@@ -2,16 +2,16 @@
 
 Source: Lian et al., "ContTune: Continuous Tuning by Conservative Bayesian Optimization for Distributed Stream Data
 Processing Systems" (PVLDB 16, 2023), algorithms 1 and 2, and its published code (kernel, jitter). Big phase: while the
-job is under-provisioned each operator gets the highest parallelism observed so far, which doubles if all have it.
-Small phase, for an over-provisioned job: a Gaussian process over (parallelism, processing ability) gives the least
-parallelism that is expected to sustain the rate; it is taken if an observation is within α = 3 of it, else the one
-that DS2 computes. An observation of a parallelism is the mean of its last 5.
+job is under-provisioned each operator gets the highest parallelism observed so far, which doubles if all have it. Small
+phase, for an over-provisioned job: a Gaussian process over (parallelism, processing ability) gives the least
+parallelism that is expected to sustain the rate; it is taken if an observation is within α = 3 of it, else the one that
+DS2 computes. An observation of a parallelism is the mean of its last 5.
 
-Left out: fitting the kernel's parameters (the length is the published initial 4.37, the amplitude the highest ability
-observed) and histories of earlier runs. Ours, as the paper gives no values: a look every 60 s; under-provisioned is a
-backlog of more than the bound's worth of arrivals while a stage is utilized above 80 %, over-provisioned a job without
-that backlog whose stages are utilized below 60 % on average; changes of less than 10 % of each stage are skipped. Where
-all workers are in use, the small phase follows at once, so that each stage has its share.
+This port omits fitting the kernel's parameters (the length is the published initial 4.37, the amplitude the highest
+ability observed) and histories of earlier runs. Our choices, absent in the paper: a look every 60 s; under-provisioned
+is a backlog of more than the bound's worth of arrivals while a stage is utilized above 80 %, over-provisioned a job
+without that backlog whose stages are utilized below 60 % on average; changes of less than 10 % of each stage are
+skipped. If all workers are in use, the small phase follows at once, so that each stage has its share.
 """
 
 from __future__ import annotations

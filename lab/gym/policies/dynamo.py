@@ -7,11 +7,11 @@ at the target latency divided by the correction. Load mode, every 5 s and not wh
 replica if each replica is expected to miss the target latency for the next request; one fewer if with n/(n − 1) times
 the queue the part of the latency that the queue causes stays below 80 % of what the target leaves for it.
 
-Left out: prefill and decode engines with their tokens, caches and regressions; budgets of accelerators; both modes
-together. Ours: the profile of the throughput mode is a queue before each replica, service time / (1 − utilization); a
-request's latency in the load mode is service time · (items at the stage for each replica + 1); service times are those
-measured so far; a stage's target is its share of the bound by service time; the order of ARIMA is (1, 1, 0), where the
-planner searches it.
+This port omits prefill and decode engines with their tokens, caches and regressions; budgets of accelerators; both
+modes together. Our choices: the profile of the throughput mode is a queue before each replica, service time / (1 −
+utilization); a request's latency in the load mode is service time · (items at the stage for each replica + 1); service
+times are those measured so far; a stage's target is its share of the bound by service time; the order of ARIMA is (1,
+1, 0), where the planner searches it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DynamoSettings:
 
     interval_s: float = 180.0
     intervals: int = 50
-    """Rates that the prediction sees."""
+    """Number of past rates that the prediction uses."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ Sources: Kalavri et al., "Three steps is all you need: fast, accurate, automatic
 streaming dataflows" (OSDI 2018), section 3.2: the true processing rate of an operator is what it processes in the time
 that it is busy, and its parallelism follows from the rate that its source sends. Flink Kubernetes operator
 documentation, "Autoscaler", and its configuration's defaults: window 15 min, stabilization 5 min, target utilization
-0.7 ± 0.3, catch-up 30 min, at most 60 % fewer at once. Left out: the time for a restart (nothing restarts here), the
-interval of 1 h by which newer versions delay fewer replicas, and parallelisms that divide the number of key groups.
+0.7 ± 0.3, catch-up 30 min, at most 60 % fewer at once. This port omits the time for a restart (nothing restarts here),
+the interval of 1 h by which newer versions delay fewer replicas, and parallelisms that divide the number of key groups.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class FlinkSettings:
 
     window_s: float = 900.0
     stabilization_s: float = 300.0
-    """After a change nothing is measured for this time."""
+    """After a change, nothing is measured for this time."""
     catch_up_s: float = 1800.0
-    """A backlog is to be gone after this time."""
+    """Time within which a backlog is to be cleared."""
     target: float = 0.7
     """The utilization to hold."""
     boundary: float = 0.3

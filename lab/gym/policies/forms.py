@@ -58,7 +58,7 @@ class Grouped(Policy):
         }
         self._present = dict.fromkeys(self._names, 1)
         self._rule = make(replace(given, stages=self._names, stateful=self._alone, prices=self._prices))
-        self.WARM_S = getattr(self._rule, "WARM_S", Policy.WARM_S)  # a user's class need not inherit
+        self.WARM_S = getattr(self._rule, "WARM_S", Policy.WARM_S)  # a user's class need not inherit from it
         self._begun = False
 
     def observe(self, measured: Measured) -> None:
@@ -79,7 +79,7 @@ class Grouped(Policy):
         self._present = granted(wanted, before, self._given.workers)
         if self._begun and self._present == before:
             return {}
-        self._begun = True  # the first answer merges the groups, whatever the rule has decided by then
+        self._begun = True  # the first answer merges the groups, even if the rule has decided on replicas by then
         return compose(self._groups, tuple(self._present.values()))
 
     @property
@@ -88,7 +88,7 @@ class Grouped(Policy):
 
     @property
     def _prices(self) -> tuple[int, ...]:
-        """The price of a worker of each group: it must have what each of its stages needs."""
+        """Return the price of a worker of each group, which must have the equipment of each of its stages."""
         prices = dict(zip(self._given.stages, self._given.prices, strict=True)) if self._given.prices else {}
         return tuple(sum(prices[stage] for stage in group) for group in self._groups) if prices else ()
 

@@ -1,8 +1,8 @@
 """Implement the rule of the Kubernetes Horizontal Pod Autoscaler, which KEDA feeds with other figures.
 
-Source: Kubernetes documentation, "Horizontal Pod Autoscaling", sections "Algorithm details", "Configurable
-scaling behavior" and "Default behavior". Left out: several metrics of one autoscaler, missing metrics, bounds on
-replicas other than one at least.
+Source: Kubernetes documentation, "Horizontal Pod Autoscaling", sections "Algorithm details", "Configurable scaling
+behavior" and "Default behavior". This port omits several metrics of one autoscaler, missing metrics, bounds on replicas
+other than one at least.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Port the Kubernetes Horizontal Pod Autoscaler with a target utilization: policy ``hpa``.
 
 Source: as :mod:`lab.gym.policies.horizontal`. The target of 80 % is the default of the API
-(``HorizontalPodAutoscalerSpec`` v2, ``metrics``). Ours: a replica is utilized while it works on items, whether it
-computes or waits for something else, and no more than 100 %; the metrics are those of the last interval, where a
-metrics server would add up to a minute of delay. Left out: the initialization period of CPU metrics (5 min), in which
-Kubernetes may ignore a new replica.
+(``HorizontalPodAutoscalerSpec`` v2, ``metrics``). Our choices: a replica is utilized while it works on items, whether
+it computes or waits for something else, and no more than 100 %; the metrics are those of the last interval, where a
+metrics server would add up to a minute of delay. This port omits the initialization period of CPU metrics (5 min), in
+which Kubernetes may ignore a new replica.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ stage gets ceil(rate / (μ · ρ)) replicas, where μ is a replica's rate and ρ
 change for 15 s, a stage may lose replicas: the rate is the highest of the last 30 s in windows of 5 s, ρ the lowest of
 all stages (here: of those that may have replicas).
 
-Left out: choice of batches and hardware, pipelines that branch (each stage sees each item). Ours: there is no profile
-and no sample beforehand, so the first minute's arrivals and mean service times serve as both, and until then stages
-share all workers equally; windows are whole turns.
+This port omits choice of batches and hardware, pipelines that branch (each stage sees each item). Our choices: there is
+no profile and no sample beforehand, so the first minute's arrivals and mean service times serve as both, and until then
+stages share all workers equally; windows are whole turns.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class InferLine(Policy):
         self._rates_per_s: list[float] = []
         """Items/s that one replica of each stage serves, once there is a plan."""
         self._used: list[float] = []
-        """The utilization of each stage in the plan."""
+        """Utilization of each stage in the plan."""
         self._lowest = 1.0
-        """The lowest of stages that may have replicas."""
+        """Lowest utilization of the stages that may have replicas."""
         self._windows: list[int] = []
         self._envelope_per_s: list[float] = []
         self._changed_s = 0.0

@@ -1,11 +1,11 @@
 """Port KEDA (Kubernetes Event-driven Autoscaling), which scales by backlog: policy ``keda``.
 
-Source: KEDA documentation, "ScaledObject specification" and "Apache Kafka scaler" (``lagThreshold`` 10, metric
-type ``AverageValue``): desired = ceil(backlog / threshold). From one replica on, the Kubernetes autoscaler asks the
-scaler at each of its evaluations, every 15 s: ``pollingInterval`` (30 s) is for the step between zero and one replica
-only, unless ``useCachedMetrics`` is set (kedacore/keda#2282). Left out: that step with its cooldown, since a stage has
-one replica at least, and the bound on replicas by partitions of the topic. Ours: the backlog of a stage is what waits
-before it or is in work there, as an item counts for Kafka's lag until it is committed.
+Source: KEDA documentation, "ScaledObject specification" and "Apache Kafka scaler" (``lagThreshold`` 10, metric type
+``AverageValue``): desired = ceil(backlog / threshold). From one replica on, the Kubernetes autoscaler asks the scaler
+at each of its evaluations, every 15 s: ``pollingInterval`` (30 s) is for the step between zero and one replica only,
+unless ``useCachedMetrics`` is set (kedacore/keda#2282). This port omits that step with its cooldown, since a stage has
+one replica at least, and the bound on replicas by partitions of the topic. Our choices: the backlog of a stage is what
+waits before it or is in work there, as an item counts for Kafka's lag until it is committed.
 """
 
 from __future__ import annotations

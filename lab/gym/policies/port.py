@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from compositions.model import Composition
 
 Replicas = Mapping[str, int]
-"""Replicas by stage, each stage a group of its own; stages that are left out stay as they are."""
+"""Replicas by stage, with each stage in its own group; stages that are left out keep their replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +21,15 @@ class Given:
 
     stages: tuple[str, ...]
     bound_s: float
-    """Within this an item is in time."""
+    """An item is in time if it is delivered within this many seconds."""
     workers: int
-    """So many may be alive at a time, over all stages."""
+    """Maximum number of workers alive at a time, over all stages."""
     share: float = 0.95
-    """Share of the items that have to be in time."""
+    """Share of the items that must be in time."""
     cores: int = 1
     """Cores of the machine."""
     start_s: float = 1.0
-    """A worker takes so long to start."""
+    """Time that a worker takes to start, in seconds."""
     stateful: tuple[str, ...] = ()
     """Stages that keep a state: more than one replica adds nothing, and a group with one of them cannot have more."""
     prices: tuple[int, ...] = ()
@@ -38,20 +38,20 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class StageNow:
-    """A stage in the time since the last turn."""
+    """Measurements of a stage since the last turn."""
 
     name: str
     replicas: int
-    """As asked for last, whether they are there yet or not. Of stages that run together: of their group."""
+    """The last requested number, even if not all have started; of stages that run together, that of their group."""
     busy_s: float
-    """Time that its replicas worked, together, for what they finished."""
+    """Total time that its replicas worked on the items that they finished."""
     done: int
-    """Items that it finished."""
+    """Number of items that it finished."""
     waiting: int
-    """Items that are at it now: waiting, or in work. Who is short of replicas holds back those before it, up to the
-    source: what waits there counts for the stage that is utilized most, as if queues between stages had no limit."""
+    """Number of items at the stage now: waiting, or in work. A stage with too few replicas holds earlier ones back, up
+    to the source: items there count for the most utilized stage, as if queues were unlimited."""
     ready: int = 1
-    """Replicas that are there."""
+    """Number of replicas that have started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +65,27 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One turn. Times in seconds."""
+    """The measurements of one turn. Times are in seconds."""
 
     at_s: float
     elapsed_s: float
-    """Since the turn before."""
+    """Time since the previous turn."""
     arrived: int
-    """Items that came since then, read or not."""
+    """Number of items that came since then, read or not."""
     latency_s: float | None
-    """Mean over the last ten seconds, from due to delivered; None: nothing came out."""
+    """Mean over the last ten seconds, from due to delivered; None: no item was delivered."""
     backlog: int
-    """Items that no stage has begun."""
+    """Number of items that no stage has begun."""
     stages: tuple[StageNow, ...]
-    """In the app's order."""
+    """Stages in the app's order."""
     in_time: tuple[int, int] = (0, 0)
     """Items delivered since the last turn: within the bound, and in all."""
     announced: tuple[Load, ...] = ()
-    """Known to everybody."""
+    """Announced loads, which every policy knows."""
 
 
 class Policy(ABC):
-    """Made anew for each run, with what is ``given``. Pure: same calls, same answers."""
+    """A policy, created for each run with the facts of ``Given``. It must be pure: same calls, same answers."""
 
     WARM_S = 0.0
     """A worker that is not needed any more ends after so many seconds; until then it costs, and can be used again."""
@@ -95,7 +95,7 @@ class Policy(ABC):
 
     @abstractmethod
     def observe(self, measured: Measured) -> None:
-        """Called four times a second."""
+        """Take the measurements; called four times a second."""
 
     @abstractmethod
     def decide(self) -> Replicas | Composition:

@@ -4,9 +4,9 @@ Source: Ray 2.60, ``ray.data._internal.actor_autoscaler`` (the default there is 
 differs from ``DefaultActorAutoscaler`` in the number that it adds) and ``ray.data.context`` (thresholds 1.75 and 0.5,
 two tasks in flight for each call that an actor may run at a time), ``ActorPoolMapOperator`` (10 s without fewer actors
 after more). Utilization is tasks in flight divided by actors, pending ones included. At 1.75 or more the pool grows so
-that all tasks in flight or enqueued would make 1.75; at 0.5 or less it loses one actor, unless one is pending. Left
-out: budgets of resources and object store memory, actors without a task (a pool removes no other). Ours: a task has
-one item, where Ray's have a block of rows; the loop runs with our turns of 0.25 s.
+that all tasks in flight or enqueued would make 1.75; at 0.5 or less it loses one actor, unless one is pending. This
+port omits budgets of resources and object store memory, actors without a task (a pool removes no other). Our choices: a
+task has one item, where Ray's have a block of rows; the loop runs with our turns of 0.25 s.
 """
 
 from __future__ import annotations

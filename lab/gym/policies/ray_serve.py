@@ -4,9 +4,9 @@ Source: Ray 2.60, ``ray.serve.config.AutoscalingConfig`` (defaults) and the defa
 ``ray.serve.autoscaling_policy``: desired = ceil(ongoing / target), where ongoing requests are queued or in work,
 averaged over the look-back period. More replicas come once the desired number has been above the present one for the
 whole upscale delay, fewer once it has been below for the whole downscale delay; the last desired number counts.
-Requests are reported every 10 s. Left out: scaling to zero, bounds on ongoing requests of a replica, and on replicas:
-where workers are short, the deployment that asks first may get all and keeps them for the downscale delay. Ours: the
-control loop runs with our turns of 0.25 s, where Ray's takes 0.1 s; a stage is a deployment.
+Requests are reported every 10 s. This port omits scaling to zero, bounds on ongoing requests of a replica, and on
+replicas: where workers are short, the deployment that asks first may get all and keeps them for the downscale delay.
+Our choices: the control loop runs with our turns of 0.25 s, where Ray's takes 0.1 s; a stage is a deployment.
 """
 
 from __future__ import annotations

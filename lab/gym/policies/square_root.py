@@ -1,10 +1,10 @@
 """Port Erlang's square-root rule: policy ``square-root``.
 
 Source: Halfin and Whitt, "Heavy-Traffic Limits for Queues with Many Exponential Servers" (Operations Research 29,
-1981): with load + β · sqrt(load) servers the share of items that have to wait depends on β alone. Ours: the load is
-the rate of the last 1.5 s times the service time; to it come the servers that work off in the bound what waits beyond
-a usual queue; the highest number of the last 3 s is kept. β, the rate's window and the hold are those with which the
-rule was first measured in this project.
+1981): with load + β · sqrt(load) servers the share of items that have to wait depends on β alone. Our choices: the load
+is the rate of the last 1.5 s times the service time; to it come the servers that work off in the bound what waits
+beyond a usual queue; the highest number of the last 3 s is kept. β, the rate's window and the hold are those with which
+the rule was first measured in this project.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class SquareRootSettings:
     fewest: int = 5
     """Items over which service times are measured."""
     usual_items: float = 2.0
-    """A queue of so many items, and …"""
+    """A queue of this many items, plus …"""
     usual_share: float = 0.2
-    """… of this share of what arrives within the bound, asks for nothing."""
+    """… this share of the arrivals within the bound, needs no additional servers."""
 
 
 PUBLISHED = SquareRootSettings()
 
 
 class SquareRoot(Policy):
-    """Each stage has servers of its own; in the merged form neighbours share them."""
+    """The rule. Each stage has its own servers; in the merged form, neighbours share them."""
 
     def __init__(self, given: Given, settings: SquareRootSettings = PUBLISHED) -> None:
         self._bound_s, self._settings = given.bound_s, settings

@@ -1,13 +1,13 @@
 """Port the streaming autoscaler of NVIDIA cosmos-xenna: policy ``xenna``.
 
-Source: cosmos-xenna at 7f0fcee (August 2026), ``autoscaling_algorithms.rs`` and ``StreamingSpecificSpec`` (interval
-3 min, speeds over the last 3 min, at least 5 samples). This is its default, ``FRAGMENTATION_BASED``: it uses **all**
+Source: cosmos-xenna at 7f0fcee (August 2026), ``autoscaling_algorithms.rs`` and ``StreamingSpecificSpec`` (interval 3
+min, speeds over the last 3 min, at least 5 samples). This is its default, ``FRAGMENTATION_BASED``: it uses **all**
 workers that there are to maximize throughput, whatever the load. The slowest stage (workers · speed) gets one worker
 more until none is free; then one of the stage that is fastest without it, as long as that stage stays above the
-slowest. A stage without samples counts with speed 1, as there. Left out: placement on nodes and accelerators, and with
-it head-room by over-allocation, which needs workers of different kinds; ``SATURATION_AWARE``, which is off by default
-and picks the bottleneck by the gradient of queues. Ours: a stage with state is one whose number of workers its user
-fixed at 1; an item is a batch.
+slowest. A stage without samples counts with speed 1, as there. This port omits placement on nodes and accelerators, and
+with it head-room by over-allocation, which needs workers of different kinds; ``SATURATION_AWARE``, which is off by
+default and picks the bottleneck by the gradient of queues. Our choices: a stage with state is one whose number of
+workers its user fixed at 1; an item is a batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class XennaSettings:
     window_s: float = 180.0
     """Time over which speeds are measured."""
     fewest: int = 5
-    """Items over which a speed is measured; older items count until there are as many."""
+    """Minimum number of items over which a speed is measured; older items count until there are enough."""
 
 
 PUBLISHED = XennaSettings()

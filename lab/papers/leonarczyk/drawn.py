@@ -26,7 +26,7 @@ MOST_ITEMS = 4096
 
 
 class Clairvoyant(BatchController):
-    """Knows the law, the load of every tuple to come and the drift of now; takes what is nearest to its aim."""
+    """Knows the law, the load of all coming tuples and the present drift; takes the size nearest to its aim."""
 
     name = "clairvoyant"
 
@@ -36,7 +36,7 @@ class Clairvoyant(BatchController):
         self._stretch_tuples = law.stretch_tuples
 
     def delivered(self, bundle: DeliveredBundle) -> None:
-        """It has nothing to learn."""
+        """Do nothing: it has nothing to learn."""
 
     def next(self, opening: BundleOpening) -> Choice:
         first, stretch = opening.first, self._stretches[opening.first // self._stretch_tuples]
@@ -84,7 +84,7 @@ class Drawn:
 
 
 def drawn(seed: int) -> Drawn:
-    """Five phases of about 60,000 tuples each; the hardest tuple can still be on target in a bundle of its own."""
+    """Draw five phases of about 60,000 tuples each; the hardest tuple can be on target in a bundle of its own."""
     chance = np.random.default_rng(seed)
     phases = [_phase(chance) for _ in range(PHASES)]
     law = CostLaw(
@@ -111,9 +111,9 @@ class Against:
     best: float
     best_controller: str
     advised: float
-    """The best of the six as the thesis found them best on its own workload, not tuned to this one."""
+    """The best of the six with the setups that the thesis found best on its own workload, not tuned to this one."""
     reachable: float
-    """The clairvoyant's hit: what noise allows."""
+    """The clairvoyant's hit rate, which only noise limits."""
     ours_mad: float
     best_mad: float
 
@@ -136,7 +136,7 @@ def against_the_six(seed: int) -> Against:
 
 
 def few_setups() -> list[Setup]:
-    """The grid without what is never best at 5 %: samples of 10 and 20, most gains."""
+    """Return the grid without setups that are never best at 5 %: samples of 10 and 20, most gains."""
     few = setups(thresholds=THRESHOLDS[:1], samples=(1, 5))
     return [each for each in few if each.controller != "pid" or _few(dict(each.values))]
 

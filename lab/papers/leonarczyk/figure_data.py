@@ -24,7 +24,7 @@ REACTIVE = Setup("pmbaf", (("step", 10.0), ("sample", 1)), STRICTEST)
 PID = Setup("pid", (("kp", 10.0), ("ki", 15.0), ("kd", 3.0), ("sample", 1)))
 """Best in table 5.5."""
 SLOW = Setup("pmbaf", (("step", 1.0), ("sample", 1)), STRICTEST)
-"""Which controller figures 5.6 and 5.7 show is not said: here the one whose reactive setup is best in table 5.4."""
+"""The paper does not say which controller figures 5.6 and 5.7 show; this one's reactive setup is best in table 5.4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Data:
 
 
 def steps_by_latency() -> Data:
-    """Figure 4.2: how the size changes by the latency. Target 50 ms, threshold 10 %, step 10."""
+    """Return figure 4.2: the change of the size by the latency. Target 50 ms, threshold 10 %, step 10."""
     lines = [(name, ms, 10 * rule(ms, 50.0, 0.1)) for name, rule in RULES.items() for ms in LATENCIES]
     return Data(("controller", "latency_ms", "step"), lines)
 
 
 def loads(workload: Workload) -> Data:
-    """Figure 4.4: the load of every pattern's tuples."""
+    """Return figure 4.4: the load of every pattern's tuples."""
     lines = [
         (phase.pattern, tuple_, float(workload.loads[tuple_]))
         for phase, (first, end) in zip(workload.phases, workload.bounds, strict=True)
@@ -70,7 +70,7 @@ def fixed(size: int) -> Setup:
 
 
 def fixed_sizes(workload: Workload, pipeline: Pipeline) -> Data:
-    """Figure 5.1: latency and throughput by the size of bundles."""
+    """Return figure 5.1: latency and throughput by bundle size."""
     lines = []
     for size in FIXED_SIZES:
         trace = trace_of(fixed(size), workload, pipeline, 0)
@@ -79,7 +79,7 @@ def fixed_sizes(workload: Workload, pipeline: Pipeline) -> Data:
 
 
 def over_tuples(named: Mapping[str, Setup], workload: Workload, pipeline: Pipeline) -> Data:
-    """Figures 5.2, 5.6, 5.7: latency and size over the tuples, and their load."""
+    """Return figures 5.2, 5.6 and 5.7: latency, size and load over the tuples."""
     lines: list[tuple[object, ...]] = []
     for name, setup in named.items():
         trace = trace_of(setup, workload, pipeline, 0)
@@ -91,7 +91,7 @@ def over_tuples(named: Mapping[str, Setup], workload: Workload, pipeline: Pipeli
 
 
 def by_step(rows: Rows) -> Data:
-    """Figure 5.3: the best itemized hit at 5 % of every step."""
+    """Return figure 5.3: the best itemized hit at 5 % of every step."""
     lines = [
         (controller, step, max(_mean_hits(rows, controller, step).values()))
         for controller in STEPPING
@@ -101,13 +101,13 @@ def by_step(rows: Rows) -> Data:
 
 
 def _mean_hits(rows: Rows, controller: str, step: float) -> dict[Setup, float]:
-    """Itemized, by setup with that step."""
+    """Return the mean itemized hits of each setup with that step."""
     means = rows.means(controller, STRICTEST, tables.itemized_hit)
     return {setup: value for setup, value in means.items() if dict(setup.values)["step"] == step}
 
 
 def cumulative(setup: Setup, workload: Workload, pipeline: Pipeline) -> Data:
-    """Figure 5.4: both hits as the run goes on."""
+    """Return figure 5.4: both hits over the course of the run."""
     trace = trace_of(setup, workload, pipeline, 0)
     hit = np.abs(trace.latencies_s * 1e3 / TARGET_MS - 1) <= STRICTEST
     batched = np.cumsum(hit) / np.arange(1, len(hit) + 1)
@@ -117,7 +117,7 @@ def cumulative(setup: Setup, workload: Workload, pipeline: Pipeline) -> Data:
 
 
 def by_pattern_and_sample(rows: Rows) -> Data:
-    """Figure 5.5: batched hit of FAF, step 5, threshold 5 %."""
+    """Return figure 5.5: batched hit of FAF, step 5, threshold 5 %."""
     lines = [
         (pattern, dict(row.setup.values)["sample"], figures.batched_hit)
         for row in rows.of("faf")
@@ -128,7 +128,7 @@ def by_pattern_and_sample(rows: Rows) -> Data:
 
 
 def best(rows: Rows) -> Data:
-    """Figure 5.8: the best of every controller in every figure at 5 %."""
+    """Return figure 5.8: the best of every controller in every figure at 5 %."""
     lines = [
         (name, *(rows.best(name, STRICTEST, each.value, each.highest).value for each in tables.FIGURES.values()))
         for name in (*PUBLISHED, OURS)
@@ -152,7 +152,7 @@ def pid_terms(setup: Setup, workload: Workload, pipeline: Pipeline, points: int 
 
 
 def _thinned(trace: Trace) -> Iterator[int]:
-    """Bundles evenly over the tuples."""
+    """Return bundles that are evenly spread over the tuples."""
     wanted = np.linspace(0, trace.firsts[-1], POINTS)
     return iter(np.unique(trace.firsts.searchsorted(wanted)).tolist())
 

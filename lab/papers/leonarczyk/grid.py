@@ -34,7 +34,7 @@ class BundleFigures:
     batched_hit: float
     """Share of the bundles whose latency was within the band around the target (equation 4.2)."""
     itemized_hit: float
-    """Share of the items that travelled in these (equation 4.3)."""
+    """Share of the items in these bundles (equation 4.3)."""
     mad_distance: float
     """Mean absolute distance from the target, as a share of it (equation 4.4)."""
     sd_distance: float
@@ -110,12 +110,12 @@ def trace_of(setup: Setup, workload: Workload, pipeline: Pipeline, repetition: i
 
 @lru_cache(maxsize=2)
 def work_of(workload: Workload, law: CostLaw) -> Work:
-    """Summed up once for all runs of a grid, as it takes a quarter of a run."""
+    """Return the summed work, once for all runs of a grid, because summing takes a quarter of a run."""
     return Work(workload.loads, law)
 
 
 def rows_of(setup: Setup, workload: Workload, pipeline: Pipeline, repetition: int = 0) -> list[Row]:
-    """A row for every threshold that the run tells of."""
+    """Yield a row for every threshold that the run covers."""
     trace = trace_of(setup, workload, pipeline, repetition)
     thresholds = THRESHOLDS if setup.threshold is None else (setup.threshold,)
     return [row_of(setup, threshold, repetition, trace, workload) for threshold in thresholds]
@@ -157,7 +157,7 @@ def _job(job: tuple[Setup, Pipeline, int]) -> list[Row]:
 
 @cache
 def thesis_workload() -> Workload:
-    """Made once a process."""
+    """Return the thesis's workload, created once per process."""
     return Workload.of()
 
 

@@ -15,14 +15,14 @@ from lab.papers.leonarczyk.plant import PHASES
 from lab.papers.report import Finding, Verdict
 
 RECORDED = Path(__file__).parent / "recorded" / "figures.json"
-"""What ``COMMAND`` has written; nothing is run again for a page."""
+"""The record that ``COMMAND`` has written; the page runs nothing again."""
 COMMAND = "python -m lab.benchmarks.batch_controllers"
 REPRODUCED, TREND = 0.75, 0.5
 """Shares of the cells in the tolerance."""
 POINTS: Mapping[str, float] = {"batched_hit": 10.0, "itemized_hit": 8.0, "mad_distance": 8.0, "sd_distance": 15.0}
 """Tolerances of cells, in points."""
 SPREAD = 5.0
-"""Points by which single runs differ at least where one is said to be better: twice their deviation."""
+"""Minimum difference in points with which a single run counts as better: twice the runs' deviation."""
 RUNS = 10
 """Repetitions of printed setups, as in the thesis."""
 PATTERN_POINTS, TIMES = 10.0, 0.2
@@ -40,7 +40,7 @@ REASONS: Mapping[str, str] = {
     "figure 5.5": "with samples of 5 or more, FAF reacts to spikes too late",
     "figures 5.6, 5.7": "which controller they show is not printed",
 }
-"""What stands against items, by a part of their name."""
+"""Reasons for findings that differ, by a part of their name."""
 
 
 MEASURED = (
@@ -72,7 +72,7 @@ def lines(recorded: Path = RECORDED) -> list[Finding]:
 
 
 def _reasoned(finding: Finding) -> Finding:
-    """Say what stands against a finding that is not reproduced."""
+    """Return a finding with the reason why it is not reproduced."""
     against = [why for part, why in REASONS.items() if part in finding.item and finding.verdict != "reproduced"]
     return replace(finding, why="; ".join(filter(None, [finding.why, *against])))
 
@@ -102,7 +102,7 @@ def _row(cells: Sequence[Mapping[str, Any]], key: str) -> str:
 
 
 def _near(item: str, printed: Sequence[float], ours: Sequence[float], unit: str, more: bool = True) -> Finding:
-    """Judge quantities by their ratio to the printed ones; ``more``: what else is to hold."""
+    """Judge quantities by their ratio to the printed ones; ``more``: further conditions."""
     errors = [mine / there - 1 for mine, there in zip(ours, printed, strict=True)]
     met = all(abs(each) <= TIMES for each in errors) and more
     judged: Verdict = "reproduced" if met else "trend only" if more else "not reproduced"
@@ -111,7 +111,7 @@ def _near(item: str, printed: Sequence[float], ours: Sequence[float], unit: str,
 
 
 def _held(item: str, printed: str, ours: str, claims: Sequence[bool]) -> Finding:
-    """Judge sentences of the thesis: all hold, some, or none."""
+    """Judge statements of the thesis: all hold, some hold, or none holds."""
     judged: Verdict = "reproduced" if all(claims) else "trend only" if any(claims) else "not reproduced"
     return Finding(item, printed, ours, judged, "" if all(claims) else f"{sum(claims)} of {len(claims)} hold", COMMAND)
 

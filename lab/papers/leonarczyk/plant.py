@@ -1,9 +1,9 @@
-"""The controlled pipeline in virtual time: a source that opens bundles, and a line of stages that they go through.
+"""The controlled pipeline in virtual time: a source that opens bundles, and a line of stages that process them.
 
-The source first prepares a bundle of ``n`` tuples. Then stages work on it: a tuple alone takes ``a(w)`` for its load
-``w``, and all of them at once ``b(w) · n``. Without parallelism that is the sum of both; the emptier the device, the
-nearer it is to the greater of them. The slowest stage takes a part of that, so bundles leave that part apart at least,
-in order. At most ``in_flight`` are between source and sink. They keep the size that they were opened with.
+The source first prepares a bundle of ``n`` tuples. Then the stages work on it: a tuple alone takes ``a(w)`` for its
+load ``w``, all together ``b(w) · n``. Without parallelism, the work is the sum of both; the emptier the device, the
+nearer it is to the greater of both. The slowest stage's part is the minimum interval between bundles, which leave in
+order. At most ``in_flight`` are between source and sink. Bundles keep the size with which they were opened.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from control.bundles.port import BatchController, BundleOpening, DeliveredBundle
 
 __all__ = ["PATTERNS", "PHASES", "Floats", "Phase"]
 AT_A_TIME = 64
-"""Spells of drift drawn in one go."""
+"""Number of drift periods drawn in one go."""
 
 
 # --- tuples -----------------------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class AlwaysThere:
-    """Tuples are there whenever a bundle opens, and their latency counts from then on; as in the thesis."""
+    """Tuples are available whenever a bundle opens, and their latency counts from then on, as in the thesis."""
 
     rate_per_s: None = None
 
@@ -90,9 +90,9 @@ class CostLaw:
     """
 
     a_ms: tuple[float, ...] = (0.14, 2.2)
-    """Time of a bundle however small,"""
+    """Milliseconds of a bundle independent of its size,"""
     b_ms: tuple[float, ...] = (0.0095, 0.2)
-    """and of each of its tuples once the device is full."""
+    """and milliseconds of each of its tuples once the device is full."""
     loads: tuple[float, ...] = (0.0, 1.0)
     """From the easiest to the hardest tuples."""
     overlap: float = 1.0
@@ -102,21 +102,21 @@ class CostLaw:
     cv: float = 0.03
     """Coefficient of variation of a bundle's work, lognormal."""
     alone_cv: float | None = None
-    """That of the ``a`` part where it differs; None: both parts vary together."""
+    """Coefficient of variation of the ``a`` part, if it differs; None: both parts vary together."""
     drift_cv: float = 0.1
-    """Variation of what slows bundles down for a while, such as another user of the machine."""
+    """Variation of a factor that slows bundles down for a while, such as another user of the machine."""
     drift_bundles: int = 200
-    """Length of such a while."""
+    """Length of such a period, in bundles."""
     stretch_cv: float = 0.0
     """Variation of the cost from one stretch of the stream to the next,"""
     stretch_tuples: int = 20_000
-    """each of so many tuples."""
+    """each with this many tuples."""
     alone_drift: float = 1.0
-    """Power of both that the ``a`` part feels: 0, nothing."""
+    """Exponent of both variations for the ``a`` part; 0: none."""
     run_cv: tuple[float, float] = (0.0, 0.0)
     """Variation of both parts from run to run."""
     outliers: float = 0.002
-    """Share of bundles that are held up: they take ``held_up`` times as long."""
+    """Share of bundles that are delayed: they take ``held_up`` times as long."""
     held_up: float = 1.7
 
     def stretches(self, seed: int, tuples: int) -> list[float]:
@@ -153,14 +153,14 @@ def _lognormal(chance: np.random.Generator, cv: float, count: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The way of bundles, and the source of their tuples."""
+    """The stages that bundles pass, and the source of their tuples."""
 
     law: CostLaw = CostLaw()
     in_flight: int = 5
-    """Bundles between source and sink at most."""
+    """Maximum number of bundles between source and sink."""
     source: Source = ALWAYS_THERE
     slowest: float | None = None
-    """Part of the work that the slowest stage takes; None: 1 / ``in_flight``, as if all took the same."""
+    """Share of the work of the slowest stage; None: 1 / ``in_flight``, as if all stages took equally long."""
 
     @property
     def apart(self) -> float:
@@ -192,13 +192,13 @@ MACHINE = Pipeline(
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """All bundles of a run, an entry each, in order."""
+    """All bundles of a run in order, with an entry each."""
 
     firsts: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
     latencies_s: Floats
     ended_s: float
-    """When the last was delivered."""
+    """Time when the last bundle was delivered."""
 
 
 def simulate(
@@ -206,13 +206,13 @@ def simulate(
 ) -> Trace:
     """Send all ``loads`` through ``pipeline``, in bundles of the controller's sizes. Same arguments, same trace.
 
-    ``known``: their work, where it was summed up before.
+    ``known``: their work, if it was summed up before.
     """
     source, noise, apart = pipeline.source, pipeline.law.noise(seed), pipeline.apart
     known, law = known or Work(loads, pipeline.law), pipeline.law
     stretches = law.stretches(seed, len(loads))
     done_s = deque([0.0] * pipeline.in_flight, maxlen=pipeline.in_flight)
-    """When each of the bundles in flight leaves, oldest first."""
+    """Times when the bundles in flight leave, oldest first."""
     untold: deque[tuple[float, DeliveredBundle]] = deque()
     rows: list[tuple[int, int, float]] = []
     first, gone_s = 0, 0.0
@@ -261,7 +261,7 @@ class Work:
         return most * float((1 + (least / most) ** self._overlap) ** (1 / self._overlap))
 
     def mean_s(self, first: int, size: int) -> float:
-        """Return the time from source to sink when nothing is in the way."""
+        """Return the time from source to sink without a queue."""
         prepared_s, alone_s, full_s = self.parts_s(first, size)
         return prepared_s + self.together_s(alone_s, full_s)
 

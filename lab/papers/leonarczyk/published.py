@@ -1,6 +1,6 @@
 """Results that Leonarczyk 2024 reports for these controllers, in per cent: tables 5.1 to 5.5, target 3 ms.
 
-The best of each controller over its grid, averages of ten runs, with the setup that had it. The column of the
+For each controller the best value over its grid, as a mean of ten runs, with its setup. The column of the
 increasing pattern in table 5.3 is ``increasing``, and so on.
 """
 
@@ -13,7 +13,7 @@ THRESHOLDS = (0.05, 0.10, 0.15, 0.20)
 
 
 class Printed(NamedTuple):
-    """A value, and the settings that it was reached with."""
+    """A value, and the settings with which it was reached."""
 
     value: float
     values: tuple[tuple[str, float], ...]
@@ -24,12 +24,12 @@ Column = Mapping[str, tuple[Printed, ...]]
 
 
 def _steps(*cells: tuple[float, float, float]) -> tuple[Printed, ...]:
-    """Value, step and sample, by threshold."""
+    """Return value, step and sample, by threshold."""
     return tuple(Printed(value, (("step", step), ("sample", sample))) for value, step, sample in cells)
 
 
 def _gains(values: tuple[float, ...], *gains: tuple[float, float, float]) -> tuple[Printed, ...]:
-    """Values by threshold, the gains of each or of all; the samples are 1."""
+    """Return values by threshold, with the gains of each or of all; the samples are 1."""
     each = gains if len(gains) == len(values) else gains * len(values)
     names = ("kp", "ki", "kd", "sample")
     return tuple(

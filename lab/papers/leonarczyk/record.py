@@ -28,11 +28,11 @@ from lab.papers.leonarczyk.plant import Pipeline, Workload
 from lab.papers.leonarczyk.tables import FIGURES, Rows, printed_setup
 
 EXTREMES = 200
-"""Terms of PID that the thesis takes the mean of (section 5.3.3)."""
+"""Number of terms of PID over which the thesis takes the mean (section 5.3.3)."""
 
 
 def figures_of(rows: Rows, repeated: Rows, workload: Workload, pipeline: Pipeline) -> dict[str, Any]:
-    """Return everything that ``page.lines`` judges: of a whole grid, and of the printed setups several times."""
+    """Return all figures that ``page.lines`` judges: of a whole grid, and of the printed setups in several runs."""
     single = trace_of(fixed(1), workload, pipeline, 0).latencies_s * 1e3
     return {
         "cells": list(_cells(rows, repeated)),

@@ -1,4 +1,4 @@
-"""The rows of a grid by setup, and the figures that the tables of Leonarczyk 2024 have the best of."""
+"""The rows of a grid by setup, and the figures whose best values the tables of Leonarczyk 2024 print."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sd_distance(row: Row) -> float:
 
 
 class Figure(NamedTuple):
-    """A figure of the tables: its value of a row, if more is better, and the printed cells."""
+    """A figure of the tables: its value in a row, whether a higher value is better, and the printed cells."""
 
     value: Value
     highest: bool
@@ -47,7 +47,7 @@ FIGURES: Mapping[str, Figure] = {
 
 
 def printed_setup(controller: str, threshold: float, cell: published.Printed) -> Setup:
-    """Return the setup that a cell of the thesis's tables was reached with."""
+    """Return the setup with which a cell of the thesis's tables was reached."""
     return Setup(controller, cell.values, threshold if controller in BANDED else None)
 
 
@@ -89,7 +89,7 @@ class Rows:
         return Best(setup, means[setup])
 
     def runs(self, setup: Setup, threshold: float, value: Value) -> list[float]:
-        """Return the value of every repetition; empty where there is none."""
+        """Return the value of every repetition; empty if there are none."""
         return [value(row) for row in self._of.get((setup.controller, threshold), {}).get(setup, [])]
 
     def of(self, controller: str) -> Iterator[Row]:

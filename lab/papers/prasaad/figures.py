@@ -1,7 +1,7 @@
-"""Figures 8 to 14 of Prasaad et al., and what else is asked of schedulers and worklists.
+"""Figures 8 to 14 of Prasaad et al., and further comparisons of schedulers and worklists.
 
-Of each figure the cases are given: in virtual time they are run as they are, on real cores
-(``lab.benchmarks.ordered --on threads``) slowed, so that a message costs little beside a tuple.
+The cases of each figure are defined here. In virtual time they run unchanged, on real cores (``lab.benchmarks.ordered
+--on threads``) slowed down, so that a message costs little beside a tuple.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Metric = Callable[[Run], float]
 MOST_WORKERS = 16
 CORES = (2, 4, 8, 12, MOST_WORKERS)
 RUNS = 3
-"""As in the paper (section 7); with another stream of inputs each."""
+"""Number of runs, as in the paper (section 7), each with another stream of inputs."""
 TITLES = {
     "8": "schedulers on the queries",
     "8-ask": "LP and CT over the price of a question, as a share of an input's work",
@@ -57,7 +57,7 @@ INGRESS = 100
 """Inputs that may wait at the source: the paper names none, and says that ET depends on it (section 7.1)."""
 RING = 8192
 LEAST_WINDOW_S = 1e-5
-"""The shortest that there is."""
+"""Shortest window, in seconds."""
 QUEUES: tuple[QueueName, ...] = ("hybrid", "partitioned")
 FREQUENT = {
     ("q2", "sessions"): Tables.users, ("q3", "before"): Tables.users, ("q4", "sessions"): Tables.users,
@@ -66,7 +66,7 @@ FREQUENT = {
 """Number of keys of the operators whose keys differ in frequency: users and items. Tickets and pairs of query 1 and the
 ten categories of query 15 are taken as even."""
 FINE = 100
-"""Partitions, where they are not limited by the workers (section 7.2)."""
+"""Number of partitions, if the workers do not limit it (section 7.2)."""
 SIGMAS = (0.1, 0.2, 0.3, 0.4, 0.5, 1.0, 2.0)
 COSTS_US = (10, 100, 1000, 10_000)
 SENDING: tuple[Sending, ...] = ("non-blocking", "lock")
@@ -85,7 +85,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The cases of a figure, and the names of what varies."""
+    """The cases of a figure, and the names of the varied parameters."""
 
     name: str
     title: str
@@ -103,7 +103,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A table of runs by what varies."""
+    """A table of runs by the varied parameters."""
 
     name: str
     title: str
@@ -111,7 +111,7 @@ class Figure:
     rows: Mapping[tuple[Cell, ...], Sequence[Run]]
 
     def values(self, metric: Metric, *varied: Cell) -> list[float]:
-        """Return the metric of each run of a case. Raises: KeyError when there is no such case."""
+        """Return the metric of each run of a case. Raises: KeyError for an unknown case."""
         return [metric(each) for each in self.rows[varied]]
 
     def median(self, metric: Metric, *varied: Cell) -> float:
@@ -157,7 +157,7 @@ def _cell(text: str) -> Cell:
 
 
 def schedulers(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES) -> Plan:
-    """Figure 8: the heuristics on the queries over the cores, overloaded."""
+    """Return the plan of figure 8: the heuristics on the queries over the cores, overloaded."""
     cases = [
         Case((query, name, workers), operators, replace(usual(operators), scheduler=name, workers=workers), inputs)
         for (query, operators), name, workers in product(pipelines.items(), SCHEDULER_NAMES, cores)
@@ -176,7 +176,7 @@ def asked(pipelines: Pipelines, inputs: int) -> Plan:
 
 
 def ingress(pipelines: Pipelines, inputs: int) -> Plan:
-    """Figure 8 for ET with a source that waits when so many inputs do."""
+    """Return the plan of figure 8 for ET with a source that waits if this many inputs wait."""
     cases = [
         Case((query, limit), operators, replace(usual(operators), scheduler="et", ingress=limit), inputs)
         for (query, operators), limit in product(pipelines.items(), (INGRESS, 10 * INGRESS, inf))
@@ -210,7 +210,7 @@ def skew(
 
 
 def waiting(inputs: int, costs_us: Sequence[int] = COSTS_US, workers: int = MOST_WORKERS) -> Plan:
-    """Figure 10: latency at several costs of a tuple, keys spread evenly, at 0.9 of the bound."""
+    """Return the plan of figure 10: latency at several costs of a tuple, keys spread evenly, at 0.9 of the bound."""
     cases = []
     for cost_us, queue in product(costs_us, QUEUES):
         setup = replace(_plain(cost_us / 1e5, workers), queue=queue)
@@ -238,7 +238,7 @@ def queues(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES, name
 
 
 def light(inputs: int, cores: Sequence[int] = (1, *CORES)) -> Plan:
-    """Figure 12: one stateless operator of 20 µs; to send an output takes 1 µs more."""
+    """Return the plan of figure 12: one stateless operator of 20 µs; sending an output takes 1 µs more."""
     operators = [Operator("light", StageKind.STATELESS, 2e-5, cv=0.3)]
     return _sending(Plan("12", TITLES["12"], (), ()), operators, inputs, cores)
 
@@ -250,7 +250,7 @@ def many_outputs(inputs: int, cores: Sequence[int] = (1, *CORES)) -> Plan:
 
 
 def sending(pipelines: Pipelines, inputs: int) -> Plan:
-    """Figure 14: the two ways to send on the queries, under ``ct``, by the price of an output."""
+    """Return the plan of figure 14: the two ways to send on the queries, under ``ct``, by the price of an output."""
     cases = []
     for (query, operators), price, way in product(pipelines.items(), SENDS, SENDING):
         setup = replace(usual(operators), sending=way, send_s=price * work_s(operators))

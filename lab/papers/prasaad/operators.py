@@ -1,4 +1,4 @@
-"""Operators of a simulated pipeline, their serial run, and the bound on what any schedule of them can do."""
+"""Operators of a simulated pipeline, their serial run, and the bound on the throughput of any schedule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORD = 2**32
 
 
 def mixed(value: int) -> int:
-    """Return a number of 32 bits that looks random, the same everywhere."""
+    """Return a number of 32 bits that looks random, but is the same everywhere."""
     value = (value ^ (value >> 16)) * 0x45D9F3B & 0xFFFFFFFF
     value = (value ^ (value >> 16)) * 0x45D9F3B & 0xFFFFFFFF
     return value ^ (value >> 16)
@@ -31,7 +31,7 @@ class Operator:
     cost_s: float
     """Mean time of a tuple."""
     selectivity: float = 1.0
-    """Mean outputs of a tuple: their number is this, rounded up or down by the value."""
+    """Mean number of outputs per tuple; their number is this value, rounded up or down depending on the tuple."""
     partitions: int = 100
     """Partitions of a partitioned operator (100 in section 7.2)."""
     cv: float = 0.0
@@ -84,7 +84,7 @@ def _place(bounds: tuple[float, ...], share: float) -> int:
 
 
 def serial_run(operators: Sequence[Operator], inputs: Iterable[int]) -> list[int]:
-    """Return the results of the inputs one after the other: every other run must have them, in this order."""
+    """Return the results of the inputs one after the other: every other run must give the same, in this order."""
     values = list(inputs)
     for operator in operators:
         states: dict[int, int] = {}

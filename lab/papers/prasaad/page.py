@@ -29,9 +29,9 @@ EQUAL = 0.05
 SIMILAR = 0.1
 """The same for keys that are almost even (section 7.2.1): random keys never are quite."""
 LINEAR = 0.75
-"""Speed-up of that share of the cores or more is "almost linear"."""
+"""Share of linear speed-up from which a speed-up is "almost linear"."""
 NEAR = 2.0
-"""A latency up to so many times the cost of a tuple is "close to" it."""
+"""A latency up to this multiple of the cost of a tuple is "close to" it."""
 MANY = ("q2", "q3", "q4")
 """Queries on which LP falls behind (section 7.1)."""
 
@@ -43,7 +43,7 @@ class Ratios(NamedTuple):
 
     @property
     def above(self) -> bool:
-        """Return whether the first is larger by more than the runs' spread."""
+        """Return whether the first is larger by more than the spread of the runs."""
         return min(self.values) > 1 and self._clear
 
     @property
@@ -52,7 +52,7 @@ class Ratios(NamedTuple):
 
     @property
     def _clear(self) -> bool:
-        """Distances are those of logarithms: twice as much is as far from 1 as half."""
+        """Compare the distances from 1 by their logarithms, so that twice and half are equally far."""
         return abs(log(median(self.values))) > log(max(self.values) / min(self.values))
 
     def within(self, share: float) -> bool:
@@ -67,12 +67,12 @@ Found = Mapping[str, Ratios]
 
 
 def rate(run: Run) -> float:
-    """Return the throughput; a little where there was none, for a ratio must be a number."""
+    """Return the throughput; a small value instead of 0, because a ratio must be a number."""
     return max(run.throughput_per_s, 1e-3 * run.bound_per_s)
 
 
 def latency(run: Run) -> float:
-    """Return the latency; a second where nothing came out."""
+    """Return the latency; one second if no output came."""
     return min(run.latency_ms, 1e3)
 
 
@@ -109,7 +109,7 @@ def _finding(item: str, printed: str, ours: str, met: bool, why: str = "", comma
 
 
 def _over_queries(item: str, printed: str, found: Found, *, below: bool, why: str = "") -> Finding:
-    """Judge a statement that is about each of several queries."""
+    """Judge a statement about each of several queries."""
     for_it = [query for query, each in found.items() if (each.below if below else each.above)]
     against = [query for query, each in found.items() if (each.above if below else each.below)]
     verdict: Verdict = "trend only" if 2 * len(for_it) > len(found) > 2 * len(against) else "not reproduced"
@@ -124,7 +124,7 @@ def _told(found: Found) -> str:
 
 
 def _by_query(figure: Figure, metric: Metric, first: Cell, second: Cell, *rest: Cell) -> dict[str, Ratios]:
-    """Compare two of what stands in the column after the query."""
+    """Compare two values of the column after the query."""
     return {
         query: ratios(figure, metric, [(query, first, *rest)], [(query, second, *rest)])
         for query in figure.seen("query")
@@ -132,7 +132,7 @@ def _by_query(figure: Figure, metric: Metric, first: Cell, second: Cell, *rest: 
 
 
 def _at_price(figure: Figure, first: str, second: str, price: float) -> dict[str, Ratios]:
-    """Compare the throughput of two of what stands in the column after query and price."""
+    """Compare the throughput of two values of the column after query and price."""
     return {q: ratios(figure, rate, [(q, price, first)], [(q, price, second)]) for q in figure.seen("query")}
 
 
@@ -299,7 +299,7 @@ def _sending(figure: Figure) -> Iterator[Finding]:
 
 
 def _sending_on_queries(figure: Figure) -> Finding:
-    """Judge at the lowest price of an output, and say what the highest does."""
+    """Judge at the lowest price of an output, and report the result at the highest."""
     over = partial(_at_price, figure, "non-blocking", "lock")
     first, *_, most = figure.seen("price")
     why = f"an output costs {first:.0%} of an input's work; with {most:.0%}: {_told(over(most))}"
@@ -308,7 +308,7 @@ def _sending_on_queries(figure: Figure) -> Finding:
 
 
 def _on_threads(folder: Path) -> Iterator[Finding]:
-    """Figures 9, 12 and 13 with threads that contend, a table for each Python."""
+    """Judge figures 9, 12 and 13 with threads that contend, with a table for each Python."""
     statements = {
         9.0: ("hybrid", "partitioned", "with skew the hybrid queue keeps its throughput, partitioned drops"),
         12.0: ("non-blocking", "lock", "non-blocking scales better"),
@@ -327,7 +327,7 @@ def _on_threads(folder: Path) -> Iterator[Finding]:
 
 
 def _moved(figure: Figure) -> Finding:
-    """Not of the paper: what decided the dispatcher's design."""
+    """Judge a comparison that is not in the paper, but decided the dispatcher's design."""
     at = min(figure.seen("sigma"), key=lambda sigma: abs(sigma - 0.4))
     over = {
         f"{price:g} µs": ratios(figure, rate, [(at, price, "hybrid")], [(at, price, "owned")])

@@ -23,7 +23,7 @@ from runtime.scheduling.port import Book, Queue, Visit
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The way to run the pipeline, and its costs beside the operators."""
+    """The way to run the pipeline, and its costs in addition to the operators."""
 
     scheduler: str = "ct"
     queue: QueueName = "hybrid"
@@ -32,13 +32,13 @@ class Setup:
     sending: Sending = "non-blocking"
     ring_slots: int = 1024
     ask_s: float = 0.0
-    """A question to the scheduler, which answers one at a time (section 2.2: it is central)."""
+    """Time of a question to the scheduler, which answers one at a time (section 2.2: it is central)."""
     send_s: float = 0.0
-    """To send one output on, by whoever has the flag or the lock."""
+    """Time to send one output, for the worker that has the flag or the lock."""
     ingress: float = inf
-    """Inputs that may wait before the first operator: while so many do, the source waits."""
+    """Maximum number of inputs that wait before the first operator; while so many wait, the source waits."""
     move_s: float = 0.0
-    """To bring the state of a partition to another worker than the one that had it last; nothing in shared memory."""
+    """Time to bring the state of a partition to another worker; 0 in shared memory."""
     crowding: float = 0.0
     """Share that each further worker at an operator adds to its time for a tuple: they share its worklist, its
     ring and its memory. The paper names it (section 7.1) and gives no figure."""
@@ -50,15 +50,15 @@ _Step = Literal["arrive", "done", "sent"]
 class _Happening(NamedTuple):
     step: _Step
     worker: int | None
-    """Number of the one whose step it is; None: an input arrives."""
+    """Number of the worker whose step it is; None: an input arrives."""
 
 
 class _VirtualTime:
-    """The time of one run. Everything takes as long as planned; what happens at once, in the order of the plan."""
+    """The time of one run. Everything takes as long as planned; simultaneous steps occur in the planned order."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
-        """When the last happening was."""
+        """Time of the last step."""
         self._planned: list[tuple[float, int, _Happening]] = []
         self._order = itertools.count()
 
@@ -66,7 +66,7 @@ class _VirtualTime:
         heapq.heappush(self._planned, (at_s, next(self._order), _Happening(step, worker)))
 
     def next(self, until_s: float) -> _Happening | None:
-        """Return the earliest planned step and set ``now_s`` to its time; None: nothing happens until then."""
+        """Return the earliest planned step and set ``now_s`` to its time; None: no step is planned."""
         if not self._planned or self._planned[0][0] > until_s:
             return None
         self.now_s, _, happening = heapq.heappop(self._planned)
@@ -77,10 +77,10 @@ class _VirtualTime:
 class _Worker:
     number: int
     at: int | None = None
-    """Operator; None: idle."""
+    """Operator at which the worker is; None: idle."""
     began_s: float = 0.0
     budget: int = 0
-    """Tuples of its turn that are left."""
+    """Number of tuples left in its turn."""
     tuples: int = 0
     outputs: int = 0
     busy_s: float = 0.0
@@ -89,7 +89,7 @@ class _Worker:
 
     @property
     def turn(self) -> tuple[int, Work]:
-        """Return the operator, and what the worker has taken there."""
+        """Return the operator, and the tuple that the worker has taken there."""
         if self.at is None or self.work is None:
             raise AssertionError(f"worker {self.number} is idle")
         return self.at, self.work
@@ -100,15 +100,15 @@ class Trace:
     """The events of a run."""
 
     begun_s: list[float]
-    """When each input was taken by a worker."""
+    """Times when workers took the inputs."""
     outputs: list[tuple[float, int, int]] = field(default_factory=list)
     """Outputs: time, input, and value."""
     busy_s: list[float] = field(default_factory=list)
-    """Worker time at tuples, an operator each."""
+    """Time that workers spent on tuples, by operator."""
     most_waiting: list[int] = field(default_factory=list)
     """Longest worklist of each operator."""
     fronts: list[tuple[float, int]] = field(default_factory=list)
-    """When all that came of so many first inputs was through the last operator, or gone before it."""
+    """Times when everything that came from the first n inputs had passed the last operator, or had ended before it."""
 
     @property
     def front(self) -> int:
@@ -116,7 +116,7 @@ class Trace:
 
 
 class Plant:
-    """One run. Raises: SchedulerError, RecomposeError when ``setup`` names something that there is not."""
+    """One run. Raises: SchedulerError; RecomposeError if ``setup`` names something unknown."""
 
     def __init__(self, operators: Sequence[Operator], setup: Setup) -> None:
         self._setup = setup
@@ -126,14 +126,14 @@ class Plant:
         ]
         self._most = [operator.most_workers(setup.workers) for operator in operators]
         self._at = [0] * len(operators)
-        """Workers at each."""
+        """Number of workers at each operator."""
         self._scheduler = make_scheduler(setup.scheduler, setup.settings)
         self._book = Book(len(operators), setup.settings)
         self._workers = [_Worker(number) for number in range(setup.workers)]
         self._idle = list(reversed(self._workers))
         self._arrived = 0
         self._answered_s = 0.0
-        """When the scheduler, one data structure for all workers, has answered the latest question."""
+        """Time when the scheduler, one data structure for all workers, has answered the latest question."""
 
     def run(self, inputs: Sequence[int], rate_per_s: float | None = None, until_s: float = float("inf")) -> Trace:
         """Run ``inputs``, which arrive evenly or are all there, to the end or until ``until_s``."""

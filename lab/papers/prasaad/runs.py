@@ -1,4 +1,4 @@
-"""Run a pipeline under load, and count as the figures do."""
+"""Run a pipeline under load, and compute the paper's figures."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from lab.papers.prasaad.operators import Operator, bound_per_s
 from lab.papers.prasaad.plant import Plant, Setup, Trace
 
 OVERLOAD = 1.2
-"""Inputs arrive at so many times the bound where a peak is looked for."""
+"""Load as a multiple of the bound at which inputs arrive when a peak is measured."""
 FROM, TO = 0.2, 0.8
 """Part of a run that counts (section 7: markers between the 20th and the 80th percentile)."""
 
 
 class Run(NamedTuple):
-    """Figures between 20 and 80 % of the time in which inputs arrive."""
+    """Figures of the time between 20 and 80 % of the arrivals."""
 
     throughput_per_s: float
-    """Inputs that were done, with all before them, per second."""
+    """Inputs per second that were completed, with all inputs before them."""
     latency_ms: float
     """Mean processing latency of these: from the first operator's beginning with an input until all that came of it,
     and of those before it, has left or is gone (section 2.1; a marker that no filter keeps back)."""
     bound_per_s: float
     worker_us: float
-    """Time of all workers for an input that moved on, waiting for a lock included."""
+    """Time of all workers per completed input, including time in which they wait for a lock."""
     longest: tuple[int, ...]
     """Longest worklist of each operator."""
 
@@ -47,7 +47,7 @@ def run(operators: Sequence[Operator], setup: Setup, inputs: int, load: float = 
 
 
 def counted(trace: Trace, bound: float, arriving_s: float, workers: int) -> Run:
-    """``bound`` in inputs per second; ``arriving_s``: how long inputs arrive."""
+    """Return the figures. ``bound``: inputs per second; ``arriving_s``: time during which inputs arrive."""
     begin_s, end_s = FROM * arriving_s, TO * arriving_s
     rate = (_front_at(trace, end_s) - _front_at(trace, begin_s)) / (end_s - begin_s)
     latencies_s = list(_latencies_s(trace, begin_s, end_s))

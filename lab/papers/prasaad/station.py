@@ -28,7 +28,7 @@ class ReorderRing(Generic[T]):
 
     @property
     def room_to(self) -> int:
-        """The first serial number that has no slot yet."""
+        """Return the first serial number that has no slot yet."""
         return self.next + len(self._slots)
 
     @property
@@ -58,7 +58,7 @@ class ReorderRing(Generic[T]):
 
 
 Sending = Literal["non-blocking", "lock"]
-"""Figure 4: a worker that finds the flag taken goes on. Figure 2: one that finds the lock taken waits for it."""
+"""Figure 4: a worker that finds the flag taken goes on. Figure 2: a worker that finds the lock taken waits for it."""
 
 
 class Given(NamedTuple):
@@ -70,7 +70,7 @@ class Given(NamedTuple):
 
 @dataclass(slots=True)
 class Work:
-    """A tuple that a worker has taken, with the state then: of two workers on a partition, one would lose it."""
+    """A taken tuple, with the state at that time: with two workers on a partition, one state would be lost."""
 
     entry: Entry
     state: int
@@ -79,26 +79,26 @@ class Work:
 
 class Station:
     def __init__(self, operator: Operator, queue: str, ring_slots: int, workers: int, move_s: float) -> None:
-        """``move_s``: time to bring the state of a partition to another worker than the one that had it last."""
+        """``move_s``: time to bring the state of a partition to another worker than the last one."""
         self.operator = operator
         partitioned = operator.kind is StageKind.PARTITIONED
         self.worklist: Worklist = make_worklist(queue, operator.partitions, workers) if partitioned else Fifo()
         self.ring = ReorderRing[Given](ring_slots)
         self.held = False
-        """A worker has the flag, or the lock."""
+        """True if a worker has the flag, or the lock."""
         self.in_line: deque[int] = deque()
-        """Workers that wait for the lock, the first first."""
+        """Workers that wait for the lock, in order."""
         self._states: dict[int, int] = {}
         self._move_s = move_s
         self._holders: dict[int, int] = {}
-        """The worker that had the state of each partition last."""
+        """The worker that last had the state of each partition."""
         self._arrived = 0
         self._origins: deque[int] = deque()
-        """Inputs of all tuples that have come and are not out of the ring, in order."""
+        """Inputs of all tuples that arrived and have not left the ring, in order."""
 
     @property
     def oldest(self) -> int | None:
-        """Return the input of its oldest tuple; None: it has none."""
+        """Return the input of its oldest tuple, or None."""
         return self._origins[0] if self._origins else None
 
     def put(self, origin: int, value: int) -> None:
@@ -132,6 +132,6 @@ class Station:
         return self.ring.pop()
 
     def keep(self, entry: Entry, given: Given) -> None:
-        """Put outputs into the ring: it has room, because nothing is taken otherwise."""
+        """Put outputs into the ring, which has room: otherwise no tuple is taken."""
         if not self.ring.put(entry.serial, given):
             raise AssertionError(f"{self.operator.name}: no room for {entry.serial} from {self.ring.next} on")

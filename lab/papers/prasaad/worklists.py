@@ -1,7 +1,7 @@
-"""Worklists: the tuples that wait for one operator, and which of them a worker may have.
+"""Worklists: the tuples that wait for one operator, and the choice of the tuple that a worker may take.
 
 ``Fifo`` serves operators without keys. ``Partitioned`` and ``Hybrid`` are designs for partitioned operators (Prasaad et
-al., section 4), ``Owned`` is the dispatcher's. The shared queue, which the paper does not measure, is run by threads
+al., section 4), ``Owned`` is the dispatcher's design. Threads run the shared queue, which the paper does not measure
 (``lab/benchmarks/contending.py``).
 """
 
@@ -17,30 +17,30 @@ from runtime.dispatch.keyed.partitions import Loads, moves
 
 
 class Entry(NamedTuple):
-    """A tuple that waits."""
+    """A waiting tuple."""
 
     serial: int
     """Its number in the worklist, from 1 on, in the order of arrival."""
     partition: int
     value: int
     origin: int = 0
-    """Number of the pipeline's input that it came of."""
+    """Number of the pipeline's input from which it comes."""
 
 
 class Worklist(ABC):
-    """Pure. One producer: tuples are put in the order of their serial numbers.
+    """Pure. There is one producer: tuples are put in the order of their serial numbers.
 
-    ``room_to`` is the first serial number that the reorder ring has no slot for; a tuple from there on is not taken. In
-    the paper a worker takes it, and tries to send what came of it until it can (section 3.2). That cannot go wrong with
-    a hybrid queue, where each earlier tuple is at somebody who goes on; with partitioned queues all workers may come to
-    try so, while the tuple that they wait for is in a queue that nobody serves.
+    ``room_to`` is the first serial number without a slot in the reorder ring; later tuples are not taken. In the paper
+    a worker takes such a tuple, and tries to send its outputs until it can (section 3.2). With a hybrid queue this
+    always ends, because each earlier tuple is at a worker that makes progress. With partitioned queues, all workers may
+    end up trying, while the tuple for which they wait is in a queue that no worker serves.
     """
 
     name: str
 
     def __init__(self) -> None:
         self.waiting = 0
-        """Tuples put and not taken."""
+        """Number of tuples that were put and not taken."""
 
     @abstractmethod
     def put(self, entry: Entry) -> None: ...
@@ -51,14 +51,14 @@ class Worklist(ABC):
 
     @abstractmethod
     def ready(self, room_to: int) -> bool:
-        """Return if a worker that is not at the operator would get something; of ``owned``, if its owner would."""
+        """Return whether a worker outside the operator would get a tuple; for ``owned``, whether the owner would."""
 
     def done(self, worker: int, partition: int) -> bool:
-        """Note that the worker has run what it took; return if it must take again before it may leave the operator."""
+        """Record that the worker has run its tuple; return whether it must take again before it may leave."""
         return False
 
     def left(self, worker: int) -> None:  # noqa: B027  # most have nothing to let go
-        """The worker's turn at the operator is over."""
+        """End the worker's turn at the operator."""
 
 
 class Fifo(Worklist):
@@ -85,13 +85,13 @@ class Fifo(Worklist):
 
 
 class _ByPartition(Worklist):
-    """A queue per partition, which one worker at a time has."""
+    """A queue per partition; a partition is at one worker at a time."""
 
     def __init__(self, partitions: int) -> None:
         super().__init__()
         self._queues: list[deque[Entry]] = [deque() for _ in range(partitions)]
         self._at: dict[int, int] = {}
-        """Partition by the worker that has it."""
+        """Partition by worker."""
 
     def put(self, entry: Entry) -> None:
         self._queues[entry.partition].append(entry)
@@ -151,13 +151,13 @@ class Hybrid(_ByPartition):
     def __init__(self, partitions: int) -> None:
         super().__init__(partitions)
         self._master: deque[tuple[int, int]] = deque()
-        """Partition and serial number, the oldest first."""
+        """Partition and serial number, oldest first."""
         self._granted = [0] * partitions
-        """``count`` in the paper: tuples of a partition that its worker has, or is to take; 0: it has no worker."""
+        """``count`` in the paper: tuples of a partition that its worker has or must take; 0: it has no worker."""
 
     def put(self, entry: Entry) -> None:
         super().put(entry)
-        # Only now the key: who draws it finds the tuple.
+        # the key comes last, so that a worker that draws it finds the tuple
         self._master.append((entry.partition, entry.serial))
 
     def take(self, worker: int, room_to: int) -> Entry | None:
@@ -183,9 +183,9 @@ class Hybrid(_ByPartition):
 
 
 class Owned(_ByPartition):
-    """A queue per partition; each partition has an owner, who alone takes its tuples, the oldest of all its queues
-    first. Where the load is uneven, partitions get another owner by the rule of the dispatcher
-    (``runtime.dispatch.keyed.partitions``), whose design this is; who has one in work ends its tuple first."""
+    """A queue per partition. Each partition has an owner, which alone takes its tuples, the oldest of all its queues
+    first. Under uneven load, partitions get another owner by the rule of the dispatcher
+    (``runtime.dispatch.keyed.partitions``), whose design this is; an owner first ends a tuple in work."""
 
     name = "owned"
 

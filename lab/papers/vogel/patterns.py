@@ -45,7 +45,7 @@ def _figure_2(found: Recorded) -> Iterator[Finding]:
 
 
 Visits = tuple[float, float, tuple[str, ...]]
-"""From and to a time (s), the compositions that became active, in order."""
+"""From and to a time (s), and the compositions that became active, in order."""
 EVERY = tuple(str(number) for number in range(1, 8))
 FERRET = ("1", *RANK_PARALLEL, "13")
 VISITED: Sequence[tuple[str, str, str, str, Sequence[Visits]]] = (

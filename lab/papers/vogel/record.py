@@ -22,30 +22,30 @@ PLACE = Path(__file__).parent / "recorded" / "runs.json"
 LIMITS_MS = (180, 200)
 """Constraints of the paper on SPar."""
 SETTLED_S = 20.0
-"""From then on violations and changes count: a farm that begins with one replica has grown by then."""
+"""Time in seconds from which violations and changes count; a farm that begins with one replica has grown by then."""
 
 
 class Run(BaseModel):
-    """One run of a contender: rates of the whole run and after the warm-up; latency from a worker's hand on."""
+    """One run of a contender: rates of the whole run and after the warm-up; latency as workers see it."""
 
     achieved_per_s: float
     overall_per_s: float
     latency_ms: float | None
     inside_ms: float | None
     oscillation_ms: float
-    """Standard deviation of the half seconds' latency inside."""
+    """Standard deviation of the inside latency over half seconds."""
     above: dict[int, float]
-    """Share of the control steps of a second, by constraint, whose mean latency inside was above it."""
+    """By constraint: share of the control steps of one second whose mean inside latency exceeded it."""
     changes: int
-    """Of the number of workers."""
+    """Number of changes of the number of workers."""
     moved: int
-    """Workers added and removed by them."""
+    """Number of workers that these changes added or removed."""
     visited: tuple[tuple[float, str], ...] = ()
-    """When which composition became active; empty where replicas are regulated."""
+    """Times when compositions became active; empty if replicas are regulated."""
 
 
 def values(runs: Sequence[Run], name: str) -> list[float]:
-    """Return a field of the runs, where it is known."""
+    """Return a field of the runs, if it is known."""
     return [float(value) for run in runs if (value := getattr(run, name)) is not None]
 
 

@@ -15,7 +15,7 @@ from lab.papers.vogel.record import Recorded, values
 HARDLY = 0.1
 """Share of violated steps up to which a constraint counts as hardly violated."""
 WORKERS_RUN = "2026-11-26"
-"""When the experiment on workers was run."""
+"""Date of the experiment on workers."""
 FITTED = "fitted"
 
 
@@ -46,7 +46,7 @@ def _figure_2(found: Recorded) -> Iterator[Finding]:
 
 
 def _on_workers(found: Recorded) -> Iterator[Finding]:
-    """Two real cores: from two replicas on, others and the runner contend."""
+    """Return the findings on two real cores: from two replicas on, the runner and other processes contend."""
     runs, name = found.runs["workers_lane_regulated"], "workers_lane_regulated"
     rates, latencies = (
         {n: values(each, field) for n, each in runs.items()} for field in ("achieved_per_s", "latency_ms")
@@ -106,6 +106,6 @@ def _regulated(runs: _Figures) -> Iterator[Finding]:
 
 
 def _kept(runs: _Figures, narrow: int) -> tuple[str, Verdict, str]:
-    """Compare the throughput of 20 % with that of 10 %, at SF 1."""
+    """Compare the throughput at 20 % with the throughput at 10 %, for SF 1."""
     kept = fmean(runs.of("overall_per_s", narrow + 1, 1)) / fmean(runs.of("overall_per_s", narrow, 1))
     return f"{kept:.3f} of that with 10 %", holds(abs(kept - 1) <= EQUAL), ""

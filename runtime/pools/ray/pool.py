@@ -135,7 +135,7 @@ class StartLimits:
     def _why(self, worker: WorkerId) -> str:
         limit_s = self._limit_s
         if worker in self._begun:
-            return f"a worker was not ready within {limit_s:g} s of its process's beginning; its setup may take longer"
+            return f"a worker was not ready {limit_s:g} s after its process began; its setup may take longer"
         return f"Ray began no process for a worker in {BEGIN_TIMES * limit_s:g} s; the cluster may lack resources"
 
 

@@ -69,7 +69,7 @@ class Seating:
         if going:
             nodes = ", ".join(sorted({self._address(workers[worker][1]) for worker in going}))
             leaving = "a worker leaves" if len(going) == 1 else f"{len(going)} workers leave"
-            return going, f"{leaving} {nodes}, which is to go; others take their place elsewhere"
+            return going, f"{leaving} {nodes}, which is to go; replacements start elsewhere"
         shapes, present = self._shapes(list(workers.values()))
         by_name = {shape.name: loads for shape, loads in shapes}
         found = moves(self._present(list(workers.values()), now_s), [shape for shape, _ in shapes], present)
@@ -85,8 +85,8 @@ class Seating:
     def _why(self, found: Sequence[Move], price_s: float) -> str:
         ways = Counter(f"from {self._address(move.source)} to {self._address(move.target)}" for move in found)
         told = ", ".join(f"{count} {way}" for way, count in ways.items())
-        gain = f"that gains {sum(move.gain for move in found):.2g} cores"
-        return f"workers move, {told}: {gain}; to stay has cost as much as their starts, {price_s:.2g} s of a core"
+        gain = f"this gains {sum(move.gain for move in found):.2g} cores"
+        return f"workers move, {told}: {gain}; staying has cost as much as their starts, {price_s:.2g} core-seconds"
 
     def _address(self, node: NodeId) -> str:
         return next((each.address for each in self.cluster.nodes if each.id == node), node)

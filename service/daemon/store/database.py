@@ -1,4 +1,4 @@
-"""The file that survives a restart: SQLite in the state directory, for one daemon, consistent when it is killed."""
+"""The file that survives a restart: SQLite in the state directory, for one daemon, consistent after a kill."""
 
 import fcntl
 import os
@@ -32,14 +32,14 @@ def default_directory() -> Path:
 
 
 class Database:
-    """Thread-safe. ``directory`` None keeps everything in memory, for tests. ``schema`` makes the tables of a new file.
-    Raises: RecomposeError when the directory cannot be used, is another daemon's, or has no file of this version."""
+    """Thread-safe. ``directory`` None keeps everything in memory, for tests. ``schema`` creates the tables of a new
+    file. Raises: RecomposeError if the directory is unusable or another daemon's, or its file has another version."""
 
     def __init__(self, directory: Path | None, version: int, schema: str) -> None:
         self._lock = threading.Lock()
         self._directory, self._where = directory, str(directory) if directory else "memory"
         self._writes = True
-        """As far as the last attempt tells."""
+        """Result of the last attempt to write."""
         self._claim = _claim(directory) if directory else None
         try:
             self._db = _open(directory / FILE if directory else None, version, schema)
@@ -62,7 +62,7 @@ class Database:
             return self._db.execute(sql, args).fetchall()
 
     def trouble(self) -> str | None:
-        """Return why nothing can be written now; None: an attempt succeeds, and there is room."""
+        """Return why nothing can be written now; None: an attempt succeeds, and there is enough space."""
         if not self._writes:
             try:
                 with self.writing() as db:
@@ -87,7 +87,7 @@ class Database:
             log.info("state file written again", directory=self._where)
 
     def _not_stored(self, error: sqlite3.DatabaseError) -> NotStoredError:
-        if self._writes:  # those who try again and again need not say it again and again
+        if self._writes:  # repeated attempts are logged once
             self._writes = False
             log.warning("state file not written", directory=self._where, error=str(error))
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
@@ -104,7 +104,7 @@ def _free_bytes(directory: Path | None) -> int | None:
 
 def _open(path: Path | None, version: int, schema: str) -> sqlite3.Connection:
     if path is not None:
-        path.touch(mode=PRIVATE)  # SQLite would make it as the umask says; it gives its log the mode of the file
+        path.touch(mode=PRIVATE)  # SQLite would create it with the mode of the umask; its log gets the mode of the file
     db = sqlite3.connect(path or ":memory:", check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")
@@ -128,7 +128,7 @@ def _migrate(db: sqlite3.Connection, path: Path | None, version: int, schema: st
 
 
 def _claim(directory: Path) -> int:
-    """Locks the directory for this process; the lock ends with the process, however that ends."""
+    """Lock the directory for this process; the lock ends with the process, in any case."""
     try:
         make_private(directory)
         handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, PRIVATE)
@@ -143,11 +143,11 @@ def _claim(directory: Path) -> int:
 
 
 OURS = ("lock", "recompose.sqlite*", "telemetry", "telemetry/**/*")
-"""What the service puts there; whatever else is in the folder stays as it is."""
+"""Names of the service's own files; other files in the folder stay unchanged."""
 
 
 def make_private(directory: Path) -> None:
-    """Make the folder, and take from others what an earlier version left open to them. Raises: OSError."""
+    """Make the folder, and remove others' rights that an earlier version left. Raises: OSError."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if directory.stat().st_mode & stat.S_ISVTX:
         log.warning("state not private", path=str(directory), error="a folder for everybody")
@@ -164,6 +164,6 @@ def _restrict(path: Path) -> None:
         if stat.S_IMODE(path.lstat().st_mode) != mode and not path.is_symlink():
             path.chmod(mode)
     except FileNotFoundError:
-        return  # a file of telemetry that went in the meantime
-    except PermissionError as error:  # a volume that belongs to someone else, who decides
+        return  # a file of telemetry that was removed meanwhile
+    except PermissionError as error:  # a volume of another owner, who decides
         log.warning("state not private", path=str(path), error=error.strerror)

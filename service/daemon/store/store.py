@@ -1,4 +1,4 @@
-"""The daemon's state, in tables, which survives a restart. Bodies are JSON text: the columns hold only search keys."""
+"""The daemon's state in tables that survive a restart. Bodies are JSON text; columns contain only search keys."""
 
 import json
 import sqlite3
@@ -70,23 +70,23 @@ class Facts:
 
 
 class DurableRuns:
-    """Keeps source, sink and options of durable runs, by which a start is told from a start of something else."""
+    """Stores source, sink and options of durable runs, by which a start recognizes the run that it continues."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
 
     def put(self, db: sqlite3.Connection, spec: RunSpec) -> None:
-        """Store those of ``spec``, where it is of a durable run that has begun: in a transaction that is under way."""
+        """Store those of ``spec`` if its durable run has begun; in the transaction in progress."""
         if spec.origin.run is not None and spec.durable.durability != "none":
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_name(spec.app, spec.origin.run), _of_what(spec)))
 
     def remove(self, app: str, run: str) -> None:
-        """Forget a run that is over and owes nothing. Raises: NotStoredError."""
+        """Remove a run that is over and owes nothing. Raises: NotStoredError."""
         if self._facts.get(_name(app, run)) is not None:
             self._facts.put(_name(app, run), None)
 
     def is_same(self, spec: RunSpec, run: str) -> bool | None:
-        """Return whether ``spec`` is of the same as that run; None: nothing is known of it."""
+        """Return whether ``spec`` continues that run; None: nothing is known about it."""
         known = self._facts.get(_name(spec.app, run))
         return None if known is None else known == _of_what(spec)
 
@@ -104,13 +104,13 @@ E = TypeVar("E", bound=QuietRun | SizeChange)
 
 
 class LastingTable(Generic[E]):
-    """Entries named by their beginning, in table ``name`` (app, first_at, last_at, body). Of an app the latest stay."""
+    """Entries by start, in table ``name`` (app, first_at, last_at, body). The latest of an app are retained."""
 
     def __init__(self, database: Database, name: str, most: int, read: Callable[[str], E]) -> None:
         self._database, self._name, self._most, self._read = database, name, most, read
 
     def put(self, app: str, runs: Iterable[E]) -> None:
-        """Adds or extends them; unchanged ones cost no write."""
+        """Add or extend entries; unchanged ones cause no write."""
         rows = [(app, run.first_at, run.last_at, json.dumps(plain(run))) for run in runs]
         with self._database.writing() as db:
             db.executemany(
@@ -125,7 +125,7 @@ class LastingTable(Generic[E]):
             )
 
     def latest(self, app: str, limit: int, before: str | None = None) -> list[E]:
-        """The latest first: of all, or of those that ended before that time."""
+        """Return the latest entries first: all, or those that ended before that time."""
         sql = (
             f"SELECT body FROM {self._name} WHERE app = ?1 AND (?2 IS NULL OR last_at < ?2)"
             " ORDER BY last_at DESC, first_at DESC LIMIT ?3"
@@ -148,9 +148,9 @@ LATER = """
 CREATE TABLE IF NOT EXISTS size_change (app TEXT NOT NULL, first_at TEXT NOT NULL, last_at TEXT NOT NULL,
                                         body TEXT NOT NULL, PRIMARY KEY (app, first_at));
 """
-"""Tables that a file of this version may have been made without; who does not know them does without."""
+"""Tables that an older file of this version may lack; an older service does not use them."""
 HISTORY_LIMIT = 1000
-"""Decisions, and runs of no change, kept for each app."""
+"""Maximum number of decisions, and of series of "no change", retained for each app."""
 Overlay = dict[str, Composition | None]
 """Compositions changed through REST, by name; ``None`` marks one removed."""
 
@@ -166,12 +166,12 @@ class Started:
 
     @property
     def alone(self) -> Self:
-        """Return it without objective and compositions, which are stored apart: to change them is one write."""
+        """Return it without objective and compositions, which are stored separately: a change is one write."""
         return replace(self, spec=self.spec.but(slo=None, compositions=()), why=None)
 
 
 class DaemonStore:
-    """The daemon's memory. Thread-safe. ``directory`` None keeps everything in memory, for tests and ``run``."""
+    """The daemon's store. Thread-safe. ``directory`` None keeps everything in memory, for tests and ``run``."""
 
     def __init__(self, directory: Path | None) -> None:
         self._database = Database(directory, SCHEMA_VERSION, SCHEMA)
@@ -183,7 +183,7 @@ class DaemonStore:
         self.instance = self._instance()
 
     def _instance(self) -> str:
-        """Names this state directory, so that daemons sharing a Ray cluster find only their own runners."""
+        """Return a name for this state directory, so that daemons on one Ray cluster find only their own runners."""
         with self._database.writing() as db:
             db.execute(LATER)
         if (known := self.facts.get("instance")) is not None:
@@ -195,7 +195,7 @@ class DaemonStore:
         self._database.close()
 
     def put_slo(self, app: str, slo: Slo) -> AcceptedSlo:
-        """Sets or replaces the SLO of ``app``; each gets a new id."""
+        """Set or replace the SLO of ``app``; it gets a new id."""
         accepted_at = utc_now()
         with self._database.writing() as db:
             db.execute("DELETE FROM slo WHERE app = ?", (app,))
@@ -248,7 +248,7 @@ class DaemonStore:
         return dict(_OVERLAY.validate_json(rows[0][0])) if rows else {}
 
     def put_decisions(self, app: str, decisions: Iterable[Decision]) -> None:
-        """Adds decisions, or replaces those whose outcome has become known; unchanged ones cost no write."""
+        """Add decisions, or replace those with a new outcome; unchanged ones cause no write."""
         rows = [(app, decision.id, json.dumps(plain(decision))) for decision in decisions]
         with self._database.writing() as db:
             db.executemany(
@@ -262,7 +262,7 @@ class DaemonStore:
             )
 
     def decisions(self, app: str, limit: int, before: str | None = None, through: int | None = None) -> list[Decision]:
-        """The newest decisions, newest first: of all, of those before a time, or of those up to an id."""
+        """Return the newest decisions, newest first: all, those before a time, or those up to an id."""
         sql = (
             "SELECT body FROM decision WHERE app = ?1 AND (?2 IS NULL OR json_extract(body, '$.at') < ?2)"
             " AND (?3 IS NULL OR id <= ?3) ORDER BY id DESC LIMIT ?4"
@@ -270,7 +270,7 @@ class DaemonStore:
         return [Decision.model_validate_json(row[0]) for row in self._database.read(sql, (app, before, through, limit))]
 
     def last_decision_id(self, app: str) -> int:
-        """0 when there is none."""
+        """Return the last decision's id, or 0."""
         return int(self._database.read("SELECT coalesce(max(id), 0) FROM decision WHERE app = ?", (app,))[0][0])
 
 
@@ -281,6 +281,6 @@ def undone_by_failure(put_back: Callable[[], None]) -> Iterator[None]:
     except Exception:
         try:
             put_back()
-        except NotStoredError as error:  # the disk filled up between the two: the log is the only one left to tell
+        except NotStoredError as error:  # the disk filled up between the two: only the log can report it
             log.warning("a failed change could not be undone in the state file", error=str(error))
         raise

@@ -1,4 +1,4 @@
-"""The desired state of a run: stored first, then sent to the runner as the changes that it lacks."""
+"""The desired state of a run: stored first, then sent to the runner, as the changes that the runner lacks."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ from service.schemas.status import Status
 
 
 def differences(has: RunSpec, wanted: RunSpec) -> Iterator[requests.Change]:
-    """Yield the changes, in this order, that make a run of ``has`` one of ``wanted``."""
-    pinned = wanted.composition if wanted.mode is Mode.PINNED else None  # else it is no more than where to begin
+    """Yield the changes, in this order, that turn a run of ``has`` into a run of ``wanted``."""
+    pinned = wanted.composition if wanted.mode is Mode.PINNED else None  # otherwise it is only the one to begin with
     all_of_it: tuple[requests.Change, ...] = (
         requests.SetSlo(wanted.slo),
         requests.SetInput(wanted.input),
@@ -33,13 +33,13 @@ def differences(has: RunSpec, wanted: RunSpec) -> Iterator[requests.Change]:
 
 
 def holding(new: Sequence[Composition], in_use: Mapping[str, Composition]) -> tuple[Composition, ...]:
-    """``new``, but what is in use stays as it runs: nothing else may be called by its name while it does."""
+    """Return ``new`` with compositions in use unchanged, as their names must not denote others while they run."""
     return tuple(({each.name: each for each in new} | dict(in_use)).values())
 
 
 SERVICE_RESTARTED = "the service was started again, and its runner had ended with it"
 Tell = Callable[[requests.Change], None]
-"""Asks the runner. Raises: what it refuses, or UnavailableError."""
+"""Function that sends a change to the runner. Raises: the runner's refusal, or UnavailableError."""
 
 
 class DesiredState:
@@ -49,22 +49,22 @@ class DesiredState:
         self.app = started.spec.app
         self.spec, self._first_decision = started.spec, started.first_decision
         self._why = started.why or SERVICE_RESTARTED
-        """Why a run that has begun before goes on with a first runner of ours."""
+        """Reason why an earlier run continues with the first runner of this daemon."""
         self._store = store
         self._past_start = False
-        """A runner before it cannot take requests."""
+        """True if a runner is past its start; before that, it cannot take requests."""
         self.in_step = False
-        """True if the runner was told all changes; false until its start is over."""
+        """True if the runner has received all changes; false until its start is over."""
         self._stored: Started | None = None
-        """As far as this object did it."""
+        """The last stored state, if this object stored it."""
         self._forgotten = False
         self.move_wanted: tuple[str, float] | None = None
-        """Why the present runner is to be followed by one elsewhere, and its time; None: it stays."""
+        """Reason and time limit if another runner elsewhere is to replace the present one; None: it stays."""
         self._lock = threading.RLock()
 
     @property
     def is_durable(self) -> bool:
-        """Return whether the next runner goes on with the run."""
+        """Return whether the next runner continues the run."""
         return self.spec.durable.durability != "none"
 
     @property
@@ -81,7 +81,7 @@ class DesiredState:
         return debt_in(journal_path(spec.durable.journals, spec.app, spec.origin.run)) is not None
 
     def renew(self, died: str | None) -> RunSpec:
-        """Have the next runner count anew, unless the run is durable; ``died``: why the one before did."""
+        """Have the next runner begin anew, unless the run is durable; ``died``: end of the previous runner."""
         with self._lock:
             before, origin = self.spec, self.spec.origin
             goes_on = origin.run is not None and self.is_durable
@@ -91,7 +91,7 @@ class DesiredState:
             return self.spec
 
     def begin(self, first_decision: int) -> RunSpec:
-        """Return the spec that the next runner is started with; its decisions continue at ``first_decision``."""
+        """Return the spec with which the next runner starts; its decisions continue at ``first_decision``."""
         with self._lock:
             self._past_start, self.in_step, self._first_decision = False, False, first_decision
             self.move_wanted = None
@@ -99,7 +99,7 @@ class DesiredState:
             return self.spec
 
     def move(self, why: str, timeout_s: float) -> None:
-        """Have the present runner followed by one elsewhere; it gets so long to deliver what it has."""
+        """Have another runner elsewhere replace the present one, which gets this time to deliver its items."""
         self.move_wanted = why, timeout_s
 
     def change(self, change: requests.Change, tell: Tell) -> None:
@@ -112,7 +112,7 @@ class DesiredState:
                     tell(change)
 
     def reconcile(self, status: Status, slot: RunnerSlot) -> None:
-        """Tell the runner in ``slot`` what it lacks; keep its composition for the next one. Raises: as its port."""
+        """Send missing changes to the runner in ``slot``; keep its composition for the next. Raises: as its port."""
         with self._lock:
             self._past_start = True
             if not self.in_step:
@@ -122,7 +122,7 @@ class DesiredState:
             self._store_again()
 
     def _bring_in_step(self, status: Status, slot: RunnerSlot) -> None:
-        """Whatever came between: its start, a daemon that was away, a change that may or may not have reached it."""
+        """Send all missing changes: after its start, after a time without a daemon, or after an uncertain call."""
         has = slot.ask(requests.ReadSpec())
         active = status.composition.name if status.composition is not None else None
         in_use = {each.name: each for each in has.compositions if each.name == active}
@@ -134,21 +134,21 @@ class DesiredState:
         self.in_step = True
 
     def forget(self) -> None:
-        """The next daemon will not run it. Raises: NotStoredError."""
+        """Remove the run, so that the next daemon does not start it. Raises: NotStoredError."""
         with self._lock:
             self._store.remove_started(self.app)
             self._forgotten = True
 
     def settle(self) -> None:
-        """Forget what a run was of that is over and owes nothing: no start will go on with it."""
+        """Remove the record of a run that is over and owes nothing, as no start will continue it."""
         spec = self.spec
         if spec.origin.run is None or self.owes:
             return
-        with suppress(NotStoredError):  # costs a row
+        with suppress(NotStoredError):  # otherwise a row stays
             self._store.durable_runs.remove(spec.app, spec.origin.run)
 
     def _keep(self, spec: RunSpec) -> None:
-        """Raises: NotStoredError, and then the spec is as before."""
+        """Store the spec. Raises: NotStoredError; then the spec is as before."""
         wanted = Started(spec, self._first_decision).alone
         if wanted != self._stored and not self._forgotten:
             self._store.put_started(self.app, wanted)
@@ -156,11 +156,11 @@ class DesiredState:
         self.spec = spec
 
     def _put_back(self, before: RunSpec) -> None:
-        """A call without an answer may have been carried out all the same."""
+        """Undo a change; a call without an answer may nevertheless have been carried out."""
         self.in_step = False
         self._keep(before)
 
     def _store_again(self) -> None:
-        """What cannot be stored now is tried again at the next status."""
+        """Store again; if that fails now, it is tried again at the next status."""
         with suppress(NotStoredError):
             self._keep(self.spec)

@@ -16,15 +16,15 @@ from service.schemas.spec import RunSpec
 from service.schemas.status import Sample, Status
 
 QUIET_RUNS_EVERY_S = 5.0
-"""Runs of "no change" and of sizes grow all the time; they are stored this often, and when someone asks."""
+"""Interval in seconds at which series of "no change" and of sizes are stored, because they grow all the time."""
 LATE_DECISIONS = 3
-"""How many known decisions are read again: their drain, gap and outcome come after them."""
+"""Number of known decisions that are read again, because their drain, gap and outcome follow later."""
 PAGE = 1000
 QUIET_RUNS = 50
 
 
 class HistoryPuller:
-    """A runner counts its decisions from 1; stored ids continue after ``first_decision``. Thread-safe."""
+    """Copies a runner's history. Runners count decisions from 1; stored ids continue after ``first_decision``."""
 
     def __init__(self, app: str, slot: RunnerSlot, store: DaemonStore, first_decision: int) -> None:
         self._app, self._slot, self._store = app, slot, store
@@ -34,11 +34,11 @@ class HistoryPuller:
         self._lock = threading.Lock()
 
     def begin_anew(self, spec: RunSpec, *, told: bool = False) -> int:
-        """Return the id behind which new ones go on. Another runner is a decision too, unless it was ``told``."""
+        """Return the id after which new ones continue. Another runner is a decision too, unless it was ``told``."""
         with self._lock:
             if spec.origin.started_again is not None and not told:
                 number = self._store.last_decision_id(self._app) + 1
-                with suppress(NotStoredError):  # costs history, not the stream
+                with suppress(NotStoredError):  # this costs history, not the stream
                     self._store.put_decisions(self._app, [Decision.to_start_again(number, utc_now(), spec)])
             self._first_decision = self._store.last_decision_id(self._app)
             self._seen = 0
@@ -56,41 +56,41 @@ class HistoryPuller:
         self.pull_lasting()
 
     def pull_decisions(self) -> None:
-        """New ones, and the latest known ones again."""
+        """Copy new decisions, and the latest known ones again."""
         with self._lock:
             found = self._slot.ask(ReadDecisions(max(self._seen - LATE_DECISIONS, 0), PAGE))
             base = self._first_decision
             if found:
-                with suppress(NotStoredError):  # costs history, not the stream; what the runner still has is read again
+                with suppress(NotStoredError):  # this costs history, not the stream; retained data are read again
                     stored = [each.model_copy(update={"id": each.id + base}) for each in found]
                     self._store.put_decisions(self._app, stored)
                     self._seen = max(self._seen, found[-1].id)
 
     def pull_lasting(self) -> None:
-        """Copy the latest runs of "no change" and changes of the bundle size."""
+        """Copy the latest series of "no change" and changes of the bundle size."""
         quiet, sizes = self._slot.ask(ReadNoChanges(QUIET_RUNS)), self._slot.ask(ReadSizes(QUIET_RUNS))
-        with suppress(NotStoredError):  # as above
+        with suppress(NotStoredError):  # this costs history, not the stream
             self._store.quiet_runs.put(self._app, quiet)
             self._store.size_changes.put(self._app, sizes)
 
 
 RESULTS_KEPT = 10_000
-"""Results that can still be read after the end of a run."""
+"""Maximum number of results that can be read after the end of a run."""
 HISTORY_KEPT_S = 900.0
-"""Samples of a run's end that can still be read after it."""
+"""Period before the end of a run whose samples can be read after it, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
     status: Status | None = None
-    """Of late, while it is up; its last when the run has ended."""
+    """A recent status while the runner is up; the last one when the run has ended."""
     results: tuple[Result, ...] = ()
-    """Filled when the run has ended, as is ``history``."""
+    """Results when the run has ended, else empty; the same holds for ``history``."""
     history: tuple[Sample, ...] = ()
 
     @property
     def out(self) -> int:
-        """Items that had left when it was last looked at."""
+        """Number of items that had left at the last status."""
         if self.status is None:
             return 0
         items = self.status.items
@@ -98,11 +98,11 @@ class Remembered:
 
     @property
     def unfinished(self) -> int:
-        """Items that were accepted and not out when it was last looked at."""
+        """Number of items that were accepted and not delivered at the last status."""
         return 0 if self.status is None else max(0, self.status.items.accepted - self.out)
 
     def window(self, run: str | None) -> Window:
-        """Return the results of ``run`` that can still be read; none of a run that is not remembered."""
+        """Return the results of ``run`` that can still be read; none for an unknown run."""
         if self.status is None or self.status.origin.run != run:
             return Window(run)
         given = self.status.items.accepted if self.results else None
@@ -110,7 +110,7 @@ class Remembered:
 
     @classmethod
     def of(cls, slot: RunnerSlot) -> "Remembered":
-        """Read from the runner everything that is asked for after its end. Raises: as the runner's port."""
+        """Read everything from the runner that can be read after its end. Raises: as the runner's port."""
         results = slot.ask(ReadResults(None, RESULTS_KEPT))
         history = slot.ask(ReadHistory(HISTORY_KEPT_S))
         return cls(slot.ask(ReadStatus()), tuple(results), tuple(history))

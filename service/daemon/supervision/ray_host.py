@@ -1,4 +1,4 @@
-"""Runners as named, detached Ray actors: they outlive the daemon when their Ray does."""
+"""Runners as named, detached Ray actors, which outlive the daemon if their Ray does."""
 
 import os
 import sys
@@ -49,7 +49,7 @@ class RayRunner:
 
 
 class RaySuccessor:
-    """A process that has loaded what a runner needs, and waits for the spec."""
+    """A process that has loaded the runner's libraries and waits for the spec."""
 
     def __init__(self, remote: cluster.RemoteObject) -> None:
         self._remote = remote
@@ -69,7 +69,7 @@ class RaySuccessor:
 
 @contextmanager
 def _trouble(late: type[Exception]) -> Iterator[None]:
-    """Trouble of the cluster must not look like a refusal. Raises: ConnectionError; ``late`` for what took too long."""
+    """Turn faults of the cluster into ConnectionError; they are no refusals. ``late``: text for a timeout."""
     try:
         yield
     except cluster.RemoteTimeout as error:
@@ -83,7 +83,7 @@ def _present(name: str) -> list[cluster.RemoteObject]:
 
 
 class RayHost:
-    """Joins the Ray at ``address``, or starts one here. Raises: ClusterError when there is none at that address."""
+    """Hosts runners on the Ray at ``address``, or on a new one here. Raises: ClusterError if it is not there."""
 
     def __init__(self, address: str | None = None) -> None:
         cluster.connect(address, hear=Printed(logs.relay).line)
@@ -105,7 +105,7 @@ class RayHost:
         return RaySuccessor(remote)
 
     def find(self, name: str) -> RunnerPort | None:
-        """A successor that was never built is of no use to another daemon."""
+        """Find a runner; a successor that was never built is of no use to another daemon."""
         found = [each for each in _present(name) if each.state() is not cluster.Seen.DEAD]
         for each in found:
             if each.is_built:
@@ -140,7 +140,7 @@ class RayHost:
 
 
 def _warm(spec: RunSpec) -> None:
-    """Load what a runner of this spec loads, and have its app prepare this machine."""
+    """Load the libraries of a runner of this spec, and call the app's ``prepare`` on this machine."""
     from runtime.pools.ray import pool  # noqa: F401
     from service.runner import runner  # noqa: F401
     from service.runner.validation.resolution import NO_OVERRIDES
@@ -149,7 +149,7 @@ def _warm(spec: RunSpec) -> None:
 
 
 def _runner(spec: RunSpec) -> RunnerPort:
-    from service.runner.runner import Runner  # imported where it runs: the daemon needs none of it
+    from service.runner.runner import Runner  # imported in the runner's process: the daemon does not need it
 
     logs.configure(console=False)
     runner = Runner(spec)
@@ -159,7 +159,7 @@ def _runner(spec: RunSpec) -> RunnerPort:
 
 
 def _leave(why: str) -> None:
-    """The state file has what is to run; runners that Ray still has are found again."""
+    """Leave the place. The state file lists the runs to continue; runners that still live are found again."""
     structlog.get_logger().error("service ends: start it again", reason=why, code=LOST_RAY)
     sys.stderr.flush()
     os._exit(LOST_RAY)

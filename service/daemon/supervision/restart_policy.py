@@ -21,22 +21,22 @@ from dataclasses import dataclass, replace
 from service.runner.rpc.vital import Vital
 
 LOOK_S = 0.5
-"""The time between two looks at a runner; the same call notices that it is dead."""
+"""Interval between two calls of a runner, in seconds; such a call also detects that the runner is dead."""
 BACK_OFF_S = (0.0, 1.0, 2.0, 4.0, 8.0)
-"""The waits before the restarts of a runner that died; after the last the app has failed, if its run owes nothing."""
+"""Pauses before restarts of a runner that died, in seconds; after the last, an app without debts has failed."""
 HEALTHY_S = 60.0
-"""After a runner that lived this long, or got on with a durable run, the next one has fresh attempts."""
+"""If a runner lived this long (seconds), or advanced a durable run, the count of attempts starts anew."""
 POSTPONED_S = (5.0, 5.0, 10.0, 20.0, 30.0)
-"""The waits before an attempt that was put off is made again: it costs a process. The last holds for all others."""
+"""Pauses before a postponed attempt is repeated, in seconds, as each costs a process; the last one repeats."""
 OWING_S = (15.0, 30.0, 60.0)
-"""The same waits for a run that would have failed, and owes something."""
+"""The same pauses for a run that would have failed, but owes data."""
 TURN_S = 0.25
-"""The time between two questions whether it is the app's turn to start."""
+"""Interval between two checks of whether it is the app's turn to start, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deaths:
-    """Counts what went wrong so far."""
+    """Counts of the failures so far."""
 
     in_a_row: int = 0
     """Deaths since a runner was last healthy."""
@@ -50,14 +50,14 @@ class Deaths:
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """It is to be brought up, not before ``due_s``."""
+    """A runner is to be started, not before ``due_s``."""
 
     due_s: float
     deaths: Deaths = Deaths()
     blocked: str | None = None
-    """The reason why the attempt before was put off."""
+    """Reason why the previous attempt was postponed, if it was."""
     put_off: int = 0
-    """The number of attempts in a row that were put off."""
+    """Number of attempts in a row that were postponed."""
     ahead: int = 0
 
 
@@ -66,29 +66,29 @@ class Up:
     since_s: float
     deaths: Deaths = Deaths()
     heard_s: float | None = None
-    """The time when it last answered, while it is silent; None: it answers."""
+    """Time of the last answer, while the runner is silent; None: it answers."""
     silent: Vital | None = None
     got_on: bool = False
-    """True if it got on with the run of the one before: items are out that were not when that one died."""
+    """True if the runner advanced the run: items were delivered that were not when the previous one died."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """A user stops it: it may still be asked."""
+    """A user stops the runner; until it ends, it can answer requests."""
 
     deaths: Deaths = Deaths()
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """It ended by itself, or because a user stopped it."""
+    """The run ended by itself, or because a user stopped it."""
 
     deaths: Deaths = Deaths()
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It was given up; ``deaths.reason`` says why."""
+    """The run was given up; ``deaths.reason`` says why."""
 
     deaths: Deaths = Deaths()
 
@@ -96,12 +96,12 @@ class Failed:
 Condition = Starting | Up | Stopping | Ended | Failed
 
 
-# --- what happens to it; ``now_s`` in seconds of any steady clock ---
+# --- events; ``now_s`` in seconds of any steady clock ---
 
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """Others start first."""
+    """Other apps start first."""
 
     now_s: float
     ahead: int
@@ -114,23 +114,23 @@ class CameUp:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """It answered what it was asked. ``got_on``: as in ``Up``."""
+    """The runner answered a request. ``got_on``: as in ``Up``."""
 
     got_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """A call was not answered, or with an error of the runner's own."""
+    """A call was not answered, or answered with an error of the runner itself."""
 
     heard_s: float
-    """The time when the call began: the runner may have been well until then."""
+    """Time when the call began; until then the runner may have been healthy."""
     now_s: float
     reason: str
     vital: Vital
     lease_s: float
     owes: bool = False
-    """As in ``Died``; it matters only where the runner is given up (``gives_up``)."""
+    """As in ``Died``; counts only if the runner is given up (``gives_up``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +140,12 @@ class Died:
     now_s: float
     reason: str
     owes: bool = False
-    """True if its run is durable, and its journal has data that went nowhere."""
+    """True if the run is durable and its journal has undelivered data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The spec cannot run, or the run failed by itself; another attempt may well end the same way."""
+    """The spec cannot run, or the run failed by itself; another attempt would probably end in the same way."""
 
     now_s: float
     reason: str
@@ -154,7 +154,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """It cannot be brought up now, and not for a fault of its own; that costs none of its attempts."""
+    """The runner cannot be started now, for a reason outside it; this does not count as an attempt."""
 
     now_s: float
     reason: str
@@ -162,7 +162,7 @@ class Postponed:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The runner delivered what it had and gave up its place, for ``reason``; the next one goes on elsewhere."""
+    """The runner delivered its items and gave up its place, for ``reason``; the next one continues elsewhere."""
 
     now_s: float
     reason: str
@@ -170,19 +170,19 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class StopAsked:
-    """A user stops it, or the daemon ends."""
+    """A user stops the runner, or the daemon ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The run is over, or was stopped."""
+    """The run is over or was stopped."""
 
 
 Event = Queued | CameUp | Answered | Silent | Died | Moved | Refused | Postponed | StopAsked | Finished
 
 
 def after(condition: Condition, event: Event) -> Condition:
-    """Return the condition that follows. What ended or failed stays so; what is being stopped can only end."""
+    """Return the condition after the event. An ended or failed run stays so; a stopping one can only end."""
     match condition, event:
         case ((Ended() | Failed()), _):
             return condition
@@ -213,7 +213,7 @@ def after(condition: Condition, event: Event) -> Condition:
 
 
 def gives_up(condition: Condition, event: Silent) -> bool:
-    """Return whether a silent runner is followed by another: it is dead, or its lease is over."""
+    """Return whether another runner replaces a silent one: it is dead, or its lease is over."""
     return event.vital is Vital.DEAD or event.now_s - _heard_s(condition, event) >= event.lease_s
 
 
@@ -227,13 +227,13 @@ def _silent(condition: Up, event: Silent) -> Condition:
         return replace(condition, heard_s=_heard_s(condition, event), silent=event.vital)
     if event.vital is Vital.DEAD:
         return _again(condition, event.now_s, event.reason, event.owes)
-    how = "hung: it has answered nothing" if event.vital is Vital.REACHABLE else "cut off: nothing was heard of it"
+    how = "hung: it has answered no request" if event.vital is Vital.REACHABLE else "cut off: no message came from it"
     reason = f"the runner is {how} for {event.lease_s:g} s (lease_s); {event.reason}"
     return _again(condition, event.now_s, reason, event.owes)
 
 
 def _again(condition: Condition, now_s: float, reason: str, owes: bool) -> Condition:
-    """Return another attempt after a back-off, or the end of all attempts."""
+    """Return another attempt after a pause, or the end of all attempts."""
     before = _in_a_row(condition, now_s)
     if before < len(BACK_OFF_S):
         return Starting(now_s + BACK_OFF_S[before], Deaths(before + 1, condition.deaths.restarts + 1, reason))
@@ -243,7 +243,7 @@ def _again(condition: Condition, now_s: float, reason: str, owes: bool) -> Condi
 
 
 def _owing(condition: Condition, now_s: float, reason: str) -> Starting:
-    """Return another attempt, however often it went wrong: what was acknowledged is still to be delivered."""
+    """Return another attempt, however many failed, as acknowledged data are still to be delivered."""
     before = _in_a_row(condition, now_s)
     deaths = Deaths(before + 1, condition.deaths.restarts + 1, reason)
     return Starting(now_s + _nth(OWING_S, before), deaths, reason, before + 1)
@@ -256,12 +256,12 @@ def _in_a_row(condition: Condition, now_s: float) -> int:
 
 
 def _nth(waits_s: tuple[float, ...], number: int) -> float:
-    """Return the wait of that number; the last one holds for all further ones."""
+    """Return the n-th pause; the last one is used for all further attempts."""
     return waits_s[min(number, len(waits_s) - 1)]
 
 
 def delay_s(condition: Condition, now_s: float) -> float | None:
-    """Return the seconds until the next turn; None when there will be none."""
+    """Return the seconds until the next turn; None if there will be none."""
     match condition:
         case Starting(due_s):
             return max(due_s - now_s, 0.0)
@@ -271,17 +271,17 @@ def delay_s(condition: Condition, now_s: float) -> float | None:
 
 
 def put_off(condition: Condition) -> str | None:
-    """Return why the last attempt was put off, if it was."""
+    """Return why the last attempt was postponed, if it was."""
     return condition.blocked if isinstance(condition, Starting) else None
 
 
 def waits_for(condition: Condition) -> str | None:
-    """Return what its start waits for, in words."""
+    """Return in words what the start waits for."""
     if not isinstance(condition, Starting) or condition.blocked is not None or not condition.ahead:
         return put_off(condition)
     return f"{condition.ahead} {'app starts' if condition.ahead == 1 else 'apps start'} first"
 
 
 def fails_to_start(condition: Condition) -> bool:
-    """Return whether the attempts before this one went wrong, for whatever reason."""
+    """Return whether the previous attempts failed, for any reason."""
     return isinstance(condition, Starting) and (condition.put_off > 0 or condition.deaths.in_a_row > 1)

@@ -1,5 +1,5 @@
-"""The slot of one app's runner at a host: at most one runner, under a name that outlives the daemon; and the queue of
-starts. A few apps start at a time: twenty at once would take each other's cores until none is ready in time."""
+"""The slot of an app's runner at a host: at most one runner, under a name that outlives the daemon; and the queue of
+starts. Only a few apps start at a time: twenty at once would slow each other down until none is ready in time."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ from service.schemas.spec import RunSpec
 from service.schemas.status import Status
 
 GivenUp = Callable[[], bool]
-"""Whether nobody waits for the runner any more."""
+"""Function that returns whether nobody waits for the runner any more."""
 
 
 def waited_for() -> bool:
@@ -32,7 +32,7 @@ class Successor(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Return whether all is loaded that can be loaded ahead."""
+        """Return whether everything is loaded that can be loaded in advance."""
 
     def become(self, spec: RunSpec, given_up: GivenUp) -> RunnerPort:
         """Return the runner of ``spec``, not started. Raises: as ``Host.spawn``."""
@@ -41,48 +41,48 @@ class Successor(Protocol):
 
 
 class Host(Protocol):
-    """Where runners live; what is not said otherwise is of a place that ends with this process."""
+    """The place of runners. Default methods suit a place that ends with this process."""
 
     def spawn(self, name: str, spec: RunSpec, given_up: GivenUp = waited_for) -> RunnerPort:
-        """A new runner, constructed but not started. Raises: RecomposeError when the spec is refused; NotNow when none
-        can be had now; ConnectionError when it died, or was ``given_up`` meanwhile."""
+        """Return a new runner, not started. Raises: RecomposeError if the spec is refused; NotNow if no runner can be
+        had now; ConnectionError if it died, or was ``given_up`` meanwhile."""
 
     def prepare(self, name: str, spec: RunSpec) -> Successor | None:
         """Begin a successor beside the runner; None: it saves no time. Raises: ClusterError if no node takes it."""
         return None
 
     def find(self, name: str) -> RunnerPort | None:
-        """A runner that an earlier daemon left running; it may be silent."""
+        """Return a runner that an earlier daemon left running; it may be silent."""
         return None
 
     def sweep(self, name: str) -> None:
-        """Ends what runners of that name left for another one: there will be none."""
+        """End remains of runners of that name, such as workers, as no runner will follow."""
         return
 
     def ready(self) -> bool:
         return True
 
     def joined(self) -> bool:
-        """Return whether the place was not left yet."""
+        """Return whether the place is still joined."""
         return True
 
     def cluster(self) -> Cluster:
         """Return the nodes that workers may be on."""
 
     def request(self, workers: Sequence[Need]) -> None:
-        """Ask for nodes that could hold these workers, instead of those that were asked for before."""
+        """Ask for nodes that could hold these workers; this replaces the previous request."""
         return
 
     def drain(self, node: str, deadline_s: float) -> None:
-        """Let no more workers onto a node, which is ended at the deadline. Raises: ConflictError if it cannot go."""
+        """Place no more workers on a node, which ends at the deadline. Raises: ConflictError if that is impossible."""
 
     def close(self) -> None:
-        """Lets go of the place; runners that can live on do."""
+        """Leave the place; runners that can outlive the daemon stay."""
         return
 
 
 class LocalHost(Host):
-    """Runners of this process; they end with it. ``make`` is what makes one of its spec."""
+    """Hosts runners in this process; they end with it. ``make`` creates the runner of a spec."""
 
     def __init__(self, make: Callable[[RunSpec], RunnerPort]) -> None:
         self._make = make
@@ -98,13 +98,13 @@ class LocalHost(Host):
 
 
 AT_ONCE = 4
-"""Starts under way: enough that one waits for Ray or a disk while another computes."""
+"""Number of starts at the same time: while one waits for Ray or a disk, another computes."""
 HOLD_S = 60.0
-"""A start that takes longer counts no more: an app that builds a database keeps no other waiting."""
+"""Time in seconds after which a start no longer counts, so that a long one does not block others."""
 
 
 class StartQueue:
-    """Admits starts in the order in which they were asked for, a few at a time. Thread-safe; no call blocks."""
+    """Admits starts in the order of the requests, a few at a time. Thread-safe; no call blocks."""
 
     def __init__(self, at_once: int = AT_ONCE, clock: Callable[[], float] = time.monotonic) -> None:
         self._at_once, self._clock = at_once, clock
@@ -113,7 +113,7 @@ class StartQueue:
         self._lock = threading.Lock()
 
     def ahead(self, app: str) -> int:
-        """The number of apps that start before ``app``; 0: it may start now, and counts until it leaves."""
+        """Return the number of apps that start before ``app``; 0: it may start now, and counts until it leaves."""
         with self._lock:
             if app in self._under_way:
                 return 0
@@ -129,7 +129,7 @@ class StartQueue:
             return 0
 
     def leave(self, app: str) -> None:
-        """It is up, or does not start for now."""
+        """Leave the queue: the app is up, or does not start for now."""
         with self._lock:
             self._under_way.pop(app, None)
             if app in self._waiting:
@@ -141,7 +141,7 @@ log = structlog.get_logger()
 
 
 class RunnerSlot:
-    """``attach``: the first runner may be one that an earlier daemon left. Used from several threads."""
+    """The slot. ``attach``: the first runner may be one that an earlier daemon left. Used from several threads."""
 
     def __init__(self, name: str, host: Host, queue: StartQueue | None = None, *, attach: bool = False) -> None:
         self._name, self._host, self._attach = name, host, attach
@@ -149,12 +149,12 @@ class RunnerSlot:
         self._runner: RunnerPort | None = None
         self._successor: Successor | None = None
         self._prepared_s = 0.0
-        """When the successor was asked for."""
+        """Time when the successor was requested."""
         self._left = False
-        """For the last time: a runner that is on its way has nowhere to go."""
+        """True after the last call: a runner that is being started has no place any more."""
 
     def find(self) -> bool:
-        """Takes over the runner that was left here; the first call only."""
+        """Take over the runner that an earlier daemon left here; only the first call does."""
         attach, self._attach = self._attach, False
         if attach:
             with self._trying():
@@ -162,11 +162,11 @@ class RunnerSlot:
         return attach and self._runner is not None
 
     def ahead(self) -> int:
-        """The number of starts that come first; 0: this one may begin, until ``started``."""
+        """Return the number of starts that come first; 0: this one may begin, until ``started``."""
         return self._queue.ahead(self._name)
 
     def started(self) -> None:
-        """Leave the queue: the start is over, however it went."""
+        """Leave the queue: the start is over, with or without success."""
         self._queue.leave(self._name)
 
     def spawn(self, spec: RunSpec) -> None:
@@ -178,8 +178,8 @@ class RunnerSlot:
             self._runner = successor.become(spec, lambda: self._left)
 
     def followed(self, spec: RunSpec, patience_s: float) -> bool:
-        """Return whether a successor is ready for the runner that is to move and none of its workers is left on its
-        node, or this will not be within ``patience_s``. The first call begins a successor."""
+        """Return whether a successor is ready for the runner that is to move, and none of its workers is left on its
+        node, or that will take longer than ``patience_s``. The first call begins a successor."""
         if not self._prepared_s:
             self._prepared_s = time.monotonic()
             with self._trying():
@@ -191,7 +191,7 @@ class RunnerSlot:
         return False
 
     def _has_workers_beside(self) -> bool:
-        """Return whether workers are on the runner's node; to move now would lose the starts that replace them."""
+        """Return whether workers are on the runner's node; moving now would lose the starts that replace them."""
         with self._trying():
             status = self.ask(ReadStatus())
             runner = status.health.runner
@@ -199,14 +199,14 @@ class RunnerSlot:
         return False
 
     def ask(self, request: Request[A], timeout_s: float = ANSWER_S) -> A:
-        """Raises: as the runner's port; ConnectionError when there is no runner."""
+        """Ask the runner. Raises: as the runner's port; ConnectionError if there is no runner."""
         runner = self._runner
         if runner is None:
             raise ConnectionError("there is no runner")
         return runner.ask(request, timeout_s=timeout_s)
 
     def vital(self) -> Vital:
-        """Return how its runner looks from here; one of which nothing can be known is cut off."""
+        """Return the runner's vital state as seen from here; if nothing can be known, it is cut off."""
         runner = self._runner
         if runner is None:
             return Vital.DEAD
@@ -217,8 +217,8 @@ class RunnerSlot:
             return Vital.CUT_OFF
 
     def hand_over(self, timeout_s: float, pull: Callable[[], object]) -> Status | None:
-        """Have the runner take nothing more and deliver what it has; ``pull`` reads the rest of its history. Return its
-        last status; None if it did not deliver in time, so that its items are tried again as after a loss."""
+        """Have the runner take no more items and deliver those it has; ``pull`` reads the rest of its history. Return
+        its last status; None if it did not deliver in time, so that its items are tried again as after a loss."""
         try:
             self.ask(Stop(timeout_s=timeout_s, hands_over=True), timeout_s + ANSWER_S)
             pull()
@@ -251,5 +251,5 @@ class RunnerSlot:
     def _trying(self) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # it was dead already, or its host is gone
+        except Exception as error:  # the runner was dead already, or its host is gone
             log.debug("runner out of reach", name=self._name, error=str(error))

@@ -9,7 +9,7 @@ AFTER_ERROR_S = 2.0
 log = structlog.get_logger()
 Clock = Callable[[], float]
 TurnOnce = Callable[[], float | None]
-"""Takes a turn; seconds until the next, None when it was the last."""
+"""Function that takes a turn and returns the seconds until the next; None: it was the last one."""
 
 
 class Ticker:
@@ -30,7 +30,7 @@ class Ticker:
             delay_s = self._guarded(turn)
 
     def _guarded(self, turn: TurnOnce) -> float | None:
-        """A turn that fails is an error of ours; were it the last one, nobody would watch any more."""
+        """Take a turn; an exception is logged, as without further turns nobody would watch any more."""
         try:
             return turn()
         except Exception:
@@ -38,7 +38,7 @@ class Ticker:
             return AFTER_ERROR_S
 
     def end(self) -> None:
-        """No further turn begins; returns at once."""
+        """Prevent further turns; return at once."""
         self._ending.set()
 
     @property
@@ -46,6 +46,6 @@ class Ticker:
         return self._ending.is_set()
 
     def join(self, timeout_s: float) -> None:
-        """Waits for the turn under way."""
+        """Wait for the turn in progress."""
         if self._thread is not None:
             self._thread.join(timeout_s)

@@ -1,5 +1,5 @@
-"""Watch one started app: bring its runner up, observe it, and bring it up again when it dies. ``step`` is one turn, so
-tests turn it by hand with a clock of their own. ``restart_policy`` decides what follows."""
+"""Watch one started app: start its runner, observe it, and replace it if it dies. ``step`` is one turn, so tests call
+it with a clock of their own. ``restart_policy`` decides what follows."""
 
 import threading
 from dataclasses import replace
@@ -26,13 +26,13 @@ A = TypeVar("A")
 log = structlog.get_logger()
 
 STATUS_EVERY_S = 2.0
-"""Active composition and end of the run are looked at this often."""
+"""Interval at which active composition and end of the run are read, in seconds."""
 START_S = 60.0
-"""Until a runner that was built has begun: it only starts a thread, on a machine that may be busy."""
+"""Maximum time for a built runner to begin, in seconds; it only starts a thread, but the machine may be busy."""
 PROBE_S = 2.0
-"""Until a silent runner is taken to be silent still."""
+"""Timeout of a call that checks whether a silent runner is still silent, in seconds."""
 END_S = 1.5
-"""What a stop with a limit of its own waits beyond it: then what is left is killed."""
+"""Time by which a stop may exceed its own limit, in seconds; then the rest is killed."""
 
 
 class Watchdog:
@@ -48,22 +48,22 @@ class Watchdog:
         self.condition: Condition = Starting(clock())
         self._status_due_s = clock()
         self._out_before = 0
-        """Items of a durable run that were out when its present runner began."""
+        """Number of items of a durable run that were delivered when its present runner began."""
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._found = False
-        """Whether the present runner is of an earlier daemon, which told the log of it so far."""
+        """True if an earlier daemon started the present runner and logged it."""
         self._unbegun = False
-        """Whether a runner that was found may not have heard that it is to begin."""
+        """True if a found runner may not have been told to begin."""
 
     # --- the watch ---
 
     def start(self) -> None:
-        """Watches from a thread of its own until ``stop``."""
+        """Watch in a separate thread until ``stop``."""
         self._ticker.start(self.step)
 
     def step(self) -> float | None:
-        """Take one turn. Return the seconds until the next, or None when there is nothing left to watch."""
+        """Take one turn. Return the seconds until the next, or None if there is nothing left to watch."""
         match self.condition:
             case Starting(due_s) if self._clock() >= due_s:
                 self._bring_up()
@@ -95,7 +95,7 @@ class Watchdog:
         return policy.CameUp(self._clock())
 
     def _begin_run(self, found: bool) -> None:
-        """One that was found may have been built and no more; whether it answers is then a matter of its lease."""
+        """Begin the run. A found runner may only have been built; if it does not answer, its lease decides."""
         self._unbegun = False
         try:
             self._slot.ask(Start(), ANSWER_S if found else START_S)
@@ -105,7 +105,7 @@ class Watchdog:
             self._unbegun = True
 
     def _spawn(self) -> None:
-        """The attempts after one that was put off are the same start, and told once."""
+        """Start a runner. Repeated attempts after a postponed one count as the same start, which is logged once."""
         put_off = policy.put_off(self.condition)
         self._out_before = self.remembered.out
         anew = self.desired.renew(self._why_again() or put_off)
@@ -113,11 +113,11 @@ class Watchdog:
         self._slot.spawn(self.desired.begin(first_decision))
 
     def _why_again(self) -> str | None:
-        """Why the runner before died, and what went with it, as far as is known."""
+        """Return why the previous runner died, and the data lost with it, as far as known."""
         reason, lost = self.condition.deaths.reason, self.remembered.unfinished
         if reason is None or not lost or self.desired.is_durable:
             return reason
-        return f"{reason}; of what it had accepted {lost:,} {'item was' if lost == 1 else 'items were'} not out yet"
+        return f"{reason}; {lost:,} accepted {'item was' if lost == 1 else 'items were'} not delivered yet"
 
     def _look(self, was_silent: bool) -> None:
         began_s = self._clock()
@@ -139,14 +139,14 @@ class Watchdog:
         except Exception as error:
             reason, vital = f"{type(error).__name__}: {error}", self._slot.vital()
             silent = policy.Silent(began_s, self._clock(), reason, vital, self.desired.lease_s)
-            owes = policy.gives_up(self.condition, silent) and self.desired.owes  # which opens the journal
+            owes = policy.gives_up(self.condition, silent) and self.desired.owes  # reading it opens the journal
             self._happened(replace(silent, owes=owes))
         else:
-            durable = self.desired.is_durable  # another begins anew, and gets as far each time
+            durable = self.desired.is_durable  # a run that is not durable begins anew
             self._happened(policy.Answered(durable and self.remembered.out > self._out_before))
 
     def _reconcile(self) -> None:
-        """Remembers what a restart needs, and sees the end of the run."""
+        """Store the state that a restart needs, and detect the end of the run."""
         status = self._slot.ask(ReadStatus())
         if self.remembered.status is not None or not self._found:
             _tell_losses(self.remembered.status, status)
@@ -158,7 +158,7 @@ class Watchdog:
                 self._status_due_s = self._clock()
                 return
             case State.FAILED if self.desired.owes:
-                reason = status.health.failure or "no reason is known"
+                reason = status.health.failure or "the reason is unknown"
                 self._happened(policy.Refused(self._clock(), reason, owes=True))
             case State.STOPPED | State.FAILED:
                 self._note_end(status.state)
@@ -170,7 +170,7 @@ class Watchdog:
         try:
             self.desired.forget()
         except NotStoredError:
-            return  # kept until it is stored that it has ended: else the next daemon would run it again
+            return  # kept until the end is stored: otherwise the next daemon would start the run again
         self._retire()
         log.info("run ended", app=self.app, state=state)
 
@@ -194,10 +194,10 @@ class Watchdog:
                 self._slot.started()
         _tell(self.app, before, self.condition, self.remembered.status)
 
-    # --- what others ask of it ---
+    # --- calls of other parts ---
 
     def change(self, change: Change) -> None:
-        """Raises: NotStoredError, or as ``ask``; then nothing was changed."""
+        """Apply a change. Raises: NotStoredError, or as ``ask``; then nothing was changed."""
         self.desired.change(change, self._tell_if_up)
 
     def _tell_if_up(self, change: Change) -> None:
@@ -205,7 +205,7 @@ class Watchdog:
             self.ask(change)
 
     def ask(self, request: Request[A], timeout_s: float = ANSWER_S) -> A:
-        """Raises: what the runner refuses, or UnavailableError when it does not answer."""
+        """Ask the runner. Raises: the runner's refusal, or UnavailableError if it does not answer."""
         if not isinstance(self.condition, Up | Stopping):
             state = type(self.condition).__name__.lower()
             raise UnavailableError(f"the runner of {self.app} is {state}; try again in a moment")
@@ -217,8 +217,8 @@ class Watchdog:
             raise UnavailableError(f"the runner of {self.app} does not answer ({type(error).__name__})") from error
 
     def stop(self, how: Stop | None = None, patience_s: float = ANSWER_S) -> None:
-        """Ends the watch, then the runner, as ``how`` says (default: within 30 s, after its last item); one that has
-        not ended ``patience_s`` after its limit is killed. A stop under way is hurried by another one."""
+        """End the watch, then the runner, as ``how`` says (default: within 30 s, after its last item). A runner that
+        has not ended ``patience_s`` after its limit is killed. Another stop shortens a stop in progress."""
         how = how or Stop()
         with self._lock:
             self._ticker.end()
@@ -235,7 +235,7 @@ class Watchdog:
         self._ticker.join(ANSWER_S)
 
     def _hurry(self, how: Stop, patience_s: float) -> None:
-        """Whoever stops it already does the rest: reads its last results, for which it has time, and frees it."""
+        """Shorten a stop. The first caller of stop does the rest: it reads the last results and frees the runner."""
         rest_s = ANSWER_S
         try:
             self._slot.ask(how, how.timeout_s + patience_s)
@@ -252,19 +252,19 @@ class Watchdog:
             self._retire()
         except Exception as error:  # a runner that cannot stop by itself is killed
             log.warning("runner did not stop by itself", app=self.app, error=str(error))
-        else:  # as items that were given up: when the daemon ends, nobody can ask any more
+        else:  # logged like items given up: when the daemon ends, nobody can ask any more
             if (status := self.remembered.status) is not None and status.health.failure:
                 log.error("run failed", app=status.app, reason=status.health.failure)
 
     def _retire(self) -> None:
-        """Keeps what is asked for after the end, then frees the runner."""
+        """Store what can be read after the end, then free the runner."""
         self.history.pull_all()
         self.remembered = Remembered.of(self._slot)
         self._happened(policy.Finished())
 
 
 def _tell_losses(before: Status | None, status: Status) -> None:
-    """Workers that died since the last look, with what becomes of their work."""
+    """Log the workers that died since the last call, and the consequence for their work."""
     same = before is not None and (before.origin.run, before.origin.epoch) == (status.origin.run, status.origin.epoch)
     known = before.health.losses or [] if before is not None and same else []
     logged = max((each.number for each in known), default=0)
@@ -278,7 +278,7 @@ def _tell_losses(before: Status | None, status: Status) -> None:
 
 
 def _where(status: Status | None) -> dict[str, object]:
-    """The runner that is known last."""
+    """Return the location of the last known runner."""
     runner = None if status is None else status.health.runner
     return {} if runner is None else {"pid": runner.pid, "node": runner.node}
 
@@ -290,7 +290,7 @@ def _tell(app: str, before: Condition, condition: Condition, status: Status | No
             return
         case _, Starting(blocked=str(why)):
             if policy.put_off(before) != why:
-                log.warning("runner cannot start now and is tried again", app=app, reason=why)
+                log.warning("runner cannot start now; starting it again later", app=app, reason=why)
         case Up(silent=None), Up(silent=Vital() as how):
             log.warning("runner does not answer", app=app, seen=how.value)
         case Up(silent=Vital()), Up(silent=None):
@@ -301,6 +301,6 @@ def _tell(app: str, before: Condition, condition: Condition, status: Status | No
             log.info("runner up", app=app, attempt=deaths.in_a_row)
         case _, Starting() if deaths.restarts > before.deaths.restarts:
             known = {**_where(status), "reason": deaths.reason, "attempt": deaths.in_a_row}
-            log.warning("runner died", app=app, **known, consequence="another one is started")
+            log.warning("runner died", app=app, **known, consequence="another runner is started")
         case _, Failed():
             log.error("app failed", app=app, reason=deaths.reason)

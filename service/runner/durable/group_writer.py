@@ -1,4 +1,4 @@
-"""The one thread that writes a journal: whatever has come meanwhile is stored together (group commit)."""
+"""The only thread that writes a journal: it stores everything that waits in one transaction (group commit)."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +14,9 @@ from service.runner.durable.journal import Journal
 from service.runner.durable.values import Commit, Pushed
 
 RETRY_S = 0.5
-"""Between two attempts to store what could not be stored."""
+"""Time between two attempts to store data after a failure, in seconds."""
 Accept = Callable[[Sequence[Any]], None]
-"""Gets what was pushed once it is stored, in the order of the serial numbers."""
+"""Function that gets pushed items once they are stored, in the order of the serial numbers."""
 
 
 @dataclass(slots=True)
@@ -39,13 +39,13 @@ class GroupWriter:
         self._closing = False
         self._thread: threading.Thread | None = None
         self.wake: Callable[[], None] = lambda: None
-        """Is called when something was stored, or cannot be."""
+        """Called if data was stored, or cannot be stored."""
         self.busy = False
-        """A commit is on its way."""
+        """True while a commit is in progress."""
         self.fault: str | None = None
-        """Why nothing can be stored now."""
+        """Reason why nothing can be stored now."""
         self.failed: str | None = None
-        """Why nothing can be stored any more."""
+        """Reason why nothing can be stored any more."""
 
     def push(self, values: tuple[Any, ...], items: Sequence[Any]) -> int:
         """Store items; return the first serial number. Raises: BufferFull: no room now; RecomposeError: never again."""
@@ -58,7 +58,7 @@ class GroupWriter:
         return ticket.first.result()
 
     def submit(self, commit: Commit) -> None:
-        """Queue a commit, to be stored together with what waits already."""
+        """Queue a commit, to be stored together with the data that waits already."""
         with self._changed:
             self.busy = True
             if not self._over:
@@ -72,7 +72,7 @@ class GroupWriter:
             return stored
 
     def close(self) -> None:
-        """Store what can be stored, then close the journal."""
+        """Store as much as possible, then close the journal."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -82,7 +82,7 @@ class GroupWriter:
 
     @property
     def _over(self) -> bool:
-        """Nothing more is taken; what was before may still be on its way."""
+        """Return whether the writer is closing; earlier commits may still be in progress."""
         return self._closing or self.failed is not None
 
     def _begin(self) -> None:
@@ -107,11 +107,11 @@ class GroupWriter:
             self.wake()
 
     def _next(self) -> tuple[list[_Ticket], Commit | None]:
-        """Return what is to be stored."""
+        """Return the data to store next."""
         with self._changed:
             if self.fault is None:
                 self._changed.wait_for(lambda: self._tickets or self._waiting or self._closing)
-            else:  # tried again with the next push or later, even if there is nothing: only so it is known to be over
+            else:  # tried again with the next push or later, even without data, only to learn that the fault is over
                 self._changed.wait_for(lambda: self._tickets or self._closing, RETRY_S)
             tickets, commit = self._tickets, self._waiting
             self._tickets, self._waiting = [], None
@@ -134,8 +134,8 @@ class GroupWriter:
                 self._stored.append(commit)
 
     def _hold_back(self, tickets: list[_Ticket], commit: Commit | None, why: str) -> None:
-        """Nothing was stored: who pushes is told at once, what left waits and is tried again."""
-        self._refuse(tickets, BufferFull(f"{why}; nothing was taken, try again later"))
+        """Handle a failed transaction: pushes are refused at once, commits wait and are tried again."""
+        self._refuse(tickets, BufferFull(f"{why}; no item was accepted, try again later"))
         with self._changed:
             self.fault = why
             if commit is not None:
@@ -151,7 +151,7 @@ class GroupWriter:
 
     def _refuse(self, tickets: list[_Ticket], why: RecomposeError) -> None:
         for ticket in tickets:
-            if not ticket.first.done():  # of those that are stored together some may have been taken
+            if not ticket.first.done():  # some of those that were stored together may have been accepted
                 ticket.first.set_exception(why)
 
 
@@ -163,7 +163,7 @@ def _joined(earlier: Commit, later: Commit) -> Commit:
 
 
 def _over(earlier: StageStates, later: StageStates) -> StageStates:
-    """Return what has changed in either."""
+    """Return the changes of both."""
     if not earlier or not later:
         return later or earlier
     stages = earlier.keys() | later.keys()

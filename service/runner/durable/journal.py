@@ -1,4 +1,4 @@
-"""The journal of one run, in one file: what was pushed, how far the run has come, what left and what is owed."""
+"""The journal of one run, in one file: pushed items, progress, results that left, and undelivered data."""
 
 import pickle
 import sqlite3
@@ -18,17 +18,17 @@ from service.runner.durable.keyed import KeyedLog
 from service.runner.durable.values import Commit, Damaged, Left, Pushed, Resumption, loaded, mark, sealed, unsealed
 
 KEPT_RESULTS = 2000
-"""At least so many of the latest results stay, where results are kept: as many as the window of the API."""
+"""Number of latest results that are retained at least, if results are stored: as many as the window of the API."""
 _UNKNOWN = object()
 SOURCE = ""
 """Name of the source among the stages with keyed state: a partition is a key, and its position is the state."""
 
 
 class Records:
-    """The records of one table: each stands for consecutive serial numbers; the oldest go first."""
+    """The records of one table. Each describes consecutive serial numbers; the oldest records are deleted first."""
 
     def __init__(self, table: str, extent: Callable[[Any], tuple[int, int]]) -> None:
-        """``extent``: first serial number of a record's body, and how many it stands for."""
+        """``extent``: returns the first serial number of a record's body, and the number of serial numbers."""
         self._table, self._extent = table, extent
 
     def load(self, db: sqlite3.Connection) -> list[Any]:
@@ -40,7 +40,7 @@ class Records:
         return bodies
 
     def add(self, db: sqlite3.Connection, first: int, count: int, body: Any) -> None:
-        what = f"what is to be stored of item {first}" if count == 1 else f"what is to be stored of {count} items"
+        what = f"the record of item {first}" if count == 1 else f"the record of {count} items"
         journal_file.written(db, f"INSERT INTO {self._table} VALUES (?, ?, ?)", (first, count, sealed(body)), what)
 
     def forget(self, db: sqlite3.Connection, before: int) -> None:
@@ -58,9 +58,9 @@ class Journal:
         self._moving: Mapping[str, Position | None] = {}
         """Positions that an earlier version stored as a whole; the first commit stores them in the present form."""
         self._states: Mapping[str, Any] = {}
-        """As this journal stored them last."""
+        """States, as this journal stored them last."""
         self._stages: frozenset[str] = frozenset()
-        """Of which a state is stored."""
+        """Stages with a stored state."""
         try:
             with self._file.taking_over() as db:
                 self.found = self._load(db)
@@ -91,7 +91,7 @@ class Journal:
         return reduce(xor, map(mark, stages), self._keyed.mark)
 
     def store(self, commit: Commit | None, pushed: Iterable[Pushed] = ()) -> None:
-        """Store all of it or nothing; with neither argument, check that writing is possible. Raises: Fenced; NotNow."""
+        """Store all or nothing; without arguments, check that writing is possible. Raises: Fenced; NotNow."""
         pushed = tuple(pushed)
         with self._file.writing() as db:
             for each in pushed:
@@ -99,7 +99,7 @@ class Journal:
             if commit is not None:
                 self._put(db, commit)
             elif not pushed:
-                db.execute("UPDATE holder SET epoch = epoch")  # writes a page and changes nothing
+                db.execute("UPDATE holder SET epoch = epoch")  # this writes a page and changes nothing
         if commit is not None:
             self._moving, self._states = {}, commit.checkpoint.states
             self._stages |= self._states.keys()
@@ -127,14 +127,14 @@ class Journal:
 
 
 def progress_of(body: bytes) -> tuple[int, int, int, Mapping[str, Any], int | None, int | None]:
-    """Delivered, failed, shed, positions, wanted and the mark of the states; older journals lack the last two."""
+    """Return delivered, failed, shed, positions, wanted and the states' mark; older journals lack the last two."""
     delivered, failed, shed, positions, *rest = unsealed(body)
     wanted, marked = (*rest, None, None)[:2]
     return delivered, failed, shed, positions, wanted, marked
 
 
 def _by_key(positions: Mapping[str, Position | None]) -> StageStates:
-    """Return the changed positions as changed states of keys."""
+    """Return the changed positions in the form of changed keyed states."""
     states = {partition: None if at is None else pickle.dumps(at) for partition, at in positions.items()}
     return {SOURCE: {0: states}} if states else {}
 
@@ -152,13 +152,13 @@ def _parts(left: Left) -> Iterator[Left]:
 
 
 def _of_left(left: Sequence[tuple[Any, ...]]) -> tuple[int, int]:
-    """As they are in a record, too."""
+    """Return results in the form of a record."""
     (first, *_), (last, values, *_) = left[0], left[-1]
     return first, last + len(values) - first
 
 
 def _forgotten(commit: Commit) -> int:
-    """Results below need not stay."""
+    """Return the serial number below which results need not be retained."""
     first, count = _of_left(commit.left)
     latest = first + count - KEPT_RESULTS
     return latest if commit.wanted is None else min(latest, commit.wanted)
@@ -169,16 +169,16 @@ SUFFIX = ".journal"
 
 @dataclass(frozen=True, slots=True)
 class Debt:
-    """Counts what one run owes, as far as its journal can be read."""
+    """Counts of the data that one run owes, as far as its journal can be read."""
 
     journal: Path
     run: str
     epoch: int | None = None
-    """The epoch of its last runner; None where the journal cannot be read."""
+    """The epoch of its last runner; None if the journal cannot be read."""
     items: int | None = None
-    """The number of items that were acknowledged and did not leave."""
+    """The number of items that were acknowledged and not delivered."""
     results: int | None = None
-    """The number of results that left and are not in the sink."""
+    """The number of results that were delivered and are not in the sink."""
     fault: str | None = None
 
 
@@ -195,7 +195,7 @@ def debts_of(folder: str, app: str) -> Iterator[Debt]:
 
 
 def debt_in(path: Path, *, whole: bool = False) -> Debt | None:
-    """Return what the run of a journal owes, if anything. ``whole``: read all of it, so that any damage is a fault."""
+    """Return what the run of a journal owes, if anything. ``whole``: read all of it, so that any damage is found."""
     if not path.exists():
         return None
     run = path.name.removesuffix(SUFFIX)
@@ -212,7 +212,7 @@ def debt_in(path: Path, *, whole: bool = False) -> Debt | None:
 def _read(db: sqlite3.Connection, path: Path, run: str) -> Debt:
     made = journal_file.check_version(db, path) > 0
     holder = db.execute("SELECT epoch FROM holder").fetchone() if made else None
-    if holder is None:  # its first runner has not come to it
+    if holder is None:  # its first runner has not written it yet
         return Debt(path, run, 0, 0, 0)
     row = db.execute("SELECT body FROM progress").fetchone()
     delivered, failed, shed, _, wanted, _ = progress_of(row[0]) if row is not None else (0, 0, 0, {}, None, None)

@@ -1,5 +1,5 @@
-"""The file of a journal: SQLite with a write-ahead log, for one epoch at a time. Whoever opens it under a higher epoch
-shuts the others out, as every transaction asks first whether it is still its turn."""
+"""The file of a journal: SQLite with a write-ahead log, for one epoch at a time. A process that opens it under a higher
+epoch excludes earlier ones, because each transaction first checks the epoch."""
 
 import errno
 import sqlite3
@@ -12,7 +12,7 @@ from compositions.errors import NotNow, RecomposeError
 from service.runner.durable.log_check import log_damage
 
 VERSION = 4
-"""From 4 on, positions of the source are in the log of changes, where version 3 does not look for them."""
+"""From version 4 on, the log of changes contains source positions; version 3 does not look for them there."""
 TABLES = (
     "CREATE TABLE holder (one INTEGER PRIMARY KEY CHECK (one = 1), run TEXT NOT NULL, epoch INTEGER NOT NULL)",
     "CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL)",
@@ -24,34 +24,34 @@ ADDED = {
     2: "CREATE TABLE keyed (stage TEXT, key BLOB, body BLOB NOT NULL, PRIMARY KEY (stage, key)) WITHOUT ROWID",
     3: "CREATE TABLE keyed_log (number INTEGER PRIMARY KEY, stage TEXT NOT NULL, body BLOB NOT NULL)",
 }
-"""What later versions have beside it."""
+"""Tables that later versions have added."""
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 NEVER = (errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP)
-"""What is wrong with a path itself. A disk can get room, a file system can be writable again."""
+"""Errors of the path itself, which stay. A disk may get room again, a file system may become writable again."""
 RECORD_BYTES = 1 << 22
 """Maximum size of a record, in bytes: SQLite must take it, and it is copied as a whole in memory."""
 WAIT_S = 5.0
-"""For another one's transaction to end; a process that is stopped within one may hold it for longer."""
+"""Maximum wait for another transaction, in seconds; a process that is stopped within one may take longer."""
 
 
 class Fenced(RecomposeError):  # noqa: N818 - says what happened
-    """Another epoch goes on with the run."""
+    """A later epoch has taken over the run."""
 
 
 class JournalFile:
-    """One thread at a time. Raises: RecomposeError when the folder cannot be used, or what is there is no journal of
-    this version and run, or is damaged; nothing is overwritten. Fenced when a later epoch has it. NotNow when another
-    process keeps it locked, or there is no room, or nothing may be written at the moment."""
+    """For one thread at a time. Raises: RecomposeError if the folder cannot be used, or if the file is not a journal of
+    this version and run, or is damaged; nothing is overwritten. Fenced if a later epoch has it. NotNow if another
+    process locks it, there is no room, or it cannot be written at present."""
 
     def __init__(self, path: Path, run: str, epoch: int, *, sync: bool = True) -> None:
-        """``sync``: a transaction waits for the disk. Without, a process that dies loses nothing; a machine that loses
-        power may forget the last ones, and finds those before whole."""
+        """``sync``: a transaction waits for the disk. Without it, a crash of the process loses nothing; a power failure
+        may lose the last transactions, but earlier ones stay intact."""
         self.path, self._run, self._epoch = path, run, epoch
         self._synchronous = "FULL" if sync else "NORMAL"
         _prepare(path)
         with self._told():
             self.db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
-        self.db.text_factory = bytes.decode  # by itself it says of flipped bits what it says of a lock
+        self.db.text_factory = bytes.decode  # SQLite itself reports flipped bits in the same way as a lock
         try:
             self._open()
         except BaseException:
@@ -59,7 +59,7 @@ class JournalFile:
             raise
 
     def _open(self) -> None:
-        """The files are looked at before SQLite does: to close one here would end the locks that it has on it."""
+        """Open the file. The check comes before SQLite opens it: closing a file here would end SQLite's locks."""
         if _head_of_a_later_sqlite(self.path):
             raise damaged(self.path, "its head says that only a later SQLite may write it")
         how = log_damage(self.path, synced=self._synchronous == "FULL")
@@ -72,7 +72,7 @@ class JournalFile:
 
     @contextmanager
     def taking_over(self) -> Iterator[sqlite3.Connection]:
-        """The first transaction: from its end on the journal is this epoch's. Raises: as the class says."""
+        """Run the first transaction, after which the journal belongs to this epoch. Raises: as the class."""
         with self._told(), self._read(), self._transaction():
             self._create()
             self._hold()
@@ -99,7 +99,7 @@ class JournalFile:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Run one transaction, for good or rolled back. Raises: Fenced; NotNow when it cannot be stored now."""
+        """Run one transaction, or roll it back. Raises: Fenced; NotNow if it cannot be stored now."""
         with self._told(), self._transaction():
             epoch = self.db.execute("SELECT epoch FROM holder").fetchone()[0]
             if epoch != self._epoch:
@@ -110,7 +110,7 @@ class JournalFile:
         self.db.close()
 
     def _fenced(self, epoch: int) -> Fenced:
-        return Fenced(f"epoch {epoch} goes on with run {self._run}; epoch {self._epoch} writes nothing any more")
+        return Fenced(f"epoch {epoch} has taken over run {self._run}; epoch {self._epoch} may not write any more")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -125,7 +125,7 @@ class JournalFile:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """SQLite's errors as what they mean."""
+        """Translate SQLite's errors into ours."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -137,7 +137,7 @@ class JournalFile:
 
     @contextmanager
     def _read(self) -> Iterator[None]:
-        """Errors of SQLite where all of a journal is read, and its head, its tables or a text make no sense."""
+        """Translate SQLite's errors while the whole journal is read; a faulty header, table or text is damage."""
         try:
             yield
         except UnicodeDecodeError as error:
@@ -152,7 +152,7 @@ T = TypeVar("T")
 
 
 def portions(things: Iterable[T], size_bytes: Callable[[T], int]) -> Iterator[list[T]]:
-    """Divide things for records of up to ``RECORD_BYTES``, with at least one thing each."""
+    """Divide things into records of up to ``RECORD_BYTES`` with at least one thing each."""
     portion: list[T] = []
     taken_bytes = 0
     for each in things:
@@ -176,21 +176,21 @@ def written(db: sqlite3.Connection, statement: str, row: Sequence[Any], what: st
 
 
 def damaged(path: Path, how: str) -> RecomposeError:
-    how_on = f"move it and what is beside it ({path.name}*) away to begin anew"
+    how_on = f"move it and the files beside it ({path.name}*) away to begin anew"
     return RecomposeError(f"journal {path} is damaged ({how}); nothing was changed, {how_on}")
 
 
 def _prepare(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
-        path.touch(mode=FILE_MODE)  # SQLite would make it as the umask says
+        path.touch(mode=FILE_MODE)  # SQLite would create it with the mode of the umask
     except OSError as error:
         kind = RecomposeError if error.errno in NEVER else NotNow
         raise kind(f"journal folder {path.parent} cannot be written: {error.strerror}") from error
 
 
 def check(db: sqlite3.Connection, path: Path) -> None:
-    """Raises: RecomposeError for a journal that cannot be gone on with."""
+    """Check the journal. Raises: RecomposeError if it cannot be continued."""
     found = check_version(db, path)
     if {sql for (sql,) in db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")} != _tables(found):
         raise damaged(path, "its tables are not those of a journal")
@@ -216,5 +216,5 @@ def _head_of_a_later_sqlite(path: Path) -> bool:
 
 
 def _tables(version: int) -> set[str]:
-    """As SQLite keeps their statements, a bit of which may flip as of anything else; version 0 is a new file."""
+    """Return the statements of the tables, in which a bit may have flipped too; version 0 is a new file."""
     return {*TABLES, *(statement for since, statement in ADDED.items() if since <= version)} if version else set()

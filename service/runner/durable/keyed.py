@@ -1,9 +1,8 @@
-"""States of keys in a journal: a log of what changed, a few records a commit, each the states of many keys.
+"""States of keys in a journal: a log of changes, with few records per commit, each with the states of many keys.
 
-A row a key was written anew with each change, and where keys change at random each was on a page of its own: a page and
-more for each state, twice. Here what changed lies side by side. The log stays short: of its oldest records, what is
-still the last word of a key goes into the newest, and they are deleted, until no more than half of all entries are
-outdated.
+A row per key was slow: with random keys, each changed row was on its own page, and each page was written twice. The log
+stores changes side by side. It stays short: valid entries of its oldest records move into the newest record, and the
+oldest records are deleted, until at most half of all entries are outdated.
 """
 
 import sqlite3
@@ -18,7 +17,7 @@ from service.runner.durable.journal_file import portions, written
 from service.runner.durable.values import mark, sealed, unsealed
 
 SPARE = 1000
-"""So many entries may be outdated however few keys there are."""
+"""Number of entries that may be outdated however few keys there are."""
 
 
 class _Record(NamedTuple):
@@ -32,23 +31,23 @@ class _Record(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """The changes of a transaction to the log."""
+    """The changes of one transaction to the log."""
 
     written: Sequence[tuple[_Record, KeyStates]]
     deleted: int
-    """Of the oldest records."""
+    """Number of oldest records that are deleted."""
 
 
 _NOTHING = _Change([], 0)
 
 
 class KeyedLog:
-    """The states by key of all stages. A ``put`` or ``load`` counts from ``note`` on, after its transaction."""
+    """The states by key of all stages. A ``put`` or ``load`` takes effect with ``note``, after its transaction."""
 
     def __init__(self) -> None:
         self._records: deque[_Record] = deque()
         self._last: dict[str, dict[Any, int]] = {}
-        """By stage and key: the record with the last word of it. Keys that are forgotten are not there."""
+        """By stage and key: the record with the latest state of the key. Forgotten keys are absent."""
         self._entries = 0
         self._change = _NOTHING
         self._next = 0
@@ -70,7 +69,7 @@ class KeyedLog:
         return found
 
     def put(self, db: sqlite3.Connection, changed: StageStates) -> None:
-        """Store states by stage and partition, without the partition: an app may have more of them later."""
+        """Store states by stage and partition; the partition is not stored, as an app may get more of them later."""
         if not changed:
             return
         new = {
@@ -90,14 +89,14 @@ class KeyedLog:
 
     @property
     def mark(self) -> int:
-        """The mark of all records, once the last ``put`` is stored."""
+        """Return the mark of all records after the last ``put`` is stored."""
         marked = self._mark
         for record in chain(islice(self._records, self._change.deleted), (each for each, _ in self._change.written)):
             marked ^= record.mark
         return marked
 
     def note(self) -> None:
-        """Note that the last ``put`` is stored."""
+        """Record that the last ``put`` is stored."""
         (written, deleted), self._change = self._change, _NOTHING
         for _ in range(deleted):
             oldest = self._records.popleft()
@@ -107,8 +106,8 @@ class KeyedLog:
             self._note(record, states)
 
     def _valid(self, db: sqlite3.Connection, new: Mapping[str, KeyStates]) -> tuple[dict[str, dict[Any, Any]], int]:
-        """Deletes the oldest records as far as the log would be too long with ``new``; returns what of them is valid
-        still, and how many they are. Nothing is older than they, so what says that a key is forgotten can go."""
+        """Delete the oldest records if the log would be too long with ``new``; return their valid states and their
+        number. As nothing is older, entries about forgotten keys can be dropped."""
         known = sum(map(len, self._last.values()))
         for stage, states in new.items():
             mine = self._last.get(stage, {})
@@ -139,7 +138,7 @@ class KeyedLog:
             del last[key]
 
     def _take_over_rows(self, db: sqlite3.Connection) -> None:
-        """Move the states of a journal from before there was a log into the log."""
+        """Move the states of a journal without a log into the log."""
         rows: dict[str, dict[Any, bytes]] = {}
         for stage, body in db.execute("SELECT stage, body FROM keyed"):
             key, state = unsealed(body)
@@ -150,7 +149,7 @@ class KeyedLog:
 
 
 def _portions(states: Mapping[str, Mapping[Any, Any]]) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """For a record each."""
+    """Yield a portion for each record."""
     for stage, every in states.items():
         for portion in portions(every.items(), lambda each: len(each[1] or b"")):
             yield stage, dict(portion)

@@ -1,10 +1,10 @@
-"""Detect if something that was stored in the write-ahead log of a journal is no longer there.
+"""Detect if data that was stored in the write-ahead log of a journal is missing.
 
-SQLite reads its log up to the first frame whose check sum is wrong, and does not report what is behind it: a
-transaction that a crash cut short ends the same way. Where a process was killed, the index of the log has the number of
-frames that were stored (``log_index``). Where the index has no answer, as in a copy without it or after power was lost,
-transactions behind the damaged place show that no crash cut the log there; behind the last one there is none. The
-format: https://sqlite.org/fileformat2.html#walformat
+SQLite reads its log up to the first frame with a wrong check sum, and does not report the rest, because a transaction
+that a crash cut short ends the same way. After a process was killed, the index of the log contains the number of stored
+frames (``log_index``). If the index gives no answer, as in a copy without it or after a power failure, transactions
+after the damaged place show that a crash did not cut the log there: after a crash there are none. The format:
+https://sqlite.org/fileformat2.html#walformat
 """
 
 import struct
@@ -18,32 +18,32 @@ from numpy.typing import NDArray
 
 HEADER_BYTES, FRAME_HEADER_BYTES = 32, 24
 ORDERS = {0x377F0682: "<u4", 0x377F0683: ">u4"}
-"""In which order of bytes check sums take words, by the number that the file begins with."""
+"""Byte order of the words in check sums, by the number with which the file begins."""
 BLOCK_FRAMES = 2048
-"""Are looked at together: of pages of 4 KB some 8 MB."""
+"""Number of frames that are checked together: some 8 MB of 4 KB pages."""
 UNSURE = 1
-"""So many transactions in a row behind the place may be none: one that was given up (no room, no power) may have left
-its end there. What several left that were given up one after the other is no row: each was written over the one
-before, and the sums of what stuck out do not go on from what is before it."""
+"""Number of consecutive transactions after the place that may be an illusion: an abandoned transaction (no room, no
+power) may have left its end there. Several abandoned ones do not form a series: each overwrote the previous one, so the
+check sums of the remains do not continue."""
 Words = NDArray[np.uint32]
 
 
 class Look(NamedTuple):
-    """The content of a log. ``salts`` None: its header is damaged, and SQLite takes none of it."""
+    """The content of a log. ``salts`` None: its header is damaged, so SQLite reads no frame."""
 
     salts: bytes | None
     taken: int
-    """Frames, the first ones, that are as they were written."""
+    """Number of first frames that are intact."""
     behind: int
-    """Ends of transactions of this log behind them: as many as are in a row."""
+    """Number of consecutive transaction ends of this log after these frames."""
 
 
 def log_damage(journal: Path, *, synced: bool) -> str | None:
-    """Return what was stored in its log and will not be found by SQLite; None where that is not sure. To be asked
-    before SQLite opens the journal. Reads, and no more. Looks twice, as another process may be writing.
+    """Return the stored part of the log that SQLite will not find; None if this is not certain. Call it before SQLite
+    opens the journal. Only reads, and twice, as another process may be writing.
 
-    ``synced``: each transaction waited for the disk. Else the log may have holes once power was lost, and what is
-    behind them was not promised.
+    ``synced``: each transaction waited for the disk. Otherwise the log may have holes after a power failure, and the
+    data after them was not guaranteed.
     """
     log, index_file = (journal.with_name(journal.name + suffix) for suffix in ("-wal", "-shm"))
     for _ in range(2):
@@ -61,28 +61,28 @@ def log_damage(journal: Path, *, synced: bool) -> str | None:
 def _missing(look: Look, index: "LogIndex | None") -> str | None:
     if index is None or look.taken >= index.frames or look.salts not in (None, index.salts):
         return None
-    return f"of {index.frames} pages that were stored in its log the first {look.taken} are as they were written"
+    return f"only the first {look.taken} of {index.frames} pages that were stored in its log are intact"
 
 
 def _behind(look: Look) -> str | None:
     if look.behind <= UNSURE:
         return None
-    return f"{look.behind} transactions of its log are behind a page that is not as it was written"
+    return f"{look.behind} transactions of its log follow a page that is damaged"
 
 
 class _Header(NamedTuple):
-    """``right`` False: it is not as it was written, and SQLite takes none of the frames."""
+    """The header. ``right`` False: it is damaged, so SQLite reads no frame."""
 
     page_bytes: int
     salts: Words
-    """Are in each frame of this log; what an earlier one left behind it has others."""
+    """Two words in each frame of this log; remains of an earlier log have others."""
     order: str
     sums: Words
     right: bool
 
 
 def look_at(log: Path) -> Look | None:
-    """Return the content of the log; None if there is none, or if it was begun anew meanwhile."""
+    """Return the content of the log; None if there is none, or if it was restarted meanwhile."""
     try:
         file = log.open("rb")
     except FileNotFoundError:
@@ -115,7 +115,7 @@ def _first(marks: NDArray[np.bool_]) -> int:
 
 
 def _header(stored: bytes) -> _Header | None:
-    """None: it does not say how long a frame is."""
+    """Return the header; None if it does not contain the length of a frame."""
     words = _words(np.frombuffer(stored, np.uint8)[np.newaxis], ">u4")[0]
     page_bytes, order = int(words[2]), ORDERS.get(int(words[0]), "<u4")
     if not 512 <= page_bytes <= 65536 or page_bytes % 8:
@@ -128,8 +128,8 @@ def _header(stored: bytes) -> _Header | None:
 def _sums_are_right(
     frames: NDArray[np.uint8], stored: Words, before: Words, order: str
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return for each frame if the sum of those before it is right (``before`` of the first); and whether it was
-    written behind the one before it, which may have another sum by now."""
+    """Return for each frame whether the sum up to its predecessor is right (``before``: of the first), and whether it
+    was written after its predecessor, whose sum may differ by now."""
     words = _words(np.concatenate((frames[:, :8], frames[:, FRAME_HEADER_BYTES:]), axis=1), order)
     sums = _sums(words, np.vstack((before, stored[:-1])))
     right: NDArray[np.bool_] = (sums == stored).all(axis=1)
@@ -139,7 +139,7 @@ def _sums_are_right(
 
 
 def _sums(words: Words, before: Words) -> Words:
-    """Check sums of rows of words, from ``before`` on: for each pair s0 += x0 + s1, s1 += x1 + s0, modulo 2³²."""
+    """Return check sums of rows of words, from ``before`` on: per pair s0 += x0 + s1, s1 += x1 + s0, modulo 2³²."""
     first, second = before.T.copy()
     columns = np.ascontiguousarray(words.T)
     for even, odd in zip(columns[::2], columns[1::2], strict=True):
@@ -160,22 +160,22 @@ def _words(rows: NDArray[np.uint8], order: str) -> Words:
 # change: https://sqlite.org/walformat.html#the_wal_index_file_format
 
 HEAD = struct.Struct("=IIIBBHII2I8s2I")
-"""Version, unused, changes, whether it is set up, order of check sums, bytes of a page, frames, pages of the database,
-sum of the last frame, salts, sum of this. In the order of bytes of the machine; the salts as they are in the log."""
+"""Version, unused, changes, initialized, order of check sums, bytes per page, frames, pages of the database, sum of the
+last frame, salts, sum of this header. In the machine's byte order; the salts as in the log."""
 VERSION = 3007000
 SUMMED_BYTES = 40
 
 
 class LogIndex(NamedTuple):
-    """``frames`` of the log with these ``salts`` were stored."""
+    """The index: ``frames`` of the log with these ``salts`` were stored."""
 
     frames: int
     salts: bytes
 
 
 def log_index(path: Path) -> LogIndex | None:
-    """None: it says nothing that is sure. Both copies of its head have to be alike, their sum right, and the file of a
-    process of this machine since it started: one that is from before lost power may be newer than its log."""
+    """Return the index; None if it is not reliable. Both copies of its header must be equal and their sum right, and a
+    process must have written it since the machine started: after a power failure, it may be newer than its log."""
     try:
         written_s = path.stat().st_mtime
         with path.open("rb") as file:
@@ -191,6 +191,6 @@ def log_index(path: Path) -> LogIndex | None:
 
 
 def _sums_of_head(head: bytes) -> list[int]:
-    """As of the log's frames, in the order of bytes of the machine."""
+    """Return the sums, computed as for the log's frames, in the machine's byte order."""
     sums: list[int] = _sums(np.frombuffer(head, np.uint32)[np.newaxis], np.zeros((1, 2), np.uint32))[0].tolist()
     return sums

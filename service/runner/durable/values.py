@@ -12,7 +12,7 @@ from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 
 
 class Left(NamedTuple):
-    """Results that left one after the other, as ``building.kept.Run`` has them."""
+    """Results that left one after the other."""
 
     first: int
     values: Sequence[Any]
@@ -22,7 +22,7 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """Items that were pushed together, as they came: ``values`` before the app made anything of them."""
+    """Items that were pushed together, as received: ``values`` before the app converted them."""
 
     first: int
     values: tuple[Any, ...]
@@ -34,41 +34,41 @@ class Pushed:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The data that is stored together, all of it or nothing."""
+    """Data that a transaction stores together, all of it or nothing."""
 
     checkpoint: Checkpoint
-    """Its states are values of the stages, not payloads of a pool; those of keys as a worker pickled them."""
+    """Its states are values of the stages, not payloads of a pool; keyed states are as a worker pickled them."""
     positions: Mapping[str, Position | None] = field(default_factory=dict)
     """Source positions after delivered items, by partition, if changed. None: the partition has ended."""
     left: tuple[Left, ...] = ()
-    """Results since the last commit, where they are kept."""
+    """Results since the last commit, if results are stored."""
     wanted: int | None = None
-    """Results from this serial number on are not in the sink yet: they are kept. None: there is no sink."""
+    """The sink lacks results from this serial number on, so they are retained. None: there is no sink."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """The data that a runner finds of the one before it."""
+    """Data that a runner finds of the previous runner."""
 
     checkpoint: Checkpoint = BEGINNING
     positions: Mapping[str, Position] = field(default_factory=dict)
     left: tuple[Left, ...] = ()
-    """The latest results, as far as they are kept."""
+    """The latest results, as far as they were stored."""
     pushed: tuple[Pushed, ...] = ()
-    """What was acknowledged and is not out; the first may have items that are."""
+    """Acknowledged items that were not delivered; the first group may contain delivered ones."""
     wanted: int | None = None
     """As :attr:`Commit.wanted`."""
     keyed: dict[str, dict[Any, bytes]] = field(default_factory=dict)
-    """States of keys, pickled, by partitioned stage. Whoever begins with them takes them out: they may be much."""
+    """Pickled states of keys, by partitioned stage. The reader takes them out, as they may be large."""
 
     @property
     def accepted(self) -> int:
-        """Items that were given a serial number."""
+        """Number of items with a serial number."""
         return max(self.checkpoint.next_serial, self.pushed[-1].end if self.pushed else 0)
 
     @property
     def undelivered(self) -> list[Any]:
-        """The pushed items that are not out, as they came."""
+        """Return the pushed items that were not delivered, as received."""
         begin = self.checkpoint.next_serial
         return [value for each in self.pushed for value in each.values[max(0, begin - each.first) :]]
 
@@ -80,29 +80,29 @@ MOVED = {
     "apps.input.positions": "datapipe.sources.portions",
     "apps.input.redis_streams": "datapipe.brokers.redis.source",
 }
-"""Modules of earlier versions whose classes are in journals, and where these classes are now."""
+"""Modules of earlier versions whose classes occur in journals, and the present modules of these classes."""
 
 
 class Damaged(ValueError):  # noqa: N818 - says what happened to it
-    """These bytes are not what was written."""
+    """These bytes differ from the written ones."""
 
 
 def sealed(value: Any) -> bytes:
-    """Raises: what pickle raises on a value that cannot be pickled."""
+    """Return a pickled value with its check sum. Raises: pickle's errors for a value that cannot be pickled."""
     body = pickle.dumps(value, protocol=5)
     return zlib.crc32(body).to_bytes(_CHECK_BYTES, "big") + body
 
 
 def mark(*names: object) -> int:
-    """Return a check sum of the names that identify a body. Those of many are joined by exclusive or, in any order."""
+    """Return a check sum of the names that identify a body. Exclusive or joins several, in any order."""
     return zlib.crc32(repr(names).encode())
 
 
 def unsealed(stored: bytes) -> Any:
-    """Nothing is made of bytes whose check sum is wrong. Raises: Damaged."""
+    """Return the body of a record, unless its check sum is wrong. Raises: Damaged."""
     body = memoryview(stored)[_CHECK_BYTES:]
     if len(stored) < _CHECK_BYTES or zlib.crc32(body) != int.from_bytes(stored[:_CHECK_BYTES], "big"):
-        raise Damaged("a record has another check sum than when it was written")
+        raise Damaged("the check sum of a record is wrong")
     return loaded(body)
 
 

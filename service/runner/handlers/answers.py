@@ -1,4 +1,4 @@
-"""Answer requests to a runner: in the loop's thread while there is a run, at once while there is none."""
+"""Answer requests to a runner: in the loop's thread during a run, otherwise at once."""
 
 import os
 from collections import Counter
@@ -35,12 +35,12 @@ from service.schemas.slo import GrantBody, SloInForce
 from service.schemas.spec import RunSpec
 
 LATE_S = 1.0
-"""An item that has been due for longer than this waits for more than its turn."""
+"""Lateness in seconds beyond which an item is overdue, not merely waiting for its turn."""
 
 
 @dataclass(slots=True)
 class RunnerStatus:
-    """State, failure and location of a runner. Changed by the loop's thread, read by any."""
+    """State, failure and location of a runner. The loop's thread changes them, any thread may read them."""
 
     state: State = State.STARTING
     failure: str | None = None
@@ -52,14 +52,14 @@ class RunnerStatus:
         return bodies.RunnerBody(pid=os.getpid(), node=self.node, since=self.began_at)
 
     def at_rest(self, app: type[App], spec: RunSpec) -> bodies.Status:
-        """Return what is known without a run."""
+        """Return the part of the status that is known without a run."""
         health = bodies.RunnerHealth(failure=self.failure, runner_pid=os.getpid(), runner=self.runner)
         origin = bodies.Origin.of(spec, began_at=self.began_at)
         return bodies.resting(app, self.state, spec, None, health).but(origin=origin)
 
 
 def status_of(run: Run, record: Record, runner: RunnerStatus) -> bodies.Status:
-    """Return the status of a run, from what its parts know."""
+    """Return the status of a run, from its parts."""
     loop, checked = run.loop, run.checked
     view, snapshot, slo = loop.engine.view(), loop.snapshot, loop.manager.slo
     cost = cost_of(run, record)
@@ -149,7 +149,7 @@ def _placement(loop: ControlLoop) -> list[figures.Placed]:
 
 
 def cost_of(run: Run, record: Record) -> figures.Cost | None:
-    """Return the cores and workers in use; None before anything was measured."""
+    """Return the cores and workers in use; None before the first measurement."""
     snapshot = run.loop.snapshot
     return None if snapshot is None else record.usage.cost(run.loop.engine.view().workers, snapshot.cores)
 
@@ -158,7 +158,7 @@ def cost_of(run: Run, record: Record) -> figures.Cost | None:
 
 
 def blocked_by(view: DispatcherView, seen: Snapshot | None, faults: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a sentence for each part of ``BLOCKED_BY`` that blocks the stream. ``faults``: those already known."""
+    """Return a sentence for each part of ``BLOCKED_BY`` that blocks the stream. ``faults``: parts already known."""
     reasons: dict[str, str] = {}
     for part, reason in chain((faults or {}).items(), _few_workers(view), _overdue(seen), _stalled(seen)):
         reasons.setdefault(part, reason)
@@ -171,7 +171,7 @@ def _few_workers(view: DispatcherView) -> Iterator[tuple[str, str]]:
     workers, groups = len(view.workers), len(view.composition.groups)
     if view.composition.dyn is not None and workers >= view.composition.workers:
         return  # these workers change groups by design
-    yield "workers", f"{workers} {'worker' if workers == 1 else 'workers'} for {groups} groups, shared in turn"
+    yield "workers", f"{workers} {'worker' if workers == 1 else 'workers'} for {groups} groups, served in turn"
 
 
 def _overdue(snapshot: Snapshot | None) -> Iterator[tuple[str, str]]:
@@ -183,11 +183,11 @@ def _overdue(snapshot: Snapshot | None) -> Iterator[tuple[str, str]]:
 def _stalled(snapshot: Snapshot | None) -> Iterator[tuple[str, str]]:
     still_s = stalled_s(snapshot) if snapshot else None
     if still_s is not None:
-        yield "stages", f"nothing has come out for {still_s:.0f} s"
+        yield "stages", f"no item was delivered for {still_s:.0f} s"
 
 
 class AtRest:
-    """Handlers for a runner without a run, for any thread. Changes wait in the mailbox until there is one."""
+    """Handlers for a runner without a run, for any thread. Changes wait in the mailbox until a run begins."""
 
     def __init__(self, checked: CheckedSpec, runner: RunnerStatus, mailbox: Mailbox) -> None:
         self._spec, self._app = checked.spec, type(checked.app)
@@ -211,7 +211,7 @@ class AtRest:
         )
 
     def _what_if(self, _: ask.ReadWhatIf) -> WhatIf:
-        raise UnavailableError(f"nothing is measured of {self._spec.app} yet; try again in a moment")
+        raise UnavailableError(f"there are no measurements of {self._spec.app} yet; try again in a moment")
 
     def _set_grant(self, request: ask.SetGrant) -> None:
         self._bid = Bid(None, grant=request.grant)
@@ -231,7 +231,7 @@ class AtRest:
 
 
 class UnderWay:
-    """Handlers of all requests to a run, for the thread that it belongs to; they answer with the bodies of the API."""
+    """Handlers of all requests to a run, for the loop's thread; they answer with bodies of the API."""
 
     def __init__(self, run: Run, record: Record, runner: RunnerStatus) -> None:
         self._run, self._record, self._runner = run, record, runner
@@ -264,7 +264,7 @@ class UnderWay:
 
     def _set_planned(self, request: ask.SetPlannedLoads) -> None:
         self._run.announced = request.announced
-        epoch_s = WallClock.now().epoch_s  # the manager counts in seconds of the loop's clock
+        epoch_s = WallClock.now().epoch_s  # the manager uses seconds of the loop's clock
         self._manager.announce([each.on_clock(epoch_s) for each in request.announced])
 
     def _set_mode(self, request: ask.SetMode) -> None:
@@ -294,7 +294,7 @@ class UnderWay:
     def _what_if(self, request: ask.ReadWhatIf) -> WhatIf:
         checked, snapshot, choices = self._checked, self._loop.snapshot, self._manager.choices
         if snapshot is None:
-            raise UnavailableError(f"nothing is measured of {checked.spec.app} yet; try again in a moment")
+            raise UnavailableError(f"there are no measurements of {checked.spec.app} yet; try again in a moment")
         known = Present(
             *(snapshot, self._loop.engine.view().composition, self._run.compositions, self._manager.objective),
             *(checked.strategy, checked.settings.manager, choices.unavailable(snapshot.now_s), choices.generated),

@@ -1,4 +1,4 @@
-"""The port of a runner, a caller that waits for a blocked one, and the mailbox of the thread that answers."""
+"""The port of a runner, a caller that waits for a blocked runner, and the mailbox of the thread that answers."""
 
 import queue
 import threading
@@ -14,33 +14,33 @@ from service.runner.rpc.vital import Vital
 A = TypeVar("A")
 
 ANSWER_S = 5.0
-"""Longest wait for an answer of a healthy runner; its loop turns every few milliseconds."""
+"""Maximum wait for an answer of a healthy runner, in seconds; its loop turns every few milliseconds."""
 
 
 class RunnerPort(Protocol):
-    """A runner seen from outside. May be used from any thread."""
+    """A runner as other processes see it. May be used from any thread."""
 
     def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
-        """The runner's answer. Raises: RecomposeError when the runner refuses the request; ConnectionError when it is
-        gone; TimeoutError when it does not answer within ``timeout_s``; another error when it is broken."""
+        """Return the runner's answer. Raises: RecomposeError if the runner refuses; ConnectionError if it is gone;
+        TimeoutError if it does not answer within ``timeout_s``; another error if the runner is faulty."""
 
     def vital(self) -> Vital:
         """Return the runner's vital state as seen from here, even if it does not answer. Returns within seconds."""
 
     def kill(self) -> None:
-        """Ends it at once, and its workers with it; nothing is drained."""
+        """End the runner and its workers at once, without a drain."""
 
 
 class Patient:
-    """Waits on for a silent runner, and says so once. For one thread. A request that was given up may still be carried
-    out, so ask only for what may be done twice."""
+    """A caller for one thread that waits for a silent runner and reports that once. A request that timed out may still
+    be carried out, so only requests that may be repeated are allowed."""
 
     def __init__(self, runner: RunnerPort, answer_s: float = ANSWER_S) -> None:
         self._runner, self._answer_s = runner, answer_s
         self._told = False
 
     def ask(self, request: Request[A]) -> A:
-        """The answer, whenever it comes. Raises: as ``RunnerPort.ask``, but for TimeoutError."""
+        """Return the answer, whenever it comes. Raises: as ``RunnerPort.ask``, except TimeoutError."""
         while True:
             try:
                 return self._runner.ask(request, timeout_s=self._answer_s)
@@ -57,7 +57,7 @@ class Patient:
 
 
 class Answers:
-    """A table of handlers, one a kind of request."""
+    """A table of handlers by kind of request."""
 
     def __init__(self, *handlers: Handler) -> None:
         self._handlers: dict[type[Any], Callable[[Any], Any]] = dict(handlers)
@@ -66,13 +66,13 @@ class Answers:
         return type(request) in self._handlers
 
     def answer(self, request: Request[A]) -> A:
-        """Raises: what the handler raises."""
+        """Call the handler. Raises: as the handler."""
         answer: A = self._handlers[type(request)](request)
         return answer
 
 
 class Mailbox:
-    """Requests wait here for the loop's thread, so that it needs no lock; after ``close`` they are served at once."""
+    """Queues requests for the loop's thread, which therefore needs no lock; after ``close`` they are served at once."""
 
     def __init__(self) -> None:
         self._letters: queue.SimpleQueue[tuple[Request[Any], Future[Any]]] = queue.SimpleQueue()
@@ -86,11 +86,11 @@ class Mailbox:
         return future
 
     def open(self, answers: Answers, wake: Callable[[], None]) -> None:
-        """Let requests be answered from now on; those put before come first. ``wake`` ends a wait of the loop."""
+        """Begin to answer requests; those in the queue come first. ``wake`` ends a wait of the loop."""
         self._answers, self._wake = answers, wake
 
     def ask(self, request: Request[A], timeout_s: float) -> A:
-        """The loop's answer. Raises: what the handler raises; TimeoutError, and then it is answered no more."""
+        """Return the loop's answer. Raises: as the handler; TimeoutError, after which the request is dropped."""
         future = self.put(request)
         if self._closed.is_set():
             self.serve()
@@ -103,24 +103,24 @@ class Mailbox:
         raise TimeoutError(f"the loop did not answer {type(request).__name__} within {figure(timeout_s, 6)} s")
 
     def serve(self) -> None:
-        """Answers what waits."""
+        """Answer the queued requests."""
         while not self._letters.empty():
             with self._alone:
                 self._serve_one()
 
     def close(self) -> None:
-        """No loop will serve any more."""
+        """Close the mailbox: no loop will serve it any more."""
         self._closed.set()
         self.serve()
 
     def _serve_one(self) -> None:
         try:
             request, future = self._letters.get_nowait()
-        except queue.Empty:  # another thread was quicker
+        except queue.Empty:  # another thread has served it first
             return
         if not future.set_running_or_notify_cancel():
             return
         try:
             future.set_result(self._answers.answer(request))
-        except BaseException as error:  # whatever it is, it belongs to who asked
+        except BaseException as error:  # any error is passed to the caller
             future.set_exception(error)

@@ -21,42 +21,42 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 Handler = tuple[type[Any], Callable[[Any], Any]]
-"""A kind of request and who answers it; made by ``Request.by``, which knows that the two fit."""
+"""A kind of request and its handler; ``Request.by`` makes the pair and checks its types."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[A_co]):
-    """Something asked of a runner, which answers with an ``A_co``."""
+    """A request to a runner, whose answer is an ``A_co``."""
 
     @classmethod
     def by(cls: type[Q], handler: Callable[[Q], A_co]) -> Handler:
-        """``handler`` answers this kind."""
+        """Return the pair of this kind of request and its ``handler``."""
         return cls, handler
 
 
 @dataclass(frozen=True, slots=True)
 class Start(Request[None]):
-    """Begins the run, the first time; answered at once. ``ReadStatus`` tells when it is up, or why it failed."""
+    """Start the run, once. The answer comes at once; ``ReadStatus`` shows success or failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop(Request[None]):
-    """No more input; answered when the run has ended, or soon after ``timeout_s``."""
+    """Take no more input; the answer comes when the run has ended, or soon after ``timeout_s``."""
 
     drain: bool = True
-    """All accepted items are delivered first."""
+    """If true, all accepted items are delivered first."""
     timeout_s: float = 30.0
-    """Longest drain; what is still in flight then is given up."""
+    """Longest time to drain, in seconds; then items in flight are given up."""
     hands_over: bool = False
-    """Another runner goes on: this one answers and is killed, and its workers wait for the other."""
+    """If true, another runner continues: this one answers and is killed, and its workers wait for the new one."""
 
 
-# --- changes, each raising RecomposeError for a value that does not fit the app ---
+# --- changes; each raises RecomposeError for a value that does not fit the app ---
 
 
 @dataclass(frozen=True, slots=True)
 class SetSlo(Request[None]):
-    """Sets the objective; None removes it."""
+    """Set the objective; None removes it."""
 
     slo: Slo | None
 
@@ -68,28 +68,28 @@ class SetInput(Request[None]):
 
 @dataclass(frozen=True, slots=True)
 class SetBatching(Request[None]):
-    """Sets the bundle size for compositions that set none of their own."""
+    """Set the bundle size for compositions that set none of their own."""
 
     batching: BatchingSpec
 
 
 @dataclass(frozen=True, slots=True)
 class SetRate(Request[None]):
-    """Any input rate over time, counted from now; for experiments."""
+    """Set any input rate over time, counted from now; for experiments."""
 
     rate: Rate
 
 
 @dataclass(frozen=True, slots=True)
 class SetPlannedLoads(Request[None]):
-    """Replaces all planned loads."""
+    """Replace all planned loads."""
 
     announced: tuple[PlannedLoad, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SetMode(Request[None]):
-    """``composition`` goes with mode pinned; None pins the active one."""
+    """Set the mode. ``composition`` is for mode pinned; None pins the active one."""
 
     mode: Mode
     composition: str | None = None
@@ -102,14 +102,14 @@ class SetCompositions(Request[None]):
 
 @dataclass(frozen=True, slots=True)
 class SetGrant(Request[None]):
-    """Set the share of the machine's budget (None: no budget), again for a runner that was started again."""
+    """Set the share of the machine's budget (None: no budget); sent again to a new runner."""
 
     grant: Grant | None
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The answer to many items: serial numbers of those taken, and why the next one was not."""
+    """The answer to several items: serial numbers of the accepted ones, and why the next one was refused."""
 
     serials: list[int]
     refusal: RecomposeError | None
@@ -117,7 +117,7 @@ class Taken:
 
     @property
     def serial(self) -> int:
-        """The serial number of the only item. Raises: why it was not taken."""
+        """Return the serial number of the only item. Raises: the reason of its refusal."""
         if self.refusal is not None:
             raise self.refusal
         return self.serials[0]
@@ -125,23 +125,23 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class PushMany(Request[Taken]):
-    """Items in turn, up to the first that is refused: for want of room, or by a source other than ``push``."""
+    """Push items in turn, up to the first that is refused: for lack of room, or by a source other than ``push``."""
 
     values: tuple[Any, ...]
-    """JSON, as the app's ``from_json`` takes it; bytes or an array, as its ``from_binary`` does."""
+    """Items: JSON for the app's ``from_json``, bytes or an array for its ``from_binary``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResetGaps(Request[None]):
-    """Starts the statistics of gaps between outputs anew; for measurements."""
+    """Restart the statistics of gaps between outputs; for measurements."""
 
 
 Change = SetSlo | SetInput | SetBatching | SetPlannedLoads | SetMode | SetCompositions
-"""What the spec of a run is another one after."""
+"""Changes that alter the spec of a run."""
 
 
 def changed(spec: RunSpec, change: Change) -> RunSpec:
-    """Return the spec of a run after ``change``, whose fields have the names of those of the spec."""
+    """Return the spec of a run after ``change``, whose fields have the same names as the spec's."""
     new = {field.name: getattr(change, field.name) for field in fields(change)}
     if isinstance(change, SetMode):
         new["composition"] = change.composition or spec.composition
@@ -150,29 +150,29 @@ def changed(spec: RunSpec, change: Change) -> RunSpec:
 
 @dataclass(frozen=True, slots=True)
 class ReadList(Request[list[R]]):
-    """A request for a list, which is empty as long as there is no run."""
+    """A request for a list; the list is empty while there is no run."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSpec(Request[RunSpec]):
-    """Reads the spec: as the run was started, with all changes since."""
+    """Read the spec, with all changes since the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadStatus(Request[Status]):
-    """The body of ``GET /status/{app}``."""
+    """Read the body of ``GET /status/{app}``."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskBid(Request[Bid]):
-    """Asks how well the objective would be met within each of ``limits``."""
+    """Ask how well the objective would be met within each of ``limits``."""
 
     limits: Limits
 
 
 @dataclass(frozen=True, slots=True)
 class ReadDecisions(ReadList[Decision]):
-    """Decisions with an id above ``after_id``, oldest first."""
+    """Read decisions with an id above ``after_id``, oldest first."""
 
     after_id: int
     limit: int
@@ -180,51 +180,51 @@ class ReadDecisions(ReadList[Decision]):
 
 @dataclass(frozen=True, slots=True)
 class ReadNoChanges(ReadList[QuietRun]):
-    """The latest runs of "no change", oldest first."""
+    """Read the latest series of "no change", oldest first."""
 
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSizes(ReadList[SizeChange]):
-    """The latest changes of how many items travel together, oldest first."""
+    """Read the latest changes of the bundle size, oldest first."""
 
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReadResults(Request[list[Result]]):
-    """Results with a serial number above ``after``, in order. Raises: ResultsGoneError, also for another ``run``."""
+    """Read results with a serial number above ``after``. Raises: ResultsGoneError, also for another ``run``."""
 
     after: int | None
-    """None: from the oldest one kept."""
+    """Serial number to continue after; None: from the oldest retained result."""
     limit: int
     run: str | None = None
-    """In which ``after`` was given; None: not told."""
+    """Run that ``after`` belongs to; None: not given."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadCompositions(ReadList[Choice]):
-    """Reads all compositions, with predictions if there is a profile."""
+    """Read all compositions, with predictions if there is a profile."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadHistory(ReadList[Sample]):
-    """Reads one sample a second of the last ``last_s`` seconds, oldest first."""
+    """Read one sample per second of the last ``last_s`` seconds, oldest first."""
 
     last_s: float
     most: int | None = None
-    """Samples; of more every so many-th is told, the latest among them. None: all."""
+    """Maximum number of samples; if there are more, every n-th is returned, and always the latest. None: all."""
 
     def thin(self, samples: Sequence[Sample]) -> list[Sample]:
-        """``most`` of them, evenly."""
+        """Return ``most`` of the samples, evenly spaced."""
         step = 1 if self.most is None else -(-len(samples) // self.most) or 1
         return list(samples[(len(samples) - 1) % step :: step])
 
 
 @dataclass(frozen=True, slots=True)
 class ReadWhatIf(Request[WhatIf]):
-    """Predictions under other circumstances; None means as it is now. Raises: UnavailableError before a profile."""
+    """Predict under other circumstances; None: as now. Raises: UnavailableError before there is a profile."""
 
     cores: int | None = None
     replicas: int | None = None
@@ -233,4 +233,4 @@ class ReadWhatIf(Request[WhatIf]):
 
 @dataclass(frozen=True, slots=True)
 class ReadSummary(Request[Summary]):
-    """The figures of the run so far."""
+    """Read the figures of the run so far."""

@@ -5,8 +5,8 @@ from enum import Enum
 
 class Vital(Enum):
     REACHABLE = "reachable"
-    """The machine answers, so if there is no answer the runner itself is the cause."""
+    """The machine answers, so a missing answer is due to the runner itself."""
     CUT_OFF = "cut off"
-    """The machine does not answer; the runner may be well."""
+    """The machine does not answer; the runner may be healthy."""
     DEAD = "dead"
     """The process has ended, or Ray considers it or its machine lost."""

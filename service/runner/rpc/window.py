@@ -1,4 +1,4 @@
-"""The results of a run that can still be read, and the refusal of a request for others."""
+"""The window of readable results of a run, and the refusal of requests for other results."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ class Window:
 
     run: str | None
     kept: Sequence[Result] = ()
-    """The latest rows, in order; an item of several values has one for each, one of none has none."""
+    """The latest rows, in order; an item has a row for each of its values."""
     out: int = 0
-    """Serial numbers below are out."""
+    """Serial numbers below this one are delivered."""
     given: int | None = None
-    """Serial numbers below were given to items; None: not known."""
+    """Serial numbers below this one belong to items; None: unknown."""
     since: int | None = None
-    """All rows of items from this serial number on are kept; None: from the first one that is."""
+    """All rows of items from this serial number on are retained; None: from the first retained one."""
 
     def read(self, cursor: ReadResults) -> list[Result]:
         """Return the next results, up to the end of an item. Raises: ResultsGoneError if they are not retained."""
@@ -35,7 +35,7 @@ class Window:
         return [each.model_copy(update={"run": self.run}) for each in self.kept[begin:end]]
 
     def _behind(self, serial: int) -> int:
-        """The place of the first row behind those of this item."""
+        """Return the position of the first row after those of this item."""
         return bisect_right(self.kept, serial, key=lambda row: row.serial)
 
     def _refusal(self, cursor: ReadResults) -> str | None:
@@ -48,14 +48,14 @@ class Window:
         if cursor.after + 1 < oldest:
             return f"results {cursor.after + 1} to {oldest - 1} are gone"
         if cursor.run is None and self.given is not None and cursor.after >= self.given:
-            return f"serial number {cursor.after} was not given to an item in this run"
+            return f"no item of this run has serial number {cursor.after}"
         return None
 
     def _offer(self) -> str:
         if self.run is None:
-            return "there is no run; start one, then read without run and after"
+            return "there is no run; start the app, then read without run and after"
         kept = "nothing yet" if self._first is None else f"{self._first} to {self._last}"
-        return f"kept of run {self.run} is {kept}; read on from there with run={self.run}, without after"
+        return f"run {self.run} retains {kept}; continue from there with run={self.run}, without after"
 
     @property
     def _first(self) -> int | None:

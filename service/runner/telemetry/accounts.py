@@ -1,4 +1,4 @@
-"""Measure what a run uses of the machine, and account for it: since the last record, and what its items came to."""
+"""Measure the resources that a run uses, and account for them since the last record, with the counts of its items."""
 
 import inspect
 import os
@@ -28,7 +28,7 @@ PERIOD_S = 1.0
 _NEARLY = 1.05
 """Multiple of the memory declared by its stages that a worker may have before one warning is logged."""
 BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
-"""Of a core's times; those that are not are idle, or of a guest and in ``user`` already."""
+"""Times of a core in which it is busy. Other times are idle, or times of a guest, which ``user`` includes."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class _Known:
 
 
 class Usage:
-    """Asked with every turn of the manager; looks once a second. Belongs to the loop's thread."""
+    """Resource use of a run, measured once a second. Belongs to the loop's thread."""
 
     def __init__(self) -> None:
         self._known: dict[int, _Known] = {}
@@ -53,7 +53,7 @@ class Usage:
         self.memory: dict[Loads, ClassMemory] = {}
 
     def record(self, now_s: float, workers: Iterable[WorkerView], held: Iterable[tuple[Loads, Need]] = ()) -> None:
-        """Note a second of these workers: those bound to a group are in use. ``held``: the class and need of each."""
+        """Record a second of these workers; bound to a group, they are in use. ``held``: the class and need of each."""
         if self._looked_s is not None and now_s - self._looked_s < PERIOD_S:
             return
         passed_s = 0.0 if self._looked_s is None else now_s - self._looked_s
@@ -74,22 +74,22 @@ class Usage:
         peak = self.memory[loads].peak_bytes if loads in self.memory else 0
         self.memory[loads] = ClassMemory(stages=list(loads), peak_bytes=max(peak, own), declared_bytes=declared)
         if peak <= _NEARLY * declared < own and declared:
-            import structlog  # imported here: a script that logs nothing needs none
+            import structlog  # imported here: a script without logs does not need it
 
             structlog.get_logger().warning(
-                "worker uses more memory than its stages ask for; raise memory=, or a node gets more workers than fit",
+                "worker uses more memory than its stages declare; raise memory=, or a node gets more workers than fit",
                 stages=list(loads),
                 memory=amounts(0, 0, own, {}), declared=amounts(0, 0, declared, {}),
             )  # fmt: skip
 
     def proposed(self, stages: Sequence[Stage], snapshot: Snapshot) -> Resources:
-        """Return the resources that stages use, as a start would ask for them."""
+        """Return the measured resources of the stages, in the form of a start body."""
         crowd = crowding(snapshot.stages, snapshot.cores if snapshot.cores_left is None else snapshot.cores_left)
         cores = {each.name: cores_of(each, crowd) for each in snapshot.stages if each.samples}
         return proposed(cores, {loads: each.peak_bytes for loads, each in self.memory.items()}, held_by(stages, ()))
 
     def _look_at_others(self, passed_s: float) -> None:
-        """What of the cores is busy and not with these workers: other programs, other apps, the runner itself."""
+        """Measure the busy time of the cores that is not of these workers: other programs, other apps, the runner."""
         before, self._machine_s, self._others = self._machine_s, _machine_s() if self._known else None, None
         if before is not None and self._machine_s is not None and passed_s > 0:
             own = sum(each.busy_cores or 0.0 for each in self._known.values())
@@ -100,7 +100,7 @@ class Usage:
             known = self._known.get(pid) or _Known(process := psutil.Process(pid), _cpu_s(process))
             with known.process.oneshot():
                 cpu_s, (known.memory_bytes, known.own_bytes) = _cpu_s(known.process), _memory(known.process)
-        except psutil.Error:  # it has ended meanwhile
+        except psutil.Error:  # the process has ended meanwhile
             return None
         if pid in self._known and passed_s > 0:
             known.busy_cores = (cpu_s - known.cpu_s) / passed_s
@@ -109,7 +109,7 @@ class Usage:
         return known
 
     def cost(self, workers: Iterable[WorkerView], cores: float) -> Cost:
-        """``cores``: those that the workers may use."""
+        """Return the cost of the run. ``cores``: number of cores that the workers may use."""
         seen = list(workers)
         in_use = sum(each.group is not None for each in seen)
         busy = [each.busy_cores for each in self._known.values() if each.busy_cores is not None]
@@ -141,14 +141,14 @@ def _addresses() -> frozenset[str]:
 
 
 def _machine_s() -> float:
-    """CPU seconds of the cores that this process may use, whoever took them."""
+    """Return the CPU seconds of the cores that this process may use, whichever process used them."""
     cores = psutil.cpu_times(percpu=True)
     mine = [cores[number] for number in os.sched_getaffinity(0) if number < len(cores)]
     return float(sum(getattr(times, kind, 0.0) for times in mine for kind in BUSY))
 
 
 def _memory(process: psutil.Process) -> tuple[int, int]:
-    """Return the resident memory, and that of it which the process does not share."""
+    """Return the resident memory of a process, and the part of it that the process does not share."""
     seen = process.memory_info()
     return seen.rss, seen.rss - seen._asdict().get("shared", 0)
 
@@ -162,7 +162,7 @@ COSTS_EVERY_S, RUN_EVERY_S = 10.0, 60.0
 
 
 def version_of_app(app: type[App]) -> str | None:
-    """Return a hash of the module that defines the app; ``None`` if its source is not there."""
+    """Return a hash of the module that defines the app; ``None`` if its source is not available."""
     try:
         source = inspect.getsource(inspect.getmodule(app) or app)
     except (OSError, TypeError):
@@ -171,32 +171,32 @@ def version_of_app(app: type[App]) -> str | None:
 
 
 def version_of_composition(composition: Composition) -> str:
-    """Return a hash of the composition's form, which tells it from another one of the same name."""
+    """Return a hash of the composition's form; it distinguishes compositions of one name."""
     return sha256(repr(composition.shape).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)
 class WallClock:
-    """``epoch_s``: the wall clock at 0 of the loop's clock, seconds since 1970."""
+    """The wall clock. ``epoch_s``: its value at 0 of the loop's clock, in seconds since 1970."""
 
     epoch_s: float
 
     @classmethod
     def now(cls) -> Self:
-        """Return the clock of a loop that counts in ``time.monotonic``."""
+        """Return the clock for a loop that counts in ``time.monotonic``."""
         return cls(time() - monotonic())
 
     def text(self, at_s: float) -> str:
-        """RFC 3339, UTC, to the millisecond."""
+        """Return a time as RFC 3339 text: UTC, with milliseconds."""
         return time_text(self.epoch_s + at_s)
 
     def micros(self, at_s: float) -> int:
-        """Microseconds since 1970."""
+        """Return a time in microseconds since 1970."""
         return round((self.epoch_s + at_s) * 1e6)
 
 
 class Accounts:
-    """``put`` takes a kind and a record of it."""
+    """Makes the run's accounts. ``put`` takes a kind of record and a record."""
 
     def __init__(self, put: Callable[[str, Any], None], clock: WallClock) -> None:
         self._put, self._micros = put, clock.micros
@@ -205,10 +205,10 @@ class Accounts:
         self._costs_due_s = self._run_due_s = 0.0
         self._worker_s = self._cpu_s = 0.0
         self._run: tuple[Any, ...] | None = None
-        """The last record, as far as it has not been written."""
+        """The last record of the run, unless it was written."""
 
     def see(self, run: Run, usage: Usage, now_s: float, cores: float) -> None:
-        """Take what is due after a turn of the manager."""
+        """Make the records that are due after a turn of the manager."""
         if self._began_s is None:
             self._began_s, self._costs_due_s = now_s, now_s + COSTS_EVERY_S
         if now_s >= self._costs_due_s:
@@ -243,7 +243,7 @@ class Accounts:
 
 
 def refused_by(run: Run) -> int:
-    """Rows and messages that the app did not take, of sources that count them."""
+    """Return the number of rows and messages that the app refused, for sources that count them."""
     source, link = run.checked.source, run.checked.link
     if link is not None:
         return int(link.status()["rows_refused"])

@@ -1,4 +1,4 @@
-"""Record a run while it is under way: its clock, its samples, its summary, its telemetry."""
+"""Record a run while it is in progress: its clock, samples, summary and telemetry."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from service.schemas.status import Sample, Status
 PERIOD_S = 1.0
 KEPT_S = 3600
 PACKED = 60
-"""Samples that are compressed together: an hour takes some 0.3 MB, not 15, and up to 0.1 s to read back."""
+"""Number of samples that are compressed together: an hour takes some 0.3 MB instead of 15, and 0.1 s to read."""
 
 
 class History:
-    """A bounded ring; times are seconds of the caller's clock."""
+    """A ring of samples of bounded size; times are seconds of the caller's clock."""
 
     def __init__(self) -> None:
         self._packs: deque[tuple[float, bytes]] = deque(maxlen=-(-int(KEPT_S / PERIOD_S) // PACKED))
-        """Packs of samples with their times, each with the time of its last sample."""
+        """Compressed packs of samples, each with the time of its last sample."""
         self._recent: list[tuple[float, Sample]] = []
         self._due_s = float("-inf")
 
     def record(self, now_s: float, sample: Callable[[], Sample]) -> None:
-        """Takes a sample if one is due."""
+        """Take a sample if one is due."""
         if now_s < self._due_s:
             return
         on_time = now_s - self._due_s < PERIOD_S
@@ -51,7 +51,7 @@ class History:
             self._recent = []
 
     def since(self, at_s: float) -> list[Sample]:
-        """Samples taken at ``at_s`` or later, oldest first."""
+        """Return samples taken at ``at_s`` or later, oldest first."""
         found = [sample for taken_s, sample in self._samples(at_s) if taken_s >= at_s]
         return found[-int(KEPT_S / PERIOD_S) :]
 
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 
 class RunningSummary:
-    """Kept up to date once a tick."""
+    """The summary of a run, updated at each tick."""
 
     def __init__(self) -> None:
         self._hits = SloHits()
@@ -77,11 +77,11 @@ class RunningSummary:
 
     @property
     def slo_met_share(self) -> float | None:
-        """Share of the seconds with a verdict in which the SLO was met."""
+        """Return the share of the seconds with a verdict in which the SLO was met."""
         return rounded(self._hits.time_share)
 
     def record(self, snapshot: Snapshot, result: TickResult) -> bool:
-        """Takes the last tick; False when it was taken before."""
+        """Record the last tick; return False if it was recorded before."""
         if snapshot is self._last:
             return False
         self._last = snapshot
@@ -131,7 +131,7 @@ def _reached(objective: Objective | None, last: Snapshot | None) -> list[Reached
 
 
 def _throughput_per_s(run: Run) -> float | None:
-    """Without the start, and without what came after the last result."""
+    """Return the throughput without the start and without the time after the last result."""
     began_s, last_s = run.intake.began_s, run.sink.last_s
     if began_s is None or last_s is None or last_s <= began_s:
         return None
@@ -139,7 +139,7 @@ def _throughput_per_s(run: Run) -> float | None:
 
 
 class Record:
-    """Belongs to the loop's thread."""
+    """The records of a run; belong to the loop's thread."""
 
     def __init__(self, clock: WallClock, telemetry: Telemetry | None = None) -> None:
         self.clock, self.telemetry = clock, telemetry
@@ -148,7 +148,7 @@ class Record:
         self.usage = Usage()
 
     def record(self, run: Run, status: Callable[[], Status]) -> None:
-        """Takes what is new after a step; ``status`` is asked for when a sample is due."""
+        """Record the changes after a step; ``status`` is called if a sample is due."""
         loop = run.loop
         result, snapshot = loop.result, loop.snapshot
         if result is None or snapshot is None:
@@ -170,7 +170,7 @@ class Record:
 
 
 def _held(run: Run, workers: Sequence[WorkerView]) -> Iterator[tuple[Loads, Need]]:
-    """Yield the class of each worker and its need. Those without a group count as of the class that loads nothing."""
+    """Yield each worker's class and need. Workers without a group belong to the class that loads no stage."""
     stages, groups = run.checked.stages, run.loop.engine.view().composition.groups
     by_name = {stage.name: stage for stage in stages}
     for each in workers:
@@ -179,11 +179,11 @@ def _held(run: Run, workers: Sequence[WorkerView]) -> Iterator[tuple[Loads, Need
 
 
 def record_of(spec: RunSpec, run: Run) -> Record:
-    """Return the record of a run, with telemetry if any is to be written."""
+    """Return the record of a run, with telemetry if it is to be written."""
     clock = WallClock.now()
     if spec.ending.telemetry is None:
         return Record(clock)
-    from datapipe.telemetry.writer import Origin  # imported here: a run without telemetry needs no Arrow
+    from datapipe.telemetry.writer import Origin  # imported here: a run without telemetry does not need Arrow
     from service.runner.telemetry.telemetry import Telemetry
 
     assert spec.origin.run is not None, "a runner has given it a name"

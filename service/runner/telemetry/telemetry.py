@@ -1,4 +1,4 @@
-"""Write telemetry of a running app. The loop's thread does as little as it can: the writer's makes columns."""
+"""Write telemetry of a running app. The writer's thread makes the columns, so that the loop's thread does little."""
 
 import json
 from bisect import bisect_left, bisect_right, insort
@@ -29,20 +29,20 @@ from service.schemas.spec import TelemetrySpec
 from service.schemas.status import TelemetryStatus
 
 Shares = tuple[Any, ...]
-"""Stage, wall and CPU time of one item in seconds, one after the other."""
+"""Times of one item: for each stage its name, wall and CPU time in seconds, all in one tuple."""
 
 
 class Timings:
-    """By the first serial number of a run of items that were timed together so far, how many they are and their shares.
-    A bundle is mostly timed, and leaves, as it is: one look-up each. Where it was taken apart, so is its run here."""
+    """Times of items by the first serial number of a series of items that were timed together, with its length. Usually
+    a bundle is timed and leaves as a whole. If a bundle was split, its series is split too."""
 
     def __init__(self) -> None:
         self._runs: dict[int, tuple[int, list[Any]]] = {}
         self._firsts: list[int] = []
-        """Of the runs, ascending."""
+        """First serial numbers of the series, ascending."""
 
     def add(self, serial: int, count: int, timings: Sequence[StageTiming]) -> None:
-        """A task of ``count`` items from ``serial`` on took so long."""
+        """Add the times of a task over ``count`` items from ``serial`` on."""
         shares: list[Any] = []
         for timing in timings:
             shares += (timing.stage, timing.wall_s / count, timing.cpu_s / count)
@@ -59,7 +59,7 @@ class Timings:
                     self._put(first, items, list(shares))
 
     def pop(self, serial: int, count: int) -> list[tuple[int, Shares]]:
-        """``count`` items from ``serial`` on have left: in order, how many have the same shares, and these."""
+        """Remove ``count`` items from ``serial`` on; return, in order, counts of items with equal times, and these."""
         known = self._runs.get(serial)
         if known is not None and known[0] == count:
             return [(count, self._take(serial))]
@@ -86,7 +86,7 @@ class Timings:
         return place == len(self._firsts) or self._firsts[place] >= serial + count
 
     def _parts(self, serial: int, count: int) -> Iterator[tuple[int, int]]:
-        """First serial number and length of the runs of these items, timed or not. Runs that reach beyond are cut."""
+        """Yield first serial number and length of the series of these items, timed or not; longer series are cut."""
         end = serial + count
         self._cut(serial)
         self._cut(end)
@@ -111,11 +111,11 @@ class Timings:
 
 
 LATE = 3
-"""How many known decisions and switches are looked at again: outcome and gap come after them."""
+"""Number of known decisions and switches that are read again, as their outcome and gap follow later."""
 
 
 class Telemetry:
-    """The telemetry of the runner that ``origin`` names."""
+    """The telemetry of the runner identified by ``origin``."""
 
     def __init__(self, spec: TelemetrySpec, origin: Origin, clock: WallClock) -> None:
         self._timings = Timings()
@@ -127,7 +127,7 @@ class Telemetry:
         self._rows = Rows(origin.run, clock)
         self.accounts = Accounts(self._writer.put, clock)
         self._forms: dict[str, str] = {}
-        """Versions of compositions by name, as they were active last."""
+        """Versions of compositions by name, as of their last activation."""
 
     # --- in the loop's thread ---------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Telemetry:
             self._left(outcome, outcome.arrived_s, "", "shed")
 
     def _left(self, out: Delivered | Shed, since_s: Sequence[float], composition: str, fate: str) -> None:
-        # Plain values: the garbage collector does not look at them again while they wait.
+        # Plain values: the garbage collector need not visit them again while they wait.
         known = (self._target_us, self._threshold, self._forms.get(composition))
         begin = 0
         for count, timings in self._timings.pop(out.serial, out.count):
@@ -168,7 +168,7 @@ class Telemetry:
         self._news("switches", [self._rows.switch(number, each) for number, each in numbered])
 
     def _news(self, kind: str, records: "Sequence[Record]") -> None:
-        """Puts those that are new or say something new. The first field is the number."""
+        """Write entries that are new or have changed. The first field is the number of the entry."""
         for record in records:
             if self._known.get((kind, record[0])) != record:
                 self._known[kind, record[0]] = record
@@ -226,12 +226,12 @@ class Rows:
 
 
 Table = dict[str, Any]
-"""Values by the name of their column."""
+"""A table: values by column name."""
 Columns = Callable[[Sequence[Record]], Table]
 
 
 def columns(epoch_s: float) -> dict[str, Columns]:
-    """Return what makes columns of records, by kind of row. ``epoch_s``: the wall clock at 0 of the clock of items."""
+    """Return functions that convert records to columns, by kind. ``epoch_s``: wall clock at 0 of the items' clock."""
     return {
         "items": partial(_item_columns, epoch_s),
         "snapshots": _snapshot_columns,
@@ -240,9 +240,9 @@ def columns(epoch_s: float) -> dict[str, Columns]:
 
 
 def _item_columns(epoch_s: float, records: Sequence[Record]) -> Table:
-    """Make columns of items that left. A record stands for consecutive items: first serial number, when each was due,
-    when each was read, when they left, composition and outcome, the size of the bundle that the last of them ends (0:
-    of none), and further fields that they share."""
+    """Make columns of items that left. A record describes consecutive items: first serial number, times when each was
+    due, read and delivered, composition and outcome, size of the bundle that the last item ends (0: it ends none), and
+    further common fields."""
     first, due, read, delivered, *common, timings = zip(*records, strict=True)
     counts = np.array([len(times) for times in read])
     compositions, fates, sizes, targets, thresholds, forms = (_repeated(values, counts) for values in common)
@@ -268,7 +268,7 @@ def _instants(epoch_s: float, seconds: Any) -> Any:
 
 
 def _starts(counts: Any) -> Any:
-    """Return where each run begins among all its items."""
+    """Return the position where each series begins among all its items."""
     return np.cumsum(counts) - counts
 
 
@@ -277,13 +277,13 @@ def _repeated(values: Sequence[Any], counts: Any) -> Any:
 
 
 def _stage_lists(timings: Sequence[Sequence[Any]], counts: Any) -> Any:
-    """One list of stages for each item, made of flat columns: an object for each would cost more than all the rest."""
+    """Make one list of stages per item out of flat columns; an object per item would cost more than everything else."""
     flat = list(chain.from_iterable(timings))
     stages = [pa.array(flat[0::3], pa.string()), _nanos(flat[1::3]), _nanos(flat[2::3])]
     of_runs = np.array([len(shares) // 3 for shares in timings])
     of_items = np.repeat(of_runs, counts)
     offsets = np.concatenate(([0], np.cumsum(of_items))).astype(np.int32)
-    # Of each entry: which of its run's stages it is, and where those begin in the flat columns.
+    # For each entry: the index of its stage in its series, and the start of that series in the flat columns.
     entries = np.arange(offsets[-1]) + np.repeat(np.repeat(_starts(of_runs), counts) - offsets[:-1], of_items)
     values = pa.StructArray.from_arrays([column.take(pa.array(entries)) for column in stages], fields=list(STAGE))
     return pa.ListArray.from_arrays(pa.array(offsets), values)

@@ -1,4 +1,4 @@
-"""A validated spec: what could not run was refused; its source is open, or its link to Spark is made."""
+"""A validated spec: it can run; its source is open, or its link to Spark is made."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class CheckedSpec:
-    """Raises: RecomposeError for whatever in the spec cannot run, before anything starts."""
+    """A spec that was checked before anything starts. Raises: RecomposeError for any part that cannot run."""
 
     def __init__(self, spec: RunSpec, overrides: resolution.Overrides = resolution.NO_OVERRIDES) -> None:
         self.spec = spec
@@ -51,9 +51,9 @@ class CheckedSpec:
         cores = resolution.usable_cores(spec.pool)
         self.compositions = spec.compositions or resolution.choices_for(self.app, cores=cores)
         self.listed = bool(spec.compositions) or self.compositions != own_list(self.stages, cores)
-        """Whether somebody wrote the compositions."""
+        """True if a user listed the compositions."""
         self.first = _first(spec, self.strategy, self.stages, self.compositions)
-        _ = spec.batching.batching  # refuses what does not go together
+        _ = spec.batching.batching  # refuses settings that do not fit together
         self.rate = resolution.rate_of(spec.input, spec.apps_dirs)
         self.link = open_link(spec, self.app)
         self.source = overrides.source() or source_of(spec.source, self.app, self.link)
@@ -61,14 +61,14 @@ class CheckedSpec:
         self.pushes = push_door(spec.source.kind, self.app, self.source, self.stored)
 
     def close(self) -> None:
-        """Close everything that is open, whether there was a run or not."""
+        """Close everything that is open, even if there was no run."""
         self.source.close()
         if self.stored is not None:
             self.stored.close()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """Return the stages of this instance, whose options may have changed them."""
+        """The stages of this instance; its options may have changed them."""
         return tuple(self.app.stages)
 
     @property
@@ -85,7 +85,7 @@ class CheckedSpec:
 
 
 def _first(spec: RunSpec, strategy: Strategy, stages: tuple[Stage, ...], known: Sequence[Composition]) -> Composition:
-    """The named one; else the one with which the strategy begins. Raises: RecomposeError for a name not known."""
+    """Return the named composition, else the one with which the strategy begins. Raises: RecomposeError if unknown."""
     name = spec.composition
     if name is not None:
         if (named := next((each for each in known if each.name == name), None)) is not None:
@@ -99,14 +99,14 @@ def _first(spec: RunSpec, strategy: Strategy, stages: tuple[Stage, ...], known: 
 
 
 def source_of(spec: SourceSpec, app: App, link: SparkLink | None) -> Source:
-    """Raises: RecomposeError for a source that gives no items."""
+    """Return the source. Raises: RecomposeError for a source without items."""
     if spec.of.driven and link is not None:
         return link
     return open_source(app, spec.kind, spec.path, clock=monotonic, loop=spec.loop, options=spec.options)
 
 
 def open_link(spec: RunSpec, app: App) -> SparkLink | None:
-    """The link, not started, if any. Raises: NoJava; RecomposeError for unfit fields, transform or sink folder."""
+    """Return the link to Spark, not started, or None. Raises: NoJava; RecomposeError for a bad field or folder."""
     if spec.source.fault is not None:
         raise RecomposeError(spec.source.fault)
     is_stream = spec.source.of.driven
@@ -130,7 +130,7 @@ def open_link(spec: RunSpec, app: App) -> SparkLink | None:
 
 
 def _texts(options: Mapping[str, str | bool | float]) -> dict[str, str]:
-    """As Spark takes them: numbers and booleans as in JSON."""
+    """Return option values as texts for Spark: numbers and booleans as in JSON."""
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in options.items()}
 
 
@@ -142,7 +142,7 @@ def _text_of(file: str) -> str:
 
 
 def _place(path: str) -> str:
-    """An absolute path, as the driver may run elsewhere. Raises: RecomposeError where a file stands."""
+    """Return an absolute path, as the driver may run elsewhere. Raises: RecomposeError if a file is there."""
     if "://" in path:
         return path
     place = Path(path).expanduser().absolute()

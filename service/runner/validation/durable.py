@@ -31,7 +31,7 @@ def durability_fault(spec: RunSpec) -> str | None:
     if not spec.source.of.durable:
         return f"durability {spec.durable.durability!r} does not go with source {spec.source.kind!r}: {WHY}"
     if spec.sink is not None and spec.sink.kind == "spark":
-        why = "which keeps a checkpoint of its own; the others do"
+        why = "which keeps its own checkpoint; all other sinks do"
         return f"durability {spec.durable.durability!r} does not go with sink {spec.sink.kind!r}, {why}"
     return None
 
@@ -54,12 +54,12 @@ def open_durable(spec: RunSpec, source: Source) -> GroupWriter | None:
 
 
 def _pushed(source: Source) -> Push | None:
-    """Return where what is stored first waits to be read."""
+    """Return the place where items are stored before they are read."""
     return source.buffer if isinstance(source, Inbox) else source if isinstance(source, Push) else None
 
 
 def push_door(kind: str, app: App, source: Source, kept: GroupWriter | None) -> "PushDoor":
-    """Return the entrance of pushed items with those acknowledged and not out; or set the source's position."""
+    """Return the entrance of pushed items, with acknowledged undelivered ones; or set the source's position."""
     if kept is None:
         return PushDoor(app, source, kind)
     if isinstance(source, Positioned):
@@ -67,7 +67,7 @@ def push_door(kind: str, app: App, source: Source, kept: GroupWriter | None) -> 
         return PushDoor(app, source, kind)
     door = JournalledDoor(app, _pushed(source) or source, kind, kept)
     door.take_back(kept.found.undelivered, kept.found.accepted)
-    if isinstance(source, Inbox):  # it has a way in of its own, and the door stays shut for others
+    if isinstance(source, Inbox):  # the source has its own entrance, and the door stays shut for others
         source.by_way_of(kept.push)
         return PushDoor(app, source, kind)
     return door
@@ -77,7 +77,7 @@ log = Logger()
 
 
 def open_journal(folder: str, app: str, run: str, epoch: int, *, sync: bool = True) -> Journal:
-    """Raises: as :class:`service.runner.durable.journal_file.JournalFile`."""
+    """Open the journal. Raises: as :class:`service.runner.durable.journal_file.JournalFile`."""
     path = journal_path(folder, app, run)
     journal = Journal(path, run, epoch, sync=sync)
     if epoch == 1:
@@ -88,7 +88,7 @@ def open_journal(folder: str, app: str, run: str, epoch: int, *, sync: bool = Tr
 
 
 def _retire(path: Path) -> None:
-    """Remove the journal of a run that is over; one that still owes data, or cannot be read, stays."""
+    """Remove the journal of a run that is over, unless it still owes data or cannot be read."""
     try:
         damage = log_damage(path, synced=True)
     except OSError as error:
@@ -103,7 +103,7 @@ def _retire(path: Path) -> None:
 
 
 class PushDoor:
-    """Takes items from any thread. Shut where the source is another ``kind`` than push."""
+    """Accepts items from any thread. It is shut if the source is another ``kind`` than push."""
 
     def __init__(self, app: App, source: Source, kind: str) -> None:
         self._app, self._kind = app, kind
@@ -111,16 +111,16 @@ class PushDoor:
 
     @property
     def accepted(self) -> int:
-        """Items that were given a serial number."""
+        """Return the number of items with a serial number."""
         return self._source.accepted if self._source is not None else 0
 
     @property
     def waiting(self) -> int:
-        """Items that were accepted and not read yet."""
+        """Return the number of accepted items that were not read yet."""
         return self._source.waiting if self._source is not None else 0
 
     def put(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
-        """Return the serial numbers of those before the first that is refused, and why that one is."""
+        """Accept items; return the serial numbers before the first refused item, and the reason of the refusal."""
         serials: list[int] = []
         try:
             for value in values:
@@ -150,26 +150,26 @@ class PushDoor:
         try:
             pickle.dumps(item, protocol=5, buffer_callback=lambda _: None)  # large arrays are not copied
         except Exception as error:
-            made = f"{self._app.name} makes a {type(item).__name__} of this item, which cannot be sent to a worker"
-            raise RecomposeError(f"{made} ({why_of(error)}); it must be what pickle takes") from error
+            made = f"{self._app.name} turns this item into a {type(item).__name__}, which cannot be sent to a worker"
+            raise RecomposeError(f"{made} ({why_of(error)}); it must be picklable") from error
 
     def _stored_form(self, value: Any) -> Any:
         try:
             return as_it_came(value)
         except Exception as error:
             what = f"this item, a {type(value).__name__}, cannot be stored: {error}"
-            raise RecomposeError(f"{what}; it must be what pickle takes") from error
+            raise RecomposeError(f"{what}; it must be picklable") from error
 
 
 class JournalledDoor(PushDoor):
-    """Acknowledges what is stored, and nothing else: ``journal`` gives the items to the source when they are."""
+    """Acknowledges only stored items: ``journal`` passes them to the source once they are stored."""
 
     def __init__(self, app: App, source: Source, kind: str, journal: GroupWriter) -> None:
         super().__init__(app, source, kind)
         self._journal = journal
 
     def put(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
-        """Accept items; all that are taken are stored together."""
+        """Accept items; all accepted ones are stored together."""
         stored: list[Any] = []
         arrivals: list[Arrival] = []
         refusal = first = None
@@ -183,7 +183,7 @@ class JournalledDoor(PushDoor):
                     form = self._stored_form(value)
                     arrivals.append(source.announced(self._item(value)))
                     stored.append(form)
-            except RecomposeError as error:  # those before it are taken
+            except RecomposeError as error:  # the items before it are accepted
                 refusal = error
             first = self._journal.push(tuple(stored), arrivals) if arrivals else 0
         except RecomposeError as error:
@@ -195,13 +195,13 @@ class JournalledDoor(PushDoor):
 
     def take_back(self, values: Sequence[Any], accepted: int) -> None:
         """Return to the source the items that an earlier runner acknowledged and did not deliver, of ``accepted`` items
-        in all. Items that the app refuses now, because it was edited, become dead letters in their place."""
+        in all. Items that the app refuses now, because it was edited, become dead letters."""
         first = accepted - len(values)
         items = [self._item_again(value, first + at) for at, value in enumerate(values)]
         self._open().begin(items, accepted)
 
     def _item_again(self, value: Any, serial: int) -> Any:
-        if isinstance(value, Refused):  # it was refused when it arrived
+        if isinstance(value, Refused):  # the earlier runner refused it
             return value
         try:
             return self._item(value)

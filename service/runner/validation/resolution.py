@@ -1,4 +1,4 @@
-"""Resolve the names of a spec: the app, its compositions, input rate and settings; or what a program gives instead."""
+"""Resolve the names of a spec: the app, its compositions, input rate and settings, or a program's overrides."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ MAIN = "__main__"
 
 
 def classes_of_main(app_class: type[App]) -> dict[str, type]:
-    """Those that the program defines beside an app which it defines itself."""
+    """Return the classes that the program defines in addition to its app."""
     if app_class.__module__ != MAIN:
         return {}
     defined = vars(sys.modules[MAIN]).items()
@@ -45,7 +45,7 @@ def classes_of_main(app_class: type[App]) -> dict[str, type]:
 
 
 def built_with(classes: Mapping[str, type], app_class: type[App], options: Mapping[str, Any]) -> App:
-    """The app, where its values find their classes. Raises: AppRefused."""
+    """Return the app; values of a script find their classes in the main module. Raises: AppRefused."""
     main = sys.modules[MAIN]
     for name, each in classes.items():
         vars(main).setdefault(name, each)
@@ -53,17 +53,17 @@ def built_with(classes: Mapping[str, type], app_class: type[App], options: Mappi
 
 
 class Released(Protocol):
-    """Results that may go, of items with consecutive serial numbers."""
+    """Results of items with consecutive serial numbers that may leave."""
 
     def items(self) -> Iterable[dict[str, Any]]:
         """Yield ``serial`` and ``value``, ``values`` or ``error`` of each item."""
 
     def results(self) -> Iterable[Result]:
-        """Yield the rows: one an item, or one for each value of an item that has several."""
+        """Yield the rows: one per item, or one for each value of an item with several."""
 
 
 class Table(Protocol):
-    """A further destination of results. It may ask for a pause: it keeps the results that it could not store yet."""
+    """A further destination of results. It may request a pause, as it retains results until it could store them."""
 
     @property
     def has_room(self) -> bool: ...
@@ -80,14 +80,14 @@ class Table(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Parts of a run that a program in the same process gives; what is None is as the spec names it."""
+    """Parts of a run that a program in the same process supplies; a part that is None is as the spec says."""
 
     app: type[App] | None = None
     items: Iterable[Any] | None = None
     results: Table | None = None
 
     def maker(self, spec: RunSpec) -> Callable[[], App]:
-        """Makes an instance, here and in workers."""
+        """Return the function that creates an instance, here and in workers."""
         if self.app is not None:
             return partial(built_with, classes_of_main(self.app), self.app, dict(spec.options))
         return partial(registry.create, spec.app, dict(spec.options), [Path(each) for each in spec.apps_dirs])
@@ -101,18 +101,18 @@ NO_OVERRIDES = Overrides()
 
 def rate_of(input: InputSpec, apps_dirs: Sequence[str]) -> Rate | None:
     """Return the input rate; None: unpaced. Raises: RecomposeError for an invalid rate. Only modules in ``apps_dirs``
-    can be named: a user who may set a rate must not be able to call whatever is installed."""
+    can be named, so that a user who may set a rate cannot call any installed function."""
     return from_spec(input.rate, partial(registry.module_named, apps_dirs=[Path(each) for each in apps_dirs]))
 
 
 def follows_itself(spec: RunSpec) -> str | None:
-    """Return why an objective of the input rate is meaningless in this run; None if it has a meaning. Items of an app's
-    data set, of files and of a script are read as fast as the app accepts them, unless a rate is set."""
+    """Return why an objective of the input rate has no effect in this run; None if it has one. Without a set rate,
+    items of a data set, of files and of a script are read as fast as the app accepts them."""
     asked = spec.slo is not None and any(each.target == INPUT_RATE for each in spec.slo.each)
     if not asked or spec.source.kind != "replay" or spec.input.is_paced:
         return None
     return (
-        f"throughput={INPUT_RATE} asks for nothing here: the source has no rate of its own and is read as fast as "
+        f"throughput={INPUT_RATE} has no effect here: the source has no rate of its own and is read as fast as "
         f"the app accepts items; set a rate, or ask for {FASTEST}"
     )
 
@@ -120,7 +120,7 @@ def follows_itself(spec: RunSpec) -> str | None:
 def usable_cores(pool: str) -> float:
     """Return the cores that workers of a run may use: of all nodes with pool ``ray``, else of this process."""
     if pool == "ray":
-        from runtime.pools.ray import cluster, nodes  # imported here: a local run needs no Ray
+        from runtime.pools.ray import cluster, nodes  # imported here: a local run does not need Ray
 
         if cluster.joined():
             return nodes.WATCH.recent().cores
@@ -128,11 +128,11 @@ def usable_cores(pool: str) -> float:
 
 
 def shipped(app: type[App]) -> Document:
-    """Return what the app's own file says, or the one shipped. Raises: CompositionError, with the file."""
+    """Return the compositions of the app's own file or of the shipped one. Raises: CompositionError, with the file."""
     path = registry.compositions_file(app)
     if path is None:
         return Document(app.name)
-    from compositions.document import loader  # here: most scripts list no compositions, and need no YAML
+    from compositions.document import loader  # imported here: most scripts list no compositions, so they need no YAML
 
     try:
         return loader.load(path.read_bytes(), {app.name: app.stages})
@@ -141,15 +141,15 @@ def shipped(app: type[App]) -> Document:
 
 
 def stages_of(app: App, spec: RunSpec) -> tuple[Stage, ...]:
-    """Return the stages with the resources that file and ``spec`` ask for. Raises: RecomposeError for unfit ones."""
+    """Return the stages with the resources of the file and of ``spec``. Raises: RecomposeError for invalid ones."""
     stages = with_resources(app.stages, {**shipped(type(app)).resources_of(app.stages), **spec.resources})
     if spec.pool == "local" or not any(in_bytes(stage.gpu_memory) for stage in stages):
         return stages
-    from runtime.pools.ray import cluster, nodes  # imported here: a local run needs no Ray
+    from runtime.pools.ray import cluster, nodes  # imported here: a local run does not need Ray
 
     known = nodes.WATCH.gpu_memory_bytes() if cluster.joined() else None
     if known is None:
-        log.warning("no memory of a GPU is known, so a worker gets a whole one", app=app.name)
+        log.warning("the memory of the GPUs is not known, so each worker gets a whole GPU", app=app.name)
     return sized(stages, known)
 
 
@@ -164,16 +164,16 @@ def choices_for(
 
 @dataclass(frozen=True, slots=True)
 class InputSettings(Checked):
-    """The settings of a source that was held back. Raises: SettingsError when one is out of range."""
+    """The settings of a source that was held back. Raises: SettingsError if a setting is out of range."""
 
     catch_up_s: float = ranged(10.0, 0, 3600, "s")
-    """What was due in this time is still read, as fast as there is room; what is older is missed. One check interval:
-    a source that is behind by more is not late, it is overloaded."""
+    """Items that became due within this time are still read, as fast as there is room; older items are missed. One
+    check interval: a source that is further behind is not late but overloaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """No two fields share a name."""
+    """All settings of a run; no two fields share a name."""
 
     input: InputSettings = field(default_factory=InputSettings)
     manager: Settings = field(default_factory=Settings)
@@ -184,18 +184,18 @@ class RunSettings:
 
 
 def for_machine(memory: int) -> RunSettings:
-    """Defaults for so much memory: a 32nd is for items that wait, an eighth for those started, the rest for workers."""
+    """Return the defaults for this memory: 1/32 for waiting items, 1/8 for started ones, the rest for workers."""
     dispatcher = DispatcherSettings(buffer_bytes=max(1, memory // 32), started_bytes=max(1, memory // 8))
     return RunSettings(dispatcher=dispatcher)
 
 
 def settings_for(values: Mapping[str, Any], *, keeps_warm: bool = True, reserves: bool = False) -> RunSettings:
-    """Return the settings of a run on this machine. ``values``: of a user; what meant something until 0.2 is left out,
-    with a warning. ``keeps_warm``: workers that are not needed stay for a while, unless they reserve resources, which
-    others may need. Raises: SettingsError for what is unknown or out of range."""
+    """Return the settings of a run on this machine. ``values``: a user's; settings that were removed after 0.2 cause a
+    warning. ``keeps_warm``: idle workers stay for a while, unless they reserve resources, which others may need.
+    Raises: SettingsError for a value that is unknown or out of range."""
     gone = sorted(GONE & values.keys())
     if gone:
-        log.warning("settings without a meaning", names=gone, until="0.3")
+        log.warning("settings without effect", names=gone, until="0.3")
     left = {name: value for name, value in values.items() if name not in GONE}
     settings = for_machine(memory_bytes())
     dispatcher = settings.dispatcher if keeps_warm else settings.dispatcher.lean

@@ -37,7 +37,7 @@ Wake = Callable[[], None]
 
 
 def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
-    """Starts only what the app's ``prepare`` does, and a sink's thread. ``results``: a program's own destination."""
+    """Assemble the run; only ``prepare`` and a sink's thread start. ``results``: a program's own destination."""
     checked.app.prepare()
     spec, opened = checked.spec, open_pool(checked)
     pool, codec = opened.pool, opened.codec
@@ -62,7 +62,7 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
         checkpointer = checkpointer_of(checked, codec, sink, begin, sink_writer, pool.wake)
         loop = loop_of(checked, opened, way_out(checkpointer, sink), bundling, begin)
 
-        def workers() -> int:  # what goes on is late already: the first begins
+        def workers() -> int:  # a run that continues is late already, so it begins first
             fewer = loop.failures.start_failure is not None and not loop.engine.view().unserved
             return 1 if begin.next_serial or fewer else checked.first.workers
 
@@ -74,15 +74,15 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
 
 
 def _limits(checked: CheckedSpec, done: int) -> SourceLimits:
-    """``done``: items that a runner before this one delivered."""
+    """Return limits of the source. ``done``: number of items that an earlier runner delivered."""
     items = None if checked.spec.ending.items is None else max(0, checked.spec.ending.items - done)
-    if checked.latency_from is LatencyFrom.READ:  # it makes up for nothing that the frequency of SPBench would not
+    if checked.latency_from is LatencyFrom.READ:  # SPBench's frequency pattern makes up for no lost time either
         return SourceLimits(items=items)
     return SourceLimits(items=items, catch_up_s=checked.settings.input.catch_up_s)
 
 
 class OpenPool(NamedTuple):
-    """A pool, its codec, and what its workers have now: cores, room for each class, GPUs at work."""
+    """A pool, its codec, and the present resources of its workers: cores, room for each class, busy GPUs."""
 
     pool: WorkerPool
     codec: Codec
@@ -94,7 +94,7 @@ class OpenPool(NamedTuple):
 def open_pool(checked: CheckedSpec) -> OpenPool:
     if checked.spec.pool == "local":
         return OpenPool(LocalPool(checked.make_app), PickleCodec(), available_cores)
-    from runtime.pools.ray.pool import RayPool  # imported here: a local run needs no Ray
+    from runtime.pools.ray.pool import RayPool  # imported here: a local run does not need Ray
 
     settings = replace(checked.settings.pool, stages=checked.stages)
     pool = RayPool(checked.make_app, [stage.name for stage in checked.stages], settings)
@@ -157,7 +157,7 @@ def sink_writer_of(checked: CheckedSpec, next_serial: int, wake: Wake) -> SinkWr
 def checkpointer_of(
     checked: CheckedSpec, codec: Codec, sink: ResultSink, begin: Checkpoint, sink_writer: SinkWriter | None, wake: Wake
 ) -> Checkpointer:
-    """Stands between the sink and those who see results."""
+    """Return the checkpointer between the sink and the readers of results."""
     if checked.stored is None:
         return Checkpointer(sink.release)
     writer, found = checked.stored, checked.stored.found
@@ -171,7 +171,7 @@ def checkpointer_of(
 
 
 def way_out(checkpointer: Checkpointer, sink: ResultSink) -> Callable[[Delivered | Shed], None]:
-    """Return the function that takes what leaves the dispatcher."""
+    """Return the function that receives outputs of the dispatcher."""
 
     def take(out: Delivered | Shed) -> None:
         checkpointer.left(out)

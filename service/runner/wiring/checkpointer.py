@@ -1,4 +1,4 @@
-"""Make a run durable: choose what to store and when, and release results when they may go."""
+"""Make a run durable: decide what to store and when, and release results when they may leave."""
 
 import math
 from collections import deque
@@ -16,45 +16,45 @@ from service.runner.durable.values import Commit, Left, Resumption
 from service.runner.wiring.result_buffer import ResultBatch
 
 MOST_HELD_ITEMS = 20_000
-"""Results that wait to be stored before no more items are taken."""
+"""Number of results waiting to be stored at which no more items are accepted."""
 MOST_HELD_BYTES = 64 * 2**20
 """The same limit in bytes; the first one reached applies."""
 Release = Callable[[ResultBatch], None]
 Seen = Callable[[float, Delivered], None]
-"""Is told from when on what left can be seen."""
+"""Function that is called when outputs become visible, with the time and the outputs."""
 Checkpoints = Callable[[int], Checkpoint | None]
 Read = Callable[[Payload], Any]
 Until = Callable[[], int]
-"""Results of items below are where they go for good."""
+"""Function that returns the serial number below which results are at their final destination."""
 
 
 class Checkpointer:
-    """Keeps nothing: results go at once."""
+    """A checkpointer that stores nothing: results leave at once."""
 
     def __init__(self, release: Release) -> None:
         self._release = release
         self.seen: Seen = lambda at_s, out: None
-        """Is told where results do not go at once."""
+        """Called when results become visible, if they do not leave at once."""
 
     def admitted(self, first: int, marks: Marks | None) -> None:
-        """Items from serial number ``first`` on came in."""
+        """Record that items from serial number ``first`` on were admitted."""
 
     def left(self, out: Delivered | Shed) -> None:
-        """It left the dispatcher; its results follow by ``take``."""
+        """Record that outputs left the dispatcher; their results follow by ``take``."""
 
     def take(self, run: ResultBatch) -> None:
-        """Results left the dispatcher."""
+        """Take results that left the dispatcher."""
         self._release(run)
 
     def turn(self, now_s: float, checkpoint: Checkpoints) -> None:
-        """Take a turn after each step of the loop. ``checkpoint``: progress of the stream at, or behind, a number."""
+        """Take a turn after each step of the loop. ``checkpoint``: progress up to a serial number or later."""
 
     def close(self) -> None:
-        """The run is over, and the sink has what it will ever get of it."""
+        """End: the run is over, and the sink will get no more results of it."""
 
     @property
     def wake_at_s(self) -> float:
-        """The latest time of the next turn."""
+        """Return the latest time of the next turn."""
         return math.inf
 
     @property
@@ -63,7 +63,7 @@ class Checkpointer:
 
     @property
     def idle(self) -> bool:
-        """True if everything that left is stored, as far as it is to be."""
+        """Return True if everything that left and is to be stored is stored."""
         return True
 
 
@@ -77,7 +77,7 @@ class Tracker:
         self._ahead.append((first, marks))
 
     def behind(self, next_serial: int) -> dict[str, Position | None]:
-        """Return source positions after all delivered items, each once. None: the partition has ended."""
+        """Return the changed source positions after all delivered items. None: the partition has ended."""
         changed: dict[str, Position | None] = {}
         while self._ahead and self._ahead[0][0] < next_serial:
             first, marks = self._ahead[0]
@@ -90,25 +90,25 @@ class Tracker:
 
 
 class RestartCheckpointer(Checkpointer):
-    """Results go at once, and how far the run has come is stored now and then: what left since comes again."""
+    """Results leave at once; progress is stored at intervals, so results since the last commit may come again."""
 
     EVERY_S = 0.2
 
     def __init__(
         self, release: Release, writer: GroupWriter, source: Source, read: Read, found: Resumption, until: Until | None
     ) -> None:
-        """``found``: how far the runner before this one had come. ``until``: None if results go nowhere for good."""
+        """``found``: progress of the previous runner. ``until``: None if results have no final destination."""
         super().__init__(release)
         self._writer, self._source, self._decode, self._until = writer, source, read, until
         self._tracker = Tracker()
         self._states: dict[str, tuple[Payload, Any]] = {}
-        """As they were decoded last."""
+        """States of stages, as decoded last."""
         self._told = self._left = found.checkpoint.next_serial
-        """Of the serial numbers that left, those before are to be stored; and all."""
+        """Serial numbers up to which progress is to be stored, and up to which items have left."""
         self._latest = Commit(found.checkpoint, wanted=found.wanted)
-        """That was given to be stored."""
+        """The last commit that was given to be stored."""
         self._ready: Commit | None = None
-        """To be stored when the sink has what left."""
+        """The commit to store when the sink has the results that left."""
         self._next_s = self._prepared_s = -math.inf
 
     def admitted(self, first: int, marks: Marks | None) -> None:
@@ -129,12 +129,12 @@ class RestartCheckpointer(Checkpointer):
             self._ready = None
 
     def _may_store(self, commit: Commit) -> bool:
-        """What left is where it goes for good: it comes again otherwise."""
+        """Return whether a commit may be stored: the results that left must be at their destination."""
         return self._until is None or self._until() >= commit.checkpoint.next_serial
 
     def _prepare(self, point: Checkpoint | None, now_s: float) -> None:
         self._next_s = now_s + self.EVERY_S
-        if point is None or point.next_serial <= self._told:  # a part of one bundle has left: a later turn can
+        if point is None or point.next_serial <= self._told:  # only part of a bundle has left: wait
             return
         self._prepared_s = now_s
         states = {stage: self._value(stage, payload) for stage, payload in point.states.items()}
@@ -151,7 +151,7 @@ class RestartCheckpointer(Checkpointer):
         return None if self._until is None else self._until()
 
     def close(self) -> None:
-        """Whoever looks into the journal later is to know what the sink never got."""
+        """Store what the sink never received, for a later reader of the journal."""
         if self._latest.wanted != self._wanted:
             told = replace(self._latest.checkpoint, keyed={})
             self._submit(replace(self._latest, checkpoint=told, positions={}, left=()))
@@ -184,19 +184,19 @@ class RestartCheckpointer(Checkpointer):
 
 
 class ExactlyOnceCheckpointer(RestartCheckpointer):
-    """Results are stored with how far the run has come, and go when they are: nobody saw one that comes again."""
+    """Results are stored with the progress, and leave when they are stored, so no reader sees a result twice."""
 
     EVERY_S = 0.005
-    """At the most. Commits are as far apart as they take: more results share what a slow disk makes dear."""
+    """Minimum interval of commits, in seconds; on a slow disk, a commit takes longer and contains more results."""
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
         self._held: deque[ResultBatch] = deque()
-        """Not submitted yet."""
+        """Results that were not submitted yet."""
         self._on_its_way: deque[ResultBatch] = deque()
         self._held_items = self._held_bytes = 0
         self._unseen: deque[Delivered] = deque()
-        """What left and is not stored, without its values."""
+        """Outputs that left and are not stored, without their values."""
 
     def left(self, out: Delivered | Shed) -> None:
         if isinstance(out, Delivered):
@@ -209,11 +209,11 @@ class ExactlyOnceCheckpointer(RestartCheckpointer):
         self._held_bytes += run.size_bytes
 
     def _may_store(self, commit: Commit) -> bool:
-        """The sink gets it when it is."""
+        """Return True: the sink gets results only after they are stored."""
         return True
 
     def _to_keep(self, until: int) -> tuple[Left, ...]:
-        """Results of items below ``until``; those behind are stored, and seen, with a later checkpoint."""
+        """Return the results of items below ``until``; a later checkpoint stores and releases the others."""
         going = []
         while self._held and self._held[0].first < until:
             going.append(self._held.popleft())

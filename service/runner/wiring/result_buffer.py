@@ -1,4 +1,4 @@
-"""Values of the last stage as plain JSON data, and the buffer of the latest results, in batches of items."""
+"""Convert values of the last stage to plain JSON data, and buffer the latest results in batches of items."""
 
 import json
 from array import array
@@ -19,45 +19,45 @@ from service.schemas.results import Result
 
 NUMBERS = frozenset({bool, int, float})
 NUMBER_BYTES = 40
-"""A number as Python keeps it, and its place in a list."""
+"""Bytes of a number in Python, with its place in a list."""
 JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _CHUNKS = c_make_encoder and c_make_encoder(None, None, encode_basestring, None, ": ", ", ", False, False, False)
 
 
 def text_of(plain: Any) -> str:
-    """Return JSON text of plain data in half of the time of ``JSON``: the encoder in C is made once."""
+    """Return JSON text of plain data, twice as fast as ``JSON``, because the C encoder is created only once."""
     return JSON(plain) if _CHUNKS is None else "".join(_CHUNKS(plain, 0))
 
 
 @dataclass(slots=True)
 class Formed:
-    """JSON data in the places of the values; ``faults``: why there is none, by place."""
+    """JSON data at the places of the values; ``faults``: reasons by place where there is none."""
 
     values: list[Any]
     faults: dict[int, str] = field(default_factory=dict)
     size_bytes: int = 0
-    """About what they weigh: the length of their text, of numbers the memory that they take."""
+    """Approximate size in bytes: the length of the text; for numbers, the memory that they take."""
     several: bool = False
-    """Whether there are ``Outputs`` among them."""
+    """True if ``Outputs`` are among the values."""
     texts: list[str] | None = None
-    """Of each place, where they are wanted and all that is there is JSON data; of what was refused it means nothing."""
+    """Text of each place, if texts are wanted and all values are JSON data; undefined for refused values."""
 
     def refuse(self, place: int, error: Exception | str) -> None:
-        """The first reason counts."""
+        """Record a refusal; the first reason counts."""
         what = f"{type(error).__name__}: {error}" if not isinstance(error, RecomposeError | str) else str(error)
         self.values[place] = None
         self.faults.setdefault(place, f"the result cannot be written: {what}")
 
 
 class JsonForm:
-    """Convert results to JSON data. ``in_texts``: with their texts. ``objects``: a program reads them; any will do."""
+    """Convert results to JSON data. ``in_texts``: also make texts. ``objects``: a program reads the results."""
 
     def __init__(self, app: App, in_texts: bool = False, objects: bool = False) -> None:
         self._app, self._in_texts, self._objects = app, in_texts, objects
         self._as_it_is = type(app).encode_result is App.encode_result and app.result_type is None
 
     def of(self, values: Sequence[Any]) -> Formed:
-        """Convert all values at once if all are good, which is the rule: one by one costs ten times as much."""
+        """Convert all values at once if all are valid, which is the usual case; one by one takes ten times as long."""
         formed = Formed(list(values))
         if not self._as_it_is:
             self._encode(formed)
@@ -85,7 +85,7 @@ class JsonForm:
                 continue
             try:
                 formed.values[place] = Outputs(map(encode, value)) if type(value) is Outputs else encode(value)
-            except Exception as error:  # the app's own code: whatever it raises concerns this item alone
+            except Exception as error:  # code of the app: any exception concerns this item only
                 formed.refuse(place, error)
 
     def _encoded(self, value: Any) -> Any:
@@ -108,8 +108,8 @@ class JsonForm:
 
 
 def _plain_numbers(values: list[Any], kinds: set[type]) -> bool:
-    """Return whether JSON has each of them, seen in a fraction of the time that their text takes: if one is infinite or
-    no number so is their sum, and what fits into a float has no more digits than Python makes text of."""
+    """Return whether JSON can represent each number, much faster than by making texts: if a value is infinite or not a
+    number, so is the sum; and a number that fits into a float has no more digits than Python converts."""
     if kinds == {float}:
         return isfinite(sum(values))
     try:
@@ -120,14 +120,14 @@ def _plain_numbers(values: list[Any], kinds: set[type]) -> bool:
 
 
 def _plain_vectors(values: list[list[Any]]) -> int:
-    """Return how many numbers there are in lists of numbers alone; 0 if there is anything else."""
+    """Return the count of numbers in lists that contain only numbers; 0 if there is anything else."""
     flat = list(chain.from_iterable(values))
     kinds = set(map(type, flat))
     return len(flat) if kinds <= NUMBERS and _plain_numbers(flat, kinds) else 0
 
 
 def _texts(values: list[Any]) -> tuple[list[str], int] | None:
-    """Return the JSON text of each and their length; None if they are no JSON data."""
+    """Return the JSON text of each value and their total length; None if a value is not JSON data."""
     try:
         texts = list(map(text_of, values))
         return texts, len("".join(texts).encode())
@@ -136,7 +136,7 @@ def _texts(values: list[Any]) -> tuple[list[str], int] | None:
 
 
 def _text_bytes(values: list[Any]) -> int:
-    """The length of their text; 0: they are no JSON data."""
+    """Return the length of their text; 0 if they are not JSON data."""
     try:
         return len(JSON(values).encode())
     except (TypeError, ValueError, RecursionError):
@@ -144,7 +144,7 @@ def _text_bytes(values: list[Any]) -> int:
 
 
 class ResultBatch:
-    """Results with consecutive serial numbers: ``values``, one an item, or as many places with the same ``error``."""
+    """Results with consecutive serial numbers: ``values``, one per item, or as many places with the same ``error``."""
 
     __slots__ = ("_count", "error", "first", "several", "size_bytes", "texts", "values")
 
@@ -157,21 +157,21 @@ class ResultBatch:
         several: bool | None = None,
         texts: Sequence[str] | None = None,
     ) -> None:
-        """``size_bytes``: about what they weigh. ``several``: as below, where it is known."""
+        """``size_bytes``: approximate size. ``several``: see the attribute, if it is known."""
         self.first, self.values, self.error, self.size_bytes = first, values, error, size_bytes
-        # Looked for one by one: a journal of an earlier version has some that were never made by a call.
+        # Determined one by one: a journal of an earlier version may contain some that no call has made.
         self.several = Outputs in set(map(type, values)) if several is None else several
         self.texts = texts
-        """The values as JSON, until they have been written to where results go."""
+        """The values as JSON text, until they are written to their destination."""
         rows = (len(value) if type(value) is Outputs else 1 for value in values)
         self._count = sum(rows) if self.several else len(values)
 
     def __len__(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return self._count
 
     def results(self, start: int = 0, stop: int | None = None) -> Iterator[Result]:
-        """The rows from ``start`` to before ``stop``."""
+        """Return the rows from ``start`` up to, not including, ``stop``."""
         if self.several:
             return (Result(**row) for row in islice(self.rows(), start, stop))
         serials = range(self.first, self.first + len(self.values))[start:stop]
@@ -191,7 +191,7 @@ class ResultBatch:
                 yield {"serial": serial, "value": value}
 
     def items(self) -> Iterator[dict[str, Any]]:
-        """Yield one row per item, as tables take them: an item of several values, or of none, has ``values``."""
+        """Yield one row per item for a table: an item with several values, or none, has ``values``."""
         for serial, value in enumerate(self.values, self.first):
             if self.error is not None:
                 yield {"serial": serial, "error": self.error}
@@ -200,28 +200,28 @@ class ResultBatch:
 
 
 class ResultBuffer(Sequence[Result]):
-    """Retains the newest ``most`` rows unless they exceed ``most_bytes``; older ones go batch by batch."""
+    """Retains the newest ``most`` rows, if they take at most ``most_bytes``; older ones are dropped batch by batch."""
 
     def __init__(self, most: int, most_bytes: int = 2**60) -> None:
         self._most, self.most_bytes = most, most_bytes
         self._runs: deque[ResultBatch] = deque()
         self._count = self.size_bytes = 0
         self.since = self.until = 0
-        """All rows of items from this serial number on are here, to before that one."""
+        """The buffer contains all rows of items from ``since`` up to, not including, ``until``."""
 
     def begin(self, serial: int) -> None:
-        """Begin at ``serial``: earlier results went long ago."""
+        """Begin at ``serial``, as earlier results were dropped long ago."""
         self.since = self.until = serial
 
     def add(self, run: ResultBatch) -> None:
         self.until = run.first + len(run.values)
-        if not run:  # none of its items gave anything
+        if not run:  # none of its items gave a value
             return
         self._runs.append(run)
         self._count += len(run)
         self.size_bytes += run.size_bytes
         while self._count - len(self._runs[0]) >= self._most or (
-            self.size_bytes > self.most_bytes and len(self._runs) > 1  # the newest stays, whatever it weighs
+            self.size_bytes > self.most_bytes and len(self._runs) > 1  # the newest batch stays, whatever its size
         ):
             oldest = self._runs.popleft()
             self._count -= len(oldest)
@@ -236,7 +236,7 @@ class ResultBuffer(Sequence[Result]):
             yield from run.results()
 
     def __getitem__(self, index: int | slice) -> Any:
-        """Return a row, or the list of those in a slice."""
+        """Return a row, or the list of the rows in a slice."""
         if isinstance(index, slice):
             start, stop, step = index.indices(self._count)
             return list(self._between(start, stop))[::step]
@@ -246,7 +246,7 @@ class ResultBuffer(Sequence[Result]):
         raise IndexError(f"result {index} of {self._count}")
 
     def _between(self, start: int, stop: int) -> Iterator[Result]:
-        """Passes over what comes before without making anything of it."""
+        """Skip the preceding rows without creating them."""
         begin = 0
         for run in self._runs:
             if begin >= stop:

@@ -1,4 +1,4 @@
-"""The parts of a run, once it is built; and its intake, from the thread of the source into the dispatcher."""
+"""The parts of a run, and its intake from the source's thread into the dispatcher."""
 
 import math
 from collections.abc import Callable
@@ -24,14 +24,14 @@ from service.schemas.spec import PlannedLoad
 
 Count = Callable[[], int]
 DEMAND_EVERY_S = 0.1
-"""What was asked for of the source is counted this often."""
+"""Interval at which the source's demand is counted, in seconds."""
 
 
 class Intake:
-    """Feeds a run. But for ``failure``, which anyone may read, it belongs to the loop's thread.
+    """The intake of a run. It belongs to the loop's thread, except ``failure``, which any thread may read.
 
-    Reading begins when there are ``workers``, or the first latencies would tell of the start. A run that goes on, or of
-    whose workers some cannot be started, waits for one, which every group shares. ``pushed``: items not read yet.
+    Reading begins when there are ``workers``, so that the first latencies do not contain the start. A run that
+    continues, or some of whose workers cannot start, waits for one worker only. ``pushed``: items not read yet.
     """
 
     def __init__(
@@ -40,15 +40,15 @@ class Intake:
         self._source, self._engine, self._monitor, self._bundling = source, engine, monitor, bundling
         self._workers, self._pushed = workers, pushed
         self.admitted: Callable[[int, Marks | None], None] = lambda first, marks: None
-        """Is told of items that came in: the serial number of the first, and where the source goes on behind each."""
+        """Called when items were admitted, with the first serial number and the source's position after each item."""
         self._stopped = False
         self.reading = False
         self.began_s: float | None = None
-        """When reading began, in seconds of the engine's clock."""
+        """Time when reading began, in seconds of the engine's clock."""
         self._counted_s = -math.inf
 
     def feed(self, sink_has_room: Callable[[], bool]) -> None:
-        """Moves what the source has handed over into the dispatcher, as far as there is room."""
+        """Move items from the source to the dispatcher, as far as there is room."""
         if not self.reading and not self._begin():
             return
         engine, monitor, source = self._engine, self._monitor, self._source
@@ -64,19 +64,19 @@ class Intake:
         source.set_patient(engine.sheds and engine.waits)
 
     def _has_room(self) -> bool:
-        """Where items travel together, those that come while others wait are gathered: they are the next bundle."""
+        """Return whether there is room; items that come while a bundle waits are gathered into the next one."""
         engine = self._engine
         return engine.has_room and (engine.sheds or not engine.waits or self._source.batching.items == 1)
 
     def _count_demand(self, now_s: float) -> None:
-        """Often enough for the manager, which looks four times a second."""
+        """Count the demand, often enough for the manager, which reads it four times a second."""
         if now_s - self._counted_s < DEMAND_EVERY_S:
             return
         self._counted_s = now_s
         self._monitor.record_demand(now_s, self.demand())
 
     def demand(self) -> Demand:
-        """Return the load that the source offered so far, and what became of it."""
+        """Return the load that the source has offered so far, and its outcome."""
         offer = self._source.offer()
         return self._bundling.tell(Demand(offer.slots, self._engine.view().accepted, offer.missed, offer.lag_s))
 
@@ -88,28 +88,28 @@ class Intake:
         return self.reading
 
     def set_rate(self, rate: Rate | None) -> None:
-        """Counted from now; None: unpaced."""
+        """Set the rate, counted from now; None: unpaced."""
         self._source.set_pattern(rate)
 
     def stop(self, *, drain: bool) -> None:
-        """No more input; with ``drain`` what was read or pushed before is still fed."""
+        """End the input; with ``drain``, items that were read or pushed before are still fed."""
         self._stopped = True
         self._source.stop(drain=drain)
 
     @property
     def finished(self) -> bool:
-        """Nothing more will come. Where nothing was read or pushed, no worker is waited for."""
+        """Return whether no more items will come. If none was read or pushed, no worker is awaited."""
         return self._source.finished if self.reading else self._stopped and not self._pushed()
 
     @property
     def failure(self) -> str | None:
-        """Why the source ended early."""
+        """Return the reason why the source ended early, if it did."""
         return self._source.error
 
 
 @dataclass(slots=True)
 class Run:
-    """Owned by the loop's thread."""
+    """The parts of a run; owned by the loop's thread."""
 
     checked: CheckedSpec
     intake: Intake
@@ -118,9 +118,9 @@ class Run:
     loop: ControlLoop
     checkpointer: Checkpointer
     sink_writer: SinkWriter | None
-    """To where results go for good, if that is no matter of Spark's."""
+    """The writer of the sink; None without a sink, or if Spark writes."""
     wake: Callable[[], None]
-    """Ends a wait of the loop; from any thread."""
+    """Function that ends a wait of the loop; any thread may call it."""
     compositions: tuple[Composition, ...]
     announced: tuple[PlannedLoad, ...]
 
@@ -128,14 +128,14 @@ class Run:
         self.intake.feed(lambda: self.sink.has_room and self.checkpointer.has_room)
 
     def step(self, until_s: float) -> None:
-        """Take one turn of the loop, then store what is to be stored."""
+        """Take one turn of the loop, then store what is due."""
         engine = self.loop.engine
         self.loop.step(min(until_s, self.checkpointer.wake_at_s))
         self.checkpointer.turn(engine.now_s, engine.checkpoint)
 
     @property
     def over(self) -> bool:
-        """The input has ended and every item is out, and stored where that is wanted."""
+        """Return whether the input has ended and every item is delivered and, in a durable run, stored."""
         engine = self.loop.engine
         return self.intake.finished and engine.idle and self.checkpointer.idle and not engine.view().switching
 
@@ -154,7 +154,7 @@ class Run:
 
     @property
     def blocked(self) -> dict[str, str]:
-        """Reasons why nothing can be processed, read or stored now, by cause: workers, source, journal, sink."""
+        """Return reasons why no item can be processed, read or stored now, by cause: workers, source, journal, sink."""
         source, stored = self.checked.source, self.checked.stored
         faults = {
             "workers": self._unstarted,
@@ -166,16 +166,16 @@ class Run:
 
     @property
     def _unstarted(self) -> str | None:
-        """The reason why a group of the active composition has no worker."""
+        """Return the reason why a group of the active composition has no worker."""
         broken, view = self.loop.failures.start_failure, self.loop.engine.view()
         if broken is None or not view.unserved:
             return None
         lacking = f" for {', '.join(view.unserved)}" if view.workers else ""
-        return f"no worker is ready{lacking}, and starts are tried again: {broken.reason}"
+        return f"no worker is ready{lacking}, and starts are retried: {broken.reason}"
 
     @property
     def failed(self) -> str | None:
-        """The reason why the run cannot go on."""
+        """Return the reason why the run cannot continue, if so."""
         loop, stored = self.loop, self.checked.stored
         why = loop.failures.given_up(loop.engine.now_s, kept_up=self.checked.spec.origin.kept_up)
         if why is not None and loop.engine.view().unserved:
@@ -184,22 +184,22 @@ class Run:
 
     @property
     def undelivered(self) -> range:
-        """Serial numbers of the items that were accepted and are not out."""
+        """Return the serial numbers of accepted items that are not delivered."""
         return range(self.sink.buffer.until, self.accepted)
 
     @property
     def accepted(self) -> int:
-        """Items that were given a serial number."""
+        """Return the number of items with a serial number."""
         return max(self.loop.engine.view().accepted, self.checked.pushes.accepted)
 
     @property
     def window(self) -> Window:
-        """The results that can still be read."""
+        """Return the results that can still be read."""
         kept = self.sink.buffer
         return Window(self.checked.spec.origin.run, kept, kept.until, self.accepted, kept.since)
 
     def close(self) -> None:
-        """Each part is closed, whatever the others raise."""
+        """Close each part, even if closing another one raises."""
         with ExitStack() as closing:
             closing.callback(self.checkpointer.close)
             closing.callback(self.sink.close)

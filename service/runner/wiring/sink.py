@@ -1,4 +1,4 @@
-"""The end of the stream: results in order to a bounded window, a file, the dead-letter file, and a sink."""
+"""The end of the stream: results go in order to a bounded window, a file, the dead-letter file, and a sink."""
 
 import threading
 from collections import deque
@@ -21,21 +21,21 @@ from service.runner.wiring.result_buffer import JSON, Formed, JsonForm, ResultBa
 from service.schemas.base import utc_now
 
 MOST_ITEMS = 20_000
-"""Items that wait to be written before no more are taken."""
+"""Number of items waiting to be written at which no more are accepted."""
 MOST_BYTES = 64 * 2**20
 """The same limit in bytes; the first one reached applies."""
 AGAIN_S = 0.5
 END_S = 60.0
 _row = partial(tuple.__new__, Row)
-"""A third of what a call of the class takes."""
+"""Creates a row in a third of the time that a call of the class takes."""
 log = Logger()
 
 
 class SinkWriter:
-    """A ``Table`` that writes to a sink. Results wait until the sink has answered for those before."""
+    """A ``Table`` that writes to a sink. Results wait until the sink has confirmed earlier ones."""
 
     def __init__(self, sink: Sink, next_serial: int, wake: Callable[[], None], known: int = 0) -> None:
-        """``next_serial``: of the first item that this runner will deliver; items below ``known`` are in the sink."""
+        """``next_serial``: serial number of the first item to deliver. The sink has items below ``known``."""
         self._sink, self._next_serial, self._known, self._wake = sink, next_serial, known, wake
         self._changed = threading.Condition()
         self._waiting: deque[ResultBatch] = deque()
@@ -43,9 +43,9 @@ class SinkWriter:
         self._ending = self._given_up = False
         self._thread = threading.Thread(target=self._run, name="sink", daemon=True)
         self.until = 0
-        """Items below are in the sink."""
+        """The sink has the items below this serial number."""
         self.fault: str | None = None
-        """Why it cannot be written now."""
+        """Reason why the sink cannot be written now."""
         self.failed: str | None = None
 
     def start(self) -> None:
@@ -56,20 +56,20 @@ class SinkWriter:
         return self._items < MOST_ITEMS and self._bytes < MOST_BYTES
 
     def take(self, results: ResultBatch) -> None:
-        """Queue results, except those that the sink has already: they come again after a restart."""
+        """Queue results, except those that the sink has already; they are delivered again after a restart."""
         with self._changed:
             if _end(results) > self.until:
                 before, enough = self._items, self._enough
                 self._items += len(results.values)
                 self._bytes += results.size_bytes
                 self._waiting.append(results)
-                if not before or enough < self._enough:  # what its thread waits for
+                if not before or enough < self._enough:  # the writer's thread waits for this
                     self._changed.notify_all()
             else:
                 results.texts = None
 
     def finish(self) -> None:
-        """Waits until all is written, unless nothing can be any more."""
+        """Wait until all results are written, unless that has become impossible."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
@@ -83,7 +83,7 @@ class SinkWriter:
 
     @property
     def _enough(self) -> bool:
-        """True if there are enough results for one write, or as many as may wait."""
+        """Return True if there are enough results for one write, or as many as may wait."""
         return self._items >= self._sink.gather.items or not self.has_room
 
     # --- its thread -------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class SinkWriter:
             begun = self._tried(self._begin)
         while begun and not self._over and (runs := self._next()):
             rows, written = [row for run in runs for row in _rows(run, self.until)], False
-            while not (written or self._over):  # the same again: the sink may have it, and its answer was lost
+            while not (written or self._over):  # the same results again: the sink may have them if its answer was lost
                 written = self._tried(partial(self._write, runs, rows))
         self._sink.close()
 
@@ -103,7 +103,7 @@ class SinkWriter:
         return self._given_up or self.failed is not None
 
     def _tried(self, what: Callable[[], None]) -> bool:
-        """Return whether it is done; where it may be later, some time has passed."""
+        """Return whether the write is done; if it may succeed later, pause first."""
         try:
             what()
             return True
@@ -133,14 +133,14 @@ class SinkWriter:
             self.until, self.fault = until, None
 
     def _written(self) -> None:
-        """Remove the oldest run, which is in the sink now."""
+        """Remove the oldest series of results, as the sink has it now."""
         run = self._waiting.popleft()
         self._items -= len(run.values)
         self._bytes -= run.size_bytes
         run.texts = None
 
     def _next(self) -> list[ResultBatch]:
-        """Whole ones: what left together is written together."""
+        """Return whole series: results that left together are written together."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._ending)
             most, wait_s = self._sink.gather
@@ -165,7 +165,7 @@ def _rows(run: ResultBatch, begin: int) -> Iterator[Row]:
 
 
 def _rows_of_values(run: ResultBatch) -> Iterator[Row]:
-    """One an item, and all of them good."""
+    """Yield one row per item; all values are good."""
     texts = run.texts or map(text_of, run.values)
     return map(_row, zip(count(run.first), repeat(None), texts, repeat(None), strict=False))
 
@@ -177,12 +177,12 @@ def _rows_of_some(run: ResultBatch) -> Iterator[Row]:
 
 
 BUFFER_BYTES = 64 * 1024
-"""JSON lines that wait for the next flush, which comes every second."""
+"""Bytes of JSON lines that wait for the next flush, which comes every second."""
 
 
 class ResultSink:
-    """Takes what leaves the dispatcher. ``decode`` gives the values of a part of a payload; ``app`` makes JSON of them,
-    or a file of its own form. Counts what must never happen: skipped, repeated and late serial numbers."""
+    """Takes outputs of the dispatcher. ``decode`` gives the values of a part of a payload; ``app`` converts them to
+    JSON, or to a file of its own. Counts faults that must not occur: skipped, repeated and late serial numbers."""
 
     KEPT = 2000
     KEPT_BYTES = 256 * 2**20
@@ -196,7 +196,7 @@ class ResultSink:
         table: Table | SinkWriter | None = None,
         objects: bool = False,
     ) -> None:
-        """``objects``: results stay in this program, which takes any object."""
+        """``objects``: results stay in this program, which accepts any object."""
         self._decode = decode
         self._form = JsonForm(app, in_texts=isinstance(table, SinkWriter), objects=objects)
         self.buffer = ResultBuffer(self.KEPT, self.KEPT_BYTES)
@@ -207,22 +207,22 @@ class ResultSink:
         if table is not None:
             table.start()
         self.next_serial = 0
-        """All below are out of the dispatcher; what of it can be seen is in ``kept``."""
+        """Items below this serial number have left the dispatcher; the readable ones are in ``kept``."""
         self.way: Callable[[ResultBatch], None] = self.release
         self.lost = self.misordered = self.unwritten = 0
         self.first_error: str | None = None
         self.last_s: float | None = None
-        """When the last item came, in seconds of the loop's clock."""
+        """Time when the last item came, in seconds of the loop's clock."""
 
     def take(self, out: Delivered | Shed) -> None:
-        """The next items in order, or their places."""
+        """Take the next items in order, or the places of failed ones."""
         self._check(out.serials)
         self.last_s = out.at_s
         for run in self._runs(out):
             self.way(run)
 
     def release(self, run: ResultBatch) -> None:
-        """Results that may be seen."""
+        """Release results, which readers may see from now on."""
         self.buffer.add(run)
         if self._out is not None:
             self._out.add(b"".join(map(_line, run.rows())))
@@ -230,7 +230,7 @@ class ResultSink:
             self._table.take(run)
 
     def begin(self, next_serial: int, kept: Sequence[ResultBatch]) -> None:
-        """Another runner came so far; ``kept`` are the latest results that it left."""
+        """Continue after another runner; ``kept`` are the latest results that it left."""
         self.next_serial = next_serial
         self.buffer.begin(kept[0].first if kept else next_serial)
         for run in kept:
@@ -242,7 +242,7 @@ class ResultSink:
 
     @property
     def failed(self) -> str | None:
-        """Why no result can be stored any more."""
+        """Return why results cannot be stored any more, if so."""
         return None if self._table is None else self._table.failed
 
     def flush(self) -> None:
@@ -250,7 +250,7 @@ class ResultSink:
             self._out.flush()
 
     def close(self) -> None:
-        """Raises: OutputFailed when a file does not take the rest; the others are closed all the same."""
+        """Close all files. Raises: OutputFailed if a file does not accept the rest; the others are closed first."""
         with ExitStack() as closing:
             for file in (self._out, self._dead_letters, self._output):
                 if file is not None:
@@ -278,7 +278,7 @@ class ResultSink:
             yield from self._parts(out.serial, formed)
 
     def _parts(self, serial: int, formed: Formed) -> Iterator[ResultBatch]:
-        """What is good as it is, what is not one by one."""
+        """Yield good results together, and bad ones one by one."""
         begin, each_bytes = 0, formed.size_bytes / len(formed.values)
         for place, told in sorted(formed.faults.items()):
             error = _whole(told)
@@ -301,23 +301,23 @@ class ResultSink:
 
 
 def _put_in(output: Output, serial: int, values: Sequence[Any], formed: Formed) -> None:
-    """Into the app's own file, whatever is good."""
+    """Write the good values into the app's own file."""
     for place, value in enumerate(values):
         if place in formed.faults:
             continue
         try:
             for each in value if type(value) is Outputs else (value,):
                 output.write(serial + place, each)
-        except OutputFailed:  # of the file, not of the item: nothing can be written any more
+        except OutputFailed:  # a fault of the file, not of the item: it cannot be written any more
             raise
         except OSError as error:
             raise OutputFailed(f"no further result can be written: {error}") from error
-        except Exception as error:  # this one alone
+        except Exception as error:  # a fault of this item alone
             formed.refuse(place, error)
 
 
 def _whole(error: str) -> str:
-    """An exception of an app may have half a character, which no file, table or answer takes: it is escaped."""
+    """Return the text of an exception; lone surrogates are escaped, as no file, table or answer accepts them."""
     return error.encode(errors="backslashreplace").decode()
 
 

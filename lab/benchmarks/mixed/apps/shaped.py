@@ -1,4 +1,4 @@
-"""An app of any shape: stages of every kind that there is, in any order. Every value is a number."""
+"""An app of any shape, with stages of every kind in any order. Every value is a number."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ KEYED: tuple[Kind, ...] = ("tally", "tallies")
 STATEFUL: tuple[Kind, ...] = ("sum", "ranks", *KEYED)
 PARTITIONS, KEYS = 5, 11
 MAY_FAIL: tuple[Kind, ...] = ("halve", "joined")
-"""Not behind a stage with a state: whether that has seen an item which fails later depends on the composition."""
+"""Kinds that never follow a stage with state, as it depends on the composition whether that saw a failing item."""
 
 
 def stages_of(kinds: tuple[Kind, ...]) -> tuple[Stage, ...]:
-    """Stage ``repeat_2`` is the third, of kind ``repeat``."""
+    """Return the stages; ``repeat_2`` is the third stage, of kind ``repeat``."""
     return tuple(_stage(kind, number) for number, kind in enumerate(kinds))
 
 
@@ -63,7 +63,7 @@ class Shaped(App):
         return getattr(type(self), f"as_{kind}").__get__(self)
 
     def items(self, path: Path | None) -> Iterator[int]:
-        """Numbers without an end."""
+        """Yield numbers without an end."""
         return count()
 
     def as_plain(self, value: int) -> int:
@@ -82,7 +82,7 @@ class Shaped(App):
         return [Outputs([value // 2, value % 2]) if value % 3 else value for value in values]
 
     def as_joined(self, values: list[int]) -> list[int]:
-        return [value + 7 for value in values if value % 50 != 11]  # then it returns too few
+        return [value + 7 for value in values if value % 50 != 11]  # the stage then returns too few
 
     def as_pairs(self, values: list[int]) -> list[Any]:
         return [Outputs([value, value + 2]) if value % 4 == 1 else value for value in values]
