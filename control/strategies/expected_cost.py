@@ -310,10 +310,8 @@ class _Plans:
 def _way(situation: Situation, wanted: Composition) -> str:
     """Return a text about the change to ``wanted``: resize or switch, and the number of workers to start."""
     resize = situation.transition_to(wanted) is TransitionKind.RESIZE
-    way, missing = "a resize in place" if resize else "a switch", wanted.workers - situation.snapshot.workers_alive
-    if missing <= 0:
-        return way
-    return f"{way}, for which {_workers(missing)} start{'' if missing > 1 else 's'}"
+    way, missing = "resizing in place" if resize else "switching", wanted.workers - situation.snapshot.workers_alive
+    return way if missing <= 0 else f"{way} starts {_workers(missing)}"
 
 
 def _workers(count: int) -> str:
@@ -356,13 +354,13 @@ def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
     """Return the reason as text: load, expected late items of the choice and the next best, for the worst goal."""
     stream, chosen, goals = rule.stream, choice.chosen, plans.goals
     at = max(range(len(goals)), key=lambda at: chosen.late_shares[at] / max(1e-3, 1 - goals[at].share))
-    expected = f"{100 * chosen.late_shares[at]:.1f} % expected with {_workers(chosen.plan.workers)}"
+    expected = f"expected late items: {100 * chosen.late_shares[at]:.1f} % with {_workers(chosen.plan.workers)}"
     if choice.others:
         other = choice.others[0]
         expected += f", {100 * other.late_shares[at]:.1f} % with {plans.composition(other.plan).name}"
     belief = f"{figure(stream.rate_per_s)} items/s with {figure(1e3 * stream.work_s)} ms of work each"
-    so_far = f"{100 * (1 - goals[at].share):.1f} % allowed, {100 * rule.prices[at].late_share:.1f} % in the last 5 min"
-    told = f"{belief}; late items: {expected} ({so_far})"
+    so_far = f"{100 * rule.prices[at].late_share:.1f} % were in the last 5 min"
+    told = f"{belief}; {expected}; {100 * (1 - goals[at].share):.1f} % may be late, {so_far}"
     if choice.hopeless:
         most = _workers(plans.most_workers)
         told += f"; no composition with at most {most} is expected to meet the objective: {_limit(rule, plans)}"

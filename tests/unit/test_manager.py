@@ -332,7 +332,7 @@ def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it
         (Trigger.BUDGET, "one", "the arbiter gives 2 workers"),
     ]
     assert "the arbiter gives 2 workers" in told[0].reason
-    stays = "wide stays: 15 items/s with 110 ms of work each; late items: 0.0 % expected with 3 workers"
+    stays = "wide stays: 15 items/s with 110 ms of work each; expected late items: 0.0 % with 3 workers"
     assert f"; {stays}" in told[2].reason
 
 
