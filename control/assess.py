@@ -75,11 +75,11 @@ def too_few(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> s
     """Return the reason if ``snapshot`` has too few samples to judge ``objective``, else ``None``."""
     window_s = snapshot.now_s - snapshot.window_start_s
     if window_s < measuring.min_window_s:
-        return f"too few samples: the window is {window_s:.1f} of {figure(measuring.min_window_s, 6)} s long"
+        return f"too few samples: measured for {window_s:.1f} s, but {figure(measuring.min_window_s, 6)} s are needed"
     needed = measuring.min_samples if window_s < measuring.patience_s else measuring.patience_samples
     if snapshot.delivered >= needed or _asked(objective, snapshot, window_s) >= needed:
         return None
-    return f"too few samples: {snapshot.delivered} of {needed} deliveries in {window_s:.1f} s"
+    return f"too few samples: {snapshot.delivered} of {needed} needed deliveries in {window_s:.1f} s"
 
 
 def unsure(stages: Sequence[Stage], snapshot: Snapshot, measuring: Measuring) -> str | None:
@@ -90,7 +90,7 @@ def unsure(stages: Sequence[Stage], snapshot: Snapshot, measuring: Measuring) ->
         profile = snapshot.stage(stage.name)
         samples = 0 if profile is None else profile.samples
         if samples < needed:
-            return f"too few samples: {stage.name} has {samples} of {needed} timings"
+            return f"too few samples: {stage.name} has {samples} of {needed} needed timings"
     return None
 
 

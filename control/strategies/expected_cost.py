@@ -118,7 +118,7 @@ class ExpectedCost(Strategy):
             return Stay(f"{active.name} stays: {wanted.name} {situation.unavailable[wanted.name]}")
         rule.changed(choice.chosen.plan, present, alive)
         self._starts.ask(situation.now_s, wanted_crew, crew, alive)
-        told = f"{reason}; {_way(situation, wanted)}"
+        told = f"{_cause(situation.active, wanted)}: {reason}; {_way(situation, wanted)}"
         return Settle(wanted, _candidates(choice, rule, plans, situation), told, choice.hopeless)
 
     def reaches(self, situation: Situation, limits: Limits) -> tuple[Reach, ...] | None:
@@ -307,6 +307,14 @@ class _Plans:
         return Composition(short_notation(Composition("", groups)), groups)
 
 
+def _cause(active: Composition, wanted: Composition) -> str:
+    """Return the main difference of ``wanted`` as text."""
+    if wanted.workers == active.workers:
+        return f"the groups of {wanted.name} need less"
+    fits = "enough" if wanted.workers < active.workers else "needed"
+    return f"{_workers(wanted.workers)} {'is' if wanted.workers == 1 else 'are'} {fits} instead of {active.workers}"
+
+
 def _way(situation: Situation, wanted: Composition) -> str:
     """Return a text about the change to ``wanted``: resize or switch, and the number of workers to start."""
     resize = situation.transition_to(wanted) is TransitionKind.RESIZE
@@ -354,13 +362,12 @@ def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
     """Return the reason as text: load, expected late items of the choice and the next best, for the worst goal."""
     stream, chosen, goals = rule.stream, choice.chosen, plans.goals
     at = max(range(len(goals)), key=lambda at: chosen.late_shares[at] / max(1e-3, 1 - goals[at].share))
-    expected = f"expected late items: {100 * chosen.late_shares[at]:.1f} % with {_workers(chosen.plan.workers)}"
-    if choice.others:
-        other = choice.others[0]
-        expected += f", {100 * other.late_shares[at]:.1f} % with {plans.composition(other.plan).name}"
-    belief = f"{figure(stream.rate_per_s)} items/s with {figure(1e3 * stream.work_s)} ms of work each"
-    so_far = f"{100 * rule.prices[at].late_share:.1f} % were in the last 5 min"
-    told = f"{belief}; {expected}; {100 * (1 - goals[at].share):.1f} % may be late, {so_far}"
+    load = f"{figure(stream.rate_per_s)} items/s arrive, each with {figure(1e3 * stream.work_s)} ms of work"
+    compared = (chosen, *choice.others[:1])
+    late = [f"{100 * each.late_shares[at]:.1f} % with {plans.composition(each.plan).name}" for each in compared]
+    allowed = f"the objective allows {100 * (1 - goals[at].share):.1f} %"
+    so_far = f"{100 * rule.prices[at].late_share:.1f} % were late in the last 5 min"
+    told = f"{load}; expected to be late: {', '.join(late)}; {allowed}, and {so_far}"
     if choice.hopeless:
         most = _workers(plans.most_workers)
         told += f"; no composition with at most {most} is expected to meet the objective: {_limit(rule, plans)}"

@@ -110,7 +110,7 @@ def _select(situation: Situation, trials: tuple[Trial, ...], names: list[str]) -
     met = [trial for trial in trials if trial.assessment is not None and trial.assessment.meets]
     if met:
         chosen = min(met, key=lambda trial: cheapness(trial.composition))
-        reason = f"{chosen.composition.name} meets the SLO with the fewest workers of {len(met)} that do"
+        reason = f"{chosen.composition.name} has the fewest workers of {len(met)} tried compositions that meet the SLO"
     else:
         chosen = best_trial(situation.objective, trials)
         reason = f"none of {', '.join(names)} met the SLO; {chosen.composition.name} came closest"

@@ -98,7 +98,7 @@ def commands(results: list[TickResult]) -> list[str]:
 
 
 def test_a_profile_comes_first_and_what_is_missing_is_named() -> None:
-    for strategy, missing in (("vogel", "b has 0 of 10 timings"), ("expected-cost", "a stage has 0 timings")):
+    for strategy, missing in (("vogel", "b has 0 of 10 needed timings"), ("expected-cost", "a stage has 0 timings")):
         fresh = Manager(Settings(), make_strategy(strategy), Choices(STAGES, (ONE, WIDE), ONE), Mode.AUTO, RATE)
         result = tick(fresh, snapshot(5, stages=(profile("a", 0.01),)))
         assert result.state is State.PROFILING
@@ -332,7 +332,7 @@ def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it
         (Trigger.BUDGET, "one", "the arbiter gives 2 workers"),
     ]
     assert "the arbiter gives 2 workers" in told[0].reason
-    stays = "wide stays: 15 items/s with 110 ms of work each; expected late items: 0.0 % with 3 workers"
+    stays = "wide stays: 15 items/s arrive, each with 110 ms of work; expected to be late: 0.0 % with wide"
     assert f"; {stays}" in told[2].reason
 
 
