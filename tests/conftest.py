@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 LEAK_CHECKED = [ROOT / "tests" / name for name in ("contract", "integration", "faults")]
 TOGETHER = {"tests/contract": "one Ray", "tests/datapipe": "one session of Spark"}
 TOGETHER |= {f"tests/contract/test_{name}.py": "one RabbitMQ" for name in ("places", "queues", "sinks")}
+TOGETHER["tests/datapipe/test_live.py"] = "Spark's own drivers: half of the folder's time"
 """Folders and files that run in one process, one after the other, and what they share there."""
 GRACE_S = 30.0
 """Ray takes seconds to end a process, and more than ten where the machine is busy."""
