@@ -1,15 +1,16 @@
 """Compare plans: choose the plans to compare at a turn, and compute the cost of each under the possible futures."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from typing import NamedTuple
 
 import numpy as np
 
 from compositions.capacity.costs import devices
 from control.rule.grouping import Grouping, StageFacts, cheapest, grouping_cost, most_of, staffed, worker_price
-from control.rule.plans import Costs, Goal, Listing, Now, Plan
+from control.rule.plans import Costs, Listing, Now, Plan
 from control.rule.queueing import GroupNow, ItemTime, waits
 from control.rule.settings import RuleSettings
 from control.rule.stream import Array, Futures
@@ -36,6 +37,21 @@ class History:
     """Rate beyond which more workers do not raise the throughput, in items/s."""
 
 
+class _Queue(NamedTuple):
+    """The queue of a group with a number of workers."""
+
+    wait_s: Array
+    """An arriving item's wait, by future and step."""
+    late_after: Sequence[float]
+    """Number of items that are late after the horizon, by goal."""
+    kept_up: float
+    """Part of the load that the group can process."""
+
+
+_Key = tuple[tuple[int, ...], float, float, float]
+"""A group, an item's part of a hop in seconds, and numbers of workers: all, and those that can be busy."""
+
+
 def worker_cost(stages: Sequence[StageFacts], plan: Plan) -> float:
     """Return the cost of the plan's workers, in worker-seconds per second."""
     priced = zip(plan.grouping, plan.replicas, strict=True)
@@ -57,7 +73,8 @@ class Weighing:
         """``item``: a worker's mean time for an item, by stage, and the coefficient of variation of the sum."""
         self._stages, self._settings, self._now, self._futures = stages, settings, now, futures
         self._history = history
-        self._waited: dict[tuple[Sequence[int], float, float, float], tuple[Array, Array]] = {}
+        self._queues: dict[_Key, _Queue] = {}
+        self._rooms: dict[tuple[tuple[int, ...], float], float] = {}
         self._each_s: list[float] = item[0].tolist()
         self._rate_per_s = float(futures.items.mean()) / futures.step_s
         stretch = [stage.at_once * max(1.0, now.costing.together) for stage in stages]
@@ -86,18 +103,16 @@ class Weighing:
     def _of_list(self, listed: Listing) -> list[Costs]:
         """Return the costs of those compositions of a user's list that are nearest to the need."""
         active = self._now.active
-        by_kind: dict[tuple[Grouping, int | None], list[tuple[int, ...]]] = {
-            (active.grouping, active.bundle): [active.replicas]
-        }
         near = [
             plan
             for factor in (1.0, 1.4, 2.5)  # a backlog may need more workers than the mean load
             for plan in listed.near(partial(self._need, factor=factor), self._now.most_workers, _SCREENED)
         ]
-        for plan in dict.fromkeys(near):
-            if plan != active and (plan.grouping == active.grouping or self._may_regroup):
-                by_kind.setdefault((plan.grouping, plan.bundle), []).append(plan.replicas)
-        return [costs for kind, counts in by_kind.items() for costs in self._weighed(*kind, counts)]
+        by_kind: dict[tuple[Grouping, int | None], dict[Plan, None]] = {}
+        for plan in (active, *near):
+            if plan == active or plan.grouping == active.grouping or self._may_regroup:
+                by_kind.setdefault((plan.grouping, plan.bundle), {})[plan] = None
+        return self._weighed([plan for plans in by_kind.values() for plan in plans])
 
     def _need(self, group: Sequence[int], factor: float = 1.0) -> float:
         return min(float(self._most(group)), factor * staffed(self._load(group)))
@@ -125,9 +140,9 @@ class Weighing:
         """Improve the replicas group by group, in two passes if there are several groups; return all costs found."""
         found: dict[Plan, Costs] = {}
         if len(grouping) > 1:  # if several groups are short of workers, more workers for one alone gain nothing
-            begins = [tuple(replicas), tuple(self._staffed(grouping))]
-            begins = [each for each in begins if sum(each) <= self._now.most_workers] or begins[1:]
-            weighed = self._weighed(grouping, None, begins)
+            begins = [Plan(grouping, tuple(each)) for each in (replicas, self._staffed(grouping))]
+            begins = [each for each in begins if each.workers <= self._now.most_workers] or begins[1:]
+            weighed = self._weighed(begins)
             found.update((each.plan, each) for each in weighed)
             replicas = list(min(weighed, key=lambda costs: costs.total).plan.replicas)
         for _ in range(1 if len(grouping) == 1 else 2):
@@ -135,9 +150,8 @@ class Weighing:
             for at, group in enumerate(grouping):
                 most = self._now.most_workers - sum(replicas) + replicas[at]
                 counts = self._counts(group, replicas[at], min(most, self._most(group)))
-                weighed = self._weighed(
-                    grouping, None, [(*replicas[:at], count, *replicas[at + 1 :]) for count in counts]
-                )
+                tried = [(*replicas[:at], count, *replicas[at + 1 :]) for count in counts]
+                weighed = self._weighed([Plan(grouping, each) for each in tried])
                 found.update((each.plan, each) for each in weighed)
                 replicas[at] = min(weighed, key=lambda costs: costs.total).plan.replicas[at]
             if replicas == before:
@@ -153,84 +167,90 @@ class Weighing:
         counts.update(round(count) for count in np.geomspace(1, most, 14).tolist())
         return sorted(count for count in counts if 1 <= count <= most)
 
-    def _weighed(self, grouping: Grouping, bundle: int | None, counts: Sequence[tuple[int, ...]]) -> list[Costs]:
-        """Return the costs of this grouping with each of these numbers of replicas."""
+    def _weighed(self, plans: Sequence[Plan]) -> list[Costs]:
+        """Return the costs of these plans."""
         now, futures = self._now, self._futures
-        table = np.array(counts, dtype=np.float64)
-        wait_s = np.zeros((len(counts), *futures.items.shape))
-        left: list[tuple[Array, Array, float, float]] = []
-        for at, group in enumerate(grouping):
-            hop_s = now.costing.hop_of_item_s(bundle)
-            each_s = max(sum(self._each_s[index] for index in group) + hop_s, 1e-9)
-            room = self._room(group, grouping, table)
-            group_wait_s, left_s = self._waits(group, (each_s, hop_s), table[:, at], room)
-            # The slowest group sets the rate of those behind it: an item that waited for it meets no queue later.
-            np.maximum(wait_s, group_wait_s, out=wait_s)
-            left.append((left_s, np.minimum(table[:, at], room), each_s, self._load(group)))
-        wait_s += now.costing.hop_s * len(grouping)
-        coming = max(float(futures.items.sum(axis=1).mean()), 1e-9)
-        late = np.array([self._late(goal, wait_s, left) for goal in now.goals])
-        shares = np.minimum(1.0, late[:, :, 0] / coming)
-        priced = np.array(self._history.prices_s) @ late.sum(axis=2)
-        kept_up = np.min([np.minimum(1.0, busy / max(load, 1e-9)) for _, busy, _, load in left], axis=0)
+        queues = self._queues_of(plans)
+        # The slowest group sets the rate of those behind it: an item that waited for it meets no queue later.
+        wait_s = np.array([reduce(np.maximum, [each.wait_s for each in of]) for of in queues])
+        wait_s += now.costing.hop_s * np.array([len(of) for of in queues])[:, None, None]
+        late = [np.interp(wait_s, *self._late_after[goal]) * futures.items for goal in now.goals]
+        arriving = np.array([each.sum(axis=2).mean(axis=1) for each in late])
+        after = np.array([[max(each.late_after[at] for each in of) for of in queues] for at in range(len(now.goals))])
+        shares = np.minimum(1.0, arriving / max(float(futures.items.sum(axis=1).mean()), 1e-9))
+        priced = np.array(self._history.prices_s) @ (arriving + after)
         first = now.goals[0]
-        latency_s = np.quantile(wait_s.reshape(len(counts), -1), first.share, axis=1) + self._item.mean_s
+        latency_s = np.quantile(wait_s.reshape(len(plans), -1), first.share, axis=1) + self._item.mean_s
         return [
             Costs(
-                plan := Plan(grouping, replicas_of, bundle),
+                plan,
                 worker_cost(self._stages, plan) * futures.horizon_s,
                 float(priced[row]),
                 self._change(plan),
                 tuple(shares[:, row].tolist()),
                 float(latency_s[row]),
-                float(kept_up[row]),
+                min(each.kept_up for each in queues[row]),
             )
-            for row, replicas_of in enumerate(counts)
+            for row, plan in enumerate(plans)
         ]
 
-    def _waits(
-        self, group: tuple[int, ...], each_and_hop_s: tuple[float, float], replicas: Array, room: Array
-    ) -> tuple[Array, Array]:
-        """Return the result of :func:`waits` by plan, cached: many plans have this group with as many workers."""
-        keys = [(group, each_and_hop_s[1], *each) for each in zip(replicas.tolist(), room.tolist(), strict=True)]
-        if new := [key for key in dict.fromkeys(keys) if key not in self._waited]:
-            counts, rooms = np.array([key[2:] for key in new]).T
-            found = waits(self._group(group), counts, self._futures, each_and_hop_s, self._now.start_s, rooms)
-            self._waited.update(zip(new, zip(*found, strict=True), strict=True))
-        wait_s, left_s = zip(*(self._waited[key] for key in keys), strict=True)
-        return np.array(wait_s), np.array(left_s)
+    def _queues_of(self, plans: Sequence[Plan]) -> list[list[_Queue]]:
+        """Return the queues of each plan's groups, cached: many plans have a group with as many workers."""
+        keys: list[list[_Key]] = []
+        new: dict[tuple[tuple[int, ...], float], dict[_Key, None]] = {}
+        for plan in plans:
+            hop_s, gpus = self._now.costing.hop_of_item_s(plan.bundle), self._devices(plan)
+            replicas = zip(plan.grouping, plan.replicas, strict=True)
+            keys.append([(group, hop_s, float(count), self._room(group, gpus)) for group, count in replicas])
+            for key in keys[-1]:
+                if key not in self._queues:
+                    new.setdefault(key[:2], {})[key] = None
+        for (group, hop_s), missing in new.items():
+            self._queues.update(zip(missing, self._simulated(group, hop_s, list(missing)), strict=True))
+        return [[self._queues[key] for key in of] for of in keys]
 
-    def _late(self, goal: Goal, wait_s: Array, left: Sequence[tuple[Array, Array, float, float]]) -> Array:
-        """Return the numbers of late items by plan: items that arrive within the horizon, and later items that are
-        late because of the queue left at its end."""
-        late = np.interp(wait_s, *self._late_after[goal])
-        arriving = (late * self._futures.items[None]).sum(axis=2).mean(axis=1)
-        slack_s = max(0.0, goal.bound_s - self._item.long_s)
-        after = np.zeros(len(wait_s))
-        for left_s, replicas, each_s, load in left:
-            over = np.maximum(0.0, left_s - replicas[:, None] * slack_s).mean(axis=1) / each_s
-            growing = np.maximum(0.0, load - replicas) / each_s * self._futures.horizon_s
-            after = np.maximum(after, np.maximum(over / (1 - np.minimum(load / replicas, 0.9)), growing))
-        return np.stack([arriving, after], axis=1)
+    def _simulated(self, group: tuple[int, ...], hop_s: float, keys: Sequence[_Key]) -> Iterator[_Queue]:
+        """Yield the group's queue by number of workers and room: an item's wait, and the items that are late after the
+        horizon because of the queue left at its end, by goal."""
+        now, futures = self._now, self._futures
+        replicas, room = np.array([key[2:] for key in keys]).T
+        each_s, load = max(sum(self._each_s[index] for index in group) + hop_s, 1e-9), self._load(group)
+        wait_s, left_s = waits(self._group(group), replicas, futures, (each_s, hop_s), now.start_s, room)
+        busy = np.minimum(replicas, room)
+        growing = np.maximum(0.0, load - busy) / each_s * futures.horizon_s
+        after: list[Array] = []
+        for goal in now.goals:
+            slack_s = max(0.0, goal.bound_s - self._item.long_s)
+            over = np.maximum(0.0, left_s - busy[:, None] * slack_s).mean(axis=1) / each_s
+            after.append(np.maximum(over / (1 - np.minimum(load / busy, 0.9)), growing))
+        kept_up = np.minimum(1.0, busy / max(load, 1e-9)).tolist()
+        return map(_Queue, wait_s, np.array(after).T.tolist(), kept_up)
 
-    def _room(self, group: Sequence[int], grouping: Grouping, table: Array) -> Array:
-        """Return the number of workers of the group that can be busy, by plan. The group gets the cores and GPUs that
-        other groups leave, but at least its proportional part. The ceiling of the throughput limits it as well."""
+    def _devices(self, plan: Plan) -> float:
+        """Return the number of GPUs that the plan's workers use; 0 if no stage uses any."""
+        costing = self._now.costing
+        if not costing.gpu_share:
+            return 0.0
+        reserved = [max(costing.gpus[index] for index in group) for group in plan.grouping]
+        return float(devices(float(np.dot(plan.replicas, reserved))))
+
+    def _room(self, group: tuple[int, ...], gpus: float) -> float:
+        """Return the number of workers of the group that can be busy. The group gets the cores and GPUs that other
+        groups leave, but at least its proportional part. The ceiling of the throughput limits it as well."""
+        if (known := self._rooms.get((group, gpus))) is not None:
+            return known
         now, costing = self._now, self._now.costing
         shared = self._history.most_per_s * (sum(self._each_s[index] for index in group) + costing.hop_of_item_s())
-        room = np.full(len(table), min(shared, _UNLIMITED))
-        resources: list[tuple[Sequence[float], float | Array]] = []
-        if costing.cpu_share and not math.isinf(now.cores):
-            resources.append((costing.cpu_share, now.cores))
-        if costing.gpu_share:
-            reserved = [max(costing.gpus[index] for index in each) for each in grouping]
-            resources.append((costing.gpu_share, devices(table @ np.array(reserved))))
-        for shares, count in resources:
+        room = min(shared, _UNLIMITED)
+        for shares, count in ((costing.cpu_share, now.cores), (costing.gpu_share, gpus)):
+            if not shares or math.isinf(count):
+                continue
             work = [self._rate_per_s * each_s * share for each_s, share in zip(self._each_s, shares, strict=True)]
             own, every = sum(work[index] for index in group), sum(work)
             if own > 0:
-                left = np.maximum(count - (every - own), count * own / every)
-                room = np.maximum(0.1, np.minimum(room, left * self._load(group) / own))
+                left = max(count - (every - own), count * own / every)
+                room = max(0.1, min(room, left * self._load(group) / own))
+        self._rooms[group, gpus] = room
         return room
 
     def _change(self, plan: Plan) -> float:
