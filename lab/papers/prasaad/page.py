@@ -203,7 +203,7 @@ def _asking(figure: Figure) -> Finding:
         "figure 8a, LP over CT, other prices", "LP is below CT only on Q2 to Q4",
         f"if a question costs {price:.0%} of an input's work: {_told(over(price))}",
         "trend only" if behind and kept == 2 else "not reproduced",
-        f"the paper prints no price; of {prices}, {price:.0%} fits best", COMMAND,
+        f"the paper prints no price; {price:.0%} fits best of {prices}", COMMAND,
     )  # fmt: skip
 
 
