@@ -111,7 +111,7 @@ def _sequential(found: Mapping[str, Runs]) -> Iterable[Check]:
     rates = {app: [s.throughput_per_s for s in samples] for app, samples in whole.items()}
     lowest, steadiest = min(cpu, key=cpu.__getitem__), min(rates, key=lambda app: max(rates[app]) - min(rates[app]))
     least, most = min(memory, key=memory.__getitem__), max(memory, key=memory.__getitem__)
-    yield f"CPU {cpu[lowest]:.0f} % or more ({lowest})", cpu[lowest] >= BUSY_PERCENT
+    yield f"lowest CPU {cpu[lowest]:.0f} % ({lowest})", cpu[lowest] >= BUSY_PERCENT
     yield f"least memory {least}, most {most}", (least, most) == ("bzip2", "ferret")
     yield f"throughput varies least with {steadiest}", steadiest == "bzip2"
 
@@ -128,7 +128,7 @@ def _workers(found: Mapping[str, Runs]) -> Iterable[Check]:
         gain, later = rates[2] / rates[1], rates[most] / rates[2]
         slower, jump = latencies[2] / latencies[1], latencies[most] / latencies[2]
         met = gain > 1 + FLAT and later < 1 + FLAT and jump > max(1.5, slower)
-        yield f"{app} {gain:.2f}, {slower:.2f}, {jump:.1f}", met
+        yield f"{app}: throughput × {gain:.2f}, latency × {slower:.2f}, × {jump:.1f}", met
 
 
 # --- figures 8 to 11: batches -----------------------------------------------------------------------------------------
@@ -144,8 +144,8 @@ def _growing(found: Mapping[str, Runs]) -> Iterable[Check]:
             continue
         rate = fmean(s.throughput_per_s for s in ten) / fmean(s.throughput_per_s for s in one)
         latency = _latency(ten) / _latency(one)
-        yield f"9 and 10 items over 1: {rate:.2f}", abs(rate - 1) <= FLAT
-        yield f"{latency:.1f}", latency > 3
+        yield f"batches of 9 and 10 items over 1: throughput × {rate:.2f}", abs(rate - 1) <= FLAT
+        yield f"latency × {latency:.1f}", latency > 3
 
 
 def _batches(found: Mapping[str, Runs]) -> Iterable[Check]:
@@ -154,7 +154,8 @@ def _batches(found: Mapping[str, Runs]) -> Iterable[Check]:
         one, sixteen = runs[f"{workers} by 1"], runs[f"{workers} by 16"]
         rate = fmean(run.achieved_per_s for run in sixteen) / fmean(run.achieved_per_s for run in one)
         latency = fmean(run.latency_ms or 0.0 for run in sixteen) / fmean(run.latency_ms or 0.0 for run in one)
-        yield f"16 items over 1, workers {workers}: {rate:.2f}, {latency:.1f}", rate <= 1 + FLAT and latency > 6
+        ours = f"16 items over 1, workers {workers}: throughput × {rate:.2f}, latency × {latency:.1f}"
+        yield ours, rate <= 1 + FLAT and latency > 6
 
 
 # --- figures 12 to 16: patterns ---------------------------------------------------------------------------------------
@@ -171,7 +172,7 @@ def _follows(found: Mapping[str, Runs]) -> Iterable[Check]:
         above = _latency([s for s in samples if (s.rate_per_s or 0.0) >= high])
         below = _latency([s for s in samples if (s.rate_per_s or 0.0) <= low])
         met = error is not None and error <= FOLLOWS and above > below
-        yield f"{app} {'not followed' if error is None else f'{error:.0%}'}, {above / below:.1f} ×", met
+        yield f"{app}: rate {'unknown' if error is None else f'{error:.0%}'} off, latency × {above / below:.1f}", met
 
 
 def _spikes(found: Mapping[str, Runs]) -> Iterable[Check]:
@@ -184,7 +185,7 @@ def _spikes(found: Mapping[str, Runs]) -> Iterable[Check]:
         if not back:
             yield f"{app}: no spike ended", False
             continue
-        yield f"{app} {max(back):.2f} s", max(back) <= AFTER_S
+        yield f"{app}: back after {max(back):.2f} s", max(back) <= AFTER_S
 
 
 def _in_spike(sample: Point, samples: Sequence[Point]) -> bool:
@@ -219,7 +220,7 @@ def _named(item: str, printed: str, file: str, checks: Checks, *apps: str) -> Fi
 def _control(found: Mapping[str, Runs]) -> Iterable[Check]:
     """Compare the items that entered with the frequency, while it could be sustained."""
     delays, slots = (runs.of_asked or 0.0 for runs in found.values())
-    yield f"delays let {delays:.0%} of the frequency's items in, slots {slots:.0%}", 0 < delays <= 1.01
+    yield f"share of the frequency's items that enter: delays {delays:.0%}, slots {slots:.0%}", 0 < delays <= 1.01
 
 
 def _patterns(number: int, pattern: str, printed: str, *apps: str) -> Figure:
@@ -229,10 +230,10 @@ def _patterns(number: int, pattern: str, printed: str, *apps: str) -> Figure:
 
 
 BZIP2, FACES, FERRET, LANES = APPS = ("bzip2", "face_recognizer", "ferret", "lane_detection")
-_MEMORY = "CPU near 100 %; Bzip2 takes the least memory and varies least, Ferret takes the most memory"
+_MEMORY = "CPU near 100 %; Bzip2 takes the least memory, and its throughput varies least; Ferret takes the most memory"
 _JUMPS = "throughput grows with the workers; latency is low up to the physical cores, then jumps"
-_GROWS = "batches have no influence on the throughput of Bzip2, latency grows with them"
-_NO_GAIN = "latency in proportion to the batch, no significant gain of throughput"
+_GROWS = "batches do not influence the throughput of Bzip2; latency grows with the batch"
+_NO_GAIN = "latency is in proportion to the batch; throughput gains nothing significant"
 _GROWING = "spbench_fig08_09_growing_batches"
 FIGURES = (
     _named("algorithm 1", "the frequency is an upper limit", "patterns_bzip2", _control, "delays", "increasing"),
@@ -241,8 +242,8 @@ FIGURES = (
     _named("figure 8", _GROWS, _GROWING, _growing, BZIP2),
     _named("figure 9", "the same for Ferret", _GROWING, _growing, FERRET),
     _named("figures 10 and 11", _NO_GAIN, "spbench_fig10_11_lane_batches", _batches),
-    _patterns(12, "wave", "throughput follows, latency rises near the top", BZIP2, LANES, FERRET),
-    _patterns(13, "binary", "throughput follows, latency is high in the high state", BZIP2, LANES, FERRET),
+    _patterns(12, "wave", "throughput follows the rate, latency rises near the top", BZIP2, LANES, FERRET),
+    _patterns(13, "binary", "throughput follows the rate, latency is high in the high state", BZIP2, LANES, FERRET),
     _patterns(14, "increasing", "throughput rises while it can be sustained, then latency rises", BZIP2, FACES, FERRET),
     _patterns(15, "decreasing", "latency falls as soon as the rate is sustained", FACES, LANES, FERRET),
     _patterns(16, "spike", "latency rises only in spikes", BZIP2, FACES, FERRET),

@@ -19,10 +19,10 @@ from lab.papers.vogel import patterns as vogel
 
 HEAD = """# The papers
 
-This page compares our results with the figures of the papers. `recompose experiment --all`
-writes it and computes the verdicts. *Yes*: ours is within the stated tolerance, or in the stated order in every run.
-*Trend only*: the direction is the paper's, but the amount differs, or one part of several differs. If no command stands
-below a table, the [experiments](experiments.md) with the figures' numbers repeat it.
+This page compares our results with the figures of the papers. `recompose experiment --all` writes the page and computes
+the verdicts. *Yes*: our figure is within the stated tolerance, or in the stated order in every run. *Trend only*: the
+direction is the paper's, but the amount differs, or one part of several differs. The commands below a table repeat it;
+for a table without commands, run the [experiments](experiments.md) named after its figures.
 """
 
 
@@ -40,9 +40,10 @@ PAPERS = (
     Paper(
         "Vogel et al., pattern compositions (2021), and SPar's regulator (2018)",
         vogel.findings,
-        "Plain numbers of 2021 name compositions; those of figures 4 to 6 became active in this order. Times of\n"
-        "stages are assumed. For 2018 the speed of paired threads is fitted to figure 2, the cost of an item and its\n"
-        f"drift to figure 4; figures 5 to 7 test this. SF is the scaling factor. Equal means within {EQUAL:.0%}.",
+        "For 2021, plain numbers name compositions, for figures 4 to 6 in the order of their activation. Times of\n"
+        "stages are assumed. For 2018, the speed of paired threads is fitted to figure 2, and an item's cost and\n"
+        "drift to figure 4; figures 5 to 7 test the fits. SF is the scaling factor. *Violations* are the share of\n"
+        f"control steps that miss the latency objective. *Equal* means within {EQUAL:.0%}.",
         {
             "2021, figure 2": "fig02_ferret_static-b/compared.png",
             "2021, figure 4a, vogel": "fig04a_synthetic_balanced/vogel.png",
@@ -57,26 +58,29 @@ PAPERS = (
     Paper(
         "Prasaad et al., ordered streams on multicores (2017)",
         prasaad.findings,
-        "Ours are medians of three runs (lowest–highest). A statement holds if it does in each run, by more than the\n"
-        f"runs differ. *Almost linear* means at least {prasaad.LINEAR} of linear, *as well* at least "
-        f"{1 - prasaad.EQUAL},\n*alike* within {prasaad.SIMILAR:.0%}, *close* up to {prasaad.NEAR:g} times.",
+        "Our figures are medians of three runs (lowest–highest). A statement holds if it holds in each run, by more\n"
+        "than the runs differ. *A over B* is a ratio, of throughputs if no other quantity is named. Further terms:\n\n"
+        f"- *almost linear*: at least {prasaad.LINEAR} of a linear speed-up;\n- *as well*: at least "
+        f"{1 - prasaad.EQUAL} of the throughput;\n- *alike*: within {prasaad.SIMILAR:.0%};\n"
+        f"- *close*: at most {prasaad.NEAR:g} times the cost of a tuple.",
         {f"figure {number}": f"prasaad/figure-{number}.png" for number in range(8, 15)},
     ),
     Paper(
         "Leonarczyk, self-adaptive micro-batches (2024)",
         leonarczyk.lines,
-        f"Five figures in a row are of {', '.join(leonarczyk.CONTROLLERS)}, at a threshold of 5%.\nVerdicts count the "
-        f"cells of all thresholds: yes if {leonarczyk.REPRODUCED:.0%} are within the tolerance (points), trend only\n"
-        f"if {leonarczyk.TREND:.0%} are. Other quantities must be within {leonarczyk.TIMES:.0%}.",
+        f"Five figures in a row are for {', '.join(leonarczyk.CONTROLLERS)}, at a threshold of 5%.\nHits and distances "
+        "are in per cent. *Printed setups* are the thesis's best settings. A *cell* is a figure of one controller at\n"
+        f"one threshold. *Yes*: at least {leonarczyk.REPRODUCED:.0%} of all cells are within the tolerance (points); "
+        f"*trend only*: at least {leonarczyk.TREND:.0%} are.\nOther quantities may differ by {leonarczyk.TIMES:.0%}.",
         {f"figure {at}": f"leonarczyk/figure-{at}.png" for at in ("4.6", "5.1", "5.6", "5.7", "5.8", "5.9")},
     ),
     Paper(
         "Garcia et al., SPBench (2023)",
         garcia.recorded,
-        "The paper shows curves of C++ on 12 to 40 threads. Its statements about them are compared with runs on two\n"
-        "cores. Figure 7: throughput and latency of 2 workers over 1, latency of the most workers over 2. Figures\n"
-        "8 to 11: throughput and latency. Figures 12 to 15: error of the rate, and latency at high over low rates.\n"
-        "Figure 16: time until latency is back. On 2026-11-27 other programs had a load of 8 to 13.",
+        "The paper shows curves of C++ programs on 12 to 40 threads. We compare its statements about them with\n"
+        "runs on two cores. × marks a ratio. In figure 7, the first two ratios compare 2 workers with 1, and the last\n"
+        "compares the most workers with 2. In figures 12 to 15, the latency ratio compares the highest rates with the\n"
+        "lowest. On 2026-11-27, other programs had a load of 8 to 13.",
         {
             "figure 8": "spbench_fig08_09_growing_batches-bzip2/farm.png",
             "figures 10 and 11": "spbench_fig10_11_lane_batches/compared.png",

@@ -27,37 +27,33 @@ RUNS = 10
 """Repetitions of printed setups, as in the thesis."""
 PATTERN_POINTS, TIMES = 10.0, 0.2
 """Tolerance of table 5.3, in points, and of plain quantities, as a share of the printed one."""
-
-
 REASONS: Mapping[str, str] = {
     "figure 5.1": "stages overlap more than in the thesis",
     "section 5.2": "the drift of times affects the fastest tuples too",
     "batched hit of the printed setups": "the hardest tuples drift out of the band",
     "deviation of the batched hit": "runs of the plant differ by a constant and drift",
     "figure 5.8": "PMBAF is second by less than twice its error",
-    "figure 5.3": "PMBAF's loss differs from MBAF's by less than runs do",
+    "figure 5.3": "the losses of PMBAF and MBAF differ by less than runs do",
     "figure 5.4": "batched hits of the binary pattern are too low",
     "figure 5.5": "with samples of 5 or more, FAF reacts to spikes too late",
     "figures 5.6, 5.7": "which controller they show is not printed",
 }
 """Reasons for findings that differ, by a part of their name."""
-
-
 MEASURED = (
     Finding(
         "section 5.1: the app on a GPU, bundles of 115 over single items",
-        "25 times, mostly the same with larger bundles (RTX 3090)",
-        "72 times, 304 times in bundles of 1,000 (H200, stages called directly, 2026-11-26)",
+        "throughput 25 times, mostly the same with larger bundles (RTX 3090)",
+        "throughput 72 times, with bundles of 1,000 304 times (H200, stages called directly, 2026-11-26)",
         "trend only",
-        "only one round; the device has room for more",
+        "only one round was run; the device has room for more",
         "recompose run military_server -o kernel=gpu",
     ),
     Finding(
         "table 5.1, 5.5: itemized hit of the app itself at 3 ms",
-        "as above",
+        "as in these tables above",
         "on workers: 7.8 ± 2.0, 6.7 ± 1.3, 7.9 ± 2.5, 7.9 ± 1.6, 4.7 ± 0.8; pid 9.4 ± 3.3",
         "not reproduced",
-        "two cores, load 5 to 18 by other programs (2026-11-26)",
+        "two cores with a load of 5 to 18 by other programs (2026-11-26)",
         "python -m lab.benchmarks.military_server --controllers",
     ),
 )
@@ -93,7 +89,7 @@ def _of_cells(item: str, cells: Sequence[Mapping[str, Any]], tolerance: float, o
     strict = [cell for cell in cells if cell["threshold"] == published.THRESHOLDS[0]]
     within = sum(abs(each) <= tolerance for each in off)
     told = f"{_row(strict, ours)}; {within} of {len(cells)} cells within {tolerance:g}, worst {max(off, key=abs):+.1f}"
-    printed = _row(strict, "printed") if ours == "ours" else "the same"
+    printed = _row(strict, "printed") if ours == "ours" else "as above"
     return Finding(item, printed, told, verdict(off, tolerance), "", COMMAND)
 
 
@@ -113,19 +109,20 @@ def _near(item: str, printed: Sequence[float], ours: Sequence[float], unit: str,
 def _held(item: str, printed: str, ours: str, claims: Sequence[bool]) -> Finding:
     """Judge statements of the thesis: all hold, some hold, or none holds."""
     judged: Verdict = "reproduced" if all(claims) else "trend only" if any(claims) else "not reproduced"
-    return Finding(item, printed, ours, judged, "" if all(claims) else f"{sum(claims)} of {len(claims)} hold", COMMAND)
+    why = "" if all(claims) else f"{sum(claims)} of {len(claims)} statements hold"
+    return Finding(item, printed, ours, judged, why, COMMAND)
 
 
 def _metrics(found: Mapping[str, Any]) -> Iterator[Finding]:
     cycles = [(phase.tuples, phase.cycles) for phase in PHASES]
     thesis = [(200_000, 1), (100_000, 5), (200_000, 1), (200_000, 5), (300_000, 10)]
     told = ", ".join(f"{tuples // 1000}K in {count}" for tuples, count in cycles)
-    yield _held("table 4.1, figure 4.4: tuples and cycles", told, "the same", [cycles == thesis])
+    yield _held("table 4.1, figure 4.4: tuples and cycles of the phases", told, "the same", [cycles == thesis])
     steps: dict[tuple[object, object], Any] = {(name, ms): step for name, ms, step in steps_by_latency().lines}
     yield _held(
         "figure 4.2: steps by latency, target 50 ms, step 10",
-        "faf 10 or 0; mbaf at most 20 below; pmbaf equals pbaf from 35 to 90 ms, and has larger steps below",
-        f"mbaf {steps['mbaf', 1]:.1f} and pmbaf {steps['pmbaf', 1]:.0f} at 1 ms",
+        "faf's step is 10 or 0; mbaf's is at most 20 below; pmbaf's equals pbaf's from 35 to 90 ms and is larger below",
+        f"at 1 ms, mbaf's step is {steps['mbaf', 1]:.1f} and pmbaf's is {steps['pmbaf', 1]:.0f}",
         [
             {steps["faf", ms] for ms in LATENCIES} == {-10, 0, 10},
             max(steps["mbaf", ms] for ms in LATENCIES) <= 20,
@@ -135,8 +132,8 @@ def _metrics(found: Mapping[str, Any]) -> Iterator[Finding]:
     )
     (mad, sd), (spiky_mad, spiky_sd) = found["examples"]
     for item, there, ours in (
-        ("figure 4.5: MAD and SD distance, latencies that rise", (20, 23), (mad, sd)),
-        ("figure 4.6: the same with two spikes (we chose their extent)", (33, 57), (spiky_mad, spiky_sd)),
+        ("figure 4.5: MAD and SD distance of rising latencies", (20, 23), (mad, sd)),
+        ("figure 4.6: the same distances with two spikes (we chose their extent)", (33, 57), (spiky_mad, spiky_sd)),
     ):
         yield _held(
             item, f"{there[0]}, {there[1]} %", f"{100 * ours[0]:.1f}, {100 * ours[1]:.1f} %",
@@ -151,13 +148,13 @@ def _fixed_sizes(found: Mapping[str, Any]) -> Iterator[Finding]:
     gain, beyond = rates[115] / rates[1], max(rates.values()) / rates[115]
     yield _held(
         "figure 5.1: throughput of bundles of 115, latency",
-        "25 times single items, mostly the same with larger bundles; 1 ms more for ten items more",
-        f"{gain:.1f} times, larger bundles {beyond:.2f} times that; {ten_more:.2f} ms",
+        "throughput 25 times that of single items, mostly the same in larger bundles; 1 ms more for ten more items",
+        f"throughput {gain:.1f} times, in larger bundles {beyond:.2f} times that; {ten_more:.2f} ms more for ten more",
         [abs(gain / 25 - 1) <= TIMES, beyond < 1.1, 0.5 < ten_more < 2],
     )
     seconds = [1e6 / rates[size] for size in (1, 100)]
-    yield _near("figure 5.2: time of a million in bundles of 1 and of 100", [300.0, 12.0], seconds, "s")
-    yield _near("section 5.2: least and greatest latency unbatched", [0.15, 5.0], found["single_ms"], "ms")
+    yield _near("figure 5.2: time of a million tuples in bundles of 1 and of 100", [300.0, 12.0], seconds, "s")
+    yield _near("section 5.2: least and greatest latency of single tuples", [0.15, 5.0], found["single_ms"], "ms")
 
 
 def _hits(found: Mapping[str, Any]) -> Iterator[Finding]:
@@ -176,7 +173,7 @@ def _hits(found: Mapping[str, Any]) -> Iterator[Finding]:
     steps = {cell["controller"]: cell["best with"]["step"] for cell in every if "step" in cell["best with"]}
     there = {cell["controller"]: cell["with"]["step"] for cell in every if "step" in cell["with"]}
     yield _held(
-        "table 5.1: step with the best itemized hit, 5 %", _named(there), _named(steps),
+        "table 5.1: step with the best itemized hit, threshold 5 %", _named(there), _named(steps),
         [abs(steps[n] - there[n]) <= 5 for n in there],
     )  # fmt: skip
     for place, label in enumerate(("batched", "itemized")):
@@ -184,7 +181,7 @@ def _hits(found: Mapping[str, Any]) -> Iterator[Finding]:
         ours = {cell["controller"]: cell["deviation"] for cell in cells}
         printed = {name: each[place] for name, each in published.HIT_DEVIATION.items()}
         beyond = [0.0 if 0.5 <= ours[name] / each <= 2 else 1.0 for name, each in printed.items()]
-        item, why = f"table 5.2: deviation of the {label} hit over ten runs", "within a factor of 2"
+        item, why = f"table 5.2: deviation of the {label} hit over ten runs", "the tolerance is a factor of 2"
         yield Finding(item, _named(printed), _named(ours), verdict(beyond, 0.5), why, COMMAND)
     yield from _courses(found)
 
@@ -206,14 +203,14 @@ def _courses(found: Mapping[str, Any]) -> Iterator[Finding]:
     )  # fmt: skip
     gaps = {name: 100 * (batched - itemized) for name, (batched, itemized) in found["phases"].items()}
     yield _held(
-        "figure 5.4: batched minus itemized hit of pmbaf", "similar until the binary pattern, then more", _named(gaps),
+        "figure 5.4: batched minus itemized hit of pmbaf", "alike until the binary pattern, then higher", _named(gaps),
         [abs(gaps["increasing"]) < 10 and abs(gaps["decreasing"]) < 10, gaps["binary"] > 10, gaps["wave"] > 5],
     )  # fmt: skip
     hits = {(int(sample), pattern): 100 * hit for pattern, sample, hit in found["samples"]}
-    told = {f"{pattern} {sample}": hit for (sample, pattern), hit in hits.items() if pattern in ("increasing", "spike")}
+    told = {f"{pattern}/{sample}": hit for (sample, pattern), hit in hits.items() if pattern in ("increasing", "spike")}
     yield _held(
-        "figure 5.5: batched hit of faf, step 5, by sample", "ramps and spike gain from 1 to 10, lose at 20",
-        _named(told),
+        "figure 5.5: batched hit of faf, step 5, by pattern/sample",
+        "hits of ramps and spike rise from sample 1 to 10, fall at 20", _named(told),
         [*(hits[10, pattern] > hits[1, pattern] + SPREAD for pattern in ("increasing", "decreasing", "spike")),
          hits[20, "increasing"] < hits[10, "increasing"] - SPREAD],
     )  # fmt: skip
@@ -233,8 +230,8 @@ def _patterns(found: Mapping[str, Any]) -> Iterator[Finding]:
     within = sum(abs(each) <= PATTERN_POINTS for each in off)
     told = f"{_named(ours)}; {within} of {len(off)} cells within {PATTERN_POINTS:g}, worst {max(off, key=abs):+.1f}"
     yield Finding(
-        "table 5.3: itemized hit by pattern, means of five", _named(means[0]), told, verdict(off, PATTERN_POINTS),
-        "", COMMAND,
+        "table 5.3: itemized hit by pattern, means of five controllers", _named(means[0]), told,
+        verdict(off, PATTERN_POINTS), "", COMMAND,
     )  # fmt: skip
 
 

@@ -148,7 +148,7 @@ def _table_1(folder: Path) -> Finding:
     met = all(each["equal"] == each["answers"] > 0 for each in told.values())
     answers = ", ".join(f"{query} {each['equal']} of {each['answers']}" for query, each in told.items())
     printed, ours = "Q1 (top 100), Q2 (top 30), Q3 (top 30), Q4, Q15", f"answers equal to DuckDB's: {answers}"
-    return _finding("table 1", printed, ours, met, "the SQL is ours as well", TABLE_1)
+    return _finding("table 1", printed, ours, met, "DuckDB's SQL is ours too", TABLE_1)
 
 
 # --- section 7.1 ------------------------------------------------------------------------------------------------------
@@ -162,9 +162,9 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
     up = {query: ratios(figure, rate, [(query, "ct", most)], [(query, "ct", 2)]) for query, most in upto.items()}
     shares = {query: Ratios(tuple(2 * each / upto[query] for each in found.values)) for query, found in up.items()}
     yield _finding(
-        "figure 8a, CT's speed-up", "almost linear up to 16 cores (Q1), 12 (Q15), 8 (Q2, Q3, Q4)",
-        f"of linear from 2 cores on: {_told(shares)}", all(min(each.values) >= LINEAR for each in shares.values()),
-        f"assumed: a further worker at an operator costs {CROWDING:.0%}",
+        "figure 8a, CT's speed-up over a linear one", "almost linear up to 16 cores (Q1), 12 (Q15), 8 (Q2, Q3, Q4)",
+        f"from 2 cores on: {_told(shares)}", all(min(each.values) >= LINEAR for each in shares.values()),
+        f"we assume that each further worker at an operator costs {CROWDING:.0%}",
     )  # fmt: skip
     others = {name: _pooled(over("ct", name)) for name in ("lp", "et", "qst")}
     yield _over_queries("figure 8a, CT over the others", "CT has the highest throughput", others, below=False)
@@ -176,7 +176,7 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
     )  # fmt: skip
     yield _over_queries(
         "figure 8a, LP over CT on Q2 to Q4", "LP is below CT", {query: lp[query] for query in MANY}, below=True,
-        why=f"a question costs {ASK:.0%} of an input's work",
+        why=f"a question to the scheduler costs {ASK:.0%} of an input's work",
     )  # fmt: skip
     for name in ("et", "qst"):
         item, printed = f"figure 8a, {name.upper()} over CT", "similar speed-up, less throughput"
@@ -184,8 +184,8 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
     late = {name: _pooled(over(name, "lp", latency)) for name in ("ct", "et", "qst")}
     far = min(*late["et"].values, *late["qst"].values)
     met = all(found.above for found in late.values()) and max(late["ct"].values) < far
-    printed = "LP has the lowest latency, then CT; ET, QST far more"
-    yield _finding("figure 8b", printed, f"latency over that of LP: {_told(late)}", met, "means over the queries")
+    printed = "LP has the lowest latency, then CT; ET and QST have far more"
+    yield _finding("figure 8b", printed, f"latency divided by LP's: {_told(late)}", met, "means over the queries")
 
 
 def _asking(figure: Figure) -> Finding:
@@ -203,7 +203,7 @@ def _asking(figure: Figure) -> Finding:
         "figure 8a, LP over CT, other prices", "LP is below CT only on Q2 to Q4",
         f"if a question costs {price:.0%} of an input's work: {_told(over(price))}",
         "trend only" if behind and kept == 2 else "not reproduced",
-        f"no price is printed; of {prices} this is nearest", COMMAND,
+        f"the paper prints no price; {price:.0%} fits best of {prices}", COMMAND,
     )  # fmt: skip
 
 
@@ -214,10 +214,10 @@ def _source(figure: Figure) -> Finding:
         return exp(fmean(log(max(figure.median(lambda run: run.share, query, limit), 1e-3)) for query in queries))
 
     falls = ratios(figure, rate, [(query, INGRESS) for query in queries], [(query, inf) for query in queries])
-    told = ", ".join(f"{limit:g}: {share(limit):.2f}" for limit in (INGRESS, 10 * INGRESS, inf))
+    told = ", ".join(f"{share(limit):.2f} with {limit:g}" for limit in (INGRESS, 10 * INGRESS, inf))
     return _finding(
         "section 7.1, ET and the input", "if input exceeds throughput, ET serves the earliest operator",
-        f"share of the bound, by the number of inputs that may wait at the source: {told}", falls.above,
+        f"share of the bound, by the inputs that may wait at the source: {told}", falls.above,
     )  # fmt: skip
 
 
@@ -230,9 +230,9 @@ def _erratum(figure: Figure) -> Finding:
         )) for form in ("printed", "corrected")
     }  # fmt: skip
     return _finding(
-        "equation 3 (CT)", "normalised by cs_i", f"growth of the list before a filter, tuples an input: {_told(grown)}",
+        "equation 3 (CT)", "CT normalised by cs_i", f"growth of a filter's list, in tuples per input: {_told(grown)}",
         min(grown["printed"].values) > 0.1 and max(grown["corrected"].values) < 0.01,
-        "an erratum: cs_(i-1) is right, and our default",
+        "cs_i is an erratum; our default is cs_(i-1)",
     )  # fmt: skip
 
 
@@ -250,7 +250,7 @@ def _skew(figure: Figure) -> Finding:
     at = max(halved, default=min(figure.seen("sigma")))
     kept = share("hybrid", at)
     return _finding(
-        "figure 9", "alike with even keys; with skew hybrid performs consistently, partitioned drops heavily",
+        "figure 9", "even keys: alike; skewed keys: hybrid performs consistently, partitioned drops heavily",
         f"even keys: hybrid over partitioned {alike}; σ = {at} over even keys: partitioned {share('partitioned', at)}, "
         f"hybrid {kept}", bool(halved) and min(kept.values) >= 1 - SIMILAR and alike.within(SIMILAR),
     )  # fmt: skip
@@ -262,7 +262,7 @@ def _waiting(figure: Figure) -> Finding:
         for queue in ("hybrid", "partitioned")
     }
     return _finding(
-        "figure 10", "10 µs to 10 ms a tuple: latency of hybrid close to it, of partitioned much higher",
+        "figure 10", "tuples cost 10 µs to 10 ms; hybrid's latency is close to the cost, partitioned's much higher",
         "; ".join(f"{queue} {min(each):.1f} to {max(each):.1f} times the cost" for queue, each in times.items()),
         max(times["hybrid"]) <= NEAR < min(times["partitioned"]),
     )  # fmt: skip
@@ -279,12 +279,12 @@ def _queues(figure: Figure) -> Iterator[Finding]:
 
 def _hybrid(figure: Figure, item: str, why: str) -> Finding:
     found = _by_query(figure, rate, "hybrid", "partitioned", MOST_WORKERS)
-    why = f"{why} (q15 {found.pop('q15')})"
+    why = f"{why}; q15 has {found.pop('q15')}"
     printed = "much higher on all but Q15, where it is unclear"
     return _over_queries(f"figure 11, {item}", printed, found, below=False, why=why)
 
 
-OWN_KEYS = "throughput with uneven keys", "frequencies of our generated tables (Zipf, 1.1)"
+OWN_KEYS = "throughput with uneven keys", "keys are as frequent as in our generated tables (Zipf, 1.1)"
 
 
 def _sending(figure: Figure) -> Iterator[Finding]:
@@ -294,7 +294,7 @@ def _sending(figure: Figure) -> Iterator[Finding]:
     costs = ratios(figure, lambda run: run.worker_us, [(ways[1], most)], [(ways[0], most)])
     ours = f"speed-up with {most} workers: {_told(up)}"
     yield _finding(f"figure {figure.name}a", "non-blocking scales better", ours, over.above)
-    ours = f"lock over non-blocking with {most} workers: {costs}"
+    ours = f"cost with {most} workers, lock over non-blocking: {costs}"
     yield _finding(f"figure {figure.name}b", "a tuple's cost rises more steeply with the lock", ours, costs.above)
 
 
@@ -302,7 +302,7 @@ def _sending_on_queries(figure: Figure) -> Finding:
     """Judge at the lowest price of an output, and report the result at the highest."""
     over = partial(_at_price, figure, "non-blocking", "lock")
     first, *_, most = figure.seen("price")
-    why = f"an output costs {first:.0%} of an input's work; with {most:.0%}: {_told(over(most))}"
+    why = f"an output costs {first:.0%} of an input's work; if it costs {most:.0%}: {_told(over(most))}"
     item, printed = "figure 14, non-blocking over lock", "consistently a better throughput"
     return _over_queries(item, printed, over(first), below=False, why=why)
 
@@ -335,6 +335,6 @@ def _moved(figure: Figure) -> Finding:
     }
     return _finding(
         "section 4.3, the dispatcher's queue", "hybrid: any worker draws the next key (shared memory)",
-        f"σ = {at}, hybrid over owners by the time to move a state: {_told(over)}",
-        not any(found.below for found in over.values()), "states are in workers, so the dispatcher uses owners",
+        f"σ = {at}, hybrid over owned, by the time to move a state: {_told(over)}",
+        not any(found.below for found in over.values()), "states are in workers, so the dispatcher uses owned queues",
     )  # fmt: skip

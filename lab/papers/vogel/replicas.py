@@ -14,8 +14,6 @@ from lab.papers.vogel.record import Recorded, values
 
 HARDLY = 0.1
 """Share of violated steps up to which a constraint counts as hardly violated."""
-WORKERS_RUN = "2026-11-26"
-"""Date of the experiment on workers."""
 FITTED = "fitted"
 
 
@@ -30,18 +28,18 @@ def _figure_2(found: Recorded) -> Iterator[Finding]:
     first, second = sorted(rates, key=lambda n: -fmean(rates[n]))[:2]
     least = min(inside, key=lambda n: fmean(inside[n]))
     why, run = FITTED, command("spar_fig02_lane_replicas")
-    ours = f"{first}: {shown(rates[first], 1)}/s; next best {second}: {shown(rates[second], 1)}/s"
+    ours = f"with {first}: {shown(rates[first], 1)} items/s; next best, with {second}: {shown(rates[second], 1)}"
     verdict = worst(*(less(each, rates[22]) for n, each in rates.items() if n != 22))
     yield Finding("2018, figure 2a: best throughput", "22 replicas", ours, verdict, why, run)
     ours = "; ".join(f"{n}: {shown(inside[n])} ms, {shown(rates[n], 1)}/s" for n in (10, 11, 12))
     verdict = worst(less(inside[10], inside[11]), less(rates[11], rates[10]))
     printed = "latency rises, throughput falls"
-    yield Finding("2018, figure 2: beyond 10 replicas", printed, ours, verdict, f"{why}; 11 against 10", run)
+    yield Finding("2018, figure 2: beyond 10 replicas", printed, ours, verdict, f"{why}; 11 is compared with 10", run)
     ours = f"{least}: {shown(inside[least])} ms; 22: {shown(inside[22])} ms"
     verdict = worst(holds(least <= 4), less(inside[least], inside[22]))
     yield Finding("2018, figure 2b: least latency", "few replicas", ours, verdict, why, run)
     ours = ", ".join(f"{n}: {shown(swings[n], 1)} ms" for n in (4, 10, 12, 22))
-    verdict, why = less(swings[10], swings[12]), "standard deviation of half seconds; 12 against 10"
+    verdict, why = less(swings[10], swings[12]), "standard deviation over half seconds; 12 is compared with 10"
     yield Finding("2018, figure 2b: oscillation", "grows with the replicas", ours, verdict, why, run)
 
 
@@ -53,9 +51,9 @@ def _on_workers(found: Recorded) -> Iterator[Finding]:
     )
     ours = "; ".join(f"{n}: {shown(rates[n], 1)}/s, {shown(latencies[n])} ms" for n in runs)
     verdict = worst(less(rates["1"], rates["2"]), less(latencies["2"], latencies["4"]))
-    why = f"{found.facts[name]['machine']}, busy, {WORKERS_RUN}; latency from the read on; two runs each"
-    printed = "more replicas than cores: more throughput, more latency"
-    yield Finding("2018: Lane Detection on workers", printed, ours, verdict, why, command(name))
+    why = f"{found.facts[name]['machine']}, busy, 2026-11-26; latency counts from the read on; two runs each"
+    printed = "more replicas than cores raise throughput and latency"
+    yield Finding("2018: Lane Detection on real workers, by replicas", printed, ours, verdict, why, command(name))
 
 
 class _Figures:
@@ -71,9 +69,9 @@ class _Figures:
         return values(runs, name)
 
     def both(self, name: str, figure: int, digits: int = 0) -> str:
-        times = 100.0 if name == "violated" else 1.0
+        times, unit = (100.0, "%") if name == "violated" else (1.0, "items/s" if name == "overall_per_s" else name)
         one, two = (shown(self.of(name, figure, factor), digits, times) for factor in (1, 2))
-        return f"SF 1 {one}, SF 2 {two}{' %' if name == 'violated' else ''}"
+        return f"SF 1: {one} {unit}, SF 2: {two} {unit}"
 
     def less(self, name: str, small: tuple[int, int], large: tuple[int, int]) -> Verdict:
         return less(self.of(name, *small), self.of(name, *large))
@@ -88,24 +86,24 @@ def _regulated(runs: _Figures) -> Iterator[Finding]:
     yield _row("4: throughput", "higher with SF 2", runs.both(rate, 4, 1), runs.less(rate, (4, 1), (4, 2)), FITTED)
     yield _row("4: violations", "more with SF 2", runs.both(violated, 4), runs.less(violated, (4, 1), (4, 2)), FITTED)
     fewer = worst(*(runs.less(violated, (5, factor), (4, factor)) for factor in (1, 2)))
-    yield _row("5: violations", "fewer than with 10 %", runs.both(violated, 5), fewer, "")
-    yield _row("5: throughput", "no significant decrease", *_kept(runs, 4))
-    for name in ("changes", "moved"):
+    yield _row("5: violations", "fewer than with a threshold of 10 %", runs.both(violated, 5), fewer, "")
+    yield _row("5: throughput", "no significant decrease by a threshold of 20 %", *_kept(runs, 4))
+    for name, item in (("changes", "changes of the workers"), ("moved", "workers moved")):
         verdict = runs.less(name, (5, 1), (5, 2))
-        yield _row(f"5: stability, {name}", "SF 1 is more stable", runs.both(name, 5), verdict, "")
+        yield _row(f"5: stability, {item}", "SF 1 is more stable", runs.both(name, 5), verdict, "")
     yield _row("6: violations", "fewer with SF 1", runs.both(violated, 6), runs.less(violated, (6, 1), (6, 2)), "")
     hardly = holds(max(runs.of(violated, 7, 1)) <= HARDLY)
     why = f"at most {HARDLY:.0%} of the steps; the film's last seconds are not modelled"
-    yield _row("7: violations", "SF 1: only in the last seconds", runs.both(violated, 7), hardly, why)
-    yield _row("7: throughput", "similar with 10 and 20 %", *_kept(runs, 6))
+    yield _row("7: violations", "SF 1 violates only in the last seconds", runs.both(violated, 7), hardly, why)
+    yield _row("7: throughput", "similar with thresholds of 10 and 20 %", *_kept(runs, 6))
     others: Sequence[tuple[int, tuple[int, int]]] = [
         (n, each) for n in (5, 7) for each in ((n - 1, 1), (n - 1, 2), (n, 2))
     ]
     best = worst(*(runs.less(violated, (wide, 1), other) for wide, other in others))
-    yield _row("4 to 7: best", "SF 1 with 20 % has the fewest violations", "violations as above", best, "")
+    yield _row("4 to 7: best", "SF 1 with threshold 20 % has the fewest violations", "see violations above", best, "")
 
 
 def _kept(runs: _Figures, narrow: int) -> tuple[str, Verdict, str]:
     """Compare the throughput at 20 % with the throughput at 10 %, for SF 1."""
     kept = fmean(runs.of("overall_per_s", narrow + 1, 1)) / fmean(runs.of("overall_per_s", narrow, 1))
-    return f"{kept:.3f} of that with 10 %", holds(abs(kept - 1) <= EQUAL), ""
+    return f"with 20 %, {kept:.3f} of the throughput with 10 %", holds(abs(kept - 1) <= EQUAL), ""
