@@ -76,7 +76,7 @@ def test_a_built_database_stands_in_for_the_folder(photos: Path, tmp_path: Path)
 def test_a_database_without_its_photos_needs_queries(photos: Path, tmp_path: Path) -> None:
     data_set(photos, tmp_path / "db")
     photos.rename(tmp_path / "elsewhere")
-    with pytest.raises(RecomposeError, match=r"photos are no longer in .*; give queries"):
+    with pytest.raises(RecomposeError, match=r"photos are no longer in .*; set option queries"):
         list(opened(database=tmp_path / "db").items(None))
     with pytest.raises(RecomposeError, match=r"index\.npz' does not name its photos; set option queries"):
         list(opened(database=tmp_path / "db/versions/1/index.npz").items(None))
@@ -185,7 +185,7 @@ def test_photos_of_subfolders_go_by_names_that_tell_them_apart(tmp_path: Path, f
 
 
 def test_no_photos_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RecomposeError, match=r"has no photos; \.bmp, \.jpeg, \.jpg"):
+    with pytest.raises(RecomposeError, match=r"has no photos; give one with \.bmp, \.jpeg, \.jpg"):
         list_photos(tmp_path)
     with pytest.raises(RecomposeError, match="does not exist; give a folder of photos"):
         list_photos(tmp_path / "nowhere")
