@@ -42,7 +42,7 @@ def _shared_faults(app: App | type[App], stages: tuple[Stage, ...]) -> Iterator[
 def _class_faults(app: App | type[App]) -> Iterator[str]:
     name = getattr(app, "name", None)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        yield f"name is {name!r}; must be 1 to 64 lower-case letters, digits, - or _, the first no sign"
+        yield f"name is {name!r}; must be 1 to 64 lower-case letters, digits, - or _, and begin with a letter or digit"
     model = app.options_model
     if not (isinstance(model, type) and issubclass(model, Options)):
         yield f"options_model is {model!r}; must be a subclass of apps.contract.Options"
@@ -69,7 +69,7 @@ def _repeated(stages: tuple[Stage, ...]) -> Iterator[str]:
 def _stage_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
     method = getattr(app, stage.name, None)
     if stage.name in _TAKEN:
-        yield f"stage {stage.name!r} has the name of something that App itself has; choose another"
+        yield f"stage {stage.name!r} has the name of an attribute of App; choose another name"
     elif not isinstance(stage.kind, StageKind):
         yield f"stage {stage.name!r} has kind = {stage.kind!r}; must be {_KINDS}"
     elif type(stage.batch) is not bool:
@@ -161,7 +161,7 @@ def _column_faults(stage: Stage) -> Iterator[str]:
     if not stage.columns:
         return
     if not stage.batch:
-        yield "has columns and is no batch stage; add batch=True"
+        yield "has columns, but is not a batch stage; add batch=True"
     import pyarrow as pa  # imported here: few apps need it
 
     for column in stage.columns:

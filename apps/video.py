@@ -70,7 +70,7 @@ class Frames:
 
     def _check_end(self, count: int) -> None:
         if self.live:
-            raise RecomposeError(f"video {self._shown!r} gives no more frames after {count}; is it still there?")
+            raise RecomposeError(f"video {self._shown!r} gives no more frames after {count}; check if it still exists")
         import cv2
 
         announced = int(self._capture.get(cv2.CAP_PROP_FRAME_COUNT))

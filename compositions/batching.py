@@ -67,7 +67,7 @@ def _refuse_contradictions(controller: str | None, settings: Mapping[str, Any], 
     if controller is not None and controller not in CONTROLLERS:
         raise SettingsError(f"controller is {controller!r}; must be {', '.join(CONTROLLERS[:-1])} or {CONTROLLERS[-1]}")
     if controller == "fixed" and items is None:
-        raise SettingsError(f"controller fixed needs items, a whole number from 1 to {MOST_ITEMS:,}; they are auto")
+        raise SettingsError(f"controller fixed needs items, a whole number from 1 to {MOST_ITEMS:,}; items is auto")
     if items is not None and controller not in (None, "fixed"):
         cure = f"{controller} chooses the size itself, leave items out"
         raise SettingsError(f"items = {items} goes with controller fixed only; {cure}")

@@ -126,7 +126,7 @@ def faults_of(stages: Sequence[Asking], asked: Resources) -> Iterator[tuple[str,
     own = {stage.name: stage for stage in stages}
     for name, resources in asked.items():
         if name not in own:
-            yield name, f"is no stage of this app; there are {', '.join(own)}"
+            yield name, f"is not a stage of this app; the stages are {', '.join(own)}"
         elif not isinstance(resources, Mapping) or not resources.keys() <= set(RESOURCES):
             yield name, f"is {shown(resources)}; must be a mapping with some of {', '.join(RESOURCES)}"
         else:
@@ -166,7 +166,7 @@ def size_bytes(memory: int | str) -> int:
         size: float = float(found[1]) * base ** _POWERS[found[2].rstrip("i").replace("K", "k")]
         if size <= MOST_BYTES:
             return round(size)
-    raise RecomposeError(f"{shown(memory)}, which is no size; give bytes, or a text as '2GB' or '512MiB'")
+    raise RecomposeError(f"{shown(memory)}; must be a number of bytes, or a text such as '2GB' or '512MiB'")
 
 
 def resource_faults(stage: Asking) -> Iterator[str]:

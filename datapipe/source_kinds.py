@@ -136,7 +136,7 @@ def _in_memory(options: Mapping[str, Any]) -> bool:
     """Return if all items are read before the first leaves. Raises: RecomposeError for other options or values."""
     given = {"in_memory": False, **options}
     if len(given) > 1 or not isinstance(given["in_memory"], bool):
-        raise RecomposeError(f"options of source replay are {dict(options)}; must be in_memory: true or false")
+        raise RecomposeError(f"options of source replay are {dict(options)}; only in_memory is accepted, true or false")
     return bool(given["in_memory"])
 
 

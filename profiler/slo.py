@@ -175,11 +175,11 @@ _NUMBER = r"([-+]?[\d.]+(?:e[-+]?\d+)?)"
 def _together_faults(slo: Slo) -> Iterator[Fault]:
     kinds = [each.measured for each in slo.each]
     if slo.also and any(each.target == FASTEST for each in slo.each):
-        yield Fault("objectives", "fastest stands alone: without a bound, it cannot hold together with others")
+        yield Fault("objectives", "fastest has no bound, so it cannot be combined with other objectives")
     if len(kinds) > MAX_TOGETHER:
         yield Fault("objectives", f"{len(kinds)} objectives are too many; at most {MAX_TOGETHER} can hold together")
     for kind in sorted({kind for kind in kinds if kinds.count(kind) > 1}):
-        yield Fault("objectives", f"{kind} is asked for twice; give one target for it, such as the stricter one")
+        yield Fault("objectives", f"{kind} has two targets; give one of them, such as the stricter one")
 
 
 def _target_faults(slo: Slo) -> Iterator[Fault]:

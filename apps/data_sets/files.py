@@ -49,7 +49,7 @@ class Place:
         found = _asked(self.name, lambda: [pa.table(list(zip(*some, strict=True)), schema=LISTED) for some in turns])
         if not found:
             known = ", ".join(sorted(suffixes))
-            raise RecomposeError(f"{self.name!r} has no files of a data set; those that end in {known} count")
+            raise RecomposeError(f"{self.name!r} has no usable files; give a folder with files that end in {known}")
         return pa.concat_tables(found).sort_by("path")
 
     def skipped(self, suffixes: frozenset[str]) -> tuple[str, ...]:

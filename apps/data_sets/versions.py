@@ -160,7 +160,7 @@ def _lock_file(folder: Path) -> TextIO:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not (folder / LOCK).exists() and any(folder.iterdir()):
-                raise RecomposeError(f"folder {str(folder)!r} has other things in it; give a data set's, or a new one")
+                raise RecomposeError(f"folder {str(folder)!r} has other files in it; give a data set, or a new folder")
             return (folder / LOCK).open("w")
         except FileNotFoundError:
             continue  # a failed job removed the file in between

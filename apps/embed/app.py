@@ -31,7 +31,7 @@ class EmbedOptions(Options):
     @classmethod
     def _check_side(cls, side: int) -> int:
         if side % PATCH:
-            raise ValueError(f"side = {side} is no multiple of {PATCH}")
+            raise ValueError(f"side = {side}; must be a multiple of {PATCH}")
         return side
 
 
@@ -57,7 +57,7 @@ class Embed(App):
         """Return a photo as side × side × 3. Raises: ValueError if the bytes are not a photo."""
         image = cv2.imdecode(np.frombuffer(photo, np.uint8), cv2.IMREAD_COLOR)
         if image is None:
-            raise ValueError(f"these {len(photo)} bytes are no photo that OpenCV reads")
+            raise ValueError(f"OpenCV cannot decode these {len(photo)} bytes; send the bytes of a photo's file")
         return np.asarray(cv2.resize(image, (self.options.side, self.options.side)), np.uint8)
 
     def embed(self, images: list[NDArray[np.uint8]]) -> list[NDArray[np.float32]]:
@@ -70,16 +70,16 @@ class Embed(App):
         photos = sorted(each for each in folder.rglob("*") if each.suffix.lower() in SUFFIXES)
         if not photos:
             read = ", ".join(sorted(SUFFIXES))
-            raise RecomposeError(f"folder {str(folder)!r} has no photos; files with {read} are read")
+            raise RecomposeError(f"folder {str(folder)!r} has no photos; give a folder with {read} files")
         return (photo.read_bytes() for photo in photos)
 
     def from_binary(self, value: bytes | NDArray[Any]) -> bytes:
         if not isinstance(value, bytes):
-            raise ValueError("a photo is pushed as the bytes of its file")
+            raise ValueError("an array is not accepted; push the bytes of a photo's file")
         return value
 
     def from_json(self, value: Any) -> Any:
-        raise ValueError("a photo is pushed as the bytes of its file, content type application/octet-stream")
+        raise ValueError("JSON is not accepted; push the bytes of a photo's file, type application/octet-stream")
 
     def encode_result(self, value: NDArray[np.float32]) -> list[float]:
         numbers: list[float] = value.astype(np.float64).round(6).tolist()

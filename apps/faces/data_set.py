@@ -70,7 +70,7 @@ def _detector() -> Detector:
 def _face_in(path: str, data: bytes) -> Image:
     picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR) if data else None
     if picture is None:
-        raise RecomposeError(f"{path} is no picture that can be decoded")
+        raise RecomposeError(f"{path} cannot be decoded as a picture")
     grey = equalised(np.asarray(picture, dtype=np.uint8))
     boxes = _detector().boxes(grey)
     if boxes:

@@ -145,7 +145,7 @@ def load_database(path: Path) -> Database:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             manifest = json.loads(str(data["manifest"]))
             if manifest["format"] != FORMAT or manifest["parameters"] != PARAMETERS:
-                raise ValueError(f"it was built by another version, {manifest['format']} and not {FORMAT}")
+                raise ValueError(f"it has format {manifest['format']}; this version reads format {FORMAT}")
             projections = Projections._make(data[key] for key in Projections._fields)
             projections = projections._replace(buckets=int(projections.buckets))
             starts, weights, features = (data[key] for key in ARRAYS)

@@ -36,7 +36,7 @@ def decode_photo(data: bytes, name: str) -> Photo:
     flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
     bgr = cv2.imdecode(np.frombuffer(data, np.uint8), flags) if data else None
     if bgr is None:
-        raise RecomposeError(f"{name} is no picture that can be decoded; JPEG, PNG, TIFF, WebP, BMP and PPM can")
+        raise RecomposeError(f"{name} cannot be decoded as a picture; give JPEG, PNG, TIFF, WebP, BMP or PPM")
     rgb = resize(np.ascontiguousarray(bgr[:, :, ::-1]))
     return Photo(name, rgb, to_hsv(rgb))
 

@@ -24,7 +24,7 @@ def list_photos(place: Path) -> list[tuple[str, Path]]:
         raise RecomposeError(f"{str(place)!r} does not exist; give a folder of photos, or one photo")
     paths = sorted(path for path in place.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
     if not paths:
-        raise RecomposeError(f"folder {str(place)!r} has no photos; {', '.join(sorted(SUFFIXES))} count as photos")
+        raise RecomposeError(f"folder {str(place)!r} has no photos; give one with {', '.join(sorted(SUFFIXES))} files")
     times = Counter(path.name for path in paths)
     return [(path.name if times[path.name] == 1 else path.relative_to(place).as_posix(), path) for path in paths]
 

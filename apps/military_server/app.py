@@ -222,7 +222,7 @@ class MilitaryServer(App):
 def _shaped(value: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
     array = np.array(value, np.int64)
     if array.shape != shape:
-        raise ValueError(f"{' × '.join(map(str, array.shape))} numbers; must be {' × '.join(map(str, shape))}")
+        raise ValueError(f"array of {' × '.join(map(str, array.shape))} numbers; must be {' × '.join(map(str, shape))}")
     return array
 
 

@@ -239,7 +239,7 @@ class Synthetic(App):
 
     def _go_wrong(self, item: int) -> None:
         if item in self._options.fail_at:
-            raise ValueError(f"item {item} fails, as fail_at asks")
+            raise ValueError(f"item {item} fails, because option fail_at lists it")
         if item in self._options.hang_at:
             time.sleep(self._options.hang_s)
         if item in self._options.kill_at:

@@ -70,12 +70,12 @@ def categories(options: QueryOptions) -> Categories:
     table = table.filter(pc.is_valid(table["i_item_sk"]))
     keys = table["i_item_sk"].to_numpy()
     if len(keys) and keys.min() <= NULL:
-        raise RecomposeError(f"table item has an item with key {keys.min()}; keys from 1 on are taken")
+        raise RecomposeError(f"table item has an item with key {keys.min()}; keys must be 1 or more")
     category = pc.fill_null(table["i_category_id"], NULL).to_numpy()
     if len(category) and not (category.min() >= NULL and category.max() < 1 << CATEGORY_BITS):
         strange = category.min() if category.min() < NULL else category.max()
         most = (1 << CATEGORY_BITS) - 1
-        raise RecomposeError(f"table item has an item of category {strange}; categories from 1 to {most:,} are taken")
+        raise RecomposeError(f"table item has an item of category {strange}; categories must be from 1 to {most:,}")
     return Categories(keys, category)
 
 

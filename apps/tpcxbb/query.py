@@ -73,7 +73,7 @@ class Query(App):
         if path is not None:
             raise RecomposeError(
                 f"app {self.name!r} takes no path, but {str(path)!r} was given; give the folder as -o tables={path}, "
-                "for workers read there too"
+                "because the workers read it, too"
             )
         return self._items(columns(self.options, self.stream, self.reads))
 

@@ -186,7 +186,7 @@ def _load(table: CompositionTable, costs: Mapping[str, StageCost], conditions: C
     missing = [name for name in table.stages if name not in costs]
     if missing:
         known = ", ".join(costs) or "none"
-        raise CompositionError([Fault("", f"there is no cost of stage {', '.join(missing)}; known are {known}")])
+        raise CompositionError([Fault("", f"the cost of stage {', '.join(missing)} is not known; known are {known}")])
     hop_s = conditions.hop_s
     hop_cpu_s = hop_s if conditions.hop_cpu_s is None else conditions.hop_cpu_s
     per_stage = [costs[name].of_bundle(items) for name in table.stages]

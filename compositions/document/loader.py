@@ -111,7 +111,7 @@ def _who_chooses(said: Mapping[str, object], usual: Batching) -> Batching:
 def _with(batch: Batching, key: str, said: object) -> Batching:
     """Return ``batch`` with one setting changed. Raises: SettingsError if the value is invalid."""
     if said is None:
-        raise SettingsError(f"{key} is nothing")
+        raise SettingsError(f"{key} has no value; give one, or leave {key} out")
     changed: dict[str, object] = {"max_bytes" if key == "bytes" else key: None if said == "auto" else said}
     return replace(batch, **changed)  # type: ignore[arg-type]  # it checks itself
 

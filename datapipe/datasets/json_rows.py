@@ -58,7 +58,7 @@ def _nested(column: pa.Array) -> list[Any]:
         pairs = pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))
         found = _cells(column.cast(pairs))
         return [None if each is None else {str(pair["key"]): pair["value"] for pair in each} for each in found]
-    raise RecomposeError(f"a column of type {kind} cannot be given to an app")
+    raise RecomposeError(f"a column of type {kind} has no JSON form, so no app can read it")
 
 
 def _name_of(value: float) -> str:

@@ -126,7 +126,7 @@ def fleet(directory: Path, period: Period) -> str:
         with suppress(RecomposeError):  # the app was not active in the period
             rows.append({"app": app, **dict(summary_rows(load(directory, app, period)))})
     if not rows:
-        raise RecomposeError(f"{str(directory)!r} has no telemetry in that period")
+        raise RecomposeError(f"{str(directory)!r} has no telemetry in this period; change --since or --until")
     heads = list(dict.fromkeys(name for row in rows for name in row))
     return plots.page("All apps", [plots.table(heads, [[row.get(name) for name in heads] for row in rows])])
 

@@ -129,7 +129,7 @@ def _utc(bound: datetime) -> datetime:
         return bound.astimezone(UTC)
     except (ValueError, OverflowError):
         what = f"{bound.isoformat()} is not in the years 1 to 9999 of UTC"
-        raise RecomposeError(f"{what}; give another instant") from None
+        raise RecomposeError(f"{what}; give a time in these years") from None
 
 
 def _latest(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ class ParquetFiles:
 
     def __init__(self, folder: str, run: str, epoch: int) -> None:
         if "://" in folder or "\0" in folder:
-            raise RecomposeError("sink parquet needs a folder that can rename files at once; give one of this machine")
+            raise RecomposeError("sink parquet needs a folder that renames files atomically; give one of this machine")
         self._folder, self._run, self._epoch = Path(folder), run, epoch
         self._aside = self._folder / ASIDE / f"{run}-{epoch:06d}"
         self._names = re.compile(rf"{re.escape(run)}-(\d{{15}})-\d{{6}}\.parquet")
@@ -114,7 +114,7 @@ class ParquetFiles:
                 raise followed(self._run) from None
             raise OSError(f"sink {self._folder} cannot be written: {error.strerror}") from error
         except (NotADirectoryError, FileExistsError) as error:
-            raise RecomposeError(f"sink path {str(self._folder)!r} is no folder; give one") from error
+            raise RecomposeError(f"sink path {str(self._folder)!r} is not a folder; give a folder") from error
         except pa.ArrowInvalid as error:
             raise RecomposeError(f"a file of run {self._run} in {self._folder} cannot be read: {error}") from error
         except OSError as error:

@@ -26,7 +26,7 @@ class SqlSink:
         except (sqlalchemy.exc.ArgumentError, ValueError):
             raise RecomposeError("the path of sink sql is no URL of a database; give sqlite:///FILE") from None
         except ModuleNotFoundError as error:
-            raise RecomposeError(f"sink sql needs the package {error.name}; it speaks to this database") from error
+            raise RecomposeError(f"sink sql needs the package {error.name} for this database; install it") from error
         self._run, self._epoch = run, epoch
         self._results, self._runs = self._tables(table)
 

@@ -61,7 +61,7 @@ class FolderFeed:
         except (OSError, ValueError, pa.ArrowException) as error:
             raise RecomposeError(f"folder {shown!r} cannot be read: {str(error).replace(path, shown)}") from None
         if kind is not pyarrow.fs.FileType.Directory:
-            raise RecomposeError(f"source path {shown!r} is no folder; give one with {', '.join(KINDS)} files")
+            raise RecomposeError(f"source path {shown!r} is not a folder; give a folder with {', '.join(KINDS)} files")
         self._done: dict[str, Done] = {}
         self._messages: Iterator[Message] = iter(())
         self._look_at_s = 0.0
@@ -165,7 +165,7 @@ def _rows_of_csv(lines: Lines, done: Done, types: Mapping[str, str]) -> Iterator
         if isinstance(cells, ValueError):
             yield cells, lines.behind
         elif len(cells) != len(names):
-            yield ValueError(f"a row of {len(cells)} cells, where the header has {len(names)}"), lines.behind
+            yield ValueError(f"the row has {len(cells)} cells; the header has {len(names)}"), lines.behind
         else:
             row = dict(zip(names, cells, strict=True))
             yield _converted(row, typed) if typed else row, lines.behind
@@ -190,14 +190,14 @@ def _cells(lines: Lines, offset: int) -> Iterator[list[str] | ValueError]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            yield ValueError(f"no row of CSV: {error}")
+            yield ValueError(f"the row is not valid CSV: {error}")
             continue
         if cells is None or (over and lines.may_grow):
             return
         if over:
-            yield ValueError("no row of CSV: the file ends within quotes")
+            yield ValueError("the row is not valid CSV: the file ends within quotes")
         elif not text:
-            yield ValueError("no row of CSV: it is not UTF-8")
+            yield ValueError("the row is not valid CSV: it is not UTF-8")
         elif cells:
             yield cells
         text = True

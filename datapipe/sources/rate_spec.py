@@ -97,7 +97,7 @@ ModuleOf = Callable[[str], ModuleType]
 
 
 def no_module(name: str) -> ModuleType:
-    raise RecomposeError(f"module {name!r} of a custom input pattern cannot be looked for here")
+    raise RecomposeError(f"module {name!r}: a custom input pattern needs folders of apps, and there are none here")
 
 
 def from_spec(spec: RateSpec, module_of: ModuleOf = no_module) -> Rate | None:

@@ -131,7 +131,7 @@ class Replay(Readable):
     def _all(self) -> list[Any]:
         found = list(islice(self._app.items(self._path), MOST_IN_MEMORY + 1))
         if len(found) > MOST_IN_MEMORY:
-            raise RecomposeError(f"app {self._app.name!r} has more items than in_memory can hold: {MOST_IN_MEMORY:,}")
+            raise RecomposeError(f"app {self._app.name!r} has over {MOST_IN_MEMORY:,} items; leave in_memory out")
         return found
 
     def _open(self) -> Portions:

@@ -172,7 +172,7 @@ def streaming_rows(spark: Any, source: StreamSource) -> Any:
             frame.createOrReplaceTempView(VIEW)
             frame = spark.sql(source.transform)
         if not frame.isStreaming:
-            raise RecomposeError(f"the transform of the Spark source does not select from {VIEW}, which is the stream")
+            raise RecomposeError(f"the transform of the Spark source must select from {VIEW}, the stream")
         _refuse_chance(frame)
         return frame
     except (PySparkException, Py4JError) as error:

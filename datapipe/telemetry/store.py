@@ -70,7 +70,7 @@ def _is_good(path: Path) -> bool:
         raise TelemetryError(f"{str(path)!r} is not telemetry: its schema has no version; move it away and run again")
     if version > VERSION:
         has = f"{str(path)!r} has schema version {version}"
-        raise TelemetryError(f"{has}, this program reads up to {VERSION}: update it")
+        raise TelemetryError(f"{has}; this version reads up to {VERSION}; install a newer one")
     return True
 
 

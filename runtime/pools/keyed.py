@@ -113,7 +113,7 @@ class KeyedStage:
             raise RecomposeError(f"{self._call.__name__} must return {_PAIR}; its states are {shown(states)}")
         results = made if hasattr(made, "to_pylist") else list(made)  # a generator may change states to its end
         if strange := [key for key in states if key not in self._touched]:
-            raise RecomposeError(f"a state came back for the key {shown(strange[0])}, which none of its values has")
+            raise RecomposeError(f"the stage returned a state of key {shown(strange[0])}, which none of its values has")
         self._now.update(states)
         return results, None
 

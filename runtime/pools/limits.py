@@ -134,7 +134,7 @@ def _enter(parent: Path, values: dict[str, int]) -> bool:
         group.mkdir()
         known = {file: value for file, value in values.items() if (group / file).exists()}
         if not known:
-            raise OSError("the controller is not there")
+            raise OSError("no controller of these limits is available")
         for file, value in known.items():
             (group / file).write_text(str(value))
         (group / "cgroup.procs").write_text(str(os.getpid()))

@@ -75,7 +75,7 @@ async def perform(calls: Calls, task: Task, codec: Codec) -> Performed:
         try:
             calls.keyed.begin(task.stages, task.keyed)
             if calls.keyed.is_behind_failed(task.keyed):
-                raise StageError(task.stages[0], "the task failed whose states this one was to go on with", None)
+                raise StageError(task.stages[0], "the previous task failed, and this task needs its states", None)
             return await _perform(calls, task, codec)
         except StageError:
             calls.keyed.undo(task.task_id, task.stages)

@@ -288,7 +288,7 @@ class Hub:
 
     def _check(self, worker: WorkerId, challenge: bytes, proof: bytes) -> Invitation:
         if worker in self._links:
-            raise OSError(f"{worker!r} is here already")
+            raise OSError(f"worker {worker!r} is already connected")
         return self._guests.admit(worker, challenge, proof)
 
     def _welcome(self, connection: Connection, worker: WorkerId, link: Link) -> None:

@@ -87,7 +87,7 @@ def read_config(file: Path) -> ServiceConfig:
 def _fault(detail: Any) -> Fault:
     path = ".".join(map(str, detail["loc"]))
     if detail["type"] == "extra_forbidden":
-        return Fault(path, "is not known here")
+        return Fault(path, "is not a known field")
     said = message(detail)
     may_hold_secrets = HIDDEN.intersection(detail["loc"]) or isinstance(detail["input"], Mapping | list)
     given = "" if may_hold_secrets else f"{detail['input']!r} "

@@ -34,7 +34,7 @@ class Client:
     def __init__(self, url: str, token: str | None = None) -> None:
         given = token or os.environ.get("RECOMPOSE_TOKEN")
         if given and not given.isascii():
-            raise ServiceError("RECOMPOSE_TOKEN is not ASCII, as a header has to be; give the token of the service")
+            raise ServiceError("RECOMPOSE_TOKEN has characters outside ASCII; set it to the token of the service")
         headers = {"Authorization": f"Bearer {given}"} if given else {}
         try:
             self._http = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_S, trust_env=False)

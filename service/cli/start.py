@@ -80,7 +80,7 @@ def _json_text(text: str) -> str:
     try:
         json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{text!r} is not JSON ({error}); a text needs quotes") from error
+        raise ValueError(f"{text!r} is not JSON ({error}); put a text in double quotes") from error
     return text
 
 

@@ -118,7 +118,7 @@ FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S
 @click.option("--since", type=click.DateTime(FORMATS), help="Start, in local time unless it has an offset.")
 @click.option("--until", type=click.DateTime(FORMATS), help="End of the period.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html"), help="HTML file.")
-@click.option("--png", "pngs", type=FOLDER, help="Folder for each plot as PNG.")
+@click.option("--png", "pngs", type=FOLDER, help="Folder to write each plot to, as a PNG file.")
 def report(
     app: str | None,
     source: Path | None,

@@ -213,7 +213,7 @@ class Nodes:
         if len(found) != 1:
             there = listed([node.address for node in living])
             how = "there is no" if not found else "several nodes are"
-            raise NotFoundError(f"{how} node {name!r}; there are {there}, which may be given by their ids as well")
+            raise NotFoundError(f"{how} node {name!r}; give the address or id of a node; there are {there}")
         if not any(node.is_open for node in living if node.id != found[0].id):
             raise ConflictError(f"node {name} is the only one that takes workers; add another before draining it")
         self._host.drain(found[0].id, asked.deadline_s)

@@ -55,7 +55,7 @@ class LatencyObjective(Frozen):
     @model_validator(mode="after")
     def _share_is_for_share(self) -> Self:
         if self.share is not None and self.statistic != "share":
-            raise ValueError("share needs statistic 'share'")
+            raise ValueError(f"share = {self.share} goes with statistic 'share' only; set it, or leave share out")
         return self
 
     def slo(self) -> Slo:

@@ -182,7 +182,7 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
         ("rabbitmq", "amqp://h/?topic=secret", "has a parameter 'topic'; it takes queue, exchange, routing_key"),
         ("webhook", "https://.../", "is no URL; give https://HOST/PATH"),
         ("webhook", f"https://{'a' * 64}.org/", "is no URL; give https://HOST/PATH"),
-        ("parquet", "s3://KEY:secret@bucket", "needs a folder that can rename files at once"),
+        ("parquet", "s3://KEY:secret@bucket", "needs a folder that renames files atomically"),
         ("parquet", "secret\0", "needs a folder"),
         ("sql", "mysql://me:secret@host:port/db", "is no URL of a database"),
         ("sql", "nonsense+x://me:secret@host/db", "is no URL of a database"),

@@ -140,7 +140,7 @@ def test_results_of_any_source_go_into_a_table(tmp_path: Path) -> None:
         ({"options": {}}, "it needs a schema; give one as the option schema"),
         ({"path": "/no/such/folder"}, "Spark source 'csv' cannot be read: .*no/such/folder"),
         ({"transform": "SELECT nothing FROM input"}, "Spark source 'csv' cannot be read: .*nothing"),
-        ({"transform": "SELECT 1 AS n"}, "does not select from input"),
+        ({"transform": "SELECT 1 AS n"}, "must select from input"),
     ],
 )
 def test_what_spark_refuses_is_a_sentence(spark: Any, tmp_path: Path, changes: dict[str, str], sentence: str) -> None:

@@ -47,7 +47,7 @@ def client() -> Iterator[TestClient]:
         ({**RATE, "target": 10**400}, "must be items/s above 0"),
         ({**RATE, "statistic": "mean"}, "body.statistic = 'mean': unknown field"),
         ({"app": "synthetic", "objectives": []}, "body.objectives = []: List should have at least 1 item"),
-        ({"app": "synthetic", "objectives": [JOINED, JOINED]}, "latency is asked for twice"),
+        ({"app": "synthetic", "objectives": [JOINED, JOINED]}, "latency has two targets"),
         ({"app": "synthetic", "objectives": [JOINED], "budget": {"money": 3}}, "body.budget.money = 3: unknown field"),
         ({**SLO, "objectives": [JOINED]}, "body.metric = 'latency': unknown field"),
         (None, "body"),
@@ -151,7 +151,7 @@ def test_a_bad_mode(client: TestClient, body: Any, sentence: str) -> None:
         ({"controller": "pid", "settings": {"least": 9}}, "least = 9, first = 1, most = 1000: must be least <= first"),
         ({"controller": "pid", "settings": [10]}, "must be an object with some of threshold, least"),
         ({"controller": "pid", "items": 512}, "items = 512 goes with controller fixed only; pid chooses the size"),
-        ({"controller": "fixed"}, "controller fixed needs items, a whole number from 1 to 100,000; they are auto"),
+        ({"controller": "fixed"}, "controller fixed needs items, a whole number from 1 to 100,000; items is auto"),
         ({"settings": {"kp": 10}}, "settings (kp) are a controller's, and none was named; name one of faf, pbaf,"),
     ],
 )

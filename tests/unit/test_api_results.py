@@ -162,7 +162,7 @@ def test_an_objective_in_the_start_body(client: TestClient) -> None:
     ("asked", "sentence"),
     [
         ({"slo": "p95=fast"}, "'fast' is not a number with a unit"),
-        ({"slo": ["p95=1s", "p95=2s"]}, "p95 latency is asked for twice"),
+        ({"slo": ["p95=1s", "p95=2s"]}, "p95 latency has two targets"),
         ({"slo": 400}, "must be a text such as p95=400ms, or a list of them"),
         ({"sink": {"kind": "sql", "path": "sql://u:SECRET@h"}, "budget": {"workers": 4}}, "a budget needs an"),
     ],

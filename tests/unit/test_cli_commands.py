@@ -108,7 +108,7 @@ def test_a_run_takes_its_data_set_into_memory(asked: Callable[..., RunSpec]) -> 
 @pytest.mark.parametrize(
     ("parse", "text", "sentence"),
     [
-        (parse_pattern, "wave:perio=3", "'perio=3' is not one of period, min, max, size, path with a value"),
+        (parse_pattern, "wave:perio=3", "'perio=3' is not NAME=VALUE with a name of period, min, max, size, path"),
         (parse_pattern, "wave:period=long", "period = 'long' is not a number"),
         (parse_pattern, "sawtooth:period=1", "pattern = 'sawtooth'"),
         (parse_pattern, "wave:period=60,period_s=60,min=1,max=10", "period_s is given twice"),
@@ -287,7 +287,7 @@ def test_the_list_of_commands_is_told_without_importing_them() -> None:
 
 def test_a_token_that_no_header_takes_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOMPOSE_TOKEN", "\udcff")
-    assert "RECOMPOSE_TOKEN is not ASCII" in invoke("status", code=1).stderr
+    assert "RECOMPOSE_TOKEN has characters outside ASCII" in invoke("status", code=1).stderr
 
 
 # --- every way a run can end has its exit code and a sentence ---------------------------------------------------------

@@ -118,10 +118,10 @@ def test_without_java_it_works_in_process(photos: Path, tmp_path: Path, monkeypa
     ("arguments", "sentence"),
     [
         (["ferret", "gone"], "gone' does not exist; give a folder, or the URL of one"),
-        (["ferret", "empty"], "empty' has no files of a data set; those that end in .bmp"),
+        (["ferret", "empty"], "empty' has no usable files; give a folder with files that end in .bmp"),
         (["ferret", "photos", "--master", "spark://127.0.0.1:9"], "'spark://127.0.0.1:9' cannot be reached"),
         (["synthetic", "photos"], "app 'synthetic' has no data set to be made of files"),
-        (["ferret", "photos", "--out", "photos"], "has other things in it; give a data set's, or a new one"),
+        (["ferret", "photos", "--out", "photos"], "has other files in it; give a data set, or a new folder"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence_and_leaves_nothing(

@@ -56,15 +56,15 @@ def test_only_workers_that_infer_load_the_model_and_reserve_a_gpu() -> None:
 
 def test_what_is_no_photo_is_refused_with_a_sentence(tmp_path: Path) -> None:
     embed = app()
-    with pytest.raises(ValueError, match="these 4 bytes are no photo"):
+    with pytest.raises(ValueError, match="cannot decode these 4 bytes"):
         embed.decode(b"text")
-    with pytest.raises(ValueError, match="pushed as the bytes of its file"):
+    with pytest.raises(ValueError, match="push the bytes of a photo's file"):
         embed.from_binary(np.zeros(3))
     with pytest.raises(ValueError, match="application/octet-stream"):
         embed.from_json({})
-    with pytest.raises(RecomposeError, match="has no photos; files with"):
+    with pytest.raises(RecomposeError, match="has no photos; give a folder with"):
         embed.items(tmp_path)
-    with pytest.raises(ValueError, match="no multiple of 16"):
+    with pytest.raises(ValueError, match="must be a multiple of 16"):
         EmbedOptions(side=100)
 
 

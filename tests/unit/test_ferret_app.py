@@ -76,9 +76,9 @@ def test_a_built_database_stands_in_for_the_folder(photos: Path, tmp_path: Path)
 def test_a_database_without_its_photos_needs_queries(photos: Path, tmp_path: Path) -> None:
     data_set(photos, tmp_path / "db")
     photos.rename(tmp_path / "elsewhere")
-    with pytest.raises(RecomposeError, match=r"photos are no longer in .*; give queries"):
+    with pytest.raises(RecomposeError, match=r"photos are no longer in .*; set option queries"):
         list(opened(database=tmp_path / "db").items(None))
-    with pytest.raises(RecomposeError, match=r"index\.npz' does not name its photos; give queries"):
+    with pytest.raises(RecomposeError, match=r"index\.npz' does not name its photos; set option queries"):
         list(opened(database=tmp_path / "db/versions/1/index.npz").items(None))
 
 
@@ -98,7 +98,7 @@ def test_a_file_that_is_no_picture_fails_in_the_first_stage_and_the_rest_go_on(p
     app = opened(images=photos)
     items = list(app.items(None))
     assert [type(item) for item in items] == [Photo, Photo, Unreadable, Photo, Photo, Photo]
-    with pytest.raises(RecomposeError, match=r"2\.png is no picture that can be decoded"):
+    with pytest.raises(RecomposeError, match=r"2\.png cannot be decoded as a picture"):
         app.segment(items[2])
 
 
@@ -114,7 +114,7 @@ def test_a_pushed_picture_is_a_query(photos: Path) -> None:
     [
         ("4.png", 'a Ferret item is {"query": NAME, "image": BASE64'),
         ({"query": "x", "image": "%%%"}, "image of query 'x' is not base64"),
-        ({"query": "x", "image": "aGVsbG8="}, "x is no picture that can be decoded"),
+        ({"query": "x", "image": "aGVsbG8="}, "x cannot be decoded as a picture"),
     ],
 )
 def test_a_bad_pushed_item_is_refused_with_a_sentence(value: Any, sentence: str) -> None:
@@ -185,7 +185,7 @@ def test_photos_of_subfolders_go_by_names_that_tell_them_apart(tmp_path: Path, f
 
 
 def test_no_photos_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RecomposeError, match=r"has no photos; \.bmp, \.jpeg, \.jpg"):
+    with pytest.raises(RecomposeError, match=r"has no photos; give one with \.bmp, \.jpeg, \.jpg"):
         list_photos(tmp_path)
     with pytest.raises(RecomposeError, match="does not exist; give a folder of photos"):
         list_photos(tmp_path / "nowhere")

@@ -38,7 +38,7 @@ def test_hsv_agrees_with_the_standard_library() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"no picture", b"\xff\xd8\xff\xe0broken"])
 def test_what_is_no_picture_is_refused_with_a_sentence(data: bytes) -> None:
-    with pytest.raises(RecomposeError, match=r"holiday\.jpg is no picture that can be decoded; JPEG, PNG"):
+    with pytest.raises(RecomposeError, match=r"holiday\.jpg cannot be decoded as a picture; give JPEG, PNG"):
         decode_photo(data, "holiday.jpg")
 
 

@@ -126,14 +126,14 @@ def test_a_bad_row_of_csv_is_refused_alone(tmp_path: Path) -> None:
     feed = FolderFeed(str(tmp_path), endless=False)
     assert bodies(feed)[:10] == [
         {"a": "1", "n": 2},
-        "a row of 1 cells, where the header has 2",
+        "the row has 1 cells; the header has 2",
         "column 'n' is 'x'; its type is int",
-        "no row of CSV: it is not UTF-8",
+        "the row is not valid CSV: it is not UTF-8",
         {"a": "6\n7", "n": 8},
-        "no row of CSV: field larger than field limit (1048576)",
+        "the row is not valid CSV: field larger than field limit (1048576)",
         {"a": "10", "n": 11},
         {"a": "12", "n": 13},
-        "no row of CSV: the file ends within quotes",
+        "the row is not valid CSV: the file ends within quotes",
         {"a": "1"},
     ]
 

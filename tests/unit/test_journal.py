@@ -99,7 +99,7 @@ def test_a_text_that_is_no_utf_8_any_more_is_told_and_nothing_is_written(path: P
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        (f"PRAGMA user_version = {VERSION + 1}", f"has version {VERSION + 1}, this recompose reads up to {VERSION}"),
+        (f"PRAGMA user_version = {VERSION + 1}", f"has version {VERSION + 1}; this version reads up to {VERSION}"),
         ("PRAGMA user_version = 0", "its tables are not those of a journal"),
         ("PRAGMA user_version = 2", "its tables are not those of a journal"),
         ("CREATE TABLE mine (a)", "its tables are not those of a journal"),

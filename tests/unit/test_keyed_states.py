@@ -261,7 +261,7 @@ def test_what_was_sent_behind_a_task_that_failed_is_not_run_and_brings_its_state
     with pytest.raises(StageError, match="told to"):
         run(calls, [("a", 2), ("a", "raise")], KeyedTask(), task_id=5)
     for task_id, kept in ((6, {"total": made}), (7, {})):
-        with pytest.raises(StageError, match="whose states this one was to go on with") as caught:
+        with pytest.raises(StageError, match="and this task needs its states") as caught:
             run(calls, [("a", 3)], KeyedTask(None, kept, None, task_id - 1), task_id=task_id)
         assert caught.value.position is None
     assert states(run(calls, [("a", 3), ("b", 2)], KeyedTask())) == {"a": [1, 3], "b": [1, 2]}
@@ -290,7 +290,7 @@ def test_while_a_task_with_states_waits_the_next_one_does_not_begin() -> None:
 def test_a_call_for_all_values_must_give_one_for_each_and_states_of_their_keys() -> None:
     calls = Calls(Together())
     run(calls, [("a", 1)], KeyedTask(None, ALL))
-    with pytest.raises(StageError, match="a state came back for the key 'stranger', which none of its values has"):
+    with pytest.raises(StageError, match="the stage returned a state of key 'stranger', which none of its values has"):
         run(calls, [("a", 99), ("b", 1)], KeyedTask())
     with pytest.raises(StageError, match=r"the key 1\.5 is of type float") as caught:
         run(calls, [("a", 1), (1.5, 1)], KeyedTask())

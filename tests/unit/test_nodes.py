@@ -129,7 +129,7 @@ def test_a_node_is_drained_by_its_address_or_id_but_not_the_last_one(client: Tes
     last = detail(client.post("/nodes/n0/drain"), 409)
     assert last == "node n0 is the only one that takes workers; add another before draining it"
     unknown = detail(client.post("/nodes/n9/drain"), 404)
-    assert unknown.startswith("there is no node 'n9'; there are 10.0.0.1, 10.0.0.2")
+    assert unknown.startswith("there is no node 'n9'; give the address or id of a node; there are 10.0.0.1, 10.0.0.2")
     assert client.post("/nodes/n0/drain", json={"deadline_s": -1}).status_code == 422
 
 
@@ -285,10 +285,10 @@ def test_what_is_asked_for_elsewhere_takes_the_place_of_what_a_stage_says() -> N
 @pytest.mark.parametrize(
     ("asked", "place", "sentence"),
     [
-        ({"detct": {"gpus": 1}}, "detct", "is no stage of this app; there are read, detect, draw"),
+        ({"detct": {"gpus": 1}}, "detct", "is not a stage of this app; the stages are read, detect, draw"),
         ({"detect": {"gpu": 1}}, "detect", "is {'gpu': 1}; must be a mapping with some of cpus, gpus"),
         ({"detect": {"gpus": 1.5}}, "detect", "has gpus = 1.5; must be a share of one GPU"),
-        ({"draw": {"gpu_memory": "4 XB"}}, "draw", "has gpu_memory = '4 XB', which is no size; give .*, or '25%'"),
+        ({"draw": {"gpu_memory": "4 XB"}}, "draw", "has gpu_memory = '4 XB'; must be a number of bytes, .*, or '25%'"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused_with_its_place(asked: Any, place: str, sentence: str) -> None:
@@ -316,7 +316,7 @@ def test_a_watched_folder_asks_for_the_next_start_and_a_start_body_wins(disk: Da
 
 def test_resources_that_are_none_are_refused_at_the_door(client: TestClient) -> None:
     refused = client.post("/apps/synthetic/start", json={"resources": {"f9": {"gpus": 1}}})
-    assert "f9 is no stage of this app; there are f1, f2, f3" in detail(refused, 422)
+    assert "f9 is not a stage of this app; the stages are f1, f2, f3" in detail(refused, 422)
     document = "app: synthetic\nresources: {f1: {gpus: 1}}\n"
     assert "are taken at a start" in detail(client.post("/compositions", content=document, headers=YAML), 422)
 

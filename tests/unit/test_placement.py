@@ -149,7 +149,7 @@ def test_sizes(text: str | int, size: int) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "2 apples", "-1", -1, True, "1e9", "9999999TB", None])
 def test_what_is_no_size_is_refused(wrong: object) -> None:
-    with pytest.raises(RecomposeError, match="is no size; give bytes, or a text as '2GB' or '512MiB'"):
+    with pytest.raises(RecomposeError, match="must be a number of bytes, or a text such as '2GB' or '512MiB'"):
         size_bytes(wrong)  # type: ignore[arg-type]
 
 

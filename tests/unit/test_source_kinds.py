@@ -92,7 +92,7 @@ def test_a_place_that_is_only_checked_leaves_nothing_to_close(kind: str) -> None
 @pytest.mark.parametrize(
     ("kind", "path", "options", "said"),
     [
-        ("folder", "/nowhere", {}, "source path '/nowhere' is no folder; give one with .jsonl"),
+        ("folder", "/nowhere", {}, "source path '/nowhere' is not a folder; give a folder with .jsonl"),
         ("redis", "redis://:secret@h:1/0", {}, "names no stream; give redis://HOST:PORT/0"),
         ("nats", "nats://h:4222/a?subject=secret", {}, "has a parameter 'subject'; it takes none"),
         ("kafka", "kafka://me:secret@h:9092/a", {}, "has a user in it; give kafka://HOST:9092/TOPIC, and sasl.user"),

@@ -282,7 +282,7 @@ def test_a_data_set_in_memory_is_read_once_and_before_the_first_item() -> None:
 
 @pytest.mark.parametrize("options", [{"in_memory": 1}, {"in_memory": True, "more": True}, {"memory": True}])
 def test_a_replay_takes_no_other_option(options: dict[str, Any]) -> None:
-    with pytest.raises(RecomposeError, match="must be in_memory: true or false"):
+    with pytest.raises(RecomposeError, match="only in_memory is accepted, true or false"):
         open_source(Numbers(), "replay", clock=ticking(), options=options)
 
 

@@ -96,7 +96,7 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path) -> None:
     DaemonStore(tmp_path).close()
     with closing(sqlite3.connect(file)) as db:
         db.execute("PRAGMA user_version = 99")
-    refused(tmp_path, "has schema version 99, this recompose reads up to 1")
+    refused(tmp_path, "has schema version 99; this version reads up to 1")
     file.write_bytes(b"not a database at all, but long enough to have a header " * 10)
     refused(tmp_path, "is not a readable state file")
     refused(file / "state", "cannot be used: Not a directory")

@@ -88,7 +88,7 @@ def test_failing_item_raises_in_the_second_stage_and_only_there():
     app = make(fail_at="2,4")
     third = list(islice(app.items(None), 3))[2]
     halfway = app.f1(third)
-    with pytest.raises(ValueError, match="item 2 fails, as fail_at asks"):
+    with pytest.raises(ValueError, match="item 2 fails, because option fail_at lists it"):
         app.f2(halfway)
 
 

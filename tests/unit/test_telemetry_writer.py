@@ -147,7 +147,7 @@ def test_folders_and_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(TelemetryError, match="is not telemetry: its schema has no version"):
         files_of(tmp_path, "items")
     pq.write_table(SCHEMAS["items"].with_metadata({VERSION_KEY: b"99"}).empty_table(), file)
-    with pytest.raises(TelemetryError, match=f"has schema version 99, this program reads up to {VERSION}"):
+    with pytest.raises(TelemetryError, match=f"has schema version 99; this version reads up to {VERSION}"):
         files_of(tmp_path, "items")
 
 

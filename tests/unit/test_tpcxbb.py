@@ -142,9 +142,9 @@ def test_nulls_and_huge_keys_are_what_they_are_to_duckdb(tmp_path: Path, form: s
 @pytest.mark.parametrize(
     ("key", "category", "sentence"),
     [
-        (0, 1, "item with key 0; keys from 1 on are taken"),
-        (1, -3, "item of category -3; categories from 1 to 2,147,483,647 are taken"),
-        (1, 1 << 31, "item of category 2147483648; categories from 1 to 2,147,483,647 are taken"),
+        (0, 1, "item with key 0; keys must be 1 or more"),
+        (1, -3, "item of category -3; categories must be from 1 to 2,147,483,647"),
+        (1, 1 << 31, "item of category 2147483648; categories must be from 1 to 2,147,483,647"),
     ],
 )
 def test_keys_that_the_benchmark_has_not_are_a_sentence(tmp_path: Path, key: int, category: int, sentence: str) -> None:

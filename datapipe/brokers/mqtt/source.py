@@ -41,7 +41,7 @@ class MqttBox:
         self._prefetch = whole(WHO, options, "prefetch", PREFETCH, MOST_PREFETCH)
         self._client_id = options.get("client_id", f"recompose-{app}")
         if not isinstance(self._client_id, str) or not self._client_id:
-            raise RecomposeError(f"option client_id of {WHO} is {self._client_id!r}; give a name that is its alone")
+            raise RecomposeError(f"option client_id of {WHO} is {self._client_id!r}; give a name of its own")
         self._topic, self._line = address.topic, Line(address, WHO)
         self._came: deque[Letter] = deque()
         self._connections = 0
@@ -68,7 +68,7 @@ class MqttBox:
         try:
             self._line.client.subscribe([topic])
         except ValueError as error:
-            raise RecomposeError(f"{WHO} cannot be of topic {self._topic!r}: {error}") from error
+            raise RecomposeError(f"{WHO} cannot read topic {self._topic!r}: {error}") from error
         self._line.wait(lambda: self._granted is not None)
         granted: Any = self._granted
         if granted.is_failure:

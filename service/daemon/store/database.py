@@ -122,7 +122,7 @@ def _migrate(db: sqlite3.Connection, path: Path | None, version: int, schema: st
     found = int(db.execute("PRAGMA user_version").fetchone()[0])
     if found > version:
         has = f"{path} has schema version {found}"
-        raise RecomposeError(f"{has}, this recompose reads up to {version}; use a newer one")
+        raise RecomposeError(f"{has}; this version reads up to {version}; install a newer one")
     if found == 0:
         db.executescript(f"BEGIN; {schema} PRAGMA user_version = {version}; COMMIT;")
 

@@ -205,7 +205,7 @@ def check_version(db: sqlite3.Connection, path: Path) -> int:
     found = int(db.execute("PRAGMA user_version").fetchone()[0])
     if found > VERSION:
         has = f"journal {path} has version {found}"
-        raise RecomposeError(f"{has}, this recompose reads up to {VERSION}; use a newer one")
+        raise RecomposeError(f"{has}; this version reads up to {VERSION}; install a newer one")
     return found
 
 
