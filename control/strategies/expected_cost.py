@@ -118,7 +118,7 @@ class ExpectedCost(Strategy):
             return Stay(f"{active.name} stays: {wanted.name} {situation.unavailable[wanted.name]}")
         rule.changed(choice.chosen.plan, present, alive)
         self._starts.ask(situation.now_s, wanted_crew, crew, alive)
-        told = f"{_cause(situation.active, wanted)}: {reason}; {_way(situation, wanted)}"
+        told = f"{_change(situation, wanted)}: {reason}"
         return Settle(wanted, _candidates(choice, rule, plans, situation), told, choice.hopeless)
 
     def reaches(self, situation: Situation, limits: Limits) -> tuple[Reach, ...] | None:
@@ -307,19 +307,12 @@ class _Plans:
         return Composition(short_notation(Composition("", groups)), groups)
 
 
-def _cause(active: Composition, wanted: Composition) -> str:
-    """Return the main difference of ``wanted`` as text."""
-    if wanted.workers == active.workers:
-        return f"the groups of {wanted.name} need less"
-    fits = "enough" if wanted.workers < active.workers else "needed"
-    return f"{_workers(wanted.workers)} {'is' if wanted.workers == 1 else 'are'} {fits} instead of {active.workers}"
-
-
-def _way(situation: Situation, wanted: Composition) -> str:
+def _change(situation: Situation, wanted: Composition) -> str:
     """Return a text about the change to ``wanted``: resize or switch, and the number of workers to start."""
     resize = situation.transition_to(wanted) is TransitionKind.RESIZE
     way, missing = "resizing in place" if resize else "switching", wanted.workers - situation.snapshot.workers_alive
-    return way if missing <= 0 else f"{way} starts {_workers(missing)}"
+    starts = "" if missing <= 0 else f", which starts {_workers(missing)}"
+    return f"{way} from {situation.active.name} to {wanted.name}{starts}"
 
 
 def _workers(count: int) -> str:
@@ -362,12 +355,19 @@ def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
     """Return the reason as text: load, expected late items of the choice and the next best, for the worst goal."""
     stream, chosen, goals = rule.stream, choice.chosen, plans.goals
     at = max(range(len(goals)), key=lambda at: chosen.late_shares[at] / max(1e-3, 1 - goals[at].share))
-    load = f"{figure(stream.rate_per_s)} items/s arrive, each with {figure(1e3 * stream.work_s)} ms of work"
-    compared = (chosen, *choice.others[:1])
-    late = [f"{100 * each.late_shares[at]:.1f} % with {plans.composition(each.plan).name}" for each in compared]
-    allowed = f"the objective allows {100 * (1 - goals[at].share):.1f} %"
-    so_far = f"{100 * rule.prices[at].late_share:.1f} % were late in the last 5 min"
-    told = f"{load}; expected to be late: {', '.join(late)}; {allowed}, and {so_far}"
+    late, *other = [
+        (
+            f"{100 * each.late_shares[at]:.1f} %",
+            f"with {plans.composition(each.plan).name} ({_workers(each.plan.workers)})",
+        )
+        for each in (chosen, *choice.others[:1])
+    ]
+    told = f"at {figure(stream.rate_per_s)} items/s with {figure(1e3 * stream.work_s)} ms of work each, "
+    told += f"{late[0]} of the items are expected to be late {late[1]}"
+    told += "".join(f", and {share} {plan}" for share, plan in other)
+    told += f"; the objective allows {100 * (1 - goals[at].share):.1f} %"
+    if (so_far := rule.prices[at].late_share) >= 0.0005:
+        told += f"; in the last 5 min {100 * so_far:.1f} % were late"
     if choice.hopeless:
         most = _workers(plans.most_workers)
         told += f"; no composition with at most {most} is expected to meet the objective: {_limit(rule, plans)}"

@@ -110,11 +110,12 @@ def _select(situation: Situation, trials: tuple[Trial, ...], names: list[str]) -
     met = [trial for trial in trials if trial.assessment is not None and trial.assessment.meets]
     if met:
         chosen = min(met, key=lambda trial: cheapness(trial.composition))
-        reason = f"{chosen.composition.name} has the fewest workers of {len(met)} tried compositions that meet the SLO"
+        tried = f"the SLO was met by {len(met)} of {len(trials)} tried compositions"
+        reason = f"{tried}, with the fewest workers by {chosen.composition.name}"
     else:
         chosen = best_trial(situation.objective, trials)
         reason = f"none of {', '.join(names)} met the SLO; {chosen.composition.name} came closest"
-    reason += f" ({described(situation.objective, chosen.assessment)})"
+    reason += f", which reached {described(situation.objective, chosen.assessment)}"
     listed = candidates(available(situation), names, "not shortlisted", "tried", chosen.composition.name)
     return Settle(chosen.composition, listed, reason, infeasible=not met)
 

@@ -57,7 +57,7 @@ def proposals(
 def test_where_nobody_wrote_a_list_it_composes_what_is_needed() -> None:
     first = next(each for each in proposals((ONE, WIDE, WIDER), generated=True) if isinstance(each, Settle))
     assert 4 < first.composition.workers < 9
-    assert "10 items/s arrive, each with 400 ms of work" in first.reason
+    assert "at 10 items/s with 400 ms of work each" in first.reason
     assert "the objective allows 5.0 %" in first.reason
     assert first.candidates[0].reason.startswith("costs ")
 
