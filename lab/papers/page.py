@@ -58,8 +58,8 @@ PAPERS = (
     Paper(
         "Prasaad et al., ordered streams on multicores (2017)",
         prasaad.findings,
-        "Our figures are medians of three runs (lowest–highest). A statement holds if it holds in each run, by more\n"
-        "than the runs differ. *A over B* is a ratio, of throughputs if no other quantity is named. Further terms:\n\n"
+        "Our figures are medians of three runs (lowest–highest). A statement holds if each run shows it, by a margin\n"
+        "larger than the difference between runs. *A over B* is a ratio (of throughputs if none is named). Terms:\n\n"
         f"- *almost linear*: at least {prasaad.LINEAR} of a linear speed-up;\n- *as well*: at least "
         f"{1 - prasaad.EQUAL} of the throughput;\n- *alike*: within {prasaad.SIMILAR:.0%};\n"
         f"- *close*: at most {prasaad.NEAR:g} times the cost of a tuple.",

@@ -110,7 +110,9 @@ class KeyedStage:
                 raise  # unchanged, with its cause
             raise told from None
         if not isinstance(states, Mapping):
-            raise RecomposeError(f"{self._call.__name__} must return {_PAIR}; its states are {shown(states)}")
+            raise RecomposeError(
+                f"{self._call.__name__} must return {_PAIR}; instead of states it returned {shown(states)}"
+            )
         results = made if hasattr(made, "to_pylist") else list(made)  # a generator may change states to its end
         if strange := [key for key in states if key not in self._touched]:
             raise RecomposeError(f"the stage returned a state of key {shown(strange[0])}, which none of its values has")

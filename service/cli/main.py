@@ -115,7 +115,7 @@ def main() -> None:
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of SHELL: eval "$(recompose completion bash)", or write it to a file."""
+    """Print the completion script of SHELL; to use it: eval "$(recompose completion bash)"."""
     made = get_completion_class(shell)
     assert made is not None, "click knows these"
     command = ctx.find_root().command

@@ -51,8 +51,8 @@ STREAM: Options = (
     click.option("--rate", type=texts.Parsed(texts.parse_rate),
                  help="Input rate in items/s (default: as fast as the app accepts them)."),
     click.option("--pattern", type=texts.Parsed(texts.parse_pattern),
-                 help="Input pattern: wave:period=60,min=1,max=10, binary:…, or "
-                  "custom:MODULE:FUNCTION, a function from an apps folder."),
+                 help="Input pattern, such as wave:period=60,min=1,max=10; or custom:MODULE:FUNCTION "
+                  "for a function from an apps folder."),
     click.option("--batch", type=texts.Parsed(texts.parse_batch),
                  help="Bundle size: 64, pid:kp=10, slo-batch …; auto (default) enlarges it if this raises throughput."),
     click.option("--batch-bytes", type=click.IntRange(1, MOST_BYTES), help="Maximum bytes per bundle (default 4 MiB)."),

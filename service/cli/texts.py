@@ -92,7 +92,7 @@ def parse_pattern(text: str) -> InputSpec:
         key, equals, value = pair.partition("=")
         field = SHORT.get(key, key)
         if field not in SHORT.values() or not equals:
-            raise ValueError(f"{pair!r} is not NAME=VALUE with a name of {', '.join(SHORT)}, {PATTERN_EXAMPLE}")
+            raise ValueError(f"{pair!r} is not NAME=VALUE, where NAME is one of {', '.join(SHORT)}; {PATTERN_EXAMPLE}")
         if field in fields:
             raise ValueError(f"{field} is given twice in {text!r}; give it once, {PATTERN_EXAMPLE}")
         fields[field] = value if key == "path" else float(_number(key, value, PATTERN_EXAMPLE))

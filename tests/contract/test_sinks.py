@@ -178,7 +178,11 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
         ("nats", "nats://me:secret@h:4222", "names no server and stream; give nats://HOST:4222/STREAM"),
         ("mqtt", "mqtt://me:secret@h", "names no broker and topic; give mqtt://HOST:1883/TOPIC"),
         ("mqtt", "mqtt://me:secret@h/a/#", "cannot write to 'a/#': only readers may have + and # in a topic"),
-        ("rabbitmq", "amqp://me:secret@h/?queue=a&exchange=b", "must name one broker and one place in it; give amqp"),
+        (
+            "rabbitmq",
+            "amqp://me:secret@h/?queue=a&exchange=b",
+            "must name one broker and one queue or exchange; give amqp",
+        ),
         ("rabbitmq", "amqp://h/?topic=secret", "has a parameter 'topic'; it takes queue, exchange, routing_key"),
         ("webhook", "https://.../", "is no URL; give https://HOST/PATH"),
         ("webhook", f"https://{'a' * 64}.org/", "is no URL; give https://HOST/PATH"),

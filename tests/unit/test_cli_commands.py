@@ -108,7 +108,11 @@ def test_a_run_takes_its_data_set_into_memory(asked: Callable[..., RunSpec]) -> 
 @pytest.mark.parametrize(
     ("parse", "text", "sentence"),
     [
-        (parse_pattern, "wave:perio=3", "'perio=3' is not NAME=VALUE with a name of period, min, max, size, path"),
+        (
+            parse_pattern,
+            "wave:perio=3",
+            "'perio=3' is not NAME=VALUE, where NAME is one of period, min, max, size, path",
+        ),
         (parse_pattern, "wave:period=long", "period = 'long' is not a number"),
         (parse_pattern, "sawtooth:period=1", "pattern = 'sawtooth'"),
         (parse_pattern, "wave:period=60,period_s=60,min=1,max=10", "period_s is given twice"),

@@ -101,7 +101,12 @@ def test_a_place_that_is_only_checked_leaves_nothing_to_close(kind: str) -> None
         ("mqtt", "mqtt://h/a", {"qos": 2}, "has no option 'qos'; it has client_id, session_s, prefetch"),
         ("mqtt", "mqtt://h/a", {"client_id": ""}, "option client_id of source mqtt is ''; give a name"),
         ("mqtt", "mqtt://h/a", {"session_s": 0.5}, "is 0.5; give a whole number from 1 to 4,294,967,295"),
-        ("rabbitmq", "amqp://me:secret@h", {}, "one broker and one place in it; give amqp://HOST:5672/VHOST?queue"),
+        (
+            "rabbitmq",
+            "amqp://me:secret@h",
+            {},
+            "one broker and one queue or exchange; give amqp://HOST:5672/VHOST?queue",
+        ),
         ("rabbitmq", "amqp://h/?queue=a&token=secret", {}, "has a parameter 'token'; it takes queue, stream"),
         ("rabbitmq", "amqp://h/?queue=a", {"on_gap": "end"}, "no option 'on_gap' for a queue; it has prefetch"),
         ("rabbitmq", "amqp://h/?queue=a", {"prefetch": True}, "is True; give a whole number from 1 to 65,535"),

@@ -360,7 +360,7 @@ def begun(app: Odd, stage: str) -> Any:
     [
         ("total", 5, "total must return (value, state); what it returned is no pair (cannot unpack"),
         ("totals", 5, "totals must return (values, states), states a dict with the key of each; what it returned"),
-        ("totals", ([1], None), "states a dict with the key of each; its states are None"),
+        ("totals", ([1], None), "states a dict with the key of each; instead of states it returned None"),
     ],
 )
 def test_what_is_no_pair_of_a_stage_by_key_is_a_sentence(stage: str, returned: Any, sentence: str) -> None:

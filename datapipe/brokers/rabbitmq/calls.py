@@ -43,7 +43,7 @@ def address_of(url: str, who: str, ways: tuple[tuple[str, ...], ...], form: str)
         takes = ", ".join(dict.fromkeys(name for way in ways for name in way))
         raise RecomposeError(f"the path of {who} has a parameter {strange[0]!r}; it takes {takes}")
     if parts.scheme not in SCHEMES or not parts.hostname or set(named) not in [set(way) for way in ways]:
-        raise RecomposeError(f"the path of {who} must name one broker and one place in it; give {form}")
+        raise RecomposeError(f"the path of {who} must name one broker and one queue or exchange; give {form}")
     parameters = pika.URLParameters(urlunsplit(parts._replace(query="")))
     parameters.connection_attempts, parameters.socket_timeout, parameters.stack_timeout = 1, ANSWER_S, ANSWER_S
     return Address(parts.hostname, parameters, named)

@@ -86,7 +86,7 @@ def _regulated(runs: _Figures) -> Iterator[Finding]:
     yield _row("4: throughput", "higher with SF 2", runs.both(rate, 4, 1), runs.less(rate, (4, 1), (4, 2)), FITTED)
     yield _row("4: violations", "more with SF 2", runs.both(violated, 4), runs.less(violated, (4, 1), (4, 2)), FITTED)
     fewer = worst(*(runs.less(violated, (5, factor), (4, factor)) for factor in (1, 2)))
-    yield _row("5: violations", "fewer than with a threshold of 10 %", runs.both(violated, 5), fewer, "")
+    yield _row("5: violations", "fewer violations than with a threshold of 10 %", runs.both(violated, 5), fewer, "")
     yield _row("5: throughput", "no significant decrease by a threshold of 20 %", *_kept(runs, 4))
     for name, item in (("changes", "changes of the workers"), ("moved", "workers moved")):
         verdict = runs.less(name, (5, 1), (5, 2))

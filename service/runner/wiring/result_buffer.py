@@ -243,7 +243,7 @@ class ResultBuffer(Sequence[Result]):
         wanted = index + self._count if index < 0 else index
         for found in self._between(wanted, wanted + 1):
             return found
-        raise IndexError(f"result {index} of {self._count}")
+        raise IndexError(f"result {index} does not exist: the bundle has {self._count} results")
 
     def _between(self, start: int, stop: int) -> Iterator[Result]:
         """Skip the preceding rows without creating them."""
