@@ -311,8 +311,8 @@ def _change(situation: Situation, wanted: Composition) -> str:
     """Return a text about the change to ``wanted``: resize or switch, and the number of workers to start."""
     resize = situation.transition_to(wanted) is TransitionKind.RESIZE
     way, missing = "resizing in place" if resize else "switching", wanted.workers - situation.snapshot.workers_alive
-    starts = "" if missing <= 0 else f", which starts {_workers(missing)}"
-    return f"{way} from {situation.active.name} to {wanted.name}{starts}"
+    starts = "" if missing <= 0 else f" and starts {_workers(missing)} more"
+    return f"{way} from {situation.active.name} to {wanted.name}, which has the lowest expected cost{starts}"
 
 
 def _workers(count: int) -> str:

@@ -110,12 +110,12 @@ def _select(situation: Situation, trials: tuple[Trial, ...], names: list[str]) -
     met = [trial for trial in trials if trial.assessment is not None and trial.assessment.meets]
     if met:
         chosen = min(met, key=lambda trial: cheapness(trial.composition))
-        tried = f"the SLO was met by {len(met)} of {len(trials)} tried compositions"
-        reason = f"{tried}, with the fewest workers by {chosen.composition.name}"
+        why = f"{len(met)} of {len(trials)} tried compositions met the SLO, and it has the fewest workers of these"
     else:
         chosen = best_trial(situation.objective, trials)
-        reason = f"none of {', '.join(names)} met the SLO; {chosen.composition.name} came closest"
-    reason += f", which reached {described(situation.objective, chosen.assessment)}"
+        why = f"none of {', '.join(names)} met the SLO, and it came closest"
+    reached = described(situation.objective, chosen.assessment)
+    reason = f"{chosen.composition.name} is chosen: {why} ({reached} in its trial)"
     listed = candidates(available(situation), names, "not shortlisted", "tried", chosen.composition.name)
     return Settle(chosen.composition, listed, reason, infeasible=not met)
 
