@@ -97,7 +97,9 @@ ModuleOf = Callable[[str], ModuleType]
 
 
 def no_module(name: str) -> ModuleType:
-    raise RecomposeError(f"module {name!r}: a custom input pattern needs folders of apps, and there are none here")
+    raise RecomposeError(
+        f"module {name!r}: a custom input pattern is looked up in the folders of apps, and none is given"
+    )
 
 
 def from_spec(spec: RateSpec, module_of: ModuleOf = no_module) -> Rate | None:

@@ -99,7 +99,7 @@ def status(ctx: click.Context, /, app: str | None, watch: bool, client: Client, 
     if app is None and asked:
         raise click.UsageError(f"{asked[0]} needs an APP")
     if as_json and not watch and asked:
-        raise click.UsageError("--json prints the status alone; recompose decisions APP --json prints decisions")
+        raise click.UsageError("--json prints the status once; for decisions, use recompose decisions APP --json")
     which = Which(**given)
     if app is None:
         show(client.get("/status"), as_json, lambda found: render.statuses_table(read(list[Status], found)))
@@ -149,7 +149,7 @@ def decisions(client: Client, app: str, **which: Any) -> Any:
 
 @click.command()
 @click.argument("app")
-@click.option("--add", type=FILE, help="YAML file with compositions to add at once.")
+@click.option("--add", type=FILE, help="YAML file with compositions to add to the running app.")
 @answered(lambda found: render.compositions_table(read(list[Choice], found)))
 def compositions(client: Client, app: str, add: Path | None) -> Any:
     """Show the compositions of APP; --add adds the compositions of a YAML file first."""

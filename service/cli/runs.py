@@ -16,7 +16,7 @@ from service.schemas.runs import KnownRun, RunFigures, Trace
 
 @click.command()
 @click.argument("app", required=False)
-@click.option("--owing", is_flag=True, help="List durable runs that hold undelivered data, of APP or of all apps.")
+@click.option("--owing", is_flag=True, help="List durable runs with undelivered data: those of APP, or of all apps.")
 @client_option
 @json_option
 def runs(app: str | None, owing: bool, client: Client, as_json: bool) -> None:

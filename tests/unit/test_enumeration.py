@@ -149,7 +149,7 @@ def test_a_stage_that_is_itself_called_f2_is_meant_by_its_name() -> None:
         ("Par*0-Seq-Seq-Seq", "replicas is 0; it must be at least 1"),
         ("Par*-2-Seq-Seq-Seq", "replicas is -2; it must be at least 1"),
         ("Par*2000000-Seq-Seq-Seq", "replicas is 2000000; it must be at least 1 and at most 1,000"),
-        (f"Par*{'9' * 5000}-Seq-Seq-Seq", "replicas has 5000 digits at position 4"),
+        (f"Par*{'9' * 5000}-Seq-Seq-Seq", "the number of replicas at position 4 has 5000 digits"),
         ("Seq*2-Seq-Seq-Seq", "Seq has 1 worker and takes no number at position 4; write Par*N"),
         ("", "expected Seq or Par at position 0 of the notation, found the end"),
         ("Seq-Foo", "expected Seq or Par at position 4 of the notation, found 'Foo'"),
