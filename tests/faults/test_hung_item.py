@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +32,11 @@ def memory_bytes() -> int:
     is mapped twice."""
     status, own = Path("/proc/self/status").read_text(), Path("/proc/self/fd")
     arenas = [each for each in own.iterdir() if "recompose-arena" in _target(each)]
-    shared = {seen.st_ino: seen.st_blocks * 512 for seen in map(os.stat, arenas)}
+    shared: dict[int, int] = {}
+    for arena in arenas:
+        with suppress(FileNotFoundError):  # it was closed meanwhile
+            seen = arena.stat()
+            shared[seen.st_ino] = seen.st_blocks * 512
     return int(status.split("RssAnon:")[1].split()[0]) * 1024 + sum(shared.values())
 
 
