@@ -118,7 +118,7 @@ class ExpectedCost(Strategy):
             return Stay(f"{active.name} stays: {wanted.name} {situation.unavailable[wanted.name]}")
         rule.changed(choice.chosen.plan, present, alive)
         self._starts.ask(situation.now_s, wanted_crew, crew, alive)
-        told = f"{_change(situation, wanted)}: {reason}"
+        told = f"{_change(situation, wanted, choice)}: {reason}"
         return Settle(wanted, _candidates(choice, rule, plans, situation), told, choice.hopeless)
 
     def reaches(self, situation: Situation, limits: Limits) -> tuple[Reach, ...] | None:
@@ -307,12 +307,15 @@ class _Plans:
         return Composition(short_notation(Composition("", groups)), groups)
 
 
-def _change(situation: Situation, wanted: Composition) -> str:
-    """Return a text about the change to ``wanted``: resize or switch, and the number of workers to start."""
+def _change(situation: Situation, wanted: Composition, choice: Choice) -> str:
+    """Return a text about the change to ``wanted``: resize or switch, why, and the number of workers to start."""
     resize = situation.transition_to(wanted) is TransitionKind.RESIZE
     way, missing = "resizing in place" if resize else "switching", wanted.workers - situation.snapshot.workers_alive
     starts = "" if missing <= 0 else f" and starts {_workers(missing)} more"
-    return f"{way} from {situation.active.name} to {wanted.name}, which has the lowest expected cost{starts}"
+    cheapest = all(choice.chosen.total <= each.total for each in choice.others)
+    kept = "has the lowest expected cost" if cheapest else "was needed recently"  # which holds back a release
+    why = "handles most of the load" if choice.hopeless else kept
+    return f"{way} from {situation.active.name} to {wanted.name}, which {why}{starts}"
 
 
 def _workers(count: int) -> str:
@@ -355,16 +358,13 @@ def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
     """Return the reason as text: load, expected late items of the choice and the next best, for the worst goal."""
     stream, chosen, goals = rule.stream, choice.chosen, plans.goals
     at = max(range(len(goals)), key=lambda at: chosen.late_shares[at] / max(1e-3, 1 - goals[at].share))
-    late, *other = [
-        (
-            f"{100 * each.late_shares[at]:.1f} %",
-            f"with {plans.composition(each.plan).name} ({_workers(each.plan.workers)})",
-        )
-        for each in (chosen, *choice.others[:1])
-    ]
+    compared = (chosen, *choice.others[:1])
+    share = [f"{100 * each.late_shares[at]:.1f} %" for each in compared]
+    plan = [f"with {plans.composition(each.plan).name} ({_workers(each.plan.workers)})" for each in compared]
     told = f"at {figure(stream.rate_per_s)} items/s with {figure(1e3 * stream.work_s)} ms of work each, "
-    told += f"{late[0]} of the items are expected to be late {late[1]}"
-    told += "".join(f", and {share} {plan}" for share, plan in other)
+    told += f"{share[0]} of the items are expected to be late {plan[0]}"
+    if choice.others:
+        told += f", and {share[1]} {plan[1]}"
     told += f"; the objective allows {100 * (1 - goals[at].share):.1f} %"
     if (so_far := rule.prices[at].late_share) >= 0.0005:
         told += f"; in the last 5 min {100 * so_far:.1f} % were late"
