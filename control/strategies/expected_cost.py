@@ -113,7 +113,8 @@ class ExpectedCost(Strategy):
         wanted_crew = wanted.crew(self._stages)
         kept = self._starts.keeps(situation.now_s, wanted_crew, crew)
         if kept or choice.chosen.plan == present:
-            return Stay(f"{active.name} stays: {reason}" + (f"; {kept}" if kept else ""), choice.hopeless)
+            stays = f"{active.name} stays" if kept else f"{active.name} stays, as it {_why(choice)}"
+            return Stay(f"{stays}: {reason}" + (f"; {kept}" if kept else ""), choice.hopeless)
         if wanted.name in situation.unavailable:
             return Stay(f"{active.name} stays: {wanted.name} {situation.unavailable[wanted.name]}")
         rule.changed(choice.chosen.plan, present, alive)
@@ -312,10 +313,13 @@ def _change(situation: Situation, wanted: Composition, choice: Choice) -> str:
     resize = situation.transition_to(wanted) is TransitionKind.RESIZE
     way, missing = "resizing in place" if resize else "switching", wanted.workers - situation.snapshot.workers_alive
     starts = "" if missing <= 0 else f" and starts {_workers(missing)} more"
+    return f"{way} from {situation.active.name} to {wanted.name}, which {_why(choice)}{starts}"
+
+
+def _why(choice: Choice) -> str:
     cheapest = all(choice.chosen.total <= each.total for each in choice.others)
-    kept = "has the lowest expected cost" if cheapest else "was needed recently"  # which holds back a release
-    why = "handles most of the load" if choice.hopeless else kept
-    return f"{way} from {situation.active.name} to {wanted.name}, which {why}{starts}"
+    why = "has the lowest expected cost" if cheapest else "is the cheapest with as many workers as were needed recently"
+    return "handles most of the load" if choice.hopeless else why
 
 
 def _workers(count: int) -> str:
@@ -358,16 +362,14 @@ def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
     """Return the reason as text: load, expected late items of the choice and the next best, for the worst goal."""
     stream, chosen, goals = rule.stream, choice.chosen, plans.goals
     at = max(range(len(goals)), key=lambda at: chosen.late_shares[at] / max(1e-3, 1 - goals[at].share))
-    compared = (chosen, *choice.others[:1])
-    share = [f"{100 * each.late_shares[at]:.1f} %" for each in compared]
-    plan = [f"with {plans.composition(each.plan).name} ({_workers(each.plan.workers)})" for each in compared]
-    told = f"at {figure(stream.rate_per_s)} items/s with {figure(1e3 * stream.work_s)} ms of work each, "
-    told += f"{share[0]} of the items are expected to be late {plan[0]}"
-    if choice.others:
-        told += f", and {share[1]} {plan[1]}"
-    told += f"; the objective allows {100 * (1 - goals[at].share):.1f} %"
+    late = ", ".join(
+        f"{100 * each.late_shares[at]:.1f} % with {plans.composition(each.plan).name} ({_workers(each.plan.workers)})"
+        for each in (chosen, *choice.others[:1])
+    )
+    told = f"the input rate is {figure(stream.rate_per_s)} items/s, and an item takes {figure(1e3 * stream.work_s)} ms"
+    told += f"; expected late items: {late}; the objective allows {100 * (1 - goals[at].share):.1f} %"
     if (so_far := rule.prices[at].late_share) >= 0.0005:
-        told += f"; in the last 5 min {100 * so_far:.1f} % were late"
+        told += f"; {100 * so_far:.1f} % of the items of the last 5 min were late"
     if choice.hopeless:
         most = _workers(plans.most_workers)
         told += f"; no composition with at most {most} is expected to meet the objective: {_limit(rule, plans)}"
@@ -378,8 +380,7 @@ def _limit(rule: Rule, plans: _Plans) -> str:
     """Return the limit that keeps the objective from being met, and a remedy, as text."""
     rate, each_s = rule.stream.rate_per_s, rule.stream.each_s.tolist()
     if sum(each_s) > min(goal.bound_s for goal in plans.goals):
-        took = f"an item takes {figure(1e3 * sum(each_s))} ms even without a queue"
-        return f"{took}; only faster stages would help"
+        return f"an item takes {figure(1e3 * sum(each_s))} ms even without a queue; only faster stages would help"
     for name, busy_s in zip(plans.names, each_s, strict=True):
         if rate * busy_s > (room := plans.room.get((name,), math.inf)):
             return f"the nodes have room for {_workers(int(room))} with {name}; more of its resources would help"

@@ -76,7 +76,8 @@ def parts(tmp_path: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("dying", ["runner", pytest.param("driver runner driver", marks=pytest.mark.long)])
+@pytest.mark.long  # for every change: tests/unit/test_live_link.py
+@pytest.mark.parametrize("dying", ["runner", "driver runner driver"])
 def test_rows_arrive_once_in_order_though_driver_and_runner_die(service: Daemon, tmp_path: Path, dying: str) -> None:
     write_files(tmp_path / "in", FILES, LINES)
     live = {"kind": "spark", **source(tmp_path / "in", tmp_path)}

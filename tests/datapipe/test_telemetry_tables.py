@@ -129,6 +129,7 @@ def late_files(seed: int, count: int, span_s: float, files: int) -> list[list[di
     return [ordered[begin : begin + size] for begin in range(0, count, size)]
 
 
+@pytest.mark.long  # for every change: tests/unit/test_delta_tables.py
 def test_a_batch_that_is_in_the_table_and_not_in_the_checkpoint_is_added_once(spark: Any, tmp_path: Path) -> None:
     """As after a kill between the two."""
     out = tmp_path / "out"

@@ -57,7 +57,7 @@ def proposals(
 def test_where_nobody_wrote_a_list_it_composes_what_is_needed() -> None:
     first = next(each for each in proposals((ONE, WIDE, WIDER), generated=True) if isinstance(each, Settle))
     assert 4 < first.composition.workers < 9
-    assert "at 10 items/s with 400 ms of work each" in first.reason
+    assert "the input rate is 10 items/s, and an item takes 400 ms" in first.reason
     assert "which has the lowest expected cost" in first.reason
     assert "the objective allows 5.0 %" in first.reason
     assert first.candidates[0].reason.startswith("costs ")
