@@ -53,12 +53,6 @@ def command(experiment: str) -> str:
     return f"recompose experiment lab/benchmarks/experiments/{experiment}.yaml"
 
 
-def shown(found: Sequence[float], digits: int = 0, times: float = 1.0) -> str:
-    """Return mean ± standard deviation."""
-    spread = f" ± {times * _spread(found):.{digits}f}" if len(found) > 1 else ""
-    return f"{times * fmean(found):.{digits}f}{spread}"
-
-
 def between(found: Collection[float], form: str = ".2f") -> str:
     """Return the lowest and the highest value."""
     low, high = (f"{each:{form}}" for each in (min(found), max(found)))

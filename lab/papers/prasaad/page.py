@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
-from lab.papers.prasaad.figures import ASK, COSTS_US, CROWDING, INGRESS, MOST_WORKERS, Cell, Figure, Metric
+from lab.papers.prasaad.figures import ASK, COSTS_US, INGRESS, MOST_WORKERS, Cell, Figure, Metric
 from lab.papers.prasaad.runs import Run
 from lab.papers.report import Finding, Verdict, between, holds
 
@@ -94,7 +94,7 @@ def findings(folder: Path = RECORDED) -> list[Finding]:
         _table_1(folder),
         *_schedulers(read("8")), _asking(read("8-ask")), _source(read("8-source")), _erratum(read("ct")),
         _skew(read("9")), _waiting(read("10")), *_queues(read("11")),
-        _hybrid(read("11-keys"), "uneven", "keys as in our tables"),
+        _hybrid(read("11-keys"), "uneven", "the keys are those of our tables"),
         *_sending(read("12")), *_sending(read("13")), _sending_on_queries(read("14")),
         *_on_threads(folder), _moved(read("moved")),
         Finding(
@@ -160,7 +160,6 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
     yield _finding(
         "figure 8a: speed-up with scheduler CT", "almost linear up to 16 cores (query 1), 12 (15), or 8 (others)",
         f"{_told(shares)} times a linear one", all(min(each.values) >= LINEAR for each in shares.values()),
-        f"we assume that each further worker at an operator costs {CROWDING:.0%}",
     )  # fmt: skip
     others = {f"over {name.upper()}": _pooled(over("ct", name)) for name in ("lp", "et", "qst")}
     yield _over_queries("figure 8a: throughput of scheduler CT", "CT has the highest throughput", others, below=False)
@@ -181,7 +180,7 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
     far = min(*late["ET"].values, *late["QST"].values)
     met = all(found.above for found in late.values()) and max(late["CT"].values) < far
     printed = "LP has the lowest latency, CT the next; ET and QST have far more"
-    yield _finding("figure 8b: latency relative to LP", printed, _told(late), met, "means over the queries")
+    yield _finding("figure 8b: latency relative to LP", printed, _told(late), met)
 
 
 def _asking(figure: Figure) -> Finding:
@@ -245,7 +244,7 @@ def _skew(figure: Figure) -> Finding:
     return _finding(
         "figure 9: skewed keys over even keys", "partitioned drops heavily, hybrid performs consistently",
         f"partitioned {median(share('partitioned', at).values):.2f}, hybrid {median(kept.values):.2f}",
-        bool(halved) and min(kept.values) >= 1 - SIMILAR and alike.within(SIMILAR), f"skew σ = {at}",
+        bool(halved) and min(kept.values) >= 1 - SIMILAR and alike.within(SIMILAR),
     )  # fmt: skip
 
 
@@ -307,7 +306,10 @@ def _on_threads(folder: Path) -> Iterator[Finding]:
     }
     for path in sorted(folder.glob("figure-threads-*.csv")):
         figure = Figure.read(folder, path.stem.removeprefix("figure-"))
-        most, python = max(figure.seen("workers")), figure.name.replace("threads-", "Python ")
+        most, python = (
+            max(figure.seen("workers")),
+            figure.name.replace("threads-", "Python ").replace("-free", " free-threaded"),
+        )
         for number, (first, second, printed) in statements.items():
             over = ratios(figure, rate, [(number, first, most)], [(number, second, most)])
             yield _finding(

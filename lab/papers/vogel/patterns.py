@@ -69,19 +69,18 @@ def _visits(
 ) -> Finding:
     (run,) = found.runs[experiment][strategy]
     seen = [tuple(name for at_s, name in run.visited if from_s < at_s <= to_s) for from_s, to_s, _ in expected]
-    texts = [f"{', '.join(new) or 'no change'} until {at:g} s" for (_, at, _), new in zip(expected, seen, strict=True)]
+    texts = [f"{(new or ['unchanged'])[-1]} at {at:g} s" for (_, at, _), new in zip(expected, seen, strict=True)]
     verdict = holds(seen == [names for *_, names in expected])
-    item = f"2021, figure {figure}: compositions of {strategy}"
-    return Finding(item, printed, "; ".join(texts), verdict, "", command(experiment))
+    item, ours = f"2021, figure {figure}: {strategy}", f"composition {', '.join(texts)}"
+    return Finding(item, printed, ours, verdict, "", command(experiment))
 
 
 def _figure_7(runs: Mapping[str, Sequence[Run]]) -> Iterator[Finding]:
     run = command("fig07_ferret_adaptive")
-    why = "arrivals are random"
     for item, of, printed in (("throughput", "achieved_per_s", -6.3), ("latency", "latency_ms", -39.7)):
         ours, twelve = values(runs["vogel"], of), values(runs["12"], of)
         off = 100 * (fmean(ours) / fmean(twelve) - 1)
-        verdict = worst(near(off, printed), less(ours, twelve))
+        verdict, why = worst(near(off, printed), less(ours, twelve)), "arrivals are random"
         name = f"2021, figure 7: {item} relative to composition 12"
         yield Finding(name, f"{printed:+.1f} %", f"{off:+.1f} %", verdict, why, run)
     ends = [each.visited[-1][1] for each in runs["vogel"]]
