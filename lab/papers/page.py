@@ -143,7 +143,7 @@ def _section(paper: Paper, images: Path, link: str) -> str:
         f"## {paper.title}",
         f"Results: {summary}.\n{paper.about}",
         of_findings(found),
-        f"Commands: {', '.join(commands)}." if commands else "",
+        "Commands: " + ",\n".join(commands) + "." if commands else "",
         *pictures,
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
