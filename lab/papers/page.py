@@ -20,9 +20,9 @@ from lab.papers.vogel import patterns as vogel
 HEAD = """# The papers
 
 This page compares our results with the figures of the papers. `recompose experiment --all` writes the page and computes
-the verdicts. *Yes*: our figure is within the stated tolerance, or in the stated order in every run. *Trend only*: the
-direction is the paper's, but the amount differs, or one part of several differs. The commands below a table repeat it;
-for a table without commands, run the [experiments](experiments.md) named after its figures.
+the verdicts. *Yes* means that our figure is within the stated tolerance, or in the stated order in every run. *Trend
+only* means that the amount differs, or one part of several. The commands below a table repeat it. For a table without
+commands, run the [experiments](experiments.md) named after its figures.
 """
 
 
@@ -40,9 +40,9 @@ PAPERS = (
     Paper(
         "Vogel et al., pattern compositions (2021), and SPar's regulator (2018)",
         vogel.findings,
-        "For 2021, plain numbers name compositions, for figures 4 to 6 in the order of their activation. Times of\n"
-        "stages are assumed. For 2018, the speed of paired threads is fitted to figure 2, and an item's cost and\n"
-        "drift to figure 4; figures 5 to 7 test the fits. SF is the scaling factor. *Violations* are the share of\n"
+        "The paper of 2021 compares the strategies `vogel` and `pdp21`. Numbers name compositions; verdicts on\n"
+        "figures 4 to 6 compare all changes. We assume the times of stages. The paper of 2018 regulates the number of\n"
+        "replicas; we fitted its figures 2 and 4. *Factor* is the scaling factor. *Violations* are the share of\n"
         f"control steps that miss the latency objective. *Equal* means within {EQUAL:.0%}.",
         {
             "2021, figure 2": "fig02_ferret_static-b/compared.png",
@@ -52,35 +52,37 @@ PAPERS = (
             "2021, figure 6b": "fig06b_person_latency/vogel.png",
             "2021, figure 7": "fig07_ferret_adaptive/compared.png",
             "2018, figure 2": "spar_fig02_lane_replicas/compared.png",
-            "2018, figure 5, SF 1": "spar_fig04_07_lane_latency-fig05_sf1/spar.png",
+            "2018, figure 5, scaling factor 1": "spar_fig04_07_lane_latency-fig05_sf1/spar.png",
         },
     ),
     Paper(
         "Prasaad et al., ordered streams on multicores (2017)",
         prasaad.findings,
-        "Our figures are medians of three runs (lowest–highest). A statement holds if each run shows it, by a margin\n"
-        "larger than the difference between runs. *A over B* is a ratio (of throughputs if none is named). Terms:\n\n"
-        f"- *almost linear*: at least {prasaad.LINEAR} of a linear speed-up;\n- *as well*: at least "
-        f"{1 - prasaad.EQUAL} of the throughput;\n- *alike*: within {prasaad.SIMILAR:.0%};\n"
-        f"- *close*: at most {prasaad.NEAR:g} times the cost of a tuple.",
+        "LP, CT, ET and QST are schedulers; hybrid, partitioned and owned are queues; lock and non-blocking are ways\n"
+        "to send outputs ([definitions](ordered.md)). Our figures are medians of three runs (lowest–highest). Ranges\n"
+        "are over the queries. A statement holds if each run shows it, by a margin larger than the difference between\n"
+        "runs. *A over B* is a ratio, of throughputs if nothing else is named. *Almost linear* is at least\n"
+        f"{prasaad.LINEAR} of a linear speed-up, *as well* at least {1 - prasaad.EQUAL} of the throughput, *alike* "
+        f"within {prasaad.SIMILAR:.0%}, *close* at most twice.",
         {f"figure {number}": f"prasaad/figure-{number}.png" for number in range(8, 15)},
     ),
     Paper(
         "Leonarczyk, self-adaptive micro-batches (2024)",
         leonarczyk.lines,
-        f"Five figures in a row are for {', '.join(leonarczyk.CONTROLLERS)}, at a threshold of 5%.\nHits and distances "
-        "are in per cent. *Printed setups* are the thesis's best settings. A *cell* is a figure of one controller at\n"
-        f"one threshold. *Yes*: at least {leonarczyk.REPRODUCED:.0%} of all cells are within the tolerance (points); "
-        f"*trend only*: at least {leonarczyk.TREND:.0%} are.\nOther quantities may differ by {leonarczyk.TIMES:.0%}.",
+        "Hits and distances are in per cent ([definitions](controllers.md)). Ranges are over the controllers\n"
+        f"{', '.join(leonarczyk.CONTROLLERS)}, at a threshold of 5%. *Printed setups* are the thesis's best settings.\n"
+        "Verdicts on tables count the figures of all thresholds that are within a tolerance: at least "
+        f"{leonarczyk.REPRODUCED:.0%} for *yes*,\nat least {leonarczyk.TREND:.0%} for *trend only*. "
+        f"Other quantities may differ by {leonarczyk.TIMES:.0%}.",
         {f"figure {at}": f"leonarczyk/figure-{at}.png" for at in ("4.6", "5.1", "5.6", "5.7", "5.8", "5.9")},
     ),
     Paper(
         "Garcia et al., SPBench (2023)",
         garcia.recorded,
         "The paper shows curves of C++ programs on 12 to 40 threads. We compare its statements about them with\n"
-        "runs on two cores. × marks a ratio. In figure 7, the first two ratios compare 2 workers with 1, and the last\n"
-        "compares the most workers with 2. In figures 12 to 15, the latency ratio compares the highest rates with the\n"
-        "lowest. On 2026-11-27, other programs had a load of 8 to 13.",
+        "runs on two cores. Ranges are over the apps, and × marks a ratio; in figures 12 to 15, the latency at the\n"
+        "highest rates over that at the lowest. Dates are those of the runs; on 2026-11-27, *load* (the load average\n"
+        "of other programs) was 8 to 13.",
         {
             "figure 8": "spbench_fig08_09_growing_batches-bzip2/farm.png",
             "figures 10 and 11": "spbench_fig10_11_lane_batches/compared.png",
@@ -115,8 +117,7 @@ def write(out: Path, page: Path, images: Path) -> None:
     for path in (path for paper in PAPERS for path in paper.pictures.values()):
         if (out / path).exists():
             shutil.copyfile(out / path, images / _flat(path))
-    link = Path(os.path.relpath(images, page.parent)).as_posix()
-    page.write_text(text(images, link), encoding="utf-8")
+    page.write_text(text(images, Path(os.path.relpath(images, page.parent)).as_posix()), encoding="utf-8")
 
 
 def text(images: Path, link: str) -> str:
@@ -140,9 +141,9 @@ def _section(paper: Paper, images: Path, link: str) -> str:
     ]
     parts = [
         f"## {paper.title}",
-        f"{summary[0].upper()}{summary[1:]}.\n{paper.about}",
+        f"Results: {summary}.\n{paper.about}",
         of_findings(found),
-        f"Commands: {', '.join(commands)}." if commands else "",
+        "Commands: " + ",\n".join(commands) + "." if commands else "",
         *pictures,
     ]
     return "\n\n".join(filter(None, parts)) + "\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -53,10 +53,10 @@ def command(experiment: str) -> str:
     return f"recompose experiment lab/benchmarks/experiments/{experiment}.yaml"
 
 
-def shown(found: Sequence[float], digits: int = 0, times: float = 1.0) -> str:
-    """Return mean ± standard deviation."""
-    spread = f" ± {times * _spread(found):.{digits}f}" if len(found) > 1 else ""
-    return f"{times * fmean(found):.{digits}f}{spread}"
+def between(found: Collection[float], form: str = ".2f") -> str:
+    """Return the lowest and the highest value."""
+    low, high = (f"{each:{form}}" for each in (min(found), max(found)))
+    return low if low == high else f"{low} to {high}"
 
 
 def less(small: Sequence[float], large: Sequence[float]) -> Verdict:

@@ -55,14 +55,14 @@ def test_what_is_recorded_is_what_a_run_gives(file: str, contender: str, part: s
 
 
 NOT_REPRODUCED = {
-    "2018, figure 4 to 7: best": "not reproduced",
+    "2018, figure 4 to 7: violations": "not reproduced",
     "2018, figure 4: throughput": "not reproduced",
-    "2018, figure 5: stability, changes of the workers": "not reproduced",
-    "2018, figure 5: stability, workers moved": "trend only",
+    "2018, figure 5: changes of the number of workers": "not reproduced",
+    "2018, figure 5: workers added or removed": "trend only",
     "2018, figure 6: violations": "trend only",
-    "2018: Lane Detection on real workers, by replicas": "trend only",
+    "2018: replicas of Lane Detection on real workers": "trend only",
     "2021, figure 2: TBB": "not run",
-    "2021, figure 7: throughput (items/s) relative to 12's": "trend only",
+    "2021, figure 7: throughput relative to composition 12": "trend only",
 }
 
 

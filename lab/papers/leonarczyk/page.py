@@ -12,7 +12,7 @@ from typing import Any
 from lab.papers.leonarczyk import published
 from lab.papers.leonarczyk.figure_data import LATENCIES, steps_by_latency
 from lab.papers.leonarczyk.plant import PHASES
-from lab.papers.report import Finding, Verdict
+from lab.papers.report import Finding, Verdict, between
 
 RECORDED = Path(__file__).parent / "recorded" / "figures.json"
 """The record that ``COMMAND`` has written; the page runs nothing again."""
@@ -31,29 +31,28 @@ REASONS: Mapping[str, str] = {
     "figure 5.1": "stages overlap more than in the thesis",
     "section 5.2": "the drift of times affects the fastest tuples too",
     "batched hit of the printed setups": "the hardest tuples drift out of the band",
-    "deviation of the batched hit": "runs of the plant differ by a constant and drift",
-    "figure 5.8": "PMBAF is second by less than twice its error",
-    "figure 5.3": "the losses of PMBAF and MBAF differ by less than runs do",
+    "deviation of the batched hit": "simulated runs differ less than real runs",
+    "figure 5.8": "the lead of pmbaf is less than twice its error",
+    "figure 5.3": "the losses of pmbaf and mbaf differ by less than runs do",
     "figure 5.4": "batched hits of the binary pattern are too low",
-    "figure 5.5": "with samples of 5 or more, FAF reacts to spikes too late",
-    "figures 5.6, 5.7": "which controller they show is not printed",
+    "figure 5.5": "with samples of 5 or more, faf reacts to spikes too late",
 }
 """Reasons for findings that differ, by a part of their name."""
 MEASURED = (
     Finding(
-        "section 5.1: the app on a GPU, bundles of 115 over single items",
-        "throughput 25 times, mostly the same with larger bundles (RTX 3090)",
-        "throughput 72 times, with bundles of 1,000 304 times (H200, stages called directly, 2026-11-26)",
+        "section 5.1: throughput of the app on a GPU, bundles of 115 over single items",
+        "25 times, mostly the same with larger bundles (RTX 3090)",
+        "72 times; bundles of 1,000: 304 times (H200, without Recompose)",
         "trend only",
-        "only one round was run; the device has room for more",
+        "one round on 2026-11-26; this GPU has room for more",
         "recompose run military_server -o kernel=gpu",
     ),
     Finding(
-        "table 5.1, 5.5: itemized hit of the app itself at 3 ms",
-        "as in these tables above",
-        "on workers: 7.8 ± 2.0, 6.7 ± 1.3, 7.9 ± 2.5, 7.9 ± 1.6, 4.7 ± 0.8; pid 9.4 ± 3.3",
+        "tables 5.1, 5.5: itemized hit of the app on real workers, at 3 ms",
+        "30.1 to 38.5",
+        "4.7 ± 0.8 to 9.4 ± 3.3",
         "not reproduced",
-        "two cores with a load of 5 to 18 by other programs (2026-11-26)",
+        "two cores with a load average of 5 to 18 (2026-11-26)",
         "python -m lab.benchmarks.military_server --controllers",
     ),
 )
@@ -88,13 +87,9 @@ def _of_cells(item: str, cells: Sequence[Mapping[str, Any]], tolerance: float, o
     off = [cell[ours] - cell["printed"] for cell in cells]
     strict = [cell for cell in cells if cell["threshold"] == published.THRESHOLDS[0]]
     within = sum(abs(each) <= tolerance for each in off)
-    told = f"{_row(strict, ours)}; {within} of {len(cells)} cells within {tolerance:g}, worst {max(off, key=abs):+.1f}"
-    printed = _row(strict, "printed") if ours == "ours" else "as above"
-    return Finding(item, printed, told, verdict(off, tolerance), "", COMMAND)
-
-
-def _row(cells: Sequence[Mapping[str, Any]], key: str) -> str:
-    return ", ".join(f"{cell[key]:.1f}" for cell in cells)
+    printed, told = (between([cell[key] for cell in strict], ".1f") for key in ("printed", ours))
+    why = f"{within} of {len(cells)} figures within {tolerance:g} points" * (within < len(cells))
+    return Finding(item, printed, told, verdict(off, tolerance), why, COMMAND)
 
 
 def _near(item: str, printed: Sequence[float], ours: Sequence[float], unit: str, more: bool = True) -> Finding:
@@ -102,27 +97,25 @@ def _near(item: str, printed: Sequence[float], ours: Sequence[float], unit: str,
     errors = [mine / there - 1 for mine, there in zip(ours, printed, strict=True)]
     met = all(abs(each) <= TIMES for each in errors) and more
     judged: Verdict = "reproduced" if met else "trend only" if more else "not reproduced"
-    there, here = (", ".join(f"{each:.4g}" for each in values) + f" {unit}" for values in (printed, ours))
-    return Finding(item, there, here, judged, "", COMMAND)
+    there, here = (" and ".join(f"{float(f'{each:.4g}'):,g}" for each in values) for values in (printed, ours))
+    return Finding(item, f"{there} {unit}", f"{here} {unit}", judged, "", COMMAND)
 
 
 def _held(item: str, printed: str, ours: str, claims: Sequence[bool]) -> Finding:
     """Judge statements of the thesis: all hold, some hold, or none holds."""
     judged: Verdict = "reproduced" if all(claims) else "trend only" if any(claims) else "not reproduced"
-    why = "" if all(claims) else f"{sum(claims)} of {len(claims)} statements hold"
-    return Finding(item, printed, ours, judged, why, COMMAND)
+    return Finding(item, printed, ours, judged, "", COMMAND)
 
 
 def _metrics(found: Mapping[str, Any]) -> Iterator[Finding]:
     cycles = [(phase.tuples, phase.cycles) for phase in PHASES]
     thesis = [(200_000, 1), (100_000, 5), (200_000, 1), (200_000, 5), (300_000, 10)]
-    told = ", ".join(f"{tuples // 1000}K in {count}" for tuples, count in cycles)
-    yield _held("table 4.1, figure 4.4: tuples and cycles of the phases", told, "the same", [cycles == thesis])
+    yield _held("table 4.1, figure 4.4: workload", "five phases of 1 to 10 cycles", "the same", [cycles == thesis])
     steps: dict[tuple[object, object], Any] = {(name, ms): step for name, ms, step in steps_by_latency().lines}
     yield _held(
-        "figure 4.2: steps by latency, target 50 ms, step 10",
-        "faf's step is 10 or 0; mbaf's is at most 20 below; pmbaf's equals pbaf's from 35 to 90 ms and is larger below",
-        f"at 1 ms, mbaf's step is {steps['mbaf', 1]:.1f} and pmbaf's is {steps['pmbaf', 1]:.0f}",
+        "figure 4.2: steps far below the target of 50 ms",
+        "mbaf at most 20, pmbaf larger",
+        f"at 1 ms, mbaf {steps['mbaf', 1]:.1f} and pmbaf {steps['pmbaf', 1]:.0f}",
         [
             {steps["faf", ms] for ms in LATENCIES} == {-10, 0, 10},
             max(steps["mbaf", ms] for ms in LATENCIES) <= 20,
@@ -133,10 +126,10 @@ def _metrics(found: Mapping[str, Any]) -> Iterator[Finding]:
     (mad, sd), (spiky_mad, spiky_sd) = found["examples"]
     for item, there, ours in (
         ("figure 4.5: MAD and SD distance of rising latencies", (20, 23), (mad, sd)),
-        ("figure 4.6: the same distances with two spikes (we chose their extent)", (33, 57), (spiky_mad, spiky_sd)),
+        ("figure 4.6: MAD and SD distance with two spikes, whose extent we chose", (33, 57), (spiky_mad, spiky_sd)),
     ):
         yield _held(
-            item, f"{there[0]}, {there[1]} %", f"{100 * ours[0]:.1f}, {100 * ours[1]:.1f} %",
+            item, f"{there[0]} % and {there[1]} %", f"{100 * ours[0]:.1f} % and {100 * ours[1]:.1f} %",
             [round(100 * each) == printed for each, printed in zip(ours, there, strict=True)],
         )  # fmt: skip
 
@@ -147,9 +140,9 @@ def _fixed_sizes(found: Mapping[str, Any]) -> Iterator[Finding]:
     ten_more = (latencies[100] - latencies[10]) / 9
     gain, beyond = rates[115] / rates[1], max(rates.values()) / rates[115]
     yield _held(
-        "figure 5.1: throughput of bundles of 115, latency",
-        "throughput 25 times that of single items, mostly the same in larger bundles; 1 ms more for ten more items",
-        f"throughput {gain:.1f} times, in larger bundles {beyond:.2f} times that; {ten_more:.2f} ms more for ten more",
+        "figure 5.1: throughput of bundles of 115 over single items",
+        "25 times; larger bundles gain little; ten more items take 1 ms longer",
+        f"{gain:.1f} times; larger bundles gain {beyond - 1:.0%}; ten more items take {ten_more:.2f} ms longer",
         [abs(gain / 25 - 1) <= TIMES, beyond < 1.1, 0.5 < ten_more < 2],
     )
     seconds = [1e6 / rates[size] for size in (1, 100)]
@@ -165,15 +158,16 @@ def _hits(found: Mapping[str, Any]) -> Iterator[Finding]:
     every = [cell for cell in found["cells"] if cell["figure"] == "itemized_hit" and cell["threshold"] == 0.05]
     first, second, third, *_ = ranked = sorted(every, key=lambda cell: -cell["ours"])
     yield _held(
-        "figure 5.8: best itemized hits", "pid > pmbaf > the others",
-        " > ".join(f"{cell['controller']} {cell['ours']:.1f}" for cell in ranked),
+        "figure 5.8: best itemized hits", "pid is best, then pmbaf",
+        ", ".join(f"{cell['controller']} {cell['ours']:.1f}" for cell in ranked[:3]),
         [first["controller"] == "pid" and _beats(first, second),
          second["controller"] == "pmbaf" and _beats(second, third)],
     )  # fmt: skip
     steps = {cell["controller"]: cell["best with"]["step"] for cell in every if "step" in cell["best with"]}
     there = {cell["controller"]: cell["with"]["step"] for cell in every if "step" in cell["with"]}
     yield _held(
-        "table 5.1: step with the best itemized hit, threshold 5 %", _named(there), _named(steps),
+        "table 5.1: step with the best itemized hit", between(there.values(), "g"),
+        f"the same for {sum(steps[n] == there[n] for n in there)} of {len(there)} controllers",
         [abs(steps[n] - there[n]) <= 5 for n in there],
     )  # fmt: skip
     for place, label in enumerate(("batched", "itemized")):
@@ -182,7 +176,8 @@ def _hits(found: Mapping[str, Any]) -> Iterator[Finding]:
         printed = {name: each[place] for name, each in published.HIT_DEVIATION.items()}
         beyond = [0.0 if 0.5 <= ours[name] / each <= 2 else 1.0 for name, each in printed.items()]
         item, why = f"table 5.2: deviation of the {label} hit over ten runs", "the tolerance is a factor of 2"
-        yield Finding(item, _named(printed), _named(ours), verdict(beyond, 0.5), why, COMMAND)
+        theirs, mine = (between(each.values(), ".1f") for each in (printed, ours))
+        yield Finding(item, theirs, mine, verdict(beyond, 0.5), why, COMMAND)
     yield from _courses(found)
 
 
@@ -199,18 +194,20 @@ def _courses(found: Mapping[str, Any]) -> Iterator[Finding]:
     lost = {name: max(hits) - hits[-1] for name, hits in by_step.items()}
     yield _held(
         "figure 5.3: points lost from the best step to step 20", "pbaf and pmbaf lose little, faf and mbaf much",
-        _named(lost), [lost[one] + SPREAD < min(lost["faf"], lost["mbaf"]) for one in ("pbaf", "pmbaf")],
+        ", ".join(f"{name} {each:.1f}" for name, each in lost.items() if name != "pbaf-wt"),
+        [lost[one] + SPREAD < min(lost["faf"], lost["mbaf"]) for one in ("pbaf", "pmbaf")],
     )  # fmt: skip
     gaps = {name: 100 * (batched - itemized) for name, (batched, itemized) in found["phases"].items()}
     yield _held(
-        "figure 5.4: batched minus itemized hit of pmbaf", "alike until the binary pattern, then higher", _named(gaps),
+        "figure 5.4: batched minus itemized hit of pmbaf", "alike until the binary pattern, then higher",
+        f"before it {between([*gaps.values()][:3], '.1f')}; binary {gaps['binary']:.1f}, wave {gaps['wave']:.1f}",
         [abs(gaps["increasing"]) < 10 and abs(gaps["decreasing"]) < 10, gaps["binary"] > 10, gaps["wave"] > 5],
     )  # fmt: skip
     hits = {(int(sample), pattern): 100 * hit for pattern, sample, hit in found["samples"]}
-    told = {f"{pattern}/{sample}": hit for (sample, pattern), hit in hits.items() if pattern in ("increasing", "spike")}
     yield _held(
-        "figure 5.5: batched hit of faf, step 5, by pattern/sample",
-        "hits of ramps and spike rise from sample 1 to 10, fall at 20", _named(told),
+        "figure 5.5: batched hit of faf (step 5) with samples of 1, 10 and 20",
+        "rises from 1 to 10, falls at 20",
+        "; ".join(f"{of} {', '.join(f'{hits[n, of]:.1f}' for n in (1, 10, 20))}" for of in ("increasing", "spike")),
         [*(hits[10, pattern] > hits[1, pattern] + SPREAD for pattern in ("increasing", "decreasing", "spike")),
          hits[20, "increasing"] < hits[10, "increasing"] - SPREAD],
     )  # fmt: skip
@@ -226,12 +223,11 @@ def _patterns(found: Mapping[str, Any]) -> Iterator[Finding]:
         {p: fmean(of[p] for of in table.values()) for p in PATTERNS}
         for table in (published.BY_PATTERN, found["patterns"])
     ]
-    ours = {pattern: 100 * value for pattern, value in means[1].items()}
+    ours = [100 * value for value in means[1].values()]
     within = sum(abs(each) <= PATTERN_POINTS for each in off)
-    told = f"{_named(ours)}; {within} of {len(off)} cells within {PATTERN_POINTS:g}, worst {max(off, key=abs):+.1f}"
     yield Finding(
-        "table 5.3: itemized hit by pattern, means of five controllers", _named(means[0]), told,
-        verdict(off, PATTERN_POINTS), "", COMMAND,
+        "table 5.3: itemized hit of five patterns, means", between(means[0].values(), ".1f"), between(ours, ".1f"),
+        verdict(off, PATTERN_POINTS), f"{within} of {len(off)} figures within {PATTERN_POINTS:g} points", COMMAND,
     )  # fmt: skip
 
 
@@ -245,16 +241,12 @@ def _distances(found: Mapping[str, Any]) -> Iterator[Finding]:
         yield _of_cells(f"table 5.4: {label} distance of the printed setups", cells, POINTS[figure])
         yield _of_cells(f"table 5.4: {label} distance, best of our grid", cells, POINTS[figure], "best")
     slow, reactive = found["throughputs"]
-    item = "figures 5.6, 5.7: items/s of the slow and the reactive strategy (pmbaf, steps 1 and 10)"
+    item = "figures 5.6, 5.7: throughput of pmbaf with steps of 1 and 10"
     yield _near(item, [31_000.0, 59_000.0], [slow, reactive], "items/s", slow < reactive)
 
 
 def _pid(found: Mapping[str, Any]) -> Iterator[Finding]:
     for figure, tolerance in POINTS.items():
-        yield _of_cells(f"table 5.5: {figure.replace('_', ' ')} of pid", _cells(found, figure, pid=True), tolerance)
-    yield _near("figure 5.9: mean of the 200 extreme P and D terms", [-31.0, 2.0], found["terms"], "items")
-
-
-def _named(values: Mapping[str, float]) -> str:
-    known = list(values) == CONTROLLERS
-    return ", ".join(f"{value:.1f}" if known else f"{name} {value:.1f}" for name, value in values.items())
+        name = figure.replace("_", " ").replace("mad", "MAD").replace("sd", "SD")
+        yield _of_cells(f"table 5.5: {name} of pid", _cells(found, figure, pid=True), tolerance)
+    yield _near("figure 5.9: means of the 200 most extreme P and D terms of pid", [-31.0, 2.0], found["terms"], "items")
