@@ -269,7 +269,7 @@ def test_old_versions_go(folder: Path, out: Path) -> None:
         (folder / "0.txt").write_text(f"{number}")
         make(recipe, out)
     assert sorted(path.name for path in (out / "versions").iterdir()) == ["3", "4", "5"]
-    with pytest.raises(RecomposeError, match="holds no data set"):
+    with pytest.raises(RecomposeError, match="contains no data set"):
         counting(out).version(1)
 
 

@@ -261,7 +261,7 @@ def test_trace_line_that_is_neither_form_is_named(tmp_path, line):
 
 
 def test_trace_needs_a_length():
-    with pytest.raises(RecomposeError, match="arrivals at two different times"):
+    with pytest.raises(RecomposeError, match="arrivals at two or more different times"):
         Trace((3.0, 3.0), period_s=5.0)
 
 
