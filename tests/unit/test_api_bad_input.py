@@ -150,9 +150,9 @@ def test_a_bad_mode(client: TestClient, body: Any, sentence: str) -> None:
         ({"controller": "pid", "settings": {"target_ms": 3}}, "target_ms is the latency objective's, set that"),
         ({"controller": "pid", "settings": {"least": 9}}, "least = 9, first = 1, most = 1000: must be least <= first"),
         ({"controller": "pid", "settings": [10]}, "must be an object with some of threshold, least"),
-        ({"controller": "pid", "items": 512}, "items = 512 goes with controller fixed only; pid chooses the size"),
+        ({"controller": "pid", "items": 512}, "items = 512 is accepted with controller fixed only; pid chooses"),
         ({"controller": "fixed"}, "controller fixed needs items, a whole number from 1 to 100,000; items is auto"),
-        ({"settings": {"kp": 10}}, "settings (kp) are a controller's, and none was named; name one of faf, pbaf,"),
+        ({"settings": {"kp": 10}}, "settings (kp) need an adaptive controller, not none; name one of faf, pbaf,"),
     ],
 )
 def test_a_bad_bundle(client: TestClient, body: Any, sentence: str) -> None:
