@@ -183,7 +183,7 @@ class KeyedStage:
         (partition,) = self._partitions.of([key])
         if partition not in self._lent or (self._routes and partition != self._routes[at]):
             raise ElsewhereError(
-                f"the key {shown(key)} of this value differs from its key where the value was made; a key may"
+                f"the key {shown(key)} of this value differs from the key computed when it was made; a key may"
                 " depend only on the value and on constants, not on what setup made"
             )
 
