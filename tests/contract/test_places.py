@@ -234,7 +234,7 @@ def test_what_nats_keeps_too_few_of_by_subject_is_counted(nats: ANats, capsys: p
         nats.server.publish("numbers", bodies([number]), subject, max_msgs_per_subject=1)
     source = opened(nats)
     assert read(source, 3)[0] == [0, 2, 5]
-    (told,) = (line for line in capsys.readouterr().out.splitlines() if "messages are gone" in line)
+    (told,) = (line for line in capsys.readouterr().out.splitlines() if "messages were dropped" in line)
     assert "keeps 1 messages a subject" in told
     assert "count=3" in told
     end(source)

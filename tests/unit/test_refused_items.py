@@ -108,13 +108,13 @@ def test_what_was_pushed_is_stored_as_it_came(start: Begin, app: type[App], out:
 @pytest.mark.parametrize(
     ("app", "lines", "errors"),
     [
-        (Whole, ["1", DEEP, "2"], ["recursion", "whole does not take this message (a.jsonl before "]),
+        (Whole, ["1", DEEP, "2"], ["recursion", "whole does not accept this message (a.jsonl before "]),
         (Whole, ["1", "nonsense", "2"], ["Expecting value"]),
         (Gets, ['{"x":1}', "[]", '{"x":2}'], ["AttributeError: 'list' object has no attribute 'get'"]),
         (
             Typed,
             ['{"celsius":"1"}', '{"kelvin":1}', '{"celsius":2}'],
-            ["does not take this message (a.jsonl before ", "celsius: Field required"],
+            ["does not accept this message (a.jsonl before ", "celsius: Field required"],
         ),
     ],
     ids=["nested", "no JSON", "AttributeError", "not of its type"],
