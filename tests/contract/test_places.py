@@ -350,7 +350,7 @@ def test_a_key_of_redis_that_is_no_stream_ends_the_run(redis: ARedis) -> None:
         read(opened(redis), 1)
 
 
-@pytest.mark.logs_errors("epoch 2 has taken over run r")
+@pytest.mark.logs_errors("runner 2 has taken over run r")
 def test_a_run_goes_on_where_its_last_runner_was(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.registry.create", lambda *_: Numbers())
     how = {"source": SourceSpec(kind=place.kind, path=place.path), "durability": "exactly-once", "pool": "local"}

@@ -246,7 +246,7 @@ def test_what_was_taken_before_a_refusal_is_told(running: TestClient) -> None:
         (LINES, b"1\n{bad}\n", "line 2: the body is not JSON"),
         (LINES, b"1\nNaN\n", "line 2: NaN is not JSON"),
         (LINES, b"\n\n", "the body has no line with an item"),
-        ({"content-type": "application/json"}, b"{}", "with many=true the body is an array"),
+        ({"content-type": "application/json"}, b"{}", "with many=true the body must be an array"),
         ({"content-type": "application/octet-stream"}, b"x", "application/octet-stream is one item"),
     ],
 )
