@@ -59,7 +59,7 @@ def setting_faults(said: Mapping[str, Any]) -> list[str]:
 
 
 def _unknown(name: str) -> str:
-    why = f"{AIM} is the latency objective's, set that" if name == AIM else f"unknown setting {name!r}"
+    why = f"set the latency objective instead of {AIM}" if name == AIM else f"unknown setting {name!r}"
     return f"{why}; there are {', '.join(SETTINGS)}"
 
 

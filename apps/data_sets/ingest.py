@@ -178,7 +178,7 @@ def ingest(
         try:
             return _next(_Job(data, recipe, place, listed), engine, tell or (lambda done, of: None))
         except (pa.ArrowInvalid, OSError) as error:
-            raise Unusable(f"data set {str(out)!r} cannot be continued: {str(error).splitlines()[0]}") from error
+            raise Unusable(f"data set {str(out)!r} cannot be updated: {str(error).splitlines()[0]}") from error
 
 
 def keep(recipe: Recipe, folder: Path, out: Path) -> None:

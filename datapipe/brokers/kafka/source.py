@@ -67,7 +67,7 @@ class KafkaFeed:
             elif message.error().code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:
                 raise RecomposeError(f"kafka no longer has the next messages: {message.error().str()}; start a new run")
             elif message.error().fatal():
-                raise RecomposeError(f"kafka: {message.error().str()}")
+                raise RecomposeError(f"kafka reports a fatal error: {message.error().str()}")
             elif not found:
                 raise OSError(f"kafka does not answer: {message.error().str()}")
         return found
